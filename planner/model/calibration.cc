@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/error.h"
 #include "base/normal_score.h"
 #include "base/status_macros.h"
+#include "planner/model/spec_error.h"
 
 namespace parplan {
 namespace {
@@ -23,13 +23,9 @@ constexpr size_t kMaxTextSize = 4096;
 constexpr double kLargestLogRatio = 5.0;
 constexpr int kMedian = 4;
 
-absl::Status Broken(const std::string& field, absl::string_view rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
-
 absl::Status CheckName(const std::string& name, const std::string& field) {
   if (name.size() <= kMaxNameSize) return absl::OkStatus();
-  return Broken(field, absl::StrCat("at most ", kMaxNameSize, " characters"));
+  return SpecError(field, absl::StrCat("at most ", kMaxNameSize, " characters"));
 }
 
 bool HasLayerKinds(Coefficient coefficient) {
@@ -39,28 +35,28 @@ bool HasLayerKinds(Coefficient coefficient) {
 absl::Status CheckProvenance(const Calibration::Provenance& provenance) {
   const std::string field = "provenance";
   if (provenance.agent.empty() || provenance.agent.size() > kMaxTextSize) {
-    return Broken(field + ".agent", "must name the program that fitted, with its release");
+    return SpecError(field + ".agent", "must name the program that fitted, with its release");
   }
   PARPLAN_RETURN_IF_ERROR(CheckName(provenance.fit_time, field + ".fit_time"));
   if (provenance.parent_digest.size() > 64) {
-    return Broken(field + ".parent_digest", "must be the digest of a calibration, or empty");
+    return SpecError(field + ".parent_digest", "must be the digest of a calibration, or empty");
   }
   if (provenance.sources.size() > kMaxSourceCount) {
-    return Broken(field + ".sources", absl::StrCat("at most ", kMaxSourceCount, " sources"));
+    return SpecError(field + ".sources", absl::StrCat("at most ", kMaxSourceCount, " sources"));
   }
   for (size_t i = 0; i < provenance.sources.size(); ++i) {
     const Calibration::Source& source = provenance.sources[i];
     const std::string path = absl::StrCat(field, ".sources[", i, "]");
     if (source.source.empty() || source.source.size() > kMaxTextSize) {
-      return Broken(path + ".source", "must name where the runs come from");
+      return SpecError(path + ".source", "must name where the runs come from");
     }
-    if (source.row_count < 1) return Broken(path + ".row_count", "must be at least 1");
+    if (source.row_count < 1) return SpecError(path + ".row_count", "must be at least 1");
     if (source.slice_rule.size() > kMaxTextSize) {
-      return Broken(path + ".slice_rule", absl::StrCat("at most ", kMaxTextSize, " characters"));
+      return SpecError(path + ".slice_rule", absl::StrCat("at most ", kMaxTextSize, " characters"));
     }
   }
   if (provenance.notes.size() > kMaxSourceCount) {
-    return Broken(field + ".notes", absl::StrCat("at most ", kMaxSourceCount, " notes"));
+    return SpecError(field + ".notes", absl::StrCat("at most ", kMaxSourceCount, " notes"));
   }
   return absl::OkStatus();
 }
@@ -70,16 +66,16 @@ absl::Status CheckValue(const CoefficientValue& value, const std::string& path) 
   PARPLAN_RETURN_IF_ERROR(CheckName(value.scope.device_family, path + ".scope.device_family"));
   PARPLAN_RETURN_IF_ERROR(CheckName(value.scope.cluster, path + ".scope.cluster"));
   if (value.scope.layer_kind.has_value() && !HasLayerKinds(value.coefficient)) {
-    return Broken(path + ".scope.layer_kind",
-                  "only with the coefficients time_factor and activation_factor");
+    return SpecError(path + ".scope.layer_kind",
+                     "only with the coefficients time_factor and activation_factor");
   }
   // The comparison is also false for a value that is not a number.
   if (!(value.value >= info.lowest && value.value <= info.highest)) {
-    return Broken(path + ".value", absl::StrCat(info.name, " must be within ", info.lowest, " and ",
-                                                info.highest, ", not ", value.value));
+    return SpecError(path + ".value", absl::StrCat(info.name, " must be within ", info.lowest,
+                                                   " and ", info.highest, ", not ", value.value));
   }
   if (value.evidence_count < 0) {
-    return Broken(path + ".evidence_count", "must be at least 0");
+    return SpecError(path + ".evidence_count", "must be at least 0");
   }
   return absl::OkStatus();
 }
@@ -87,13 +83,13 @@ absl::Status CheckValue(const CoefficientValue& value, const std::string& path) 
 absl::Status CheckClass(const ResidualClass& residuals, const std::string& path) {
   PARPLAN_RETURN_IF_ERROR(CheckName(residuals.key.device_family, path + ".device_family"));
   if (residuals.residual_count < 0) {
-    return Broken(path + ".residual_count", "must be at least 0");
+    return SpecError(path + ".residual_count", "must be at least 0");
   }
   double before = -kLargestLogRatio;
   for (double log_ratio : residuals.log_ratio) {
     if (!(log_ratio >= before && log_ratio <= kLargestLogRatio)) {
-      return Broken(path + ".log_ratio_quantiles",
-                    "none may be below the one before, and all within -5 and 5");
+      return SpecError(path + ".log_ratio_quantiles",
+                       "none may be below the one before, and all within -5 and 5");
     }
     before = log_ratio;
   }
@@ -207,7 +203,7 @@ std::array<ResidualKey, 5> WiderKeys(const ResidualKey& key) {
 absl::StatusOr<Calibration> Calibration::Create(Content content) {
   PARPLAN_RETURN_IF_ERROR(CheckProvenance(content.provenance));
   if (content.coefficient_values.size() > kMaxValueCount) {
-    return Broken("coefficient_values", absl::StrCat("at most ", kMaxValueCount, " values"));
+    return SpecError("coefficient_values", absl::StrCat("at most ", kMaxValueCount, " values"));
   }
   std::set<std::pair<Coefficient, CalibrationScope>> scopes;
   for (size_t i = 0; i < content.coefficient_values.size(); ++i) {
@@ -215,12 +211,12 @@ absl::StatusOr<Calibration> Calibration::Create(Content content) {
     const std::string path = absl::StrCat("coefficient_values[", i, "]");
     PARPLAN_RETURN_IF_ERROR(CheckValue(value, path));
     if (!scopes.insert({value.coefficient, value.scope}).second) {
-      return Broken(path, absl::StrCat(InfoOf(value.coefficient).name,
-                                       " has two values for the same scope; leave one out"));
+      return SpecError(path, absl::StrCat(InfoOf(value.coefficient).name,
+                                          " has two values for the same scope; leave one out"));
     }
   }
   if (content.residual_classes.size() > kMaxClassCount) {
-    return Broken("residual_classes", absl::StrCat("at most ", kMaxClassCount, " classes"));
+    return SpecError("residual_classes", absl::StrCat("at most ", kMaxClassCount, " classes"));
   }
   std::set<ResidualKey> keys;
   for (size_t i = 0; i < content.residual_classes.size(); ++i) {
@@ -228,7 +224,7 @@ absl::StatusOr<Calibration> Calibration::Create(Content content) {
     const std::string path = absl::StrCat("residual_classes[", i, "]");
     PARPLAN_RETURN_IF_ERROR(CheckClass(residuals, path));
     if (!keys.insert(residuals.key).second) {
-      return Broken(path, "another class has the same key; leave one out");
+      return SpecError(path, "another class has the same key; leave one out");
     }
   }
   return Calibration(std::move(content));

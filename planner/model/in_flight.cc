@@ -11,7 +11,7 @@ namespace {
 // The interleaved order in closed form: passes come in groups of P micro-batches, each group
 // through all chunks, in reverse for backward passes. Counts here agree with `PassOrder`; a test
 // compares them.
-struct Order {
+struct InterleavedOrder {
   int64_t devices;
   int64_t chunks;
   int64_t micro_batches;
@@ -29,7 +29,7 @@ struct Order {
   }
 };
 
-Order OrderOf(const InterleavedDevice& device) {
+InterleavedOrder OrderOf(const InterleavedDevice& device) {
   return {device.pipeline_parallel_degree, device.virtual_stage_count, device.micro_batch_count};
 }
 
@@ -74,7 +74,7 @@ InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Byt
   // are in flight or, towards the end, fewer. The round and the forward passes beside it are walked
   // in pieces in which neither changes its chunk, so that the sum is a straight line over each
   // piece.
-  const Order order = OrderOf(device);
+  const InterleavedOrder order = OrderOf(device);
   const int64_t devices = order.devices;
   const int64_t passes = order.passes();
   const int64_t round = devices * chunks;

@@ -5,9 +5,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/spec_error.h"
 
 namespace parplan {
 namespace {
@@ -19,13 +19,9 @@ constexpr int kMaxSize = 1 << 24;
 // within 64 bits.
 constexpr int64_t kMaxParameterCount = int64_t{1} << 50;
 
-constexpr char kIdRule[] = "must be 1 to 63 letters, digits, `-`, `_` or `.`";
+constexpr char kModelIdRule[] = "must be 1 to 63 letters, digits, `-`, `_` or `.`";
 
-absl::Status Broken(const std::string& field, const std::string& rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
-
-bool IsId(const std::string& id) {
+bool IsModelId(const std::string& id) {
   if (id.empty() || id.size() > 63) return false;
   for (const char c : id) {
     if (!absl::ascii_isalnum(c) && c != '-' && c != '_' && c != '.') return false;
@@ -72,16 +68,16 @@ absl::Status CheckExperts(const LayerDefinition& layer, const std::string& field
         {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size},
     };
     for (const auto& [name, value] : absent) {
-      if (value != 0) return Broken(field + name, "needs an expert_count");
+      if (value != 0) return SpecError(field + name, "needs an expert_count");
     }
     return absl::OkStatus();
   }
   if (layer.experts_per_token < 1 || layer.experts_per_token > layer.expert_count) {
-    return Broken(field + ".experts_per_token",
-                  absl::StrCat("must be 1 to the expert_count ", layer.expert_count));
+    return SpecError(field + ".experts_per_token",
+                     absl::StrCat("must be 1 to the expert_count ", layer.expert_count));
   }
   if (layer.expert_feed_forward_size < 1) {
-    return Broken(field + ".expert_feed_forward_size", "must be at least 1");
+    return SpecError(field + ".expert_feed_forward_size", "must be at least 1");
   }
   return absl::OkStatus();
 }
@@ -110,43 +106,43 @@ int64_t ParameterCountOf(const LayerDefinition& layer) {
 
 absl::Status CheckTransformer(LayerDefinition& layer, const std::string& field) {
   if (layer.attention_head_count < 1) {
-    return Broken(field + ".attention_head_count", "must be at least 1");
+    return SpecError(field + ".attention_head_count", "must be at least 1");
   }
   if (layer.head_size == 0) {
     if (layer.hidden_size % layer.attention_head_count != 0) {
-      return Broken(field + ".attention_head_count",
-                    absl::StrCat("must divide hidden_size ", layer.hidden_size,
-                                 " unless head_size is given"));
+      return SpecError(field + ".attention_head_count",
+                       absl::StrCat("must divide hidden_size ", layer.hidden_size,
+                                    " unless head_size is given"));
     }
     layer.head_size = layer.hidden_size / layer.attention_head_count;
   }
   if (int64_t{layer.attention_head_count} * layer.head_size > kMaxSize) {
-    return Broken(field + ".head_size",
-                  absl::StrCat("makes the heads wider than ", kMaxSize, " in all"));
+    return SpecError(field + ".head_size",
+                     absl::StrCat("makes the heads wider than ", kMaxSize, " in all"));
   }
   if (layer.key_value_head_count == 0) layer.key_value_head_count = layer.attention_head_count;
   if (layer.key_value_head_count < 1 ||
       layer.attention_head_count % layer.key_value_head_count != 0) {
-    return Broken(field + ".key_value_head_count",
-                  absl::StrCat("must divide attention_head_count ", layer.attention_head_count));
+    return SpecError(field + ".key_value_head_count",
+                     absl::StrCat("must divide attention_head_count ", layer.attention_head_count));
   }
   if (layer.feed_forward_size < 1 && layer.expert_count == 0) {
-    return Broken(field + ".feed_forward_size", "must be at least 1");
+    return SpecError(field + ".feed_forward_size", "must be at least 1");
   }
   if (layer.feed_forward_kind == FeedForwardKind::kNone) {
-    return Broken(field + ".feed_forward_kind", "is required for transformer layers");
+    return SpecError(field + ".feed_forward_kind", "is required for transformer layers");
   }
   if (layer.vocabulary_size != 0) {
-    return Broken(field + ".vocabulary_size", "is for embeddings and heads only");
+    return SpecError(field + ".vocabulary_size", "is for embeddings and heads only");
   }
-  if (layer.tied_embedding) return Broken(field + ".tied_embedding", "is for heads only");
+  if (layer.tied_embedding) return SpecError(field + ".tied_embedding", "is for heads only");
   return CheckExperts(layer, field);
 }
 
 absl::Status CheckTable(const LayerDefinition& layer, const std::string& field) {
-  if (layer.vocabulary_size < 1) return Broken(field + ".vocabulary_size", "must be at least 1");
+  if (layer.vocabulary_size < 1) return SpecError(field + ".vocabulary_size", "must be at least 1");
   if (layer.tied_embedding && layer.kind != LayerKind::kHead) {
-    return Broken(field + ".tied_embedding", "is for heads only");
+    return SpecError(field + ".tied_embedding", "is for heads only");
   }
   const std::pair<const char*, int> absent[] = {
       {".attention_head_count", layer.attention_head_count},
@@ -160,7 +156,7 @@ absl::Status CheckTable(const LayerDefinition& layer, const std::string& field) 
       {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size},
   };
   for (const auto& [name, value] : absent) {
-    if (value != 0) return Broken(field + name, "is for transformer layers only");
+    if (value != 0) return SpecError(field + name, "is for transformer layers only");
   }
   return absl::OkStatus();
 }
@@ -174,9 +170,10 @@ bool IsTransformer(LayerKind kind) {
 
 absl::StatusOr<LayerDefinition> LayerDefinition::Create(LayerDefinition raw,
                                                         const std::string& field) {
-  if (!IsId(raw.layer_definition_id)) return Broken(field + ".layer_definition_id", kIdRule);
+  if (!IsModelId(raw.layer_definition_id))
+    return SpecError(field + ".layer_definition_id", kModelIdRule);
   if (!IsTransformer(raw.kind) && !HasTable(raw.kind)) {
-    return Broken(field + ".kind", "is required");
+    return SpecError(field + ".kind", "is required");
   }
   const std::pair<const char*, int> sizes[] = {
       {".hidden_size", raw.hidden_size},
@@ -193,11 +190,11 @@ absl::StatusOr<LayerDefinition> LayerDefinition::Create(LayerDefinition raw,
   };
   for (const auto& [name, value] : sizes) {
     if (value < 0 || value > kMaxSize) {
-      return Broken(field + name, absl::StrCat("must be 0 to ", kMaxSize));
+      return SpecError(field + name, absl::StrCat("must be 0 to ", kMaxSize));
     }
   }
-  if (raw.hidden_size < 1) return Broken(field + ".hidden_size", "must be at least 1");
-  if (raw.sequence_length < 1) return Broken(field + ".sequence_length", "must be at least 1");
+  if (raw.hidden_size < 1) return SpecError(field + ".hidden_size", "must be at least 1");
+  if (raw.sequence_length < 1) return SpecError(field + ".sequence_length", "must be at least 1");
   if (IsTransformer(raw.kind)) {
     PARPLAN_RETURN_IF_ERROR(CheckTransformer(raw, field));
   } else {
@@ -205,7 +202,7 @@ absl::StatusOr<LayerDefinition> LayerDefinition::Create(LayerDefinition raw,
   }
   if (raw.parameter_count == 0) raw.parameter_count = ParameterCountOf(raw);
   if (raw.parameter_count < 0 || raw.parameter_count > kMaxParameterCount) {
-    return Broken(field + ".parameter_count", "must be 0 (computed) to 2^50");
+    return SpecError(field + ".parameter_count", "must be 0 (computed) to 2^50");
   }
   return raw;
 }
@@ -252,14 +249,15 @@ absl::StatusOr<ModelSpec> ModelSpec::Create(std::string model_id,
                                             std::vector<LayerDefinition> layer_definitions,
                                             std::vector<ModelLayerRun> layer_runs,
                                             Precision precision, Optimizer optimizer) {
-  if (!IsId(model_id)) return Broken("model.model_id", kIdRule);
-  if (layer_definitions.empty()) return Broken("model.layer_definitions", "must have an entry");
-  if (layer_runs.empty()) return Broken("model.layer_runs", "must have an entry");
+  if (!IsModelId(model_id)) return SpecError("model.model_id", kModelIdRule);
+  if (layer_definitions.empty()) return SpecError("model.layer_definitions", "must have an entry");
+  if (layer_runs.empty()) return SpecError("model.layer_runs", "must have an entry");
   std::set<std::string> ids;
   for (size_t i = 0; i < layer_definitions.size(); ++i) {
     if (!ids.insert(layer_definitions[i].layer_definition_id).second) {
-      return Broken(absl::StrCat("model.layer_definitions[", i, "].layer_definition_id"),
-                    absl::StrCat("`", layer_definitions[i].layer_definition_id, "` occurs twice"));
+      return SpecError(
+          absl::StrCat("model.layer_definitions[", i, "].layer_definition_id"),
+          absl::StrCat("`", layer_definitions[i].layer_definition_id, "` occurs twice"));
     }
   }
   ModelSpec model;
@@ -268,18 +266,18 @@ absl::StatusOr<ModelSpec> ModelSpec::Create(std::string model_id,
     const ModelLayerRun& run = layer_runs[i];
     if (run.definition_index < 0 ||
         run.definition_index >= static_cast<int>(layer_definitions.size())) {
-      return Broken(field + ".layer_definition_id", "refers to no layer definition");
+      return SpecError(field + ".layer_definition_id", "refers to no layer definition");
     }
-    if (run.layer_count < 1) return Broken(field + ".layer_count", "must be at least 1");
+    if (run.layer_count < 1) return SpecError(field + ".layer_count", "must be at least 1");
     if (model.layer_count() + int64_t{run.layer_count} > kMaxLayerCount) {
-      return Broken(field + ".layer_count",
-                    absl::StrCat("makes more than ", kMaxLayerCount, " layers"));
+      return SpecError(field + ".layer_count",
+                       absl::StrCat("makes more than ", kMaxLayerCount, " layers"));
     }
     model.definition_of_layer_.insert(model.definition_of_layer_.end(), run.layer_count,
                                       run.definition_index);
     const int64_t parameter_count = layer_definitions[run.definition_index].parameter_count;
     if (parameter_count > (kMaxParameterCount - model.parameter_count_) / run.layer_count) {
-      return Broken(field + ".layer_count", "makes more than 2^50 parameters");
+      return SpecError(field + ".layer_count", "makes more than 2^50 parameters");
     }
     model.parameter_count_ += parameter_count * run.layer_count;
   }

@@ -9,13 +9,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/model/calibration.h"
+#include "planner/model/spec_error.h"
 
 namespace parplan {
 namespace {
-
-absl::Status Broken(const char* field, const std::string& rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
 
 // Checks that a requested schedule is in the space.
 absl::Status CheckSchedule(const PlanningRules& rules) {
@@ -25,14 +22,14 @@ absl::Status CheckSchedule(const PlanningRules& rules) {
   const SearchDimension dimension = *needed;
   const absl::string_view name = SearchDimensionName(dimension);
   if (!rules.dimensions.has(dimension)) {
-    return Broken("options.schedule",
-                  absl::StrCat("`", name, "` is not in options.space, which is `",
-                               rules.dimensions.ToString(), "`; change either"));
+    return SpecError("options.schedule",
+                     absl::StrCat("`", name, "` is not in options.space, which is `",
+                                  rules.dimensions.ToString(), "`; change either"));
   }
   const TargetLimits& target = LimitsOf(rules.target);
   if (!target.dimensions.has(dimension)) {
-    return Broken("options.schedule", absl::StrCat("options.target `", target.name, "` runs no `",
-                                                   name, "`; change either"));
+    return SpecError("options.schedule", absl::StrCat("options.target `", target.name,
+                                                      "` runs no `", name, "`; change either"));
   }
   return absl::OkStatus();
 }
@@ -40,45 +37,45 @@ absl::Status CheckSchedule(const PlanningRules& rules) {
 absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
   if (!std::isfinite(rules.memory_headroom_ratio) || rules.memory_headroom_ratio < 0.0 ||
       rules.memory_headroom_ratio >= 1.0) {
-    return Broken("options.memory_headroom_ratio", "must be at least 0 and below 1");
+    return SpecError("options.memory_headroom_ratio", "must be at least 0 and below 1");
   }
   if (rules.max_tensor_parallel_degree < 0) {
-    return Broken("options.max_tensor_parallel_degree", "must not be negative");
+    return SpecError("options.max_tensor_parallel_degree", "must not be negative");
   }
   if (rules.max_pipeline_parallel_degree < 0) {
-    return Broken("options.max_pipeline_parallel_degree", "must not be negative");
+    return SpecError("options.max_pipeline_parallel_degree", "must not be negative");
   }
   if (rules.micro_batch_count < 0) {
-    return Broken("options.micro_batch_count", "must not be negative");
+    return SpecError("options.micro_batch_count", "must not be negative");
   }
   if (rules.global_batch_size_step < 1) {
-    return Broken("options.global_batch_size_step", "must be at least 1");
+    return SpecError("options.global_batch_size_step", "must be at least 1");
   }
   const int64_t smallest = rules.smallest_global_batch_size;
   if (smallest < 0 || smallest > global_batch_size) {
-    return Broken("options.smallest_global_batch_size",
-                  absl::StrCat("must be 1 to the global_batch_size ", global_batch_size,
-                               ", or 0 for that batch only"));
+    return SpecError("options.smallest_global_batch_size",
+                     absl::StrCat("must be 1 to the global_batch_size ", global_batch_size,
+                                  ", or 0 for that batch only"));
   }
   if (smallest > 0 &&
       (global_batch_size - smallest) / rules.global_batch_size_step >= kMaxBatchSizeCount) {
-    return Broken("options.global_batch_size_step",
-                  absl::StrCat("makes more than ", kMaxBatchSizeCount, " batches; raise it"));
+    return SpecError("options.global_batch_size_step",
+                     absl::StrCat("makes more than ", kMaxBatchSizeCount, " batches; raise it"));
   }
   if (rules.top_plan_count < 1 || rules.top_plan_count > kMaxTopPlanCount) {
-    return Broken("options.top_plan_count", absl::StrCat("must be 1 to ", kMaxTopPlanCount));
+    return SpecError("options.top_plan_count", absl::StrCat("must be 1 to ", kMaxTopPlanCount));
   }
   if (smallest == 0 && rules.micro_batch_count > 0 &&
       global_batch_size % rules.micro_batch_count != 0) {
-    return Broken("options.micro_batch_count",
-                  absl::StrCat("must divide global_batch_size ", global_batch_size));
+    return SpecError("options.micro_batch_count",
+                     absl::StrCat("must divide global_batch_size ", global_batch_size));
   }
   if (!(rules.out_of_memory_risk > 0.0 && rules.out_of_memory_risk <= 0.5)) {
-    return Broken("options.out_of_memory_risk", "must be above 0 and at most 0.5");
+    return SpecError("options.out_of_memory_risk", "must be above 0 and at most 0.5");
   }
   if (const std::optional<double> alpha = rules.ilp_alpha_bytes_per_second;
       alpha.has_value() && !(std::isfinite(*alpha) && *alpha >= 0.0)) {
-    return Broken("options.ilp_alpha_bytes_per_second", "must be finite and at least 0");
+    return SpecError("options.ilp_alpha_bytes_per_second", "must be finite and at least 0");
   }
   return CheckSchedule(rules);
 }
@@ -107,20 +104,20 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const Mo
                                                         PlanningRules rules) {
   PARPLAN_CHECK(model != nullptr && topology != nullptr);
   if (model->layer_count() > kMaxLayerCount) {
-    return Broken("model.layer_runs",
-                  absl::StrCat("have ", model->layer_count(), " layers, at most ", kMaxLayerCount));
+    return SpecError("model.layer_runs", absl::StrCat("have ", model->layer_count(),
+                                                      " layers, at most ", kMaxLayerCount));
   }
   if (topology->device_count() > kMaxDeviceCount) {
-    return Broken("topology.node_groups", absl::StrCat("have ", topology->device_count(),
-                                                       " devices, at most ", kMaxDeviceCount));
+    return SpecError("topology.node_groups", absl::StrCat("have ", topology->device_count(),
+                                                          " devices, at most ", kMaxDeviceCount));
   }
   if (topology->node_groups().size() != 1) {
-    return Broken("topology.node_groups",
-                  absl::StrCat("must have one entry, not ", topology->node_groups().size(),
-                               "; plan each node group separately"));
+    return SpecError("topology.node_groups",
+                     absl::StrCat("must have one entry, not ", topology->node_groups().size(),
+                                  "; plan each node group separately"));
   }
   if (global_batch_size < 1 || global_batch_size > kMaxGlobalBatchSize) {
-    return Broken("global_batch_size", absl::StrCat("must be 1 to ", kMaxGlobalBatchSize));
+    return SpecError("global_batch_size", absl::StrCat("must be 1 to ", kMaxGlobalBatchSize));
   }
   if (absl::Status status = CheckRules(rules, global_batch_size); !status.ok()) return status;
   const NodeGroup& group = topology->node_groups().front();

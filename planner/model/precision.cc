@@ -9,7 +9,7 @@
 namespace parplan {
 namespace {
 
-constexpr PrecisionTraits kTraits[] = {
+constexpr PrecisionTraits kPrecisionTraits[] = {
     {.precision = Precision::kFp32,
      .name = "fp32",
      .storage = StorageFormat::kFp32,
@@ -34,26 +34,26 @@ constexpr PrecisionTraits kTraits[] = {
 };
 
 // `TraitsOf` indexes the table by the value of the enumerator.
-constexpr bool IsInOrder() {
-  for (size_t i = 0; i < std::size(kTraits); ++i) {
-    if (static_cast<size_t>(kTraits[i].precision) != i + 1) return false;
+constexpr bool PrecisionsAreInOrder() {
+  for (size_t i = 0; i < std::size(kPrecisionTraits); ++i) {
+    if (static_cast<size_t>(kPrecisionTraits[i].precision) != i + 1) return false;
   }
   return true;
 }
-static_assert(std::size(kTraits) == kPrecisionCount && IsInOrder());
+static_assert(std::size(kPrecisionTraits) == kPrecisionCount && PrecisionsAreInOrder());
 
 }  // namespace
 
-absl::Span<const PrecisionTraits> KnownPrecisions() { return kTraits; }
+absl::Span<const PrecisionTraits> KnownPrecisions() { return kPrecisionTraits; }
 
 const PrecisionTraits& TraitsOf(Precision precision) {
   const int index = static_cast<int>(precision) - 1;
   PARPLAN_CHECK(index >= 0 && index < kPrecisionCount);
-  return kTraits[index];
+  return kPrecisionTraits[index];
 }
 
 std::optional<Precision> FindPrecision(absl::string_view name) {
-  for (const PrecisionTraits& traits : kTraits) {
+  for (const PrecisionTraits& traits : kPrecisionTraits) {
     if (traits.name == name) return traits.precision;
   }
   return std::nullopt;

@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-absl::Status Broken(const std::string& field, const std::string& rule) {
+absl::Status ProfileError(const std::string& field, const std::string& rule) {
   return FieldError(Reason::kProfileInvalid, field, rule);
 }
 
@@ -49,44 +49,48 @@ bool SortByKey(std::vector<Point>& points) {
 
 absl::Status CheckTiming(const LayerTimingPoint& point, const std::string& field) {
   if (point.tensor_parallel_degree < 1) {
-    return Broken(field + ".tensor_parallel_degree", "must be at least 1");
+    return ProfileError(field + ".tensor_parallel_degree", "must be at least 1");
   }
-  if (point.micro_batch_size < 1) return Broken(field + ".micro_batch_size", "must be at least 1");
-  if (point.sequence_length < 1) return Broken(field + ".sequence_length", "must be at least 1");
-  if (!IsTime(point.forward)) return Broken(field + ".forward_duration", "must be above 0");
+  if (point.micro_batch_size < 1)
+    return ProfileError(field + ".micro_batch_size", "must be at least 1");
+  if (point.sequence_length < 1)
+    return ProfileError(field + ".sequence_length", "must be at least 1");
+  if (!IsTime(point.forward)) return ProfileError(field + ".forward_duration", "must be above 0");
   if (point.backward.has_value() && !IsTime(*point.backward)) {
-    return Broken(field + ".backward_duration", "must be above 0");
+    return ProfileError(field + ".backward_duration", "must be above 0");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckMemory(const LayerMemoryPoint& point, const std::string& field) {
   if (point.tensor_parallel_degree < 1) {
-    return Broken(field + ".tensor_parallel_degree", "must be at least 1");
+    return ProfileError(field + ".tensor_parallel_degree", "must be at least 1");
   }
-  if (point.sequence_length < 1) return Broken(field + ".sequence_length", "must be at least 1");
-  if (point.parameter_count < 0) return Broken(field + ".parameter_count", "must not be negative");
+  if (point.sequence_length < 1)
+    return ProfileError(field + ".sequence_length", "must be at least 1");
+  if (point.parameter_count < 0)
+    return ProfileError(field + ".parameter_count", "must not be negative");
   if (point.activation_per_sample < Bytes()) {
-    return Broken(field + ".activation_bytes_per_sample", "must not be negative");
+    return ProfileError(field + ".activation_bytes_per_sample", "must not be negative");
   }
   if (point.checkpoint_per_sample.has_value() && *point.checkpoint_per_sample < Bytes()) {
-    return Broken(field + ".checkpoint_bytes_per_sample", "must not be negative");
+    return ProfileError(field + ".checkpoint_bytes_per_sample", "must not be negative");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckCollective(const CollectivePoint& point, const std::string& field) {
   if (point.participant_count < 2) {
-    return Broken(field + ".participant_count", "must be at least 2");
+    return ProfileError(field + ".participant_count", "must be at least 2");
   }
   if (point.collective == Collective::kSendReceive && point.participant_count != 2) {
-    return Broken(field + ".participant_count", "must be 2 for send-receive");
+    return ProfileError(field + ".participant_count", "must be 2 for send-receive");
   }
-  if (point.rank_stride < 1) return Broken(field + ".rank_stride", "must be at least 1");
+  if (point.rank_stride < 1) return ProfileError(field + ".rank_stride", "must be at least 1");
   if (point.message_size <= Bytes()) {
-    return Broken(field + ".message_size_bytes", "must be above 0");
+    return ProfileError(field + ".message_size_bytes", "must be above 0");
   }
-  if (!IsTime(point.duration)) return Broken(field + ".median_duration", "must be above 0");
+  if (!IsTime(point.duration)) return ProfileError(field + ".median_duration", "must be above 0");
   return absl::OkStatus();
 }
 
@@ -111,14 +115,14 @@ const char* CollectiveName(Collective collective) {
 }
 
 absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
-  if (content.device_kind.empty()) return Broken("device_kind", "must not be empty");
-  if (content.devices_per_node < 1) return Broken("devices_per_node", "must be at least 1");
+  if (content.device_kind.empty()) return ProfileError("device_kind", "must not be empty");
+  if (content.devices_per_node < 1) return ProfileError("devices_per_node", "must be at least 1");
   if (content.overlap_slowdown.has_value() &&
       !(std::isfinite(*content.overlap_slowdown) && *content.overlap_slowdown >= 1.0)) {
-    return Broken("overlap_slowdown", "must be at least 1");
+    return ProfileError("overlap_slowdown", "must be at least 1");
   }
   if (content.context_memory.has_value() && *content.context_memory < Bytes()) {
-    return Broken("context_memory_bytes", "must not be negative");
+    return ProfileError("context_memory_bytes", "must not be negative");
   }
   for (size_t i = 0; i < content.layers.size(); ++i) {
     MeasuredLayer& layer = content.layers[i];
@@ -126,8 +130,9 @@ absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
     for (size_t j = 0; j < i; ++j) {
       if (content.layers[j].precision == layer.precision &&
           SameLayer(content.layers[j].definition, layer.definition)) {
-        return Broken(field, absl::StrCat("is the same as `",
-                                          content.layers[j].definition.layer_definition_id, "`"));
+        return ProfileError(field,
+                            absl::StrCat("is the same as `",
+                                         content.layers[j].definition.layer_definition_id, "`"));
       }
     }
     for (size_t k = 0; k < layer.timings.size(); ++k) {
@@ -138,24 +143,25 @@ absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
       PARPLAN_RETURN_IF_ERROR(
           CheckMemory(layer.memories[k], absl::StrCat(field, ".layer_memories[", k, "]")));
     }
-    if (!SortByKey(layer.timings)) return Broken(field, "has two timings of the same key");
-    if (!SortByKey(layer.memories)) return Broken(field, "has two memories of the same key");
+    if (!SortByKey(layer.timings)) return ProfileError(field, "has two timings of the same key");
+    if (!SortByKey(layer.memories)) return ProfileError(field, "has two memories of the same key");
   }
   for (size_t k = 0; k < content.collectives.size(); ++k) {
     PARPLAN_RETURN_IF_ERROR(
         CheckCollective(content.collectives[k], absl::StrCat("collective_timings[", k, "]")));
   }
   if (!SortByKey(content.collectives)) {
-    return Broken("collective_timings", "has two of the same key");
+    return ProfileError("collective_timings", "has two of the same key");
   }
   for (size_t k = 0; k < content.optimizers.size(); ++k) {
     const OptimizerPoint& point = content.optimizers[k];
     const std::string field = absl::StrCat("optimizer_timings[", k, "]");
-    if (point.parameter_count < 1) return Broken(field + ".parameter_count", "must be at least 1");
-    if (!IsTime(point.duration)) return Broken(field + ".median_duration", "must be above 0");
+    if (point.parameter_count < 1)
+      return ProfileError(field + ".parameter_count", "must be at least 1");
+    if (!IsTime(point.duration)) return ProfileError(field + ".median_duration", "must be above 0");
   }
   if (!SortByKey(content.optimizers)) {
-    return Broken("optimizer_timings", "has two of the same key");
+    return ProfileError("optimizer_timings", "has two of the same key");
   }
   ProfileSnapshot snapshot;
   snapshot.content_ = std::move(content);

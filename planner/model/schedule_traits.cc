@@ -8,7 +8,7 @@
 namespace parplan {
 namespace {
 
-constexpr ScheduleTraits kTraits[] = {
+constexpr ScheduleTraits kScheduleTraits[] = {
     {.schedule = Schedule::kOneForwardOneBackward,
      .name = "1f1b",
      .title = "1F1B",
@@ -39,26 +39,26 @@ constexpr ScheduleTraits kTraits[] = {
 };
 
 // `TraitsOf` indexes the table by the value of the enumerator.
-constexpr bool IsInOrder() {
-  for (size_t i = 0; i < std::size(kTraits); ++i) {
-    if (static_cast<size_t>(kTraits[i].schedule) != i + 1) return false;
+constexpr bool SchedulesAreInOrder() {
+  for (size_t i = 0; i < std::size(kScheduleTraits); ++i) {
+    if (static_cast<size_t>(kScheduleTraits[i].schedule) != i + 1) return false;
   }
   return true;
 }
-static_assert(std::size(kTraits) == kScheduleCount && IsInOrder());
+static_assert(std::size(kScheduleTraits) == kScheduleCount && SchedulesAreInOrder());
 
 }  // namespace
 
-absl::Span<const ScheduleTraits> KnownSchedules() { return kTraits; }
+absl::Span<const ScheduleTraits> KnownSchedules() { return kScheduleTraits; }
 
 const ScheduleTraits& TraitsOf(Schedule schedule) {
   const int index = static_cast<int>(schedule) - 1;
   PARPLAN_CHECK(index >= 0 && index < kScheduleCount);
-  return kTraits[index];
+  return kScheduleTraits[index];
 }
 
 std::optional<Schedule> FindSchedule(absl::string_view name) {
-  for (const ScheduleTraits& traits : kTraits) {
+  for (const ScheduleTraits& traits : kScheduleTraits) {
     if (traits.name == name) return traits.schedule;
   }
   return std::nullopt;

@@ -7,17 +7,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/model/spec_error.h"
 
 namespace parplan {
 namespace {
 
-absl::Status Broken(const std::string& field, const std::string& rule) {
-  return FieldError(Reason::kSpecInvalid, field, rule);
-}
-
-bool IsId(const std::string& id) {
+bool IsClusterId(const std::string& id) {
   if (id.empty() || id.size() > 63 || id.front() == '-') return false;
   for (const char c : id) {
     if (!absl::ascii_islower(c) && !absl::ascii_isdigit(c) && c != '-') return false;
@@ -25,33 +21,34 @@ bool IsId(const std::string& id) {
   return true;
 }
 
-constexpr char kIdRule[] =
+constexpr char kClusterIdRule[] =
     "must be 1 to 63 lower-case letters, digits or `-`, starting with a letter or digit";
 
 absl::Status CheckNodeGroup(const NodeGroup& group, const std::string& field,
                             std::set<std::string>& node_names) {
-  if (!IsId(group.node_group_id)) return Broken(field + ".node_group_id", kIdRule);
-  if (group.device_kind.empty()) return Broken(field + ".device_kind", "must not be empty");
-  if (group.node_count < 1) return Broken(field + ".node_count", "must be at least 1");
-  if (group.devices_per_node < 1) return Broken(field + ".devices_per_node", "must be at least 1");
+  if (!IsClusterId(group.node_group_id)) return SpecError(field + ".node_group_id", kClusterIdRule);
+  if (group.device_kind.empty()) return SpecError(field + ".device_kind", "must not be empty");
+  if (group.node_count < 1) return SpecError(field + ".node_count", "must be at least 1");
+  if (group.devices_per_node < 1)
+    return SpecError(field + ".devices_per_node", "must be at least 1");
   if (group.device_memory <= Bytes()) {
-    return Broken(field + ".device_memory_bytes", "must be above 0");
+    return SpecError(field + ".device_memory_bytes", "must be above 0");
   }
   if (group.reserved_memory < Bytes() || group.reserved_memory >= group.device_memory) {
-    return Broken(field + ".reserved_memory_bytes",
-                  "must be at least 0 and below device_memory_bytes");
+    return SpecError(field + ".reserved_memory_bytes",
+                     "must be at least 0 and below device_memory_bytes");
   }
   if (group.node_names.empty()) return absl::OkStatus();
   if (group.node_names.size() != static_cast<size_t>(group.node_count)) {
-    return Broken(field + ".node_names",
-                  absl::StrCat("must be empty or have node_count = ", group.node_count,
-                               " entries, has ", group.node_names.size()));
+    return SpecError(field + ".node_names",
+                     absl::StrCat("must be empty or have node_count = ", group.node_count,
+                                  " entries, has ", group.node_names.size()));
   }
   for (size_t i = 0; i < group.node_names.size(); ++i) {
     const std::string entry = absl::StrCat(field, ".node_names[", i, "]");
-    if (group.node_names[i].empty()) return Broken(entry, "must not be empty");
+    if (group.node_names[i].empty()) return SpecError(entry, "must not be empty");
     if (!node_names.insert(group.node_names[i]).second) {
-      return Broken(entry, absl::StrCat("`", group.node_names[i], "` occurs twice"));
+      return SpecError(entry, absl::StrCat("`", group.node_names[i], "` occurs twice"));
     }
   }
   return absl::OkStatus();
@@ -61,8 +58,8 @@ absl::Status CheckNodeGroup(const NodeGroup& group, const std::string& field,
 
 absl::StatusOr<Topology> Topology::Create(std::string cluster, std::vector<NodeGroup> node_groups,
                                           std::vector<LinkTier> link_tiers, std::string fabric_id) {
-  if (!IsId(cluster)) return Broken("topology.cluster", kIdRule);
-  if (node_groups.empty()) return Broken("topology.node_groups", "must have an entry");
+  if (!IsClusterId(cluster)) return SpecError("topology.cluster", kClusterIdRule);
+  if (node_groups.empty()) return SpecError("topology.node_groups", "must have an entry");
   std::set<std::string> group_ids;
   std::set<std::string> node_names;
   int64_t device_count = 0;
@@ -70,38 +67,39 @@ absl::StatusOr<Topology> Topology::Create(std::string cluster, std::vector<NodeG
     const std::string field = absl::StrCat("topology.node_groups[", i, "]");
     PARPLAN_RETURN_IF_ERROR(CheckNodeGroup(node_groups[i], field, node_names));
     if (!group_ids.insert(node_groups[i].node_group_id).second) {
-      return Broken(field + ".node_group_id", "occurs twice");
+      return SpecError(field + ".node_group_id", "occurs twice");
     }
     if (node_groups[i].node_names.empty() != node_groups.front().node_names.empty()) {
-      return Broken(field + ".node_names", "must be given for all node groups or for none");
+      return SpecError(field + ".node_names", "must be given for all node groups or for none");
     }
     device_count += int64_t{node_groups[i].node_count} * node_groups[i].devices_per_node;
     if (device_count > std::numeric_limits<int>::max()) {
-      return Broken(field + ".node_count", "makes too many devices");
+      return SpecError(field + ".node_count", "makes too many devices");
     }
   }
-  if (link_tiers.empty()) return Broken("topology.link_tiers", "must have an entry");
+  if (link_tiers.empty()) return SpecError("topology.link_tiers", "must have an entry");
   std::set<std::string> tier_ids;
   for (size_t i = 0; i < link_tiers.size(); ++i) {
     const std::string field = absl::StrCat("topology.link_tiers[", i, "]");
-    if (!IsId(link_tiers[i].tier_id)) return Broken(field + ".tier_id", kIdRule);
+    if (!IsClusterId(link_tiers[i].tier_id)) return SpecError(field + ".tier_id", kClusterIdRule);
     if (!tier_ids.insert(link_tiers[i].tier_id).second) {
-      return Broken(field + ".tier_id", "occurs twice");
+      return SpecError(field + ".tier_id", "occurs twice");
     }
     const int reach = link_tiers[i].reach_device_count;
-    if (reach < 1) return Broken(field + ".reach_device_count", "must be at least 1");
+    if (reach < 1) return SpecError(field + ".reach_device_count", "must be at least 1");
     if (i > 0 && reach <= link_tiers[i - 1].reach_device_count) {
-      return Broken(field + ".reach_device_count", "must be above that of the tier before");
+      return SpecError(field + ".reach_device_count", "must be above that of the tier before");
     }
   }
   if (link_tiers.back().reach_device_count < device_count) {
-    return Broken(
+    return SpecError(
         absl::StrCat("topology.link_tiers[", link_tiers.size() - 1, "].reach_device_count"),
         absl::StrCat("the last tier must reach all ", device_count, " devices"));
   }
   constexpr size_t kLongestFabricId = 63;
   if (fabric_id.size() > kLongestFabricId) {
-    return Broken("topology.fabric_id", absl::StrCat("at most ", kLongestFabricId, " characters"));
+    return SpecError("topology.fabric_id",
+                     absl::StrCat("at most ", kLongestFabricId, " characters"));
   }
   Topology topology;
   topology.fabric_id_ = std::move(fabric_id);
