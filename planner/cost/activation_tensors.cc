@@ -14,7 +14,7 @@ using enum TensorLifetime;
 constexpr int kVocabularyMultiple = 128;
 
 // The sizes that the formulas name by letters.
-struct LayerShape {
+struct TensorSizes {
   double element = 2.0;     // e
   double tokens = 0.0;      // s, of a rank
   double all_tokens = 0.0;  // S, of a sample
@@ -28,9 +28,9 @@ struct LayerShape {
   bool is_ulysses = false;
 };
 
-LayerShape ShapeOf(const LayerDefinition& definition, Precision precision,
-                   const Strategy& strategy) {
-  LayerShape shape;
+TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision,
+                          const Strategy& strategy) {
+  TensorSizes shape;
   shape.element = static_cast<double>(BytesPerElement(precision));
   shape.all_tokens = definition.sequence_length;
   shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
@@ -46,7 +46,7 @@ LayerShape ShapeOf(const LayerDefinition& definition, Precision precision,
   return shape;
 }
 
-double ScoreElements(const LayerShape& shape) {
+double ScoreElements(const TensorSizes& shape) {
   return shape.heads * shape.tokens * shape.all_tokens / shape.tensor;
 }
 
@@ -58,7 +58,7 @@ TensorLifetime LifetimeOfRecomputed(const RuntimeTraits& traits) {
 
 // Adds the tensors of an attention block after its norm. Every tensor-parallel rank has at least
 // one key-value head.
-void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cross,
+void AddAttention(const TensorSizes& shape, const RuntimeTraits& traits, bool cross,
                   ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
   const double query = shape.element * shape.tokens * shape.query / shape.tensor;
@@ -98,7 +98,7 @@ void AddAttention(const LayerShape& shape, const RuntimeTraits& traits, bool cro
 
 // Adds the tensors of a feed-forward part of width `width`, after its norm, for `passes` copies of
 // every token. Returns the bytes of its inner tensors.
-double AddFeedForward(const LayerShape& shape, const RuntimeTraits& traits, FeedForwardKind kind,
+double AddFeedForward(const TensorSizes& shape, const RuntimeTraits& traits, FeedForwardKind kind,
                       double width, double passes, ActivationTensors& tensors) {
   const double inner = shape.element * passes * shape.tokens * width / shape.tensor;
   const TensorLifetime again = LifetimeOfRecomputed(traits);
@@ -118,7 +118,7 @@ double AddFeedForward(const LayerShape& shape, const RuntimeTraits& traits, Feed
 
 // Adds the needs of the backward pass of a runtime with `reuses_activations`. `inner` bytes of the
 // feed-forward part are free once the pass reaches attention.
-void AddReusingBackward(const LayerShape& shape, double inner, ActivationTensors& tensors) {
+void AddReusingBackward(const TensorSizes& shape, double inner, ActivationTensors& tensors) {
   const double row = shape.element * shape.tokens;
   const double whole = row * shape.hidden;
   const double residual = whole / shape.sequence;
@@ -155,7 +155,7 @@ void AddReusingBackward(const LayerShape& shape, double inner, ActivationTensors
   }
 }
 
-void AddTransformer(const LayerDefinition& definition, const LayerShape& shape,
+void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
                     const RuntimeTraits& traits, ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
   const bool swiglu = definition.feed_forward_kind == FeedForwardKind::kSwiglu;
@@ -271,7 +271,7 @@ int PaddedVocabularySize(int vocabulary_size, const RuntimeTraits& traits,
 
 ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precision precision,
                                       const RuntimeTraits& traits, const Strategy& strategy) {
-  const LayerShape shape = ShapeOf(definition, precision, strategy);
+  const TensorSizes shape = TensorSizesOf(definition, precision, strategy);
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
   const double gathered = strategy.sequence_parallel && strategy.tensor_parallel_degree > 1
                               ? residual * shape.sequence

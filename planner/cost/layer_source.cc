@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-LayerShape ShapeOf(const Strategy& strategy) {
+LayerShape LayerShapeOf(const Strategy& strategy) {
   return {.tensor_parallel_degree = strategy.tensor_parallel_degree,
           .context_parallel_degree = strategy.context_parallel_degree,
           .expert_parallel_degree = strategy.expert_parallel_degree,
@@ -42,7 +42,7 @@ double ShareOf(Seconds part, Seconds whole) { return whole > Seconds() ? part / 
 
 LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& definition,
                          double factor, const Strategy& strategy, double samples) {
-  const AnalyticTimes times = analytic.Times(ShapeOf(strategy), samples);
+  const AnalyticTimes times = analytic.Times(LayerShapeOf(strategy), samples);
   LayerWork work;
   work.bare.forward = times.forward.device * factor;
   work.bare.backward = times.backward.device * factor;

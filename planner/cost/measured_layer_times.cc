@@ -26,7 +26,7 @@ double WorkOf(const LayerDefinition& definition, int sequence_length) {
 
 // Returns `curve` with every duration multiplied by `factor(size)`; points that then fall are
 // raised.
-LogLogCurve Scaled(const LogLogCurve& curve, const std::function<double(double)>& factor) {
+LogLogCurve ScaledBySize(const LogLogCurve& curve, const std::function<double(double)>& factor) {
   std::vector<LogLogCurve::Point> points = curve.points();
   Seconds last;
   for (LogLogCurve::Point& point : points) {
@@ -199,7 +199,7 @@ DegreeCurves MeasuredLayerTimes::Resolver::MakeCurves(int degree) {
     const auto extended = [&](const LogLogCurve& curve, const TimeTable& table) {
       const LogLogCurve to = table.AtWork(wanted_work_);
       const LogLogCurve from = table.AtWork(nearest_work);
-      return Scaled(curve, [&](double size) { return to.At(size) / from.At(size); });
+      return ScaledBySize(curve, [&](double size) { return to.At(size) / from.At(size); });
     };
     return {extended(forward, shown.forward), extended(backward, shown.backward),
             MeasurementSource::kExtrapolated};
@@ -212,8 +212,9 @@ DegreeCurves MeasuredLayerTimes::Resolver::MakeCurves(int degree) {
         return Estimate(degree, wanted, size).*pass / Estimate(degree, nearest_length, size).*pass;
       };
     };
-    return {Scaled(forward, ratio(&LayerTimeEstimate::forward)),
-            Scaled(backward, ratio(&LayerTimeEstimate::backward)), MeasurementSource::kEstimated};
+    return {ScaledBySize(forward, ratio(&LayerTimeEstimate::forward)),
+            ScaledBySize(backward, ratio(&LayerTimeEstimate::backward)),
+            MeasurementSource::kEstimated};
   }
   Note(absl::StrCat("times at sequence_length ", wanted, " extended by operations from ",
                     nearest_length));

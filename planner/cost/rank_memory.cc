@@ -9,8 +9,6 @@
 namespace parplan {
 namespace {
 
-using enum MemoryItemKind;
-
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool AtLeast(ShardingLevel level, ShardingLevel wanted) {
@@ -305,6 +303,7 @@ int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
 
 RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankPlace& place,
                         const RuntimeTraits& traits, const Coefficients& coefficients) {
+  using enum MemoryItemKind;
   const bool is_last_stage = place.stage_index == place.pipeline_parallel_degree - 1;
   absl::InlinedVector<Bytes, kFewStages> outputs(stages.size());
   if (place.pipeline_parallel_degree > 1 && traits.keep_stage_outputs) {
