@@ -6,21 +6,19 @@
 namespace parplan {
 namespace {
 
-using enum MemoryItemKind;
-
 // A pass of a virtual stage of the device over one micro-batch.
-struct Pass {
+struct ChunkPass {
   bool is_backward = false;
   int chunk = 0;
 };
 
 // Lists the passes of a device in order. If the last group has fewer micro-batches than there are
 // devices, the missing ones are left out.
-std::vector<Pass> PassesOf(const RankPlace& place) {
+std::vector<ChunkPass> PassesOf(const RankPlace& place) {
   const int64_t devices = place.pipeline_parallel_degree;
   const int64_t chunks = place.virtual_stage_count;
   const int64_t micro_batches = place.micro_batch_count;
-  std::vector<Pass> passes;
+  std::vector<ChunkPass> passes;
   if (devices == 1) {
     for (int64_t m = 0; m < micro_batches; ++m) {
       for (int chunk = 0; chunk < chunks; ++chunk) passes.push_back({false, chunk});
@@ -74,6 +72,7 @@ struct Moment {
 
 ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const RankPlace& place,
                             const RuntimeTraits& runtime, const Coefficients& coefficients) {
+  using enum MemoryItemKind;
   MemoryItems items;
   Bytes all_time;
   Bytes copies;
@@ -126,7 +125,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   Moment peak;
   Bytes most = Bytes::Of(std::numeric_limits<int64_t>::min());
   Bytes most_kept;
-  for (const Pass& pass : PassesOf(place)) {
+  for (const ChunkPass& pass : PassesOf(place)) {
     const Moment& kept = left[pass.chunk];
     if (!pass.is_backward) {
       now.activations += kept.activations;

@@ -18,9 +18,9 @@
 namespace parplan {
 namespace {
 
-constexpr double kTolerance = 1e-6;
+constexpr double kPredictionTolerance = 1e-6;
 
-absl::Status Broken(const std::string& fact) {
+absl::Status WrongPrediction(const std::string& fact) {
   return MakeError(
       absl::StatusCode::kInternal, Reason::kCheckFailed,
       absl::StrCat("the plan's prediction is wrong: ", fact, "; report this with the problem"));
@@ -28,12 +28,12 @@ absl::Status Broken(const std::string& fact) {
 
 // Returns whether two numbers agree, relative to the larger one.
 bool Close(double a, double b) {
-  return a == b || std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
+  return a == b || std::abs(a - b) <= kPredictionTolerance * std::max(std::abs(a), std::abs(b));
 }
 
 absl::Status Expect(const std::string& what, double promised, double recomputed) {
   if (Close(promised, recomputed)) return absl::OkStatus();
-  return Broken(
+  return WrongPrediction(
       absl::StrFormat("%s is predicted as %.9g, recomputed as %.9g", what, promised, recomputed));
 }
 
@@ -173,7 +173,8 @@ absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs,
                                                             : TensorParallelReach::kWithinNode);
   PARPLAN_RETURN_IF_ERROR(Expect("step_lower", prediction.step_lower, step * range.lower));
   PARPLAN_RETURN_IF_ERROR(Expect("step_upper", prediction.step_upper, step * range.upper));
-  if (prediction.range_basis != range.basis) return Broken("the range is that of another class");
+  if (prediction.range_basis != range.basis)
+    return WrongPrediction("the range is that of another class");
   return Expect("peak_memory_lower", prediction.peak_memory_lower,
                 Bytes::Of(static_cast<int64_t>(peak.as_double() * costs.overheads().lower_factor)));
 }
@@ -185,7 +186,7 @@ double IdleRatio(const StagePrediction& stage, int64_t micro_batch_count, Second
   const Seconds busy = (stage.forward + stage.backward) * static_cast<double>(micro_batch_count) +
                        stage.gradient_sync + stage.optimizer_step + step_overhead;
   const double idle = std::max(0.0, 1.0 - busy / step);
-  return std::abs(idle - promised) <= kTolerance ? promised : idle;
+  return std::abs(idle - promised) <= kPredictionTolerance ? promised : idle;
 }
 
 }  // namespace
@@ -202,7 +203,8 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   PARPLAN_RETURN_IF_ERROR(CheckPlanStructure(problem, plan));
   const int stage_count = plan.pipeline_parallel_degree();
   if (static_cast<int>(prediction.stages.size()) != stage_count) {
-    return Broken(absl::StrCat(prediction.stages.size(), " stages are predicted of ", stage_count));
+    return WrongPrediction(
+        absl::StrCat(prediction.stages.size(), " stages are predicted of ", stage_count));
   }
   std::vector<StagePrediction> stages;
   std::vector<SimulatedStage> simulated(plan.stages.size());
@@ -234,13 +236,13 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
       Expect("usable_memory", prediction.usable_memory, problem.usable_memory()));
   PARPLAN_RETURN_IF_ERROR(Expect("peak_memory_upper", prediction.peak_memory_upper, upper));
   if (upper > problem.usable_memory()) {
-    return Broken(
+    return WrongPrediction(
         absl::StrCat("it may need ", upper.count(), " bytes of ", problem.usable_memory().count()));
   }
   PARPLAN_RETURN_IF_ERROR(CheckRanges(problem, costs, plan, prediction, step, peak));
   if (prediction.confidence != costs.confidence() ||
       prediction.estimated_items != costs.estimated_items()) {
-    return Broken("estimated items or confidence are not those of the cost model");
+    return WrongPrediction("estimated items or confidence are not those of the cost model");
   }
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@
 namespace parplan {
 namespace {
 
-absl::Status Broken(const std::string& fact) {
+absl::Status InvalidPlan(const std::string& fact) {
   return MakeError(
       absl::StatusCode::kInternal, Reason::kCheckFailed,
       absl::StrCat("the plan is not a valid answer: ", fact, "; report this with the problem"),
@@ -26,25 +26,25 @@ bool SplitsHeads(const LayerDefinition& layer, int64_t degree) {
 absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefinition& layer,
                                const std::string& where, int degree) {
   if (degree > problem.max_tensor_parallel_degree()) {
-    return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree, ", above ",
-                               problem.max_tensor_parallel_degree()));
+    return InvalidPlan(absl::StrCat(where, " has tensor_parallel_degree ", degree, ", above ",
+                                    problem.max_tensor_parallel_degree()));
   }
   if (IsTransformer(layer.kind)) {
     if (SplitsHeads(layer, degree)) return absl::OkStatus();
-    return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree,
-                               ", which does not divide its heads"));
+    return InvalidPlan(absl::StrCat(where, " has tensor_parallel_degree ", degree,
+                                    ", which does not divide its heads"));
   }
   if (layer.hidden_size % degree != 0) {
-    return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree,
-                               ", which does not divide its hidden_size"));
+    return InvalidPlan(absl::StrCat(where, " has tensor_parallel_degree ", degree,
+                                    ", which does not divide its hidden_size"));
   }
   for (const LayerDefinition& other : problem.model().layer_definitions()) {
     if (degree == 1 || (IsTransformer(other.kind) && SplitsHeads(other, degree))) {
       return absl::OkStatus();
     }
   }
-  return Broken(absl::StrCat(where, " has tensor_parallel_degree ", degree,
-                             ", by which no transformer layer can be split"));
+  return InvalidPlan(absl::StrCat(where, " has tensor_parallel_degree ", degree,
+                                  ", by which no transformer layer can be split"));
 }
 
 // Checks context and expert parallelism of one layer.
@@ -53,42 +53,44 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
   const int context = strategy.context_parallel_degree;
   const bool has_data_sheets = problem.hardware() != nullptr && problem.rules().allow_estimates;
   if ((context > 1 || strategy.expert_parallel_degree > 1) && !has_data_sheets) {
-    return Broken(
+    return InvalidPlan(
         absl::StrCat(where,
                      " is context- or expert-parallel, which profiles do not measure: it needs "
                      "a known device and allow_estimates"));
   }
   const bool is_ring = strategy.context_kind == ContextKind::kRing;
   if (context == 1 && !is_ring) {
-    return Broken(absl::StrCat(
+    return InvalidPlan(absl::StrCat(
         where, " names a kind of context parallelism but has context_parallel_degree 1"));
   }
   // Each rank works on a piece from either end of the sequence, so that causal
   // attention costs all of them the same.
   if (context > 1 && is_ring && layer.sequence_length % (2 * context) != 0) {
-    return Broken(absl::StrCat(where, " has context_parallel_degree ", context,
-                               ", twice of which does not divide its sequence_length"));
+    return InvalidPlan(absl::StrCat(where, " has context_parallel_degree ", context,
+                                    ", twice of which does not divide its sequence_length"));
   }
   if (!is_ring && layer.sequence_length % context != 0) {
-    return Broken(absl::StrCat(where, " has context_parallel_degree ", context,
-                               ", which does not divide its sequence_length"));
+    return InvalidPlan(absl::StrCat(where, " has context_parallel_degree ", context,
+                                    ", which does not divide its sequence_length"));
   }
   // Context-parallel ranks share the heads that tensor parallelism leaves them.
   const int64_t head_rank_count = int64_t{strategy.tensor_parallel_degree} * context;
   if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, head_rank_count)) {
-    return Broken(absl::StrCat(where, " shares heads ", head_rank_count,
-                               " ways by tensor and context parallelism, which does not divide "
-                               "them"));
+    return InvalidPlan(
+        absl::StrCat(where, " shares heads ", head_rank_count,
+                     " ways by tensor and context parallelism, which does not divide "
+                     "them"));
   }
   const int expert = strategy.expert_parallel_degree;
   if (expert == 1) return absl::OkStatus();
   if (expert < 1 || strategy.data_parallel_degree * context % expert != 0) {
-    return Broken(absl::StrCat(where, " has expert_parallel_degree ", expert,
-                               ", which does not divide its data- and context-parallel ranks"));
+    return InvalidPlan(
+        absl::StrCat(where, " has expert_parallel_degree ", expert,
+                     ", which does not divide its data- and context-parallel ranks"));
   }
   if (layer.expert_count % expert != 0 || layer.expert_count == 0) {
-    return Broken(absl::StrCat(where, " has expert_parallel_degree ", expert,
-                               ", which does not divide its experts"));
+    return InvalidPlan(absl::StrCat(where, " has expert_parallel_degree ", expert,
+                                    ", which does not divide its experts"));
   }
   return absl::OkStatus();
 }
@@ -100,35 +102,35 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
   const int data = strategy.data_parallel_degree;
   const int context = strategy.context_parallel_degree;
   if (tensor < 1 || data < 1 || context < 1 || int64_t{tensor} * context * data != rank_count) {
-    return Broken(absl::StrCat(where, " spreads over ", tensor, " x ", context, " x ", data,
-                               " ranks of a stage of ", rank_count));
+    return InvalidPlan(absl::StrCat(where, " spreads over ", tensor, " x ", context, " x ", data,
+                                    " ranks of a stage of ", rank_count));
   }
   PARPLAN_RETURN_IF_ERROR(CheckInnerDegrees(problem, layer, where, strategy));
   PARPLAN_RETURN_IF_ERROR(CheckTensorDegree(problem, layer, where, tensor));
   if (plan.micro_batch_size() % data != 0) {
-    return Broken(absl::StrCat(where, " has data_parallel_degree ", data,
-                               ", which does not divide the micro-batch of ",
-                               plan.micro_batch_size(), " samples"));
+    return InvalidPlan(absl::StrCat(where, " has data_parallel_degree ", data,
+                                    ", which does not divide the micro-batch of ",
+                                    plan.micro_batch_size(), " samples"));
   }
   if ((tensor == 1 || data * context == 1) && strategy.rank_order != RankOrder::kTensorInnermost) {
-    return Broken(absl::StrCat(where, " has a rank order although one degree is 1"));
+    return InvalidPlan(absl::StrCat(where, " has a rank order although one degree is 1"));
   }
   if (strategy.sharding_level != ShardingLevel::kNone) {
-    if (data * context == 1) return Broken(absl::StrCat(where, " is sharded over one rank"));
+    if (data * context == 1) return InvalidPlan(absl::StrCat(where, " is sharded over one rank"));
     if (!problem.rules().allow_sharded_data_parallel) {
-      return Broken(absl::StrCat(where, " is sharded, which the rules forbid"));
+      return InvalidPlan(absl::StrCat(where, " is sharded, which the rules forbid"));
     }
   }
   if (strategy.recompute_level != RecomputeLevel::kNone) {
     if (!IsTransformer(layer.kind)) {
-      return Broken(absl::StrCat(where, " recomputes although it is no transformer layer"));
+      return InvalidPlan(absl::StrCat(where, " recomputes although it is no transformer layer"));
     }
     if (!problem.rules().allow_recompute) {
-      return Broken(absl::StrCat(where, " recomputes, which the rules forbid"));
+      return InvalidPlan(absl::StrCat(where, " recomputes, which the rules forbid"));
     }
   }
   if (strategy.sequence_parallel && tensor == 1) {
-    return Broken(absl::StrCat(where, " is sequence-parallel without tensor parallelism"));
+    return InvalidPlan(absl::StrCat(where, " is sequence-parallel without tensor parallelism"));
   }
   return absl::OkStatus();
 }
@@ -141,8 +143,9 @@ absl::Status CheckTiedTable(const ModelSpec& model, const Plan& plan) {
       if (!HoldsTiedTable(model, model.definition_of_layer()[run.first_layer_index])) continue;
       if (first == nullptr) first = &run;
       if (HoldTableAlike(first->strategy, run.strategy)) continue;
-      return Broken(absl::StrCat("layer ", run.first_layer_index, " shares a table with layer ",
-                                 first->first_layer_index, ", which is spread otherwise"));
+      return InvalidPlan(absl::StrCat("layer ", run.first_layer_index,
+                                      " shares a table with layer ", first->first_layer_index,
+                                      ", which is spread otherwise"));
     }
   }
   return absl::OkStatus();
@@ -150,44 +153,46 @@ absl::Status CheckTiedTable(const ModelSpec& model, const Plan& plan) {
 
 absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   if (plan.device_count != problem.device_count()) {
-    return Broken(
+    return InvalidPlan(
         absl::StrCat("device_count is ", plan.device_count, " and not ", problem.device_count()));
   }
   if (!problem.AllowsGlobalBatchSize(plan.global_batch_size)) {
-    return Broken(absl::StrCat("global_batch_size is ", plan.global_batch_size, " and not ",
-                               problem.global_batch_size()));
+    return InvalidPlan(absl::StrCat("global_batch_size is ", plan.global_batch_size, " and not ",
+                                    problem.global_batch_size()));
   }
   const int64_t count = plan.micro_batch_count;
   if (count < 1 || plan.global_batch_size % count != 0) {
-    return Broken(absl::StrCat("micro_batch_count ", count, " does not divide the batch"));
+    return InvalidPlan(absl::StrCat("micro_batch_count ", count, " does not divide the batch"));
   }
   const int64_t wanted = problem.rules().micro_batch_count;
   if (wanted != 0 && count != wanted) {
-    return Broken(absl::StrCat("micro_batch_count is ", count, " where the rules say ", wanted));
+    return InvalidPlan(
+        absl::StrCat("micro_batch_count is ", count, " where the rules say ", wanted));
   }
   if (problem.rules().schedule.has_value() && plan.schedule != *problem.rules().schedule) {
-    return Broken("the schedule is not that of the rules");
+    return InvalidPlan("the schedule is not that of the rules");
   }
   const int virtual_stages = plan.virtual_stage_count;
   if (virtual_stages < 1 || (virtual_stages > 1 && !TraitsOf(plan.schedule).has_virtual_stages) ||
       plan.stages.size() % static_cast<size_t>(virtual_stages) != 0) {
-    return Broken(absl::StrCat(virtual_stages, " virtual stages per device are not possible with ",
-                               plan.stages.size(), " stages and the schedule"));
+    return InvalidPlan(absl::StrCat(virtual_stages,
+                                    " virtual stages per device are not possible with ",
+                                    plan.stages.size(), " stages and the schedule"));
   }
   const int degree = plan.pipeline_parallel_degree();
   if (TraitsOf(plan.schedule).needs_whole_groups && virtual_stages > 1 && count % degree != 0) {
-    return Broken(absl::StrCat(count, " micro-batches are no multiple of the ", degree,
-                               " stages, which the interleaved schedule needs"));
+    return InvalidPlan(absl::StrCat(count, " micro-batches are no multiple of the ", degree,
+                                    " stages, which the interleaved schedule needs"));
   }
   if (degree >= 1 && count > kMaxForwardPassCount / static_cast<int64_t>(plan.stages.size())) {
-    return Broken(absl::StrCat(count, " micro-batches over ", plan.stages.size(),
-                               " stages are more than ", kMaxForwardPassCount,
-                               " forward passes a step"));
+    return InvalidPlan(absl::StrCat(count, " micro-batches over ", plan.stages.size(),
+                                    " stages are more than ", kMaxForwardPassCount,
+                                    " forward passes a step"));
   }
   if (degree < 1 || degree > problem.max_pipeline_parallel_degree() ||
       plan.device_count % degree != 0) {
-    return Broken(absl::StrCat(degree, " stages on ", plan.device_count, " devices, at most ",
-                               problem.max_pipeline_parallel_degree(), " allowed"));
+    return InvalidPlan(absl::StrCat(degree, " stages on ", plan.device_count, " devices, at most ",
+                                    problem.max_pipeline_parallel_degree(), " allowed"));
   }
   return absl::OkStatus();
 }
@@ -206,28 +211,30 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
     const std::string stage_name = absl::StrCat("stage ", index);
     if (stage.first_rank != next_rank ||
         stage.rank_count != plan.device_count / plan.pipeline_parallel_degree()) {
-      return Broken(absl::StrCat(stage_name, " has ", stage.rank_count, " ranks from ",
-                                 stage.first_rank, " on; stages share ranks equally, in order"));
+      return InvalidPlan(absl::StrCat(stage_name, " has ", stage.rank_count, " ranks from ",
+                                      stage.first_rank,
+                                      " on; stages share ranks equally, in order"));
     }
     next_rank += stage.rank_count;
-    if (stage.layer_runs.empty()) return Broken(absl::StrCat(stage_name, " has no layers"));
+    if (stage.layer_runs.empty()) return InvalidPlan(absl::StrCat(stage_name, " has no layers"));
     const StageLayerRun* previous = nullptr;
     for (const StageLayerRun& run : stage.layer_runs) {
       const std::string where = absl::StrCat(stage_name, ", layer ", run.first_layer_index);
       if (run.first_layer_index != next_layer || run.layer_count < 1 ||
           run.layer_count > model.layer_count() - next_layer) {
-        return Broken(absl::StrCat(where, ": a run of ", run.layer_count, " layers where layer ",
-                                   next_layer, " of ", model.layer_count(), " comes next"));
+        return InvalidPlan(absl::StrCat(where, ": a run of ", run.layer_count,
+                                        " layers where layer ", next_layer, " of ",
+                                        model.layer_count(), " comes next"));
       }
       const int definition = model.definition_of_layer()[run.first_layer_index];
       for (int layer = next_layer; layer < next_layer + run.layer_count; ++layer) {
         if (model.definition_of_layer()[layer] != definition) {
-          return Broken(absl::StrCat(where, ": a run over unlike layers"));
+          return InvalidPlan(absl::StrCat(where, ": a run over unlike layers"));
         }
       }
       if (previous != nullptr && previous->strategy == run.strategy &&
           model.definition_of_layer()[previous->first_layer_index] == definition) {
-        return Broken(absl::StrCat(where, ": a run that continues the one before"));
+        return InvalidPlan(absl::StrCat(where, ": a run that continues the one before"));
       }
       PARPLAN_RETURN_IF_ERROR(CheckStrategy(problem, plan, model.layer(run.first_layer_index),
                                             where, run.strategy, stage.rank_count));
@@ -236,7 +243,7 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
     }
   }
   if (next_layer != model.layer_count()) {
-    return Broken(absl::StrCat("layers from ", next_layer, " on are in no stage"));
+    return InvalidPlan(absl::StrCat("layers from ", next_layer, " on are in no stage"));
   }
   return CheckTiedTable(model, plan);
 }

@@ -18,12 +18,12 @@
 namespace parplan {
 namespace {
 
-constexpr double kTolerance = 1e-9;
+constexpr double kResultTolerance = 1e-9;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 // Granularity of the smallest memory.
 constexpr Bytes kGranule = Bytes::Of(kMebibyte);
 
-absl::Status Broken(const std::string& fact) {
+absl::Status InconsistentAnswer(const std::string& fact) {
   return MakeError(
       absl::StatusCode::kInternal, Reason::kCheckFailed,
       absl::StrCat("the answer is inconsistent: ", fact, "; report this with the problem"),
@@ -44,7 +44,7 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
                                const PlanFound& found) {
   const auto most = static_cast<size_t>(problem.rules().top_plan_count - 1);
   if (found.alternatives.size() > most) {
-    return Broken(
+    return InconsistentAnswer(
         absl::StrCat(found.alternatives.size(), " alternatives where the rules allow ", most));
   }
   std::vector<const PredictedPlan*> rivals;
@@ -55,7 +55,7 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
     const bool is_new = std::none_of(
         rivals.begin(), rivals.end(),
         [&alternative](const PredictedPlan* other) { return other->plan == alternative.plan; });
-    if (!is_new) return Broken("a plan occurs twice among the alternatives");
+    if (!is_new) return InconsistentAnswer("a plan occurs twice among the alternatives");
     rivals.push_back(&alternative);
   }
   const auto are_sorted = [&rivals](const auto& comes_first) {
@@ -73,10 +73,10 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
     if (are_sorted([&weight](const auto& a, const auto& b) { return weight(a) < weight(b); })) {
       return absl::OkStatus();
     }
-    return Broken("alternatives are not in the order of memory and weighted time");
+    return InconsistentAnswer("alternatives are not in the order of memory and weighted time");
   }
   if (are_sorted(IsBetterPlan) || are_sorted(is_smaller)) return absl::OkStatus();
-  return Broken("alternatives are neither fastest nor smallest first");
+  return InconsistentAnswer("alternatives are neither fastest nor smallest first");
 }
 
 absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,
@@ -84,16 +84,19 @@ absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,
   const std::vector<PredictedPlan>& front = found.memory_front;
   if (front.empty()) return absl::OkStatus();
   if (!problem.rules().wants_memory_front)
-    return Broken("there is a memory front, which the rules do not request");
-  if (front.front().plan != found.plan) return Broken("the memory front begins with another plan");
+    return InconsistentAnswer("there is a memory front, which the rules do not request");
+  if (front.front().plan != found.plan)
+    return InconsistentAnswer("the memory front begins with another plan");
   for (size_t i = 0; i < front.size(); ++i) {
     PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, front[i].plan, front[i].prediction));
     if (i == 0) continue;
-    const bool is_slower = PerSample(front[i]) >= PerSample(front[i - 1]) * (1.0 - kTolerance);
+    const bool is_slower =
+        PerSample(front[i]) >= PerSample(front[i - 1]) * (1.0 - kResultTolerance);
     const bool is_smaller =
         front[i].prediction.peak_memory_upper < front[i - 1].prediction.peak_memory_upper;
     if (!is_slower || !is_smaller) {
-      return Broken(absl::StrCat("point ", i, " of the memory front is not slower and smaller"));
+      return InconsistentAnswer(
+          absl::StrCat("point ", i, " of the memory front is not slower and smaller"));
     }
   }
   return absl::OkStatus();
@@ -102,14 +105,14 @@ absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,
 absl::Status CheckCounts(const SearchSummary& search) {
   if (search.expanded_state_count < 0 || search.pruned_state_count < 0 ||
       search.candidate_count < 0) {
-    return Broken("a count is negative");
+    return InconsistentAnswer("a count is negative");
   }
   if (!search.bound.is_finite() || search.bound < Seconds()) {
-    return Broken("the bound is no time");
+    return InconsistentAnswer("the bound is no time");
   }
   const bool is_optimal = search.termination == Termination::kOptimal;
   if (is_optimal != (search.limit == SearchLimit::kNone)) {
-    return Broken("optimal and stopped by a limit, or neither");
+    return InconsistentAnswer("optimal and stopped by a limit, or neither");
   }
   return absl::OkStatus();
 }
@@ -126,7 +129,7 @@ absl::Status CheckSmallestPlan(const PlanningProblem& problem, const NothingFits
   PARPLAN_RETURN_IF_ERROR(CheckOne(larger, costs, plan, prediction));
   const Bytes needed = prediction.peak_memory_upper;
   if (nothing.memory_is_proved && smallest - needed >= kGranule) {
-    return Broken(absl::StrCat(
+    return InconsistentAnswer(absl::StrCat(
         smallest.count(), " bytes are said to be the least, but a plan needs ", needed.count()));
   }
   return absl::OkStatus();
@@ -135,8 +138,9 @@ absl::Status CheckSmallestPlan(const PlanningProblem& problem, const NothingFits
 absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits& nothing) {
   PARPLAN_RETURN_IF_ERROR(CheckCounts(nothing.search));
   if (nothing.smallest_usable_memory <= problem.usable_memory()) {
-    return Broken(absl::StrCat("nothing fits, but ", nothing.smallest_usable_memory.count(),
-                               " bytes would do of ", problem.usable_memory().count()));
+    return InconsistentAnswer(absl::StrCat("nothing fits, but ",
+                                           nothing.smallest_usable_memory.count(),
+                                           " bytes would do of ", problem.usable_memory().count()));
   }
   const Bytes reserved = problem.node_group().reserved_memory;
   const double share = 1.0 - problem.rules().memory_headroom_ratio;
@@ -147,9 +151,9 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
   const double wanted = nothing.smallest_usable_memory.as_double();
   if (device.count() % kMebibyte != 0 || usable_of(device) < wanted ||
       usable_of(device - Bytes::Of(2 * kMebibyte)) >= wanted) {
-    return Broken(absl::StrCat("a device of ", device.count(),
-                               " bytes is not the smallest of whole MiB with ",
-                               nothing.smallest_usable_memory.count(), " usable"));
+    return InconsistentAnswer(absl::StrCat("a device of ", device.count(),
+                                           " bytes is not the smallest of whole MiB with ",
+                                           nothing.smallest_usable_memory.count(), " usable"));
   }
   if (nothing.smallest_plan.has_value()) {
     PARPLAN_RETURN_IF_ERROR(CheckSmallestPlan(problem, nothing, *nothing.smallest_plan));
@@ -160,7 +164,7 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
   const int64_t a_node = problem.node_group().devices_per_node;
   if (count < a_node || count == present || count % a_node != 0 ||
       count > present + a_node * kMostNodesTried) {
-    return Broken(
+    return InconsistentAnswer(
         absl::StrCat(count, " devices are no other number of whole nodes than ", present));
   }
   return absl::OkStatus();
@@ -170,17 +174,18 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
 
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step) {
   PARPLAN_RETURN_IF_ERROR(CheckCounts(search));
-  if (search.bound > step * (1.0 + kTolerance)) {
-    return Broken(absl::StrFormat("the bound of %.12g s is above the step of %.12g s",
-                                  search.bound.value(), step.value()));
+  if (search.bound > step * (1.0 + kResultTolerance)) {
+    return InconsistentAnswer(absl::StrFormat("the bound of %.12g s is above the step of %.12g s",
+                                              search.bound.value(), step.value()));
   }
   const double gap = std::max(0.0, (step - search.bound) / step);
-  if (std::abs(search.gap_ratio - gap) > kTolerance) {
-    return Broken(
+  if (std::abs(search.gap_ratio - gap) > kResultTolerance) {
+    return InconsistentAnswer(
         absl::StrFormat("the gap is given as %.9g, recomputed as %.9g", search.gap_ratio, gap));
   }
-  if (search.termination == Termination::kOptimal && gap > kTolerance * (1.0 + kTolerance)) {
-    return Broken(absl::StrFormat("optimal with a gap of %.9g", gap));
+  if (search.termination == Termination::kOptimal &&
+      gap > kResultTolerance * (1.0 + kResultTolerance)) {
+    return InconsistentAnswer(absl::StrFormat("optimal with a gap of %.9g", gap));
   }
   return absl::OkStatus();
 }
@@ -192,7 +197,7 @@ absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& r
   if (const auto* stopped = std::get_if<StoppedEmpty>(&result)) {
     PARPLAN_RETURN_IF_ERROR(CheckCounts(stopped->search));
     const bool has_limit = stopped->search.limit != SearchLimit::kNone;
-    return has_limit ? absl::OkStatus() : Broken("stopped by no limit");
+    return has_limit ? absl::OkStatus() : InconsistentAnswer("stopped by no limit");
   }
   const auto& found = std::get<PlanFound>(result);
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
