@@ -11,6 +11,7 @@
 #include "planner/planners/baselines/stage_tables.h"
 #include "planner/planners/baselines/step_bound.h"
 #include "planner/search/base/search_meter.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
@@ -26,16 +27,13 @@ struct Candidate {
   Seconds bound_per_sample;
 };
 
-bool MorePromising(const Candidate& a, const Candidate& b) {
+bool MorePromisingCandidate(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
     return std::tie(c.bound_per_sample, c.batch_index, c.pipeline_parallel_degree,
                     c.micro_batch_count, c.space);
   };
   return key(a) < key(b);
 }
-
-// Steps whose relative difference is smaller are considered equal; as in `exact`.
-constexpr double kProofTolerance = 1e-9;
 
 Seconds PerSample(const PredictedPlan& plan) {
   return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
@@ -62,7 +60,7 @@ class BaselineSearch {
   std::optional<PlanningResult> Run() {
     ListCandidates();
     if (candidates_.empty() && !meter_.stopped()) return std::nullopt;
-    std::sort(candidates_.begin(), candidates_.end(), MorePromising);
+    std::sort(candidates_.begin(), candidates_.end(), MorePromisingCandidate);
     for (size_t index = 0; index < candidates_.size() && meter_.ShouldContinue(); ++index) {
       next_ = index;
       Visit(candidates_[index]);

@@ -9,14 +9,12 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
 #include "planner/search/base/search_meter.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/space/strategy_space.h"
 #include "planner/search/space/strategy_tree.h"
 
 namespace parplan {
 namespace {
-
-// Steps whose relative difference is smaller are considered equal; as in `exact`.
-constexpr double kProofTolerance = 1e-9;
 
 // All plans with these numbers.
 struct Cell {
@@ -31,7 +29,7 @@ struct Cell {
   int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }
 };
 
-bool MorePromising(const Cell& a, const Cell& b) {
+bool MorePromisingCell(const Cell& a, const Cell& b) {
   const auto key = [](const Cell& c) {
     return std::tie(c.bound_per_sample, c.global_batch_size, c.pipeline_parallel_degree,
                     c.virtual_stage_count, c.micro_batch_count, c.schedule);
@@ -79,7 +77,7 @@ class UniformSearch {
   std::optional<PlanningResult> Run() {
     ListCells();
     if (cells_.empty() && !meter_.stopped()) return std::nullopt;
-    std::sort(cells_.begin(), cells_.end(), MorePromising);
+    std::sort(cells_.begin(), cells_.end(), MorePromisingCell);
     for (; next_ < cells_.size() && meter_.ShouldContinue(); ++next_) {
       const Cell& cell = cells_[next_];
       if (best_ && cell.bound_per_sample > best_per_sample_) {

@@ -1,19 +1,18 @@
 #include "planner/planners/exact/best_first_search.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/pipeline_search.h"
 #include "planner/planners/exact/pipeline/priced_search.h"
 #include "planner/planners/exact/steady_bound.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Candidates that are bounded, or searched, in one round. A part of the method, so that the result
 // is the same on any number of threads. A larger round keeps more threads busy, but visits
 // candidates that the first plan of the round would have closed. That wastes little for bounds,
@@ -71,7 +70,7 @@ void BestFirstSearch::MakeGroups() {
 double BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
   const Group& group = groups_.at(TableCache::KeyOf(candidate));
   if (IsGpipe(candidate)) {
-    return candidate.micro_batch_count >= group.too_many_for_gpipe ? kInfinite : 0.0;
+    return candidate.micro_batch_count >= group.too_many_for_gpipe ? kInfinity : 0.0;
   }
   if (!IsSteady(candidate)) return 0.0;
   return group.steady(Interleaves(candidate)).bound.value_or(0.0) *
@@ -89,7 +88,7 @@ bool BestFirstSearch::IsDominated(const ExactCandidate& candidate) const {
 
 void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
   const double cutoff = plans_.CutoffPerSample();
-  if (!(cutoff < kInfinite)) return;
+  if (!(cutoff < kInfinity)) return;
   std::vector<Question> questions;
   for (const size_t index : round) {
     const PipelineCandidate& candidate = candidates_[index].pipeline;
@@ -148,17 +147,17 @@ void BestFirstSearch::Run() {
 bool BestFirstSearch::IsEmpty() const {
   return listed_all_ &&
          std::all_of(candidates_.begin(), candidates_.end(),
-                     [](const ExactCandidate& each) { return each.bound == kInfinite; });
+                     [](const ExactCandidate& each) { return each.bound == kInfinity; });
 }
 
 double BestFirstSearch::BoundPerSample() const {
   if (!listed_all_) return 0.0;
-  double bound = kInfinite;
+  double bound = kInfinity;
   for (const ExactCandidate& candidate : candidates_) {
     bound = std::min(bound, candidate.bound_per_sample());
   }
   if (!plans_.plans().empty()) bound = std::min(bound, TimePerSample(plans_.plans().front()));
-  return bound < kInfinite ? bound : 0.0;
+  return bound < kInfinity ? bound : 0.0;
 }
 
 std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
@@ -207,7 +206,7 @@ void BestFirstSearch::Seed() {
   const bool is_hard =
       meter_.expanded_state_count() > kMaxStatesWithoutPlan ||
       std::any_of(candidates_.begin(), candidates_.end(), [](const ExactCandidate& candidate) {
-        return candidate.state == ExactCandidate::State::kSearched && candidate.bound < kInfinite;
+        return candidate.state == ExactCandidate::State::kSearched && candidate.bound < kInfinity;
       });
   if (!is_hard) return;
   was_seeded_ = true;
@@ -264,7 +263,7 @@ void BestFirstSearch::Settle(Visited visited, ExactCandidate& candidate) {
   Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
   const int64_t micro_batch_count = candidate.pipeline.micro_batch_count;
   candidate.bound = std::max(candidate.bound, visited.bound);
-  if (IsGpipe(candidate.pipeline) && visited.bound == kInfinite) {
+  if (IsGpipe(candidate.pipeline) && visited.bound == kInfinity) {
     group.too_many_for_gpipe = std::min(group.too_many_for_gpipe, micro_batch_count);
   }
   const bool ended = visited.limit != SearchLimit::kNone;
@@ -293,7 +292,7 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
   Visited visited;
   const OptionTable& table = tables_.At(TableCache::KeyOf(candidate.pipeline));
   if (!table.usable()) {
-    visited.bound = kInfinite;
+    visited.bound = kInfinity;
     return visited;
   }
   SearchMeter meter(control);

@@ -17,6 +17,7 @@
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/search/base/search_meter.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
@@ -33,10 +34,6 @@ inline double TimePerSample(const PredictedPlan& plan) {
 // the result is the same on any number of threads. docs/glossary.md draws the life of a candidate.
 class BestFirstSearch {
  public:
-  // Steps whose relative difference is smaller are considered equal. Rounding of sums over some
-  // hundred layers stays below 1e-12; a larger tolerance would hide real gains.
-  static constexpr double kProofTolerance = 1e-9;
-
   // Finds the best `wanted` plans.
   BestFirstSearch(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, TableCache& tables, SearchMeter& meter, int wanted)

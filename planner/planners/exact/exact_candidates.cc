@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/pipeline_bound.h"
 #include "planner/planners/galvatron/galvatron_search.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
@@ -31,8 +31,6 @@ constexpr int64_t kMaxOptionsKept = 1'500'000;
 // Limit of states of each method that gives a first plan, so that a seed cannot take longer than
 // the search it helps. Not measured.
 constexpr int64_t kMaxSeedStates = 50'000'000;
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 double BoundOf(const StrategySpace& space, const LeastTimes& least,
                const std::map<int, InterleavedBounds>& interleaved,
@@ -165,10 +163,10 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
     const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
     candidate.bound = times.usable
                           ? BoundOf(space, times, interleaved, candidate.pipeline) + overhead
-                          : kInfinite;
+                          : kInfinity;
   }
   std::erase_if(list.candidates,
-                [](const ExactCandidate& candidate) { return candidate.bound == kInfinite; });
+                [](const ExactCandidate& candidate) { return candidate.bound == kInfinity; });
   std::sort(list.candidates.begin(), list.candidates.end(), MorePromising);
   return list;
 }

@@ -13,6 +13,7 @@
 #include "planner/planners/exact/memory/smallest_memory.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/search/base/search_meter.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
@@ -35,7 +36,7 @@ SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best
     summary.bound = Seconds::Of(std::min(
         best->prediction.step.value(), bound * static_cast<double>(best->plan.global_batch_size)));
     summary.gap_ratio = std::clamp((time - bound) / time, 0.0, 1.0);
-    proved = bound >= time * (1.0 - BestFirstSearch::kProofTolerance);
+    proved = bound >= time * (1.0 - kProofTolerance);
     if (proved) summary.gap_ratio = 0.0;
   } else {
     summary.gap_ratio = proved ? 0.0 : 1.0;

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The best option of each layout of each kind at one price.
 class PricedOptions {

@@ -5,13 +5,12 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/stage/memory_price.h"
 #include "planner/search/stage/suffix_costs.h"
 
 namespace parplan {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Options = std::vector<TickStage::Option>;
 

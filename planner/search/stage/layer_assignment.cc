@@ -196,15 +196,15 @@ struct CapCase {
 };
 
 // An assignment in terms of the whole stage.
-struct Found {
+struct FoundAssignment {
   int64_t ticks = 0;
   Bytes peak;
   std::vector<int> options;
 };
 
-Found InWholeStage(const StageChoices& stage, const CappedStage& capped,
-                   const CappedAssignment& assignment) {
-  Found found;
+FoundAssignment InWholeStage(const StageChoices& stage, const CappedStage& capped,
+                             const CappedAssignment& assignment) {
+  FoundAssignment found;
   found.ticks = assignment.ticks;
   Bytes transient;
   for (int layer = 0; layer < capped.layer_count(); ++layer) {
@@ -217,7 +217,7 @@ Found InWholeStage(const StageChoices& stage, const CappedStage& capped,
   return found;
 }
 
-void KeepBetter(Found found, std::optional<Found>& best) {
+void KeepBetter(FoundAssignment found, std::optional<FoundAssignment>& best) {
   if (!best || std::tie(found.ticks, found.peak, found.options) <
                    std::tie(best->ticks, best->peak, best->options)) {
     best = std::move(found);
@@ -248,7 +248,7 @@ std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoice
   const TickScale scale(LongestTime(stage));
   std::vector<CapCase> cases;
   Bytes smallest_budget = Bytes::Max();
-  std::optional<Found> best;
+  std::optional<FoundAssignment> best;
   for (Bytes cap : TransientCaps(stage)) {
     std::optional<CappedStage> capped = CapStage(stage, cap, scale);
     PARPLAN_CHECK(capped.has_value());

@@ -1,12 +1,11 @@
 #include "planner/search/stage/memory_price.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The cheapest choices at a price.
 struct Chosen {

@@ -15,27 +15,28 @@ namespace parplan {
 namespace {
 
 // A label and the case in which it was found.
-struct Found {
+struct FoundLabel {
   FrontSearch::Label label;
   size_t case_index = 0;
 };
 
 // Returns the labels that no other of the same layouts dominates in time, regardless of memory.
-std::vector<Found> Fastest(const TickStage& stage, std::vector<Found> found) {
+std::vector<FoundLabel> Fastest(const TickStage& stage, std::vector<FoundLabel> found) {
   for (auto& [label, case_index] : found) {
     if (!stage.first_layout_matters) label.first_layout = 0;
     if (!stage.last_layout_matters) label.last_layout = 0;
   }
-  const auto order = [](const Found& found) {
+  const auto order = [](const FoundLabel& found) {
     const FrontSearch::Label& one = found.label;
     const FrontSum& sum = one.sum;
     return std::tuple(one.first_layout, one.last_layout, sum.forward + sum.backward + sum.sync,
                       sum.forward, sum.backward, sum.bytes);
   };
-  std::stable_sort(found.begin(), found.end(),
-                   [&order](const Found& a, const Found& b) { return order(a) < order(b); });
-  std::vector<Found> kept;
-  for (const Found& one : found) {
+  std::stable_sort(found.begin(), found.end(), [&order](const FoundLabel& a, const FoundLabel& b) {
+    return order(a) < order(b);
+  });
+  std::vector<FoundLabel> kept;
+  for (const FoundLabel& one : found) {
     bool is_dominated = false;
     for (auto other = kept.rbegin(); other != kept.rend() && !is_dominated; ++other) {
       if (other->label.first_layout != one.label.first_layout ||
@@ -89,14 +90,14 @@ StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
   const std::vector<FrontCase> cases = CasesOf(ticks);
   std::vector<FrontSearch> searches;
   searches.reserve(cases.size());
-  std::vector<Found> found;
+  std::vector<FoundLabel> found;
   std::vector<int64_t> known_times = ticks.known_times;
   for (size_t index = 0; index < cases.size(); ++index) {
     searches.emplace_back(cases[index], known_times, meter);
     for (const FrontSearch::Label& label : searches.back().Run()) found.push_back({label, index});
   }
   front.is_complete = !meter.stopped();
-  for (const Found& one : Fastest(ticks, std::move(found))) {
+  for (const FoundLabel& one : Fastest(ticks, std::move(found))) {
     front.choices.push_back(
         ChoiceOf(stage, cases[one.case_index], searches[one.case_index].Blocks(one.label)));
   }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <vector>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Returns [from * layout count + to] the least half moves from one layout to another, possibly
 // through others.

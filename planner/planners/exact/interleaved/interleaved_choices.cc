@@ -1,18 +1,13 @@
 #include "planner/planners/exact/interleaved/interleaved_choices.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "planner/model/in_flight.h"
 #include "planner/planners/exact/interleaved/interleaved_plan.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
-namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& mask) {
   const ModelSpec& model = setting.problem().model();
@@ -34,9 +29,9 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
     masked.order.push_back(definition);
     const std::vector<StageOption>& options = setting.table().options(definition);
     std::vector<int>& allowed = masked.allowed[definition];
-    double forward = kInfinite;
-    double forward_backward = kInfinite;
-    double sync = kInfinite;
+    double forward = kInfinity;
+    double forward_backward = kInfinity;
+    double sync = kInfinity;
     for (int index = 0; index < static_cast<int>(options.size()); ++index) {
       if (!mask[definition][index]) continue;
       allowed.push_back(index);

@@ -6,7 +6,7 @@ namespace parplan {
 namespace {
 
 // Relative rounding error of sums in another order.
-constexpr double kRounding = 1e-12;
+constexpr double kPathRounding = 1e-12;
 
 }  // namespace
 
@@ -79,7 +79,7 @@ double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch
         all_[i] - last_[i] + micro_batches * owned[i] - device_count_ * (owned[i] - last_[i]);
     through += passes * times.forward_backward[i];
   }
-  return std::max(bound, through) * (1.0 - kRounding);
+  return std::max(bound, through) * (1.0 - kPathRounding);
 }
 
 }  // namespace parplan

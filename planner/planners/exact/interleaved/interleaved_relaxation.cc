@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Factor below 1 that covers the rounding of sums in another order.
-constexpr double kRounding = 1.0 - 1e-11;
+constexpr double kRelaxationRounding = 1.0 - 1e-11;
 // Prices tried on a line; the loop usually ends earlier, at a vertex of the lower hull.
 constexpr int kLineSteps = 24;
 // Pairs of multipliers that are kept, the best ones: a bound of partial choices takes the largest
@@ -93,7 +93,7 @@ void InterleavedRelaxation::Choose(Dual& dual, std::vector<const LayerItem*>& ch
   dual.bound = dual.constant;
   for (const int definition : definitions_) {
     const Dual::Weights& weights = dual.weights[definition];
-    double least = kInfinite;
+    double least = kInfinity;
     for (const LayerItem& item : menus_.items(definition)) {
       const double cost = weights.Of(item);
       if (cost >= least) continue;
@@ -108,7 +108,7 @@ void InterleavedRelaxation::Choose(Dual& dual, std::vector<const LayerItem*>& ch
   for (size_t device = 0; device < rooms_.size(); ++device) {
     priced += std::abs(dual.memory_prices[device] * rooms_[device]);
   }
-  const double lost = (1.0 - kRounding) * (std::abs(dual.bound) + priced);
+  const double lost = (1.0 - kRelaxationRounding) * (std::abs(dual.bound) + priced);
   dual.constant -= lost;
   dual.bound -= lost;
 }
@@ -207,13 +207,13 @@ double InterleavedRelaxation::QuickBound() {
   for (int device = 0; device < count; ++device) {
     double needed = 0.0;
     for (const InterleavedLoads::Share& share : loads_.shares(device)) {
-      double least = kInfinite;
+      double least = kInfinity;
       for (const LayerItem& item : menus_.items(share.definition)) {
         least = std::min(least, share.layers * item.states + share.in_flight * item.kept);
       }
       needed += least;
     }
-    if (needed * kRounding > rooms_[device]) return kInfinite;
+    if (needed * kRelaxationRounding > rooms_[device]) return kInfinity;
   }
   std::vector<double> even_times(count + 1, 1.0 / count);
   even_times.back() = 0.0;
@@ -264,7 +264,7 @@ double InterleavedRelaxation::Improve(double wanted, int step_count) {
       square += memory_slopes[device] * memory_slopes[device];
     }
     if (square == 0.0) break;
-    const double goal = wanted < kInfinite ? std::min(wanted, 1.1 * scale) : 1.02 * scale;
+    const double goal = wanted < kInfinity ? std::min(wanted, 1.1 * scale) : 1.02 * scale;
     const double length = stride * (goal - std::min(dual.bound, best.bound)) / square;
     double sum = 0.0;
     for (size_t row = 0; row < row_count; ++row) {

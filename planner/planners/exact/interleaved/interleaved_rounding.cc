@@ -1,17 +1,16 @@
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "planner/planners/exact/interleaved/interleaved_plan.h"
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Subgradient steps towards better prices.
 constexpr int kPriceSteps = 120;
 // Number of layouts in which plans are rounded, and the shares of memory that are tried: less than
@@ -36,8 +35,8 @@ std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOpt
   for (int layout = 0; layout < layout_count; ++layout) costs[layout].second = layout;
   std::vector<double> least(layout_count);
   for (const int definition : masked.order) {
-    least.assign(layout_count, kInfinite);
-    double any = kInfinite;
+    least.assign(layout_count, kInfinity);
+    double any = kInfinity;
     for (const int index : masked.allowed[definition]) {
       const StageOption& option = setting.table().options(definition)[index];
       const double cost = dual.weights[definition].Of(ItemOf(option, index));
@@ -45,7 +44,7 @@ std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOpt
       any = std::min(any, cost);
     }
     for (int layout = 0; layout < layout_count; ++layout) {
-      costs[layout].first += least[layout] < kInfinite ? least[layout] : any;
+      costs[layout].first += least[layout] < kInfinity ? least[layout] : any;
     }
   }
   std::stable_sort(costs.begin(), costs.end(),

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "planner/planners/exact/interleaved/interleaved_choices.h"
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Choices for definitions of one candidate after which the rest is left with its bound, which
 // limits the time of one candidate. Not measured for other values.
 constexpr int64_t kMaxChoices = 40'000;
@@ -87,7 +86,7 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
     times.forward_backward.push_back(least.forward_and_backward[i].value());
     times.sync.push_back(0.0);
   }
-  double bound = kInfinite;
+  double bound = kInfinity;
   for (const Partition& partition : partitions_) {
     if (!FitsPassLimit(micro_batch_count, partition.stage_count)) continue;
     bound = std::min(bound, partition.paths.Bound(times, micro_batch_count, {}, 0.0));
@@ -165,7 +164,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   PipelineOutcome outcome;
   outcome.bound = cutoff;
   outcome.plans = finds.plans.Take();
-  outcome.is_exact = !meter.stopped() && finds.least_unseen == kInfinite;
+  outcome.is_exact = !meter.stopped() && finds.least_unseen == kInfinity;
   if (!outcome.plans.empty()) {
     outcome.bound = std::min(outcome.bound, outcome.plans.front().prediction.step);
   }

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "planner/planners/exact/pipeline/stage_mix.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/stage/window_growth.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Fronts are solved for slightly larger cutoffs than asked, so that they serve the next stages.
 constexpr double kAhead = 1.001;
 // A front solved for a cutoff this much larger is not reused, because its many unneeded choices
@@ -19,7 +19,7 @@ constexpr double kFarAhead = 1.02;
 // First window above the bound in which the shortest time is searched; the second constant adds a
 // share of the grain, because rounded times may lie that far below. Chosen by hand: windows grow
 // when nothing is found (window_growth.h).
-constexpr double kFirstExcess = 0.0005;
+constexpr double kFirstFrontExcess = 0.0005;
 constexpr double kFirstGrain = 0.125;
 
 // Merges choices into others. `better` is preferred where both have choices with the same first and
@@ -43,7 +43,7 @@ void AddBetter(const StageQuestion& question, StageFront better, StageFront& fro
 
 bool Covers(const StageLimits& known, const StageLimits& wanted) {
   const auto covers = [](double limit, double asked) {
-    return limit >= asked && (limit <= asked * kFarAhead || limit == kInfinite);
+    return limit >= asked && (limit <= asked * kFarAhead || limit == kInfinity);
   };
   return covers(known.forward_backward, wanted.forward_backward) &&
          known.forward_backward_sync >= wanted.forward_backward_sync && known.work >= wanted.work;
@@ -148,9 +148,9 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
   double bound = 0.0;
   if (keeps_ == FrontKeeps::kForwardBackward) {
     bound = StageBound(setting_.table(), question, setting_.budget(),
-                       {1.0, 1.0, question.sync_share, kInfinite});
+                       {1.0, 1.0, question.sync_share, kInfinity});
   }
-  if (grain_ > 0.0 && bound > 0.0 && bound < kInfinite) {
+  if (grain_ > 0.0 && bound > 0.0 && bound < kInfinity) {
     double layer_count = 0.0;
     for (const DefinitionRun& run : question.runs) layer_count += run.layer_count;
     question.pass_grain = Seconds::Of(bound * grain_ / layer_count);
@@ -158,11 +158,11 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
   }
   if (question.ignores_sync) {
     front = SolveForwardBackward(question, range, bound, entry.limits.forward_backward, meter);
-    entry.limits.forward_backward_sync = entry.limits.work = kInfinite;
+    entry.limits.forward_backward_sync = entry.limits.work = kInfinity;
   } else {
     std::vector<LinearCut> cuts;
     const auto add = [&cuts](double passes, double sync, double limit) {
-      if (limit < kInfinite) cuts.push_back({passes, passes, sync, limit});
+      if (limit < kInfinity) cuts.push_back({passes, passes, sync, limit});
     };
     add(1.0, 0.0, entry.limits.forward_backward);
     add(1.0, 1.0, entry.limits.forward_backward_sync);
@@ -189,10 +189,10 @@ StageFront FrontCache::SolveForwardBackward(StageQuestion question, double range
     const LinearCut cut = {1.0, 1.0, 0.0, window_end};
     return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
   };
-  if (!(range < kInfinite) || !(bound > 0.0)) return solve(cutoff);
+  if (!(range < kInfinity) || !(bound > 0.0)) return solve(cutoff);
   // Rounded times may be below the bound.
   const double first = bound * (1.0 - grain_);
-  WindowGrowth window(kFirstExcess + kFirstGrain * grain_);
+  WindowGrowth window(kFirstFrontExcess + kFirstGrain * grain_);
   double window_end = std::min(cutoff, first * (1.0 + window.excess()));
   StageFront front;
   for (;;) {
@@ -203,7 +203,7 @@ StageFront FrontCache::SolveForwardBackward(StageQuestion question, double range
     window_end = std::min(cutoff, first * (1.0 + window.excess()));
   }
   if (front.choices.empty() || !front.is_complete) return front;
-  double least = kInfinite;
+  double least = kInfinity;
   for (const StageChoice& choice : front.choices) {
     least = std::min(least, (choice.forward + choice.backward).value());
     question.known.push_back(
@@ -213,7 +213,7 @@ StageFront FrontCache::SolveForwardBackward(StageQuestion question, double range
   // The front is solved slightly beyond the cutoff, so that it is not solved again for a slightly
   // larger one.
   if (enough > window_end) AddBetter(question, solve(enough), front);
-  cutoff = kInfinite;
+  cutoff = kInfinity;
   return front;
 }
 
@@ -227,7 +227,7 @@ double FrontCache::NeighbourRange(int stage, int first_layer, int last_definitio
     range += SendRange(last_definition, setting_.stage(stage).leaves_node);
   }
   // The difference of two infinite times is not a number.
-  return range < kInfinite ? range : kInfinite;
+  return range < kInfinity ? range : kInfinity;
 }
 
 // Returns the difference between the longest and the shortest message over all layouts on both
@@ -235,7 +235,7 @@ double FrontCache::NeighbourRange(int stage, int first_layer, int last_definitio
 double FrontCache::SendRange(int definition, bool leaves_node) {
   const auto [found, is_new] = send_ranges_.try_emplace({definition, leaves_node}, 0.0);
   if (!is_new) return found->second;
-  double least = kInfinite;
+  double least = kInfinity;
   double longest = 0.0;
   const int layout_count = setting_.table().layout_count();
   for (int from = 0; from < layout_count; ++from) {

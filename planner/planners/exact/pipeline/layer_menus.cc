@@ -1,12 +1,11 @@
 #include "planner/planners/exact/pipeline/layer_menus.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 bool NowhereWorse(const LayerItem& a, const LayerItem& b) {
   return a.forward_backward <= b.forward_backward && a.sync <= b.sync && a.states <= b.states &&
@@ -25,7 +24,7 @@ LayerItem ItemOf(const StageOption& option, int index) {
 
 LayerMenus::LayerMenus(const PipelineSetting& setting, const OptionMask& mask, int layout)
     : items_(setting.problem().model().layer_definitions().size()),
-      least_transients_(items_.size(), kInfinite) {
+      least_transients_(items_.size(), kInfinity) {
   std::vector<LayerItem> all;
   for (const ModelLayerRun& run : setting.problem().model().layer_runs()) {
     const int definition = run.definition_index;

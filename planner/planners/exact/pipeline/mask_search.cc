@@ -7,6 +7,7 @@
 
 #include "planner/planners/exact/pipeline/reference_partition.h"
 #include "planner/planners/exact/pipeline/stage_mix.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/stage/window_growth.h"
 
 namespace parplan {
@@ -14,7 +15,7 @@ namespace {
 
 // First and last window of steps, as a share above the lower bound. The first is small because it
 // costs almost nothing; the last only ends searches of spaces without plans that fit.
-constexpr double kFirstExcess = 0.001;
+constexpr double kFirstStepExcess = 0.001;
 constexpr double kMaxExcess = 100.0;
 // Shares of the least time of a stage that may be lost by rounding, in successive searches: each
 // proves more than the one before and costs more. Beginning with coarse grains made the later,
@@ -28,7 +29,7 @@ constexpr double kShareOfMoves = 0.5;
 constexpr double kGrowth = 1.25;
 // If graphs are too large, the search for the largest target whose graph is not ends this close to
 // it.
-constexpr double kCloseEnough = 1.002;
+constexpr double kCloseTargets = 1.002;
 // Limits of the enumeration of plans that may be faster than a simulated one: stages joined, and
 // plans simulated. Above them the answer keeps its gap. Not measured for other values.
 constexpr int64_t kMaxEnumerated = 200'000;
@@ -55,16 +56,16 @@ MaskSearch::MaskSearch(const PipelineSetting& setting, const OptionMask& allowed
       all_(setting, allowed, FrontKeeps::kAll) {}
 
 double MaskSearch::LowerBound(double cutoff) {
-  if (!setting_.has_partition() || setting_.largest_budget() < Bytes()) return kInfinite;
+  if (!setting_.has_partition() || setting_.largest_budget() < Bytes()) return kInfinity;
   double target = std::min(cutoff, PartitionGraph::BoundOf(setting_, ranges_, reference_));
   double lower = graph_.SpreadBound();
-  if (!(target < kInfinite)) target = lower * kGrowth;
+  if (!(target < kInfinity)) target = lower * kGrowth;
   // The least target for which the graph was too large, if any.
-  double too_much = kInfinite;
+  double too_much = kInfinity;
   while (!meter_.stopped()) {
     switch (graph_.Build(target, meter_)) {
       case PartitionGraph::Outcome::kImpossible:
-        return kInfinite;
+        return kInfinity;
       case PartitionGraph::Outcome::kBuilt:
         was_built_ = true;
         return std::min(target, graph_.bound());
@@ -76,8 +77,8 @@ double MaskSearch::LowerBound(double cutoff) {
         if (target >= cutoff) return lower;
         break;
     }
-    if (too_much <= lower * kCloseEnough) break;
-    target = too_much < kInfinite ? std::sqrt(lower * too_much) : lower * kGrowth;
+    if (too_much <= lower * kCloseTargets) break;
+    target = too_much < kInfinity ? std::sqrt(lower * too_much) : lower * kGrowth;
     target = std::min(cutoff, target);
   }
   return lower;
@@ -91,28 +92,28 @@ double MaskSearch::TryMix(double cutoff, PlanList& plans) {
   for (int i = 0; i < setting_.depth(); ++i) {
     std::optional<StageChoice> choice =
         MixStage(setting_, allowed_, i, boundaries[i], boundaries[i + 1]);
-    if (!choice) return kInfinite;
+    if (!choice) return kInfinity;
     choices.push_back(*std::move(choice));
     stages.push_back({boundaries[i], boundaries[i + 1], &choices.back()});
   }
   StageTimesOf(setting_, stages, times_);
   for (const StageTimes& times : times_) {
-    if (!times.send.is_finite()) return kInfinite;
+    if (!times.send.is_finite()) return kInfinity;
   }
   return Offer(stages, cutoff, plans);
 }
 
 void MaskSearch::SearchCoarsely(double lower, double cutoff, int wanted, PlanList& plans) {
-  double found = kInfinite;
+  double found = kInfinity;
   FrontCache fronts = CoarseFronts(lower, kDiveGrain);
   SearchRelaxed(fronts, cutoff, wanted, plans, lower, found);
 }
 
 double MaskSearch::Search(double cutoff, int wanted, PlanList& plans, bool& is_exact) {
   double lower = LowerBound(cutoff);
-  double found = kInfinite;
+  double found = kInfinity;
   for (const double grain : kGrains) {
-    if (lower >= std::min(cutoff, found * (1.0 - kStepTolerance))) break;
+    if (lower >= std::min(cutoff, found * (1.0 - kProofTolerance))) break;
     FrontCache fronts = CoarseFronts(lower, grain);
     if (SearchRelaxed(fronts, cutoff, wanted, plans, lower, found) == Relaxed::kStopped) {
       is_exact = false;
@@ -120,9 +121,9 @@ double MaskSearch::Search(double cutoff, int wanted, PlanList& plans, bool& is_e
     }
   }
   if (meter_.stopped()) is_exact = false;
-  if (meter_.stopped() || lower >= cutoff || found <= lower * (1.0 + kStepTolerance)) return lower;
+  if (meter_.stopped() || lower >= cutoff || found <= lower * (1.0 + kProofTolerance)) return lower;
   // The tensors of the plans found may fit while the memory the allocator keeps does not.
-  if (!(found < kInfinite) || !SearchAll(std::min(cutoff, found), wanted, plans, lower)) {
+  if (!(found < kInfinity) || !SearchAll(std::min(cutoff, found), wanted, plans, lower)) {
     is_exact = false;
   }
   return lower;
@@ -130,7 +131,7 @@ double MaskSearch::Search(double cutoff, int wanted, PlanList& plans, bool& is_e
 
 FrontCache MaskSearch::CoarseFronts(double lower, double grain) {
   std::vector<int> classes;
-  if (grain > 0.0 && lower < kInfinite) {
+  if (grain > 0.0 && lower < kInfinity) {
     const double stage = lower / setting_.recurrence().micro_batch_count();
     classes = classes_.Within(Seconds::Of(stage * grain * kShareOfMoves));
   }
@@ -159,7 +160,7 @@ int64_t MaskSearch::RunCount() const {
 
 MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& fronts, double cutoff, int wanted,
                                               PlanList& plans, double& lower, double& found) {
-  WindowGrowth window(kFirstExcess);
+  WindowGrowth window(kFirstStepExcess);
   const double first = lower;
   while (lower < std::min(cutoff, found)) {
     if (window.excess() > kMaxExcess) return Relaxed::kStopped;
@@ -168,7 +169,7 @@ MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& fronts, double cutoff,
     const PartitionGraph::Outcome outcome = Prepare(target);
     if (outcome == PartitionGraph::Outcome::kTooLarge || meter_.stopped()) return Relaxed::kStopped;
     if (outcome == PartitionGraph::Outcome::kImpossible) {
-      lower = kInfinite;
+      lower = kInfinity;
       return Relaxed::kDone;
     }
     if (outcome == PartitionGraph::Outcome::kBuilt) {
@@ -192,7 +193,7 @@ MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& fronts, double cutoff,
 }
 
 bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& lower) {
-  const double target = cutoff * (1.0 - kStepTolerance);
+  const double target = cutoff * (1.0 - kProofTolerance);
   const PartitionGraph::Outcome outcome = Prepare(target);
   if (outcome != PartitionGraph::Outcome::kBuilt) {
     if (outcome == PartitionGraph::Outcome::kTooLarge) return false;
@@ -206,12 +207,12 @@ bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& l
     return true;
   }
   lower = std::max(lower, suffixes.bound(0));
-  least_refused_ = kInfinite;
+  least_refused_ = kInfinity;
   double best = std::min(cutoff, Try(suffixes, cutoff, wanted, plans));
-  if (best <= lower * (1.0 + kStepTolerance)) return true;
+  if (best <= lower * (1.0 + kProofTolerance)) return true;
   int64_t simulated = 0;
   const bool is_complete = suffixes.Enumerate(
-      best * (1.0 - kStepTolerance), kMaxEnumerated, [&](absl::Span<const ChosenStage> stages) {
+      best * (1.0 - kProofTolerance), kMaxEnumerated, [&](absl::Span<const ChosenStage> stages) {
         if (++simulated > kMaxSimulated) return 0.0;
         StageTimesOf(setting_, stages, times_);
         const PipelineRules rules = {
@@ -220,7 +221,7 @@ bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& l
         const double step =
             schedule_.StepTime(rules, times_, setting_.candidate().micro_batch_count).value();
         if (step < best) best = std::min(best, Offer(stages, best, plans));
-        return best * (1.0 - kStepTolerance);
+        return best * (1.0 - kProofTolerance);
       });
   if (!is_complete || simulated > kMaxSimulated) return false;
   // Fronts may have dropped a smaller variant of a faster plan that was refused.
@@ -230,7 +231,7 @@ bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& l
 }
 
 double MaskSearch::Try(const SuffixSearch& suffixes, double cutoff, int wanted, PlanList& plans) {
-  double best = kInfinite;
+  double best = kInfinity;
   const int count = std::min(suffixes.result_count(), kMaxTried * wanted);
   for (int k = 0; k < count; ++k) {
     if (wanted == 1 && suffixes.bound(k) >= std::min(best, cutoff)) break;
@@ -263,7 +264,7 @@ double MaskSearch::Offer(absl::Span<const ChosenStage> stages, double cutoff, Pl
   if (score.peak_memory_upper > usable) {
     least_refused_ = std::min(least_refused_, step);
     max_excess_ = std::max(max_excess_, score.peak_memory_upper - usable);
-    return kInfinite;
+    return kInfinity;
   }
   if (step >= cutoff) return step;
   Prediction prediction = evaluator_.Predict(plan);

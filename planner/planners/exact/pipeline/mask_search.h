@@ -11,7 +11,6 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 
-#include <limits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -25,14 +24,11 @@
 #include "planner/planners/exact/pipeline/range_bound.h"
 #include "planner/planners/exact/pipeline/suffix_search.h"
 #include "planner/search/base/search_meter.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/space/layout_classes.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
-
-// Steps whose relative difference is smaller are considered equal; as
-// `BestFirstSearch::kProofTolerance`.
-inline constexpr double kStepTolerance = 1e-9;
 
 // Searches one candidate under one mask. All times are of steps without their overhead, in seconds.
 // Keeps references to its arguments.
@@ -61,8 +57,6 @@ class MaskSearch {
   Bytes max_excess() const { return max_excess_; }
 
  private:
-  static constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
   // Builds the graph for plans of at most `target` seconds; if that is too large, the graph of one
   // partition.
   PartitionGraph::Outcome Prepare(double target);
@@ -104,7 +98,7 @@ class MaskSearch {
   bool is_partial_ = false;
   Bytes max_excess_;
   // The shortest step of the refused plans.
-  double least_refused_ = kInfinite;
+  double least_refused_ = kInfinity;
   ScheduleEvaluator schedule_;
   std::vector<StageTimes> times_;
 };

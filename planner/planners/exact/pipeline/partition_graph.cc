@@ -1,16 +1,10 @@
 #include "planner/planners/exact/pipeline/partition_graph.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
-namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Factor that covers the rounding of sums in another order.
-constexpr double kRoom = 1.0 + 1e-12;
-
-}  // namespace
 
 PartitionGraph::PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges)
     : setting_(setting), ranges_(ranges) {
@@ -78,7 +72,7 @@ double PartitionGraph::BoundOf(const PipelineSetting& setting, RangeBounds& rang
   Suffix suffix;
   for (int i = setting.depth() - 1; i >= 0; --i) {
     const RangeBounds::Sums sums = ranges.SumsOf(i, boundaries[i], boundaries[i + 1]);
-    if (ranges.TooMuch(sums)) return kInfinite;
+    if (ranges.TooMuch(sums)) return kInfinity;
     suffix = Join(setting, i, ranges.Times(i, sums), i + 1 < setting.depth() ? &suffix : nullptr);
   }
   return suffix.end;
@@ -101,7 +95,7 @@ bool PartitionGraph::FindWindows(double cutoff) {
     }
     return true;
   }
-  const double limit = cutoff * kRoom;
+  const double limit = cutoff * kCutoffRoom;
   std::vector<int> latest(depth + 1, 0);
   for (int i = 0; i + 1 < depth; ++i) {
     const int max_end = layer_count - (depth - i - 1);
@@ -161,12 +155,12 @@ PartitionGraph::Suffix PartitionGraph::SuffixAt(int stage, int first) const {
 
 bool PartitionGraph::AddEdges(int stage, double cutoff, SearchMeter& meter) {
   const bool is_last = stage + 1 == setting_.depth();
-  const double limit = cutoff * kRoom;
+  const double limit = cutoff * kCutoffRoom;
   const double rounds = setting_.recurrence().RoundCount(0);
   std::vector<Edge>& edges = edges_[stage];
   for (int first = begin_[stage]; first < end_[stage]; ++first) {
     const int index = first - begin_[stage];
-    Suffix best = {kInfinite, kInfinite, kInfinite, kInfinite};
+    Suffix best = {kInfinity, kInfinity, kInfinity, kInfinity};
     int end = std::max(first + 1, begin_[stage + 1]);
     RangeBounds::Sums sums = ranges_.SumsOf(stage, first, end);
     const double before = forward_backward_of_layers_[first];
@@ -179,7 +173,7 @@ bool PartitionGraph::AddEdges(int stage, double cutoff, SearchMeter& meter) {
       }
       Suffix later;
       if (!is_last) later = SuffixAt(stage + 1, end);
-      if (is_last || later.end < kInfinite) {
+      if (is_last || later.end < kInfinity) {
         const Suffix joined = Join(setting_, stage, times, is_last ? nullptr : &later);
         if (before + joined.last_backward > limit || joined.end > limit ||
             rounds * (before + joined.round_trip) > limit) {
@@ -207,7 +201,7 @@ bool PartitionGraph::AddEdges(int stage, double cutoff, SearchMeter& meter) {
 
 // Computes the least times of the stages in front, and removes edges by them.
 void PartitionGraph::GoForward(double cutoff) {
-  const double limit = cutoff * kRoom;
+  const double limit = cutoff * kCutoffRoom;
   forward_backward_before_[0][0] = forward_before_[0][0] = 0.0;
   const int depth = setting_.depth();
   const double rounds = setting_.recurrence().RoundCount(0);
@@ -238,7 +232,7 @@ void PartitionGraph::GoForward(double cutoff) {
 }
 
 PartitionGraph::Outcome PartitionGraph::Build(double cutoff, SearchMeter& meter) {
-  if (!setting_.has_partition() || !(forward_backward_of_layers_.back() < kInfinite)) {
+  if (!setting_.has_partition() || !(forward_backward_of_layers_.back() < kInfinity)) {
     return Outcome::kImpossible;
   }
   if (!FindWindows(cutoff)) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
@@ -247,7 +241,7 @@ PartitionGraph::Outcome PartitionGraph::Build(double cutoff, SearchMeter& meter)
   for (auto* values : {&round_trips_, &last_backwards_, &ends_, &arcs_, &forward_backward_before_,
                        &forward_before_}) {
     values->resize(depth);
-    for (int i = 0; i < depth; ++i) (*values)[i].assign(end_[i] - begin_[i], kInfinite);
+    for (int i = 0; i < depth; ++i) (*values)[i].assign(end_[i] - begin_[i], kInfinity);
   }
   best_ends_.resize(depth);
   for (int i = 0; i < depth; ++i) best_ends_[i].assign(end_[i] - begin_[i], -1);

@@ -17,6 +17,9 @@
 
 namespace parplan {
 
+// Factor of a cutoff that covers the rounding of sums in another order.
+inline constexpr double kCutoffRoom = 1.0 + 1e-12;
+
 // The graph of one candidate, for one cutoff after the other. Not thread-safe.
 class PartitionGraph {
  public:

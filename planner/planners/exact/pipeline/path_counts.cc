@@ -9,7 +9,7 @@ namespace {
 // Newton steps towards the level at which weights sum up to one; a step is exact if the same
 // weights are positive before and after it, so few are needed.
 constexpr int kLevelSteps = 64;
-constexpr double kCloseEnough = 1e-12;
+constexpr double kLevelTolerance = 1e-12;
 
 // How often the path of a stage passes through the stage and through each later stage; it passes
 // once through those in front.
@@ -69,7 +69,7 @@ Weights FindWeights(const SuffixRecurrence& recurrence, absl::Span<const LayerRa
     level *= 2.0;
     weights = WeightsAt(level, recurrence, rates);
   }
-  for (int step = 0; step < kLevelSteps && weights.sum > 1.0 + kCloseEnough; ++step) {
+  for (int step = 0; step < kLevelSteps && weights.sum > 1.0 + kLevelTolerance; ++step) {
     level -= (weights.sum - 1.0) / weights.slope;
     Weights next = WeightsAt(level, recurrence, rates);
     if (!(next.sum > 0.0 && next.sum < weights.sum)) break;

@@ -1,23 +1,14 @@
 // Passes and memory prices of each stage (`PricedPipeline` of priced_pipeline.h).
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
+#include "planner/planners/exact/pipeline/price_counts.h"
 #include "planner/planners/exact/pipeline/priced_pipeline.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
-namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Stages for which prices are computed; the others are interpolated. Prices change slowly from
-// stage to stage, because only the number of micro-batches in flight differs. Not measured for
-// other numbers.
-constexpr int kPricedStages = 24;
-constexpr int kPriceSteps = 24;
-
-}  // namespace
 
 void PricedPipeline::SetPasses(const std::vector<LayerRate>& rates) {
   PathCounts counts = BalancePaths(setting_.recurrence(), rates);
@@ -73,10 +64,10 @@ void PricedPipeline::SetMinima(int stage) {
   minima.forward_backward.resize(definition_count_);
   minima.memories.resize(definition_count_);
   for (const int definition : definitions_) {
-    double priced = kInfinite;
-    double passes = kInfinite;
-    double forward_backward = kInfinite;
-    double least = kInfinite;
+    double priced = kInfinity;
+    double passes = kInfinity;
+    double forward_backward = kInfinity;
+    double least = kInfinity;
     for (const LayerItem& item : menus_.items(definition)) {
       const double memory = item.states + in_flight * item.kept;
       // The first stage ends all paths, and it synchronises then.
@@ -104,7 +95,7 @@ double PricedPipeline::BestPrice(int stage, int first_layer, int end_layer) cons
   const auto cheapest = [&](double price, bool by_memory) {
     Line line;
     for (const DefinitionRun& run : runs) {
-      double best = kInfinite;
+      double best = kInfinity;
       Line chosen;
       for (const LayerItem& item : menus_.items(run.definition_index)) {
         const double memory = item.states + in_flight * item.kept;
@@ -137,6 +128,7 @@ double PricedPipeline::BestPrice(int stage, int first_layer, int end_layer) cons
 
 void PricedPipeline::SetPrices(const std::vector<int>& boundaries) {
   const int depth = setting_.depth();
+  // The other stages are interpolated.
   const int stride = std::max(1, depth / kPricedStages);
   int last = -1;
   for (int stage = 0; stage < depth; ++stage) {
@@ -165,7 +157,7 @@ std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int lim
   const auto in_flight = static_cast<double>(setting_.stage(stage).in_flight);
   std::vector<double> least;
   for (const int definition : definitions_) {
-    least.assign(layout_count, kInfinite);
+    least.assign(layout_count, kInfinity);
     const std::vector<StageOption>& options = setting_.table().options(definition);
     for (size_t k = 0; k < options.size(); ++k) {
       if (!mask.empty() && !mask[definition][k]) continue;
@@ -177,7 +169,7 @@ std::vector<int> PricedPipeline::CheapestLayouts(const OptionMask& mask, int lim
     // A definition without options of the layout may use any.
     const double any = *std::min_element(least.begin(), least.end());
     for (int layout = 0; layout < layout_count; ++layout) {
-      costs[layout].first += layers[definition] * (least[layout] < kInfinite ? least[layout] : any);
+      costs[layout].first += layers[definition] * (least[layout] < kInfinity ? least[layout] : any);
     }
   }
   std::stable_sort(costs.begin(), costs.end(),

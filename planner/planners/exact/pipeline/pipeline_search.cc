@@ -1,7 +1,6 @@
 #include "planner/planners/exact/pipeline/pipeline_search.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "planner/cost/predict_plan.h"
@@ -9,12 +8,12 @@
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/planners/exact/pipeline/priced_search.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/space/layout_classes.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Limits of states of one mask before it is given up, with and without an incumbent. Without one
 // the search goes on longer, because any plan is worth more than a proof. With fewer states more
 // answers keep a gap, with more a single candidate delays all others; the values are not measured
@@ -33,7 +32,7 @@ constexpr int64_t kMaxDiveStates = 4'000;
 constexpr int kMaxFoldedLayers = 512;
 constexpr int kMaxFoldedRuns = 16;
 // Searches with less memory, if plans fit except for what the allocator keeps.
-constexpr int kMaxAttempts = 6;
+constexpr int kMaxSearchAttempts = 6;
 
 bool IsTransformerDefinition(const PipelineSetting& setting, size_t definition) {
   return IsTransformer(setting.problem().model().layer_definitions()[definition].kind);
@@ -77,13 +76,13 @@ class CandidatePlans {
   // Returns the lower bound of steps without their overhead.
   double Search(const std::vector<OptionMask>& masks) {
     for (const OptionMask& mask : masks) Dive(mask);
-    double lower = kInfinite;
+    double lower = kInfinity;
     for (const OptionMask& mask : masks) {
       if (meter_.stopped()) {
         is_exact_ = false;
         return 0.0;
       }
-      const bool has_plan = cutoff_ < kInfinite;
+      const bool has_plan = cutoff_ < kInfinity;
       lower = std::min(lower,
                        SearchMask(mask, has_plan ? limits_.with_plan : limits_.without, is_exact_));
     }
@@ -182,7 +181,7 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
   PipelineOutcome outcome;
   PlanList plans(wanted);
   Bytes usable = space.problem().usable_memory();
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxSearchAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
     CandidatePlans search(setting, evaluator, cutoff.value() - overhead, wanted, limits, plans,
                           meter);
@@ -237,7 +236,7 @@ Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const 
   LayoutClasses classes(space.problem().model(), table);
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
-  double bound = kInfinite;
+  double bound = kInfinity;
   for (const OptionMask& mask : RelaxedMasks(space, table)) {
     if (meter.stopped()) return Seconds();
     MaskSearch search(setting, mask, classes, evaluator, meter);

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Factor below 1 that covers the rounding of sums in another order.
-constexpr double kRounding = 1.0 - 1e-11;
+constexpr double kPricedRounding = 1.0 - 1e-11;
 // Rounds of computing prices from partitions and partitions from prices. Not measured for other
 // numbers.
 constexpr int kRounds = 2;
@@ -24,7 +24,7 @@ constexpr double kFarAbove = 1.3;
 // Bisections between a step that is refuted and one that is not, and the ratio of the two at which
 // they are close enough: 10 halvings of a range of 30 % leave less than 0.1 %.
 constexpr int kBoundSteps = 10;
-constexpr double kCloseEnough = 0.999;
+constexpr double kCloseBounds = 0.999;
 // Cells of the dynamic programme that count as one state on the meter, because a cell takes much
 // less time than a label. The factor is not measured.
 constexpr int64_t kCellsOfState = 16;
@@ -58,7 +58,7 @@ PricedPipeline::PricedPipeline(const PipelineSetting& setting, const LayerMenus&
     layer = setting.EndOfRun(layer);
   }
   room_ = setting.largest_budget().as_double() - max_transient;
-  double least_transient = kInfinite;
+  double least_transient = kInfinity;
   for (const int definition : definitions_) {
     least_transient = std::min(least_transient, menus.least_transient(definition));
   }
@@ -88,7 +88,7 @@ bool PricedPipeline::FitsSomewhere() const {
     const int first = layer;
     while (layer < cutoff) {
       used += minima_[stage].memories[setting_.definition_of(layer)];
-      if (used > largest_room_ / kRounding) break;
+      if (used > largest_room_ / kPricedRounding) break;
       ++layer;
     }
     if (layer == first || (!setting_.fixed_boundaries().empty() && layer < cutoff)) return false;
@@ -147,7 +147,7 @@ void PricedPipeline::AddLayer(int stage, int layer, RangeSums& sums) const {
 bool PricedPipeline::FindWindows(double cutoff) {
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
-  const double limit = cutoff / kRounding;
+  const double limit = cutoff / kPricedRounding;
   latest_.assign(depth + 1, 0);
   earliest_.assign(depth + 1, 0);
   earliest_[depth] = latest_[depth] = layer_count;
@@ -181,11 +181,11 @@ bool PricedPipeline::FindWindows(double cutoff) {
 
 double PricedPipeline::LeastSum(double cutoff, SearchMeter& meter) {
   if (!setting_.fixed_boundaries().empty()) return FixedSum();
-  if (!FindWindows(cutoff)) return kInfinite;
+  if (!FindWindows(cutoff)) return kInfinity;
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
-  std::vector<double> before(layer_count + 1, kInfinite);
-  std::vector<double> after(layer_count + 1, kInfinite);
+  std::vector<double> before(layer_count + 1, kInfinity);
+  std::vector<double> after(layer_count + 1, kInfinity);
   before[0] = 0.0;
   int64_t cells = 0;
   for (int stage = 0; stage < depth; ++stage) {
@@ -195,8 +195,8 @@ double PricedPipeline::LeastSum(double cutoff, SearchMeter& meter) {
     const double room_of_ends = prices_[stage] * largest_room_;
     // `best`: least cost up to the best beginning of the stage, less the prefix sum of layers;
     // `best_of_last` the same for stages that begin in the last layers.
-    double best = kInfinite;
-    double best_of_last = kInfinite;
+    double best = kInfinity;
+    double best_of_last = kInfinity;
     double sum = 0.0;
     const int end = latest_[stage + 1];
     for (int layer = earliest_[stage]; layer < end; ++layer) {
@@ -285,15 +285,15 @@ std::vector<int> PricedPipeline::Partition(const std::vector<double>& factors) c
 // seconds.
 double PricedPipeline::BoundBelow(double cutoff, SearchMeter& meter) {
   const double sum = LeastSum(cutoff, meter);
-  if (!(sum < kInfinite)) return cutoff;
+  if (!(sum < kInfinity)) return cutoff;
   double priced = 0.0;
   for (const double price : prices_) priced += std::abs(price * room_);
-  return std::min(cutoff, sum + messages_ - (1.0 - kRounding) * (std::abs(sum) + priced));
+  return std::min(cutoff, sum + messages_ - (1.0 - kPricedRounding) * (std::abs(sum) + priced));
 }
 
 double PricedPipeline::Bound(double enough, SearchMeter& meter) {
   for (int stage = 0; stage < setting_.depth(); ++stage) SetMinima(stage);
-  if (!setting_.has_partition() || !FitsSomewhere()) return kInfinite;
+  if (!setting_.has_partition() || !FitsSomewhere()) return kInfinity;
   SetForwardBackwardTimes();
   std::vector<int> boundaries = Partition({});
   for (int round = 0; round < kRounds && !boundaries.empty(); ++round) {
@@ -308,10 +308,10 @@ double PricedPipeline::Bound(double enough, SearchMeter& meter) {
   }
   // Bisects between steps that are refuted and others; the least sum of plans below a step is a
   // bound too.
-  double high = std::min(enough, boundaries.empty() ? kInfinite : kFarAbove * sum);
+  double high = std::min(enough, boundaries.empty() ? kInfinity : kFarAbove * sum);
   double bound = BoundBelow(high, meter);
-  if (!(high < kInfinite)) return bound;
-  for (int step = 0; step < kBoundSteps && bound < high * kCloseEnough && bound < enough; ++step) {
+  if (!(high < kInfinity)) return bound;
+  for (int step = 0; step < kBoundSteps && bound < high * kCloseBounds && bound < enough; ++step) {
     const double middle = 0.5 * (bound + high);
     const double below = BoundBelow(middle, meter);
     if (!meter.ShouldContinue()) return 0.0;

@@ -1,7 +1,6 @@
 #include "planner/planners/exact/pipeline/priced_search.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,11 +11,11 @@
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/planners/exact/pipeline/priced_pipeline.h"
 #include "planner/planners/exact/pipeline/stage_mix.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Number of layouts in which plans are made.
 constexpr int kMaxLayouts = 3;
 // Partitions tried in each layout, each corrected by the stage times of the last one. Not measured
@@ -26,7 +25,7 @@ constexpr int kPartitions = 4;
 // layers.
 constexpr double kTooLong = 1.05;
 // Searches with less memory, if plans fit except for what the allocator keeps.
-constexpr int kMaxAttempts = 3;
+constexpr int kMaxPricedAttempts = 3;
 
 // Makes the plans of one setting and mask.
 class PlanMaker {
@@ -59,7 +58,7 @@ class PlanMaker {
     if (prices.Bound(cutoff, meter_) >= cutoff || meter_.stopped()) return;
     std::vector<double> factors;
     std::vector<int> best;
-    double least = kInfinite;
+    double least = kInfinity;
     for (int round = 0; round < kPartitions && meter_.ShouldContinue(); ++round) {
       const std::vector<int> boundaries = prices.Partition(factors);
       if (boundaries.empty() || boundaries == best) break;
@@ -95,10 +94,10 @@ class PlanMaker {
       if (priced > 0.0) factors[i] = (choice->forward + choice->backward).value() / priced;
       choices_.push_back(*std::move(choice));
     }
-    if (!fits) return kInfinite;
+    if (!fits) return kInfinity;
     StageTimesOf(setting_, StagesOf(boundaries, choices_), times_);
     for (const StageTimes& times : times_) {
-      if (!times.send.is_finite()) return kInfinite;
+      if (!times.send.is_finite()) return kInfinity;
     }
     return PipelineStepBound(setting_.candidate().schedule, times_,
                              setting_.candidate().micro_batch_count)
@@ -146,7 +145,7 @@ Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
                             Seconds cutoff, SearchMeter& meter) {
   const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
   const double overhead = costs.step_overhead().value();
-  double bound = kInfinite;
+  double bound = kInfinity;
   for (const OptionMask& mask : RelaxedMasks(space, table)) {
     const LayerMenus menus(setting, mask);
     PricedPipeline prices(setting, menus);
@@ -165,10 +164,10 @@ PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
   const double least = cutoff.value() - overhead;
-  double bound = kInfinite;
+  double bound = kInfinity;
   Bytes usable = space.problem().usable_memory();
   const std::vector<OptionMask> masks = PlanWideMasks(space, table);
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxPricedAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
     Bytes excess;
     for (const OptionMask& mask : masks) {

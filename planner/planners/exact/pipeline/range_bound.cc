@@ -1,18 +1,15 @@
 #include "planner/planners/exact/pipeline/range_bound.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "planner/planners/exact/pipeline/price_counts.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Factor below 1 that covers the rounding of sums in another order.
-constexpr double kRounding = 1.0 - 1e-12;
-// Reference stages whose best prices are computed; the others use those of the nearest one. As in
-// pipeline_prices.cc.
-constexpr int kPricedStages = 24;
-constexpr int kPriceSteps = 24;
+constexpr double kRangeRounding = 1.0 - 1e-12;
 
 }  // namespace
 
@@ -70,7 +67,7 @@ double RangeBounds::BestPrice(absl::Span<const DefinitionRun> runs, int weight,
     Line line;
     for (const DefinitionRun& run : runs) {
       const Item* best = nullptr;
-      double least = kInfinite;
+      double least = kInfinity;
       for (const Item& item : items[run.definition_index]) {
         const double cost = item.weighted[weight] + price * item.memory;
         if (best == nullptr || cost < least) {
@@ -88,7 +85,7 @@ double RangeBounds::BestPrice(absl::Span<const DefinitionRun> runs, int weight,
   Line small;
   for (const DefinitionRun& run : runs) {
     const Item* least = nullptr;
-    double least_transient = kInfinite;
+    double least_transient = kInfinity;
     for (const Item& item : items[run.definition_index]) {
       if (least == nullptr || item.memory < least->memory) least = &item;
       least_transient = std::min(least_transient, item.transient);
@@ -115,6 +112,7 @@ double RangeBounds::BestPrice(absl::Span<const DefinitionRun> runs, int weight,
 
 void RangeBounds::SetPrices(absl::Span<const int> boundaries) {
   const int depth = setting_.depth();
+  // The other stages use the prices of the nearest one.
   const int stride = std::max(1, (depth + kPricedStages - 1) / kPricedStages);
   for (int begin = 0; begin < depth;) {
     // Stages with the same number of micro-batches in flight.
@@ -165,8 +163,8 @@ void RangeBounds::SetPrices(absl::Span<const int> boundaries) {
 
 int32_t RangeBounds::FindMinima(int flight, int definition) {
   Sums& least = minima_.emplace_back();
-  least.relaxed.fill(kInfinite);
-  least.forward = least.memory = least.transient = kInfinite;
+  least.relaxed.fill(kInfinity);
+  least.forward = least.memory = least.transient = kInfinity;
   const auto& prices = flights_[flight].prices;
   for (const Item& item : ItemsOf(definition, flights_[flight].in_flight)) {
     // An option that never fits by itself is in no plan.
@@ -203,13 +201,13 @@ RangeTimes RangeBounds::Times(int stage, const Sums& sums) const {
       value = std::max(
           value, sums.relaxed[weight * kPriceCount + price] - flight.prices[weight][price] * room);
     }
-    return value * kRounding;
+    return value * kRangeRounding;
   };
   return {.forward_backward = highest(0),
           .forward_backward_sync = highest(1),
           .work = highest(2),
           .uneven = highest(3),
-          .forward = sums.forward * kRounding};
+          .forward = sums.forward * kRangeRounding};
 }
 
 }  // namespace parplan

@@ -1,16 +1,16 @@
 #include "planner/planners/exact/pipeline/stage_mix.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <vector>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Prices tried; the loop usually ends earlier, at a vertex of the lower hull.
-constexpr int kPriceSteps = 24;
+constexpr int kMixPriceSteps = 24;
 
 // The options of a definition, and the number of its layers.
 struct Kind {
@@ -39,7 +39,7 @@ Sum Choose(double price, const Kind::Item* Kind::*place, Kinds& kinds) {
   Sum sum;
   for (auto& [definition, kind] : kinds) {
     const Kind::Item* best = nullptr;
-    double least = kInfinite;
+    double least = kInfinity;
     for (const Kind::Item& item : kind.items) {
       const double cost = item.time + price * item.memory;
       if (best != nullptr && cost >= least) continue;
@@ -68,7 +68,7 @@ void FindPrice(double room, Kinds& kinds) {
     small.time += kind.small->time * kind.layer_count;
     small.memory += kind.small->memory * kind.layer_count;
   }
-  for (int step = 0; step < kPriceSteps && small.memory < fast.memory; ++step) {
+  for (int step = 0; step < kMixPriceSteps && small.memory < fast.memory; ++step) {
     const double price = (small.time - fast.time) / (fast.memory - small.memory);
     if (!(price > 0.0)) return;
     Kinds tried = kinds;

@@ -1,14 +1,11 @@
 #include "planner/planners/exact/pipeline/suffix_search.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Factor that covers the rounding of sums in another order.
-constexpr double kRoom = 1.0 + 1e-12;
 
 // Returns whether some stage with these bounds may satisfy the limits.
 bool Allows(const StageLimits& limits, const RangeTimes& times) {
@@ -20,10 +17,10 @@ bool Allows(const StageLimits& limits, const RangeTimes& times) {
 
 StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* later, double cutoff) const {
   const double count = setting_.recurrence().micro_batch_count();
-  const double room_for_passes = cutoff * kRoom - graph_.ForwardBackwardBefore(stage, first);
-  const double room_for_end = cutoff * kRoom - graph_.ForwardBefore(stage, first);
+  const double room_for_passes = cutoff * kCutoffRoom - graph_.ForwardBackwardBefore(stage, first);
+  const double room_for_end = cutoff * kCutoffRoom - graph_.ForwardBefore(stage, first);
   if (later == nullptr) {
-    return {std::min(room_for_passes, room_for_end) / count, kInfinite, room_for_end};
+    return {std::min(room_for_passes, room_for_end) / count, kInfinity, room_for_end};
   }
   const double sends = 2.0 * setting_.stage(stage).least_send;
   // Under GPipe all other micro-batches wait for the longest stage.
@@ -62,7 +59,7 @@ bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, 
     if (!times.send.is_finite()) return false;
     node.times = recurrence.Before(stage, times, next->times);
   }
-  const double limit = cutoff * kRoom;
+  const double limit = cutoff * kCutoffRoom;
   const double forward_backward = graph_.ForwardBackwardBefore(stage, chosen.first_layer);
   if (forward_backward + recurrence.LastBackward(node.times) > limit ||
       graph_.ForwardBefore(stage, chosen.first_layer) + recurrence.End(node.times) > limit ||
@@ -120,7 +117,7 @@ bool SuffixSearch::AddPlace(int stage, int first, absl::Span<const PartitionGrap
     if (!is_complete && meter_.stopped()) break;
   }
   Place& place = places_[stage][first - graph_.begin(stage)];
-  place = {static_cast<int32_t>(nodes_.size()), 0, kInfinite, kInfinite};
+  place = {static_cast<int32_t>(nodes_.size()), 0, kInfinity, kInfinity};
   for (const Node& node : pending_) {
     place.last_backward =
         std::min(place.last_backward, setting_.recurrence().LastBackward(node.times));

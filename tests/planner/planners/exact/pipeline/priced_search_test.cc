@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
+#include "planner/search/base/search_numbers.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
@@ -27,7 +27,6 @@
 namespace parplan {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kTolerance = 1e-9;
 
 struct Case {
@@ -185,7 +184,7 @@ TEST(PricedSearch, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
     const std::vector<InterleavedPartition> partitions =
         InterleavedPartitions(each.space, each.candidate.pipeline_parallel_degree);
     const int64_t count = each.candidate.micro_batch_count;
-    double bound = kInfinite;
+    double bound = kInfinity;
     for (const OptionMask& mask : PlanWideMasks(each.space, each.table)) {
       const MaskedOptions masked = MaskedOptionsOf(setting, mask);
       if (!masked.usable) continue;
@@ -194,7 +193,7 @@ TEST(PricedSearch, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
         InterleavedRelaxation prices(
             setting, menus, InterleavedLoads(setting, partition.layer_counts, count), count);
         double of_partition = prices.QuickBound();
-        if (of_partition < kInfinite) of_partition = prices.Improve(kInfinite, 60);
+        if (of_partition < kInfinity) of_partition = prices.Improve(kInfinity, 60);
         bound = std::min(bound, of_partition);
       }
       RoundInterleaved(setting, mask, masked, menus, partitions, evaluator, finds, meter);
@@ -203,7 +202,7 @@ TEST(PricedSearch, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
     ++plan_count;
     EXPECT_LE(bound, best.value() * (1.0 + kTolerance));
     if (bound >= best.value() * 0.8) ++close_count;
-    EXPECT_LE(std::min(finds.least_unseen, kInfinite), best.value() * (1.0 + kTolerance));
+    EXPECT_LE(std::min(finds.least_unseen, kInfinity), best.value() * (1.0 + kTolerance));
     if (finds.plans.plans().empty()) return;
     ++found_count;
     ExpectPlanIsNoBetter(each, finds.plans.plans().front(), best);

@@ -1,0 +1,18 @@
+// Numbers of memory prices that the relaxations of this folder compute.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICE_COUNTS_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICE_COUNTS_H_
+
+namespace parplan {
+
+// Stages for which prices are computed; the others follow from these. Prices change slowly from
+// stage to stage, because only the number of micro-batches in flight differs. Not measured for
+// other numbers.
+inline constexpr int kPricedStages = 24;
+// Prices tried for one stage; the loop usually ends earlier, at a vertex of the lower hull. Not
+// measured for other numbers.
+inline constexpr int kPriceSteps = 24;
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICE_COUNTS_H_
