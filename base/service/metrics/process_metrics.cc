@@ -20,7 +20,7 @@ namespace {
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-std::string ReadFile(const char* path) {
+std::string ReadProcFile(const char* path) {
   std::ifstream file(path);
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
@@ -35,7 +35,7 @@ struct ProcessStat {
 };
 
 std::optional<ProcessStat> ReadStat() {
-  const std::string text = ReadFile("/proc/self/stat");
+  const std::string text = ReadProcFile("/proc/self/stat");
   // The second field is the program's name in parentheses, which may contain anything.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<ProcessStat> ReadStat() {
 
 // Returns when the machine started, in seconds since 1970.
 std::optional<double> BootTime() {
-  std::istringstream text(ReadFile("/proc/stat"));
+  std::istringstream text(ReadProcFile("/proc/stat"));
   std::string word;
   double seconds = 0.0;
   while (text >> word) {
