@@ -13,14 +13,15 @@
 namespace parplan {
 namespace {
 
-constexpr Reason kReason = Reason::kPayloadMalformed;
+constexpr Reason kEnvelopeReason = Reason::kPayloadMalformed;
 
 absl::StatusOr<std::string> GetBytes(const JsonValue& value, absl::string_view field,
                                      absl::string_view member) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(value, field, member, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text,
+                           GetString(value, field, member, kEnvelopeReason));
   std::optional<std::string> bytes = DecodeBase64(text);
   if (!bytes) {
-    return FieldError(kReason, absl::StrCat(field, ".", member),
+    return FieldError(kEnvelopeReason, absl::StrCat(field, ".", member),
                       "must be base64, without spaces or line breaks");
   }
   return *std::move(bytes);
@@ -44,28 +45,30 @@ std::string EnvelopeToJson(const v1::SignedPlan& signed_plan) {
 }
 
 absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json) {
-  PARPLAN_ASSIGN_OR_RETURN(const JsonValue document,
-                           ParseStrictJson(json, "envelope", kMaxEnvelopeJsonBytes, kReason));
-  PARPLAN_RETURN_IF_ERROR(
-      CheckMembers(document, "envelope", {"payload", "payloadType", "signatures"}, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const JsonValue document,
+      ParseStrictJson(json, "envelope", kMaxEnvelopeJsonBytes, kEnvelopeReason));
+  PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "envelope",
+                                       {"payload", "payloadType", "signatures"}, kEnvelopeReason));
   v1::SignedPlan signed_plan;
   PARPLAN_ASSIGN_OR_RETURN(*signed_plan.mutable_payload(),
                            GetBytes(document, "envelope", "payload"));
   PARPLAN_ASSIGN_OR_RETURN(*signed_plan.mutable_payload_type(),
-                           GetString(document, "envelope", "payloadType", kReason));
+                           GetString(document, "envelope", "payloadType", kEnvelopeReason));
   const JsonValue* const signatures = document.Find("signatures");
   if (signatures == nullptr || signatures->type != JsonValue::Type::kArray ||
       signatures->items.empty()) {
-    return FieldError(kReason, "envelope.signatures", "must be an array of at least one signature");
+    return FieldError(kEnvelopeReason, "envelope.signatures",
+                      "must be an array of at least one signature");
   }
   for (const JsonValue& entry : signatures->items) {
     const std::string field = absl::StrCat("signatures[", signed_plan.signatures_size(), "]");
-    PARPLAN_RETURN_IF_ERROR(CheckMembers(entry, field, {"keyid", "sig"}, kReason));
+    PARPLAN_RETURN_IF_ERROR(CheckMembers(entry, field, {"keyid", "sig"}, kEnvelopeReason));
     v1::Signature* const signature = signed_plan.add_signatures();
     PARPLAN_ASSIGN_OR_RETURN(*signature->mutable_sig(), GetBytes(entry, field, "sig"));
     if (entry.Find("keyid") != nullptr) {
       PARPLAN_ASSIGN_OR_RETURN(*signature->mutable_key_id(),
-                               GetString(entry, field, "keyid", kReason));
+                               GetString(entry, field, "keyid", kEnvelopeReason));
     }
   }
   return signed_plan;

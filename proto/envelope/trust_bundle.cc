@@ -17,7 +17,7 @@ namespace parplan {
 namespace {
 
 constexpr size_t kMaxBundleBytes = size_t{1} << 20;
-constexpr Reason kReason = Reason::kSpecInvalid;
+constexpr Reason kBundleReason = Reason::kSpecInvalid;
 
 // Checks that a member, if present, has the only supported value.
 absl::Status CheckConstant(const JsonValue& key, absl::string_view field, absl::string_view member,
@@ -27,16 +27,16 @@ absl::Status CheckConstant(const JsonValue& key, absl::string_view field, absl::
   if (found != nullptr && found->type == JsonValue::Type::kString && found->text == only) {
     return absl::OkStatus();
   }
-  return FieldError(kReason, absl::StrCat(field, ".", member),
+  return FieldError(kBundleReason, absl::StrCat(field, ".", member),
                     absl::StrCat("must be `", only, "`; other kinds of keys sign no plans"));
 }
 
 absl::StatusOr<absl::Time> GetTime(const JsonValue& key, absl::string_view field,
                                    absl::string_view member) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(key, field, member, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(key, field, member, kBundleReason));
   const std::optional<absl::Time> time = ParseRfc3339(text);
   if (!time) {
-    return FieldError(kReason, absl::StrCat(field, ".", member),
+    return FieldError(kBundleReason, absl::StrCat(field, ".", member),
                       "must be an RFC 3339 time such as `2026-01-31T12:00:00Z`");
   }
   return *time;
@@ -45,16 +45,16 @@ absl::StatusOr<absl::Time> GetTime(const JsonValue& key, absl::string_view field
 absl::StatusOr<TrustStatus> GetStatus(const JsonValue& key, absl::string_view field) {
   if (key.Find("parplan_status") == nullptr) return TrustStatus::kActive;
   PARPLAN_ASSIGN_OR_RETURN(const std::string text,
-                           GetString(key, field, "parplan_status", kReason));
+                           GetString(key, field, "parplan_status", kBundleReason));
   if (text == "active") return TrustStatus::kActive;
   if (text == "retired") return TrustStatus::kRetired;
-  return FieldError(kReason, absl::StrCat(field, ".parplan_status"),
+  return FieldError(kBundleReason, absl::StrCat(field, ".parplan_status"),
                     "must be `active` or `retired`");
 }
 
 absl::StatusOr<TrustedKey> KeyFromJson(const JsonValue& key, absl::string_view field) {
   if (key.Find("d") != nullptr) {
-    return FieldError(kReason, absl::StrCat(field, ".d"),
+    return FieldError(kBundleReason, absl::StrCat(field, ".d"),
                       "is a private key, which a trust bundle never holds; stop handing out this "
                       "file and replace the key");
   }
@@ -62,21 +62,21 @@ absl::StatusOr<TrustedKey> KeyFromJson(const JsonValue& key, absl::string_view f
       CheckMembers(key, field,
                    {"kty", "crv", "use", "alg", "kid", "x", "parplan_not_before",
                     "parplan_not_after", "parplan_status"},
-                   kReason));
+                   kBundleReason));
   PARPLAN_RETURN_IF_ERROR(CheckConstant(key, field, "kty", "OKP", true));
   PARPLAN_RETURN_IF_ERROR(CheckConstant(key, field, "crv", "Ed25519", true));
   PARPLAN_RETURN_IF_ERROR(CheckConstant(key, field, "use", "sig", false));
   PARPLAN_RETURN_IF_ERROR(CheckConstant(key, field, "alg", "EdDSA", false));
 
-  PARPLAN_ASSIGN_OR_RETURN(const std::string x, GetString(key, field, "x", kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string x, GetString(key, field, "x", kBundleReason));
   const std::optional<std::string> raw = DecodeBase64(x);
   if (!raw || raw->size() != 32) {
-    return FieldError(kReason, absl::StrCat(field, ".x"), "must be 32 bytes in base64url");
+    return FieldError(kBundleReason, absl::StrCat(field, ".x"), "must be 32 bytes in base64url");
   }
   PARPLAN_ASSIGN_OR_RETURN(PublicKey public_key, PublicKey::FromRaw32(*raw));
-  PARPLAN_ASSIGN_OR_RETURN(const std::string key_id, GetString(key, field, "kid", kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string key_id, GetString(key, field, "kid", kBundleReason));
   if (key_id != public_key.key_id()) {
-    return FieldError(kReason, absl::StrCat(field, ".kid"),
+    return FieldError(kBundleReason, absl::StrCat(field, ".kid"),
                       absl::StrCat("must be the key id of `x`, which is ", public_key.key_id()));
   }
   PARPLAN_ASSIGN_OR_RETURN(const absl::Time not_before, GetTime(key, field, "parplan_not_before"));
@@ -96,7 +96,7 @@ void SetTimestamp(absl::Time time, google::protobuf::Timestamp* timestamp) {
 
 absl::StatusOr<TrustBundle> TrustBundle::Create(std::vector<TrustedKey> keys) {
   if (keys.size() > kMaxKeyCount) {
-    return FieldError(kReason, "keys",
+    return FieldError(kBundleReason, "keys",
                       absl::StrCat("has ", keys.size(), " keys; at most ", kMaxKeyCount,
                                    " are read, so remove those whose plans have expired"));
   }
@@ -104,12 +104,12 @@ absl::StatusOr<TrustBundle> TrustBundle::Create(std::vector<TrustedKey> keys) {
     const std::string field = absl::StrCat("keys[", i, "]");
     if (!IsRfc3339Time(keys[i].not_before) || !IsRfc3339Time(keys[i].not_after) ||
         keys[i].not_before >= keys[i].not_after) {
-      return FieldError(kReason, absl::StrCat(field, ".parplan_not_after"),
+      return FieldError(kBundleReason, absl::StrCat(field, ".parplan_not_after"),
                         "must come after `parplan_not_before`, both within the years 1 to 9999");
     }
     for (size_t j = 0; j < i; ++j) {
       if (keys[j].public_key == keys[i].public_key) {
-        return FieldError(kReason, absl::StrCat(field, ".kid"),
+        return FieldError(kBundleReason, absl::StrCat(field, ".kid"),
                           absl::StrCat("is that of keys[", j, "] too; keep one of them"));
       }
     }
@@ -125,12 +125,12 @@ absl::StatusOr<TrustBundle> TrustBundle::Create(std::vector<TrustedKey> keys) {
 
 absl::StatusOr<TrustBundle> TrustBundle::FromJson(absl::string_view json) {
   PARPLAN_ASSIGN_OR_RETURN(const JsonValue document,
-                           ParseStrictJson(json, "trust bundle", kMaxBundleBytes, kReason));
-  PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "trust bundle", {"keys"}, kReason));
+                           ParseStrictJson(json, "trust bundle", kMaxBundleBytes, kBundleReason));
+  PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "trust bundle", {"keys"}, kBundleReason));
   const JsonValue* const entries = document.Find("keys");
   if (entries == nullptr || entries->type != JsonValue::Type::kArray || entries->items.empty()) {
     return FieldError(
-        kReason, "keys",
+        kBundleReason, "keys",
         "must be an array of at least one key; a verifier without keys trusts no plan");
   }
   std::vector<TrustedKey> keys;

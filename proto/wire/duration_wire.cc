@@ -1,7 +1,6 @@
 #include "proto/wire/duration_wire.h"
 
 #include <cmath>
-#include <cstdint>
 
 #include "base/check.h"
 
@@ -9,7 +8,6 @@ namespace parplan {
 namespace {
 
 // Limits of duration.proto and timestamp.proto.
-constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
 constexpr int32_t kMaxNanos = 999'999'999;
 constexpr int64_t kMinTimestampSeconds = -62'135'596'800;  // 0001-01-01
 constexpr int64_t kMaxTimestampSeconds = 253'402'300'799;  // 9999-12-31T23:59:59

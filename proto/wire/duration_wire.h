@@ -4,6 +4,8 @@
 #ifndef PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
 #define PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
 
+#include <cstdint>
+
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/timestamp.pb.h>
 
@@ -15,8 +17,11 @@
 
 namespace parplan {
 
+// Largest number of seconds of a Duration (duration.proto), ten thousand years.
+inline constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
+
 // Rounds to the nearest nanosecond. Values beyond the range of a Duration, infinity included,
-// become its largest (315,576,000,000 s, ten thousand years). REQUIRES: not NaN.
+// become its largest (`kMaxDurationSeconds`). REQUIRES: not NaN.
 google::protobuf::Duration DurationToProto(Seconds seconds);
 google::protobuf::Duration DurationToProto(absl::Duration duration);
 

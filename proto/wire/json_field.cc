@@ -17,7 +17,6 @@ namespace parplan {
 namespace {
 
 constexpr double kLargestExactInteger = 9007199254740992.0;  // 2^53
-constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
 // Longest quotation in an error, in bytes; longer texts are cut.
 constexpr size_t kMaxQuoted = 60;
 

@@ -14,6 +14,7 @@
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/field_path.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/payload_error.h"
 #include "proto/wire/rules_wire.h"
 
 namespace parplan {
@@ -22,12 +23,6 @@ namespace {
 static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParameters));
 static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kSelective));
 static_assert(v1::ContextKind_MAX == static_cast<int>(ContextKind::kUlysses));
-
-constexpr Reason kMalformed = Reason::kPayloadMalformed;
-
-absl::Status Malformed(absl::string_view field, absl::string_view rule) {
-  return FieldError(kMalformed, field, rule);
-}
 
 absl::StatusOr<RankOrder> RankOrderFromProto(const v1::Strategy& message, absl::string_view field) {
   if (message.rank_order_size() == 2) {

@@ -12,6 +12,7 @@
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/field_path.h"
+#include "proto/wire/payload_error.h"
 #include "proto/wire/plan_wire.h"
 
 namespace parplan {
@@ -24,12 +25,6 @@ static_assert(v1::Bottleneck_MAX == static_cast<int>(Bottleneck::kPipelineBubble
 static_assert(v1::Confidence_MAX == static_cast<int>(Confidence::kEstimated));
 static_assert(v1::Termination_MAX == static_cast<int>(Termination::kFeasible));
 static_assert(v1::SearchLimit_MAX == static_cast<int>(SearchLimit::kMethod));
-
-constexpr Reason kMalformed = Reason::kPayloadMalformed;
-
-absl::Status Malformed(absl::string_view field, absl::string_view rule) {
-  return FieldError(kMalformed, field, rule);
-}
 
 absl::StatusOr<Seconds> TimeFromProto(const google::protobuf::Duration& duration,
                                       const std::string& field) {

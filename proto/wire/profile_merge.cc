@@ -23,11 +23,9 @@
 namespace parplan {
 namespace {
 
-constexpr Reason kInvalid = Reason::kProfileInvalid;
-
 absl::StatusOr<Origin> OriginFromProto(v1::Origin origin, const std::string& field) {
   if (origin == v1::ORIGIN_UNSPECIFIED) return Origin::kMeasured;
-  return EnumFromProto<Origin>(origin, field, kInvalid);
+  return EnumFromProto<Origin>(origin, field, Reason::kProfileInvalid);
 }
 
 // The points of one layer; the first value of a key is kept.
@@ -47,14 +45,14 @@ class ProfileMerger {
       PARPLAN_ASSIGN_OR_RETURN(
           LayerDefinition definition,
           LayerDefinitionFromProto(profile.layer_definitions(i),
-                                   JoinPath("", "layer_definitions", i), kInvalid));
+                                   JoinPath("", "layer_definitions", i), Reason::kProfileInvalid));
       definitions.emplace(profile.layer_definitions(i).layer_definition_id(),
                           std::move(definition));
     }
     if (!profile.layer_timings().empty() || !profile.layer_memories().empty() ||
         !profile.optimizer_timings().empty()) {
-      PARPLAN_ASSIGN_OR_RETURN(precision_,
-                               PrecisionFromProto(profile.precision(), "precision", kInvalid));
+      PARPLAN_ASSIGN_OR_RETURN(precision_, PrecisionFromProto(profile.precision(), "precision",
+                                                              Reason::kProfileInvalid));
     }
     for (int i = 0; i < profile.layer_timings_size(); ++i) {
       PARPLAN_RETURN_IF_ERROR(
@@ -107,7 +105,7 @@ class ProfileMerger {
                                                         const std::string& path) const {
     const auto found = definitions.find(id);
     if (found != definitions.end()) return &found->second;
-    return FieldError(kInvalid, JoinPath(path, "layer_definition_id"),
+    return FieldError(Reason::kProfileInvalid, JoinPath(path, "layer_definition_id"),
                       absl::StrCat("no entry of layer_definitions has the id `", id, "`"));
   }
 
@@ -129,13 +127,13 @@ class ProfileMerger {
     point.micro_batch_size = timing.micro_batch_size();
     point.sequence_length =
         timing.sequence_length() == 0 ? definition->sequence_length : timing.sequence_length();
-    PARPLAN_ASSIGN_OR_RETURN(
-        point.forward,
-        SecondsFromProto(timing.forward_duration(), JoinPath(path, "forward_duration"), kInvalid));
+    PARPLAN_ASSIGN_OR_RETURN(point.forward, SecondsFromProto(timing.forward_duration(),
+                                                             JoinPath(path, "forward_duration"),
+                                                             Reason::kProfileInvalid));
     if (timing.has_backward_duration()) {
-      PARPLAN_ASSIGN_OR_RETURN(point.backward,
-                               SecondsFromProto(timing.backward_duration(),
-                                                JoinPath(path, "backward_duration"), kInvalid));
+      PARPLAN_ASSIGN_OR_RETURN(point.backward, SecondsFromProto(timing.backward_duration(),
+                                                                JoinPath(path, "backward_duration"),
+                                                                Reason::kProfileInvalid));
     }
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(timing.origin(), JoinPath(path, "origin")));
@@ -173,13 +171,14 @@ class ProfileMerger {
     CollectivePoint point;
     PARPLAN_ASSIGN_OR_RETURN(
         point.collective,
-        EnumFromProto<Collective>(timing.collective(), JoinPath(path, "collective"), kInvalid));
+        EnumFromProto<Collective>(timing.collective(), JoinPath(path, "collective"),
+                                  Reason::kProfileInvalid));
     point.participant_count = timing.participant_count();
     point.rank_stride = timing.rank_stride();
     point.message_size = Bytes::Of(timing.message_size_bytes());
-    PARPLAN_ASSIGN_OR_RETURN(
-        point.duration,
-        SecondsFromProto(timing.median_duration(), JoinPath(path, "median_duration"), kInvalid));
+    PARPLAN_ASSIGN_OR_RETURN(point.duration, SecondsFromProto(timing.median_duration(),
+                                                              JoinPath(path, "median_duration"),
+                                                              Reason::kProfileInvalid));
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(timing.origin(), JoinPath(path, "origin")));
     collectives_.try_emplace(
@@ -192,13 +191,13 @@ class ProfileMerger {
   absl::Status AddOptimizerTiming(const v1::OptimizerTiming& timing, const std::string& path) {
     OptimizerPoint point;
     PARPLAN_ASSIGN_OR_RETURN(
-        point.optimizer,
-        EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"), kInvalid));
+        point.optimizer, EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"),
+                                                  Reason::kProfileInvalid));
     point.precision = precision_;
     point.parameter_count = timing.parameter_count();
-    PARPLAN_ASSIGN_OR_RETURN(
-        point.duration,
-        SecondsFromProto(timing.median_duration(), JoinPath(path, "median_duration"), kInvalid));
+    PARPLAN_ASSIGN_OR_RETURN(point.duration, SecondsFromProto(timing.median_duration(),
+                                                              JoinPath(path, "median_duration"),
+                                                              Reason::kProfileInvalid));
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(timing.origin(), JoinPath(path, "origin")));
     optimizers_.try_emplace(

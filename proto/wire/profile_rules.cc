@@ -27,7 +27,6 @@ namespace {
 static_assert(v1::Origin_MAX == static_cast<int>(Origin::kEstimated));
 static_assert(v1::Collective_MAX == static_cast<int>(Collective::kBroadcast));
 
-constexpr Reason kInvalid = Reason::kProfileInvalid;
 constexpr int kReportedErrors = 10;
 
 // Larger than the memory of one layer on any device, and small enough that sums are exact.
@@ -41,7 +40,7 @@ bool IsSize(int64_t size) { return size >= 0 && size <= kLargestSize; }
 class Findings {
  public:
   void Add(const std::string& field, absl::string_view rule) {
-    AddStatus(FieldError(kInvalid, field, rule));
+    AddStatus(FieldError(Reason::kProfileInvalid, field, rule));
   }
 
   void AddStatus(const absl::Status& status) {
@@ -63,7 +62,8 @@ class Findings {
       absl::StrAppend(&message, "\nand ", count_ - kReportedErrors, " more");
     }
     const std::optional<ErrorDetail> detail = GetErrorDetail(first_);
-    return MakeError(absl::StatusCode::kInvalidArgument, kInvalid, message, detail->metadata);
+    return MakeError(absl::StatusCode::kInvalidArgument, Reason::kProfileInvalid, message,
+                     detail->metadata);
   }
 
  private:
@@ -118,7 +118,8 @@ class ProfileRules {
             "required: the program and release that measured");
     if (provenance.has_measure_time()) {
       findings_.AddStatus(TimestampFromProto(provenance.measure_time(),
-                                             JoinPath(field_, "provenance.measure_time"), kInvalid)
+                                             JoinPath(field_, "provenance.measure_time"),
+                                             Reason::kProfileInvalid)
                               .status());
     }
   }
@@ -128,15 +129,16 @@ class ProfileRules {
                             !profile_.layer_memories().empty() ||
                             !profile_.optimizer_timings().empty();
     if (profile_.precision() == v1::PRECISION_UNSPECIFIED && !has_layers) return;
-    findings_.AddStatus(
-        PrecisionFromProto(profile_.precision(), JoinPath(field_, "precision"), kInvalid).status());
+    findings_.AddStatus(PrecisionFromProto(profile_.precision(), JoinPath(field_, "precision"),
+                                           Reason::kProfileInvalid)
+                            .status());
   }
 
   void CheckDefinitions() {
     for (int i = 0; i < profile_.layer_definitions_size(); ++i) {
       const std::string path = JoinPath(field_, "layer_definitions", i);
       absl::StatusOr<LayerDefinition> definition =
-          LayerDefinitionFromProto(profile_.layer_definitions(i), path, kInvalid);
+          LayerDefinitionFromProto(profile_.layer_definitions(i), path, Reason::kProfileInvalid);
       const std::string& id = profile_.layer_definitions(i).layer_definition_id();
       KnownLayer known;
       if (definition.ok()) {
@@ -170,7 +172,8 @@ class ProfileRules {
       findings_.Add(path, "required");
       return Seconds();
     }
-    const absl::StatusOr<Seconds> seconds = SecondsFromProto(duration, path, kInvalid);
+    const absl::StatusOr<Seconds> seconds =
+        SecondsFromProto(duration, path, Reason::kProfileInvalid);
     if (!seconds.ok()) {
       findings_.AddStatus(seconds.status());
       return Seconds();
@@ -191,7 +194,8 @@ class ProfileRules {
     findings_.Require(sample_count >= 0, JoinPath(path, "sample_count"), "must not be negative");
     if (origin != v1::ORIGIN_UNSPECIFIED) {
       findings_.AddStatus(
-          EnumFromProto<Origin>(origin, JoinPath(path, "origin"), kInvalid).status());
+          EnumFromProto<Origin>(origin, JoinPath(path, "origin"), Reason::kProfileInvalid)
+              .status());
     }
   }
 
@@ -249,9 +253,9 @@ class ProfileRules {
   void CheckCollectiveTiming(int index) {
     const v1::CollectiveTiming& timing = profile_.collective_timings(index);
     const std::string path = JoinPath(field_, "collective_timings", index);
-    findings_.AddStatus(
-        EnumFromProto<Collective>(timing.collective(), JoinPath(path, "collective"), kInvalid)
-            .status());
+    findings_.AddStatus(EnumFromProto<Collective>(timing.collective(), JoinPath(path, "collective"),
+                                                  Reason::kProfileInvalid)
+                            .status());
     const std::string participants = JoinPath(path, "participant_count");
     findings_.Require(timing.participant_count() >= 2, participants, "must be at least 2");
     findings_.Require(
@@ -277,9 +281,9 @@ class ProfileRules {
   void CheckOptimizerTiming(int index) {
     const v1::OptimizerTiming& timing = profile_.optimizer_timings(index);
     const std::string path = JoinPath(field_, "optimizer_timings", index);
-    findings_.AddStatus(
-        EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"), kInvalid)
-            .status());
+    findings_.AddStatus(EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"),
+                                                 Reason::kProfileInvalid)
+                            .status());
     findings_.Require(timing.parameter_count() >= 1 && IsSize(timing.parameter_count()),
                       JoinPath(path, "parameter_count"), "must be 1 to 2^44");
     const Seconds median = CheckTime(timing.has_median_duration(), timing.median_duration(),
