@@ -21,11 +21,11 @@ using report::Time;
 constexpr size_t kMaxPoints = 1500;
 constexpr size_t kMaxRows = 120;
 
-std::string Percent(const std::optional<double>& ratio) {
+std::string PercentCell(const std::optional<double>& ratio) {
   return ratio.has_value() ? absl::StrFormat("%.1f %%", 100.0 * *ratio) : "–";
 }
 
-std::string Signed(const std::optional<double>& ratio) {
+std::string SignedCell(const std::optional<double>& ratio) {
   return ratio.has_value() ? absl::StrFormat("%+.1f %%", 100.0 * *ratio) : "–";
 }
 
@@ -65,19 +65,20 @@ std::string Section(absl::string_view title, absl::string_view intro, const std:
       "</section>");
 }
 
-std::string SourceTable(const AccuracySummary& summary) {
+std::string SourceTableHtml(const AccuracySummary& summary) {
   Table table("Errors by source",
               {"source", "rows", "skipped", "time MAPE", "median", "bias", "memory MAPE", "bias",
                "under", "OOMs refused", "false refusals"});
   const auto add = [&table](const std::string& name, const AccuracyFigures& figures,
                             const std::string& skipped) {
     table.Row(
-        {name, absl::StrCat(figures.count), skipped, Percent(figures.time_mape),
-         Percent(figures.time_median), Signed(figures.time_bias), Percent(figures.memory_mape),
-         Signed(figures.memory_bias), Percent(figures.memory_under_rate),
+        {name, absl::StrCat(figures.count), skipped, PercentCell(figures.time_mape),
+         PercentCell(figures.time_median), SignedCell(figures.time_bias),
+         PercentCell(figures.memory_mape), SignedCell(figures.memory_bias),
+         PercentCell(figures.memory_under_rate),
          figures.oom_total == 0 ? "–"
                                 : absl::StrCat(figures.oom_refused, " of ", figures.oom_total),
-         Percent(figures.false_refusals)},
+         PercentCell(figures.false_refusals)},
         kNoWords);
   };
   for (const auto& [source, accuracy] : summary.sources) {
@@ -112,12 +113,12 @@ std::string WorstTable(const std::string& source, const SourceAccuracy& accuracy
   Table table(absl::StrCat("Worst of ", source),
               {"run", "what", "error", "predicted", "measured", "largest terms"});
   for (const AccuracyRow* row : accuracy.worst_time) {
-    table.Row({row->id, "time", Signed(row->TimeError()), Time(row->prediction.step),
+    table.Row({row->id, "time", SignedCell(row->TimeError()), Time(row->prediction.step),
                Time(*row->measured_step), DominatingTerms(row->prediction.time_items)},
               5);
   }
   for (const AccuracyRow* row : accuracy.worst_memory) {
-    table.Row({row->id, "memory", Signed(row->MemoryError()), Size(row->prediction.memory),
+    table.Row({row->id, "memory", SignedCell(row->MemoryError()), Size(row->prediction.memory),
                Size(*row->measured_memory), DominatingTerms(row->prediction.memory_items)},
               5);
   }
@@ -161,7 +162,7 @@ std::string GroupSection(const AccuracySummary& summary) {
   size_t count = 0;
   for (const JobGroup& group : summary.groups) {
     if (count++ == kMaxRows) break;
-    table.Row({group.source, absl::StrCat(group.plan_count), Percent(group.regret),
+    table.Row({group.source, absl::StrCat(group.plan_count), PercentCell(group.regret),
                group.rank_correlation.has_value() ? absl::StrFormat("%.2f", *group.rank_correlation)
                                                   : "–",
                group.job_key.substr(std::min(group.job_key.size(), group.source.size() + 2))},
@@ -218,7 +219,7 @@ std::string AccuracyHtml(const AccuracySummary& summary) {
       Tile(absl::StrCat(summary.sources.size()), "sources"), "</div>",
       Section("Errors by source",
               "MAPE is the mean of absolute relative errors; a positive bias is too high.",
-              SourceTable(summary)),
+              SourceTableHtml(summary)),
       sections, GroupSection(summary), SkippedSection(summary),
       Section(
           "Where it comes from", "",

@@ -10,11 +10,11 @@
 namespace parplan::accuracy {
 namespace {
 
-std::string Percent(const std::optional<double>& ratio) {
+std::string PercentText(const std::optional<double>& ratio) {
   return ratio.has_value() ? absl::StrFormat("%.1f", 100.0 * *ratio) : "-";
 }
 
-std::string Signed(const std::optional<double>& ratio) {
+std::string SignedText(const std::optional<double>& ratio) {
   return ratio.has_value() ? absl::StrFormat("%+.1f", 100.0 * *ratio) : "-";
 }
 
@@ -24,13 +24,13 @@ std::string Oom(const AccuracyFigures& figures) {
 
 std::string FiguresLine(const std::string& name, const AccuracyFigures& figures, int skipped) {
   return absl::StrFormat("%-26s %5d %4d  %6s %6s %6s  %6s %6s %6s  %5s %5s\n", name, figures.count,
-                         skipped, Percent(figures.time_mape), Percent(figures.time_median),
-                         Signed(figures.time_bias), Percent(figures.memory_mape),
-                         Signed(figures.memory_bias), Percent(figures.memory_under_rate),
-                         Oom(figures), Percent(figures.false_refusals));
+                         skipped, PercentText(figures.time_mape), PercentText(figures.time_median),
+                         SignedText(figures.time_bias), PercentText(figures.memory_mape),
+                         SignedText(figures.memory_bias), PercentText(figures.memory_under_rate),
+                         Oom(figures), PercentText(figures.false_refusals));
 }
 
-std::string SourceTable(const AccuracySummary& summary) {
+std::string SourceTableText(const AccuracySummary& summary) {
   std::string text = absl::StrFormat("%-26s %5s %4s  %6s %6s %6s  %6s %6s %6s  %5s %5s\n", "", "",
                                      "", "time", "", "", "memory", "", "", "OOMs", "false");
   absl::StrAppend(&text, absl::StrFormat("%-26s %5s %4s  %6s %6s %6s  %6s %6s %6s  %5s %5s\n",
@@ -51,9 +51,9 @@ std::string RangeTable(const AccuracySummary& summary) {
       absl::StrFormat("%-26s %14s  %22s\n", "", "steps in range", "peaks above the bound"),
       absl::StrFormat("%-26s %14s  %22s\n", "promised", "90.0", "1.0"));
   for (const auto& [source, accuracy] : summary.sources) {
-    absl::StrAppend(
-        &text, absl::StrFormat("%-26s %14s  %22s\n", source, Percent(accuracy.all.time_in_range),
-                               Percent(accuracy.all.memory_over_bound)));
+    absl::StrAppend(&text, absl::StrFormat("%-26s %14s  %22s\n", source,
+                                           PercentText(accuracy.all.time_in_range),
+                                           PercentText(accuracy.all.memory_over_bound)));
   }
   return text;
 }
@@ -65,7 +65,7 @@ std::string GroupTable(const AccuracySummary& summary) {
     if (groups.count == 0) continue;
     absl::StrAppend(&text,
                     absl::StrFormat("%-26s %6d  %6s %6s  %6s\n", source, groups.count,
-                                    Percent(groups.regret_mean), Percent(groups.regret_max),
+                                    PercentText(groups.regret_mean), PercentText(groups.regret_max),
                                     groups.rank_correlation_mean.has_value()
                                         ? absl::StrFormat("%.2f", *groups.rank_correlation_mean)
                                         : "-"));
@@ -153,7 +153,7 @@ std::vector<SkipReason> SkipReasons(const AccuracySummary& summary) {
 }
 
 std::string AccuracyText(const AccuracySummary& summary) {
-  return absl::StrCat(SourceTable(summary), RangeTable(summary), GroupTable(summary),
+  return absl::StrCat(SourceTableText(summary), RangeTable(summary), GroupTable(summary),
                       WorstRows(summary), Skipped(summary), "\ncalibration ",
                       summary.calibration_id, "; ", FittedSliceRule(), "\n");
 }

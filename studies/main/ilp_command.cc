@@ -71,7 +71,7 @@ struct TableFlags {
   int64_t batch = 8;
 };
 
-struct Cell {
+struct IlpCell {
   bool fits = false;
   // Peak memory of the plan or, if nothing fits, the smallest that would suffice.
   Bytes memory;
@@ -82,7 +82,7 @@ struct Cell {
 struct Row {
   const TableModel* model = nullptr;
   int device_count = 0;
-  std::vector<Cell> cells;  // by planner
+  std::vector<IlpCell> cells;  // by planner
   std::string published;
 };
 
@@ -150,9 +150,9 @@ absl::StatusOr<PlanningProblem> ProblemOf(const TableModel& shape, int device_co
                                  std::move(knowledge), flags.batch, std::move(rules));
 }
 
-absl::StatusOr<Cell> Ask(const PlanningProblem& problem, const std::string& planner) {
+absl::StatusOr<IlpCell> Ask(const PlanningProblem& problem, const std::string& planner) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningResult result, FindPlan(problem, planner));
-  Cell cell;
+  IlpCell cell;
   if (const auto* found = std::get_if<PlanFound>(&result)) {
     cell.fits = true;
     cell.memory = found->prediction.peak_memory;
@@ -164,16 +164,16 @@ absl::StatusOr<Cell> Ask(const PlanningProblem& problem, const std::string& plan
   return cell;
 }
 
-std::string MemoryText(const Cell& cell) {
+std::string MemoryText(const IlpCell& cell) {
   const std::string size = absl::StrFormat("%.1f", cell.memory.as_double() * 1e-9);
   return cell.fits ? size : absl::StrCat("> ", size);
 }
 
-std::string StepText(const Cell& cell) {
+std::string StepText(const IlpCell& cell) {
   return cell.fits ? absl::StrFormat("%.0f", cell.step.milliseconds()) : "-";
 }
 
-std::string Text(const std::vector<Row>& rows, const TableFlags& flags) {
+std::string IlpText(const std::vector<Row>& rows, const TableFlags& flags) {
   std::string text = absl::StrFormat(
       "One node of %s, batch %d, one micro-batch, GB at the peak and ms a step:\n\n", flags.device,
       flags.batch);
@@ -181,7 +181,7 @@ std::string Text(const std::vector<Row>& rows, const TableFlags& flags) {
                         "min-memory-ilp", "alpa-like", "megatron", "published memory");
   for (const Row& row : rows) {
     absl::StrAppendFormat(&text, "  %-10s %7d ", row.model->name, row.device_count);
-    for (const Cell& cell : row.cells) {
+    for (const IlpCell& cell : row.cells) {
       absl::StrAppendFormat(&text, " %8s %6s", MemoryText(cell), StepText(cell));
     }
     absl::StrAppend(&text, row.published.empty() ? "" : absl::StrCat("  ", row.published), "\n");
@@ -191,7 +191,7 @@ std::string Text(const std::vector<Row>& rows, const TableFlags& flags) {
   return text;
 }
 
-std::string Json(const std::vector<Row>& rows, const TableFlags& flags) {
+std::string IlpJson(const std::vector<Row>& rows, const TableFlags& flags) {
   nlohmann::ordered_json object;
   object["device"] = flags.device;
   object["global_batch_size"] = flags.batch;
@@ -201,7 +201,7 @@ std::string Json(const std::vector<Row>& rows, const TableFlags& flags) {
     line["model"] = row.model->name;
     line["device_count"] = row.device_count;
     for (size_t i = 0; i < row.cells.size(); ++i) {
-      const Cell& cell = row.cells[i];
+      const IlpCell& cell = row.cells[i];
       nlohmann::ordered_json& entry = line[Planners()[i]];
       entry["fits"] = cell.fits;
       if (!cell.fits) {
@@ -227,7 +227,7 @@ absl::Status Table(const Session& session, const TableFlags& flags) {
       PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
                                ProblemOf(model, device_count, flags));
       for (const std::string& planner : Planners()) {
-        PARPLAN_ASSIGN_OR_RETURN(Cell cell, Ask(problem, planner));
+        PARPLAN_ASSIGN_OR_RETURN(IlpCell cell, Ask(problem, planner));
         row.cells.push_back(std::move(cell));
       }
       for (const Published& cell : kPublished) {
@@ -238,7 +238,7 @@ absl::Status Table(const Session& session, const TableFlags& flags) {
       rows.push_back(std::move(row));
     }
   }
-  return Print(session, session.json ? Json(rows, flags) : Text(rows, flags));
+  return Print(session, session.json ? IlpJson(rows, flags) : IlpText(rows, flags));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ double Now() {
 }
 
 // Files a case names lie beside the folder it is in.
-std::string FolderOf(const OracleFlags& flags, const std::string& path) {
+std::string CaseFolderOf(const OracleFlags& flags, const std::string& path) {
   if (!flags.folder.empty()) return absl::StrCat(flags.folder, "/");
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "../" : absl::StrCat(path.substr(0, slash), "/../");
@@ -38,7 +38,7 @@ absl::Status Oracle(const Session& session, const OracleFlags& flags) {
   std::vector<oracle::OracleComparison> comparisons;
   for (const std::string& path : flags.paths) {
     PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-    const std::string folder = FolderOf(flags, path);
+    const std::string folder = CaseFolderOf(flags, path);
     PARPLAN_ASSIGN_OR_RETURN(
         const OracleCase oracle,
         ReadOracleCase({path, std::move(text)},

@@ -39,7 +39,7 @@ struct ParityFlags {
 };
 
 // A cell of the table.
-struct Cell {
+struct ParityCell {
   std::string model;
   std::string subspace;
   int budget_gb = 0;
@@ -81,20 +81,20 @@ absl::StatusOr<std::vector<ModelOf2022>> Models(const ParityFlags& flags) {
       absl::StrCat("`", flags.model, "` is not in ", flags.constants_path, "; use one of ", names));
 }
 
-absl::StatusOr<std::vector<Cell>> Cells(const ParityFlags& flags,
-                                        const std::vector<ModelOf2022>& models,
-                                        const std::vector<PredictionOf2022>& expected) {
+absl::StatusOr<std::vector<ParityCell>> Cells(const ParityFlags& flags,
+                                              const std::vector<ModelOf2022>& models,
+                                              const std::vector<PredictionOf2022>& expected) {
   std::vector<int> budgets_mb;
   for (int budget : flags.budgets_gb) budgets_mb.push_back(budget * kMbPerGb);
-  std::vector<Cell> cells;
+  std::vector<ParityCell> cells;
   for (const ModelOf2022& model : models) {
     if (!model.question) continue;
     for (const Subspace2022 subspace : kSubspaces2022) {
       PARPLAN_ASSIGN_OR_RETURN(std::vector<std::optional<Plan2022>> plans,
                                Search2022(*model.question, subspace, budgets_mb));
       for (size_t index = 0; index < plans.size(); ++index) {
-        Cell cell{model.name, std::string(SubspaceName(subspace)), flags.budgets_gb[index],
-                  std::move(plans[index])};
+        ParityCell cell{model.name, std::string(SubspaceName(subspace)), flags.budgets_gb[index],
+                        std::move(plans[index])};
         for (const PredictionOf2022& each : expected) {
           if (each.model == cell.model && each.subspace == cell.subspace &&
               each.budget_gb == cell.budget_gb) {
@@ -113,7 +113,8 @@ std::string RateText(const std::optional<double>& rate, const std::optional<int6
   return absl::StrFormat("%.2f (%d)", *rate, batch.value_or(0));
 }
 
-std::string Text(const std::vector<ModelOf2022>& models, const std::vector<Cell>& cells) {
+std::string ParityText(const std::vector<ModelOf2022>& models,
+                       const std::vector<ParityCell>& cells) {
   std::string text;
   for (const ModelOf2022& model : models) {
     absl::StrAppend(&text, model.name);
@@ -122,7 +123,7 @@ std::string Text(const std::vector<ModelOf2022>& models, const std::vector<Cell>
       continue;
     }
     absl::StrAppend(&text, ", samples/s (batch)\n");
-    for (const Cell& cell : cells) {
+    for (const ParityCell& cell : cells) {
       if (cell.model != model.name) continue;
       std::optional<double> rate;
       std::optional<int64_t> batch;
@@ -143,7 +144,7 @@ std::string Text(const std::vector<ModelOf2022>& models, const std::vector<Cell>
   }
   int compared = 0, agreed = 0;
   double worst = 0.0;
-  for (const Cell& cell : cells) {
+  for (const ParityCell& cell : cells) {
     if (cell.expected == nullptr) continue;
     ++compared;
     if (cell.agrees()) ++agreed;
@@ -160,7 +161,8 @@ std::string Text(const std::vector<ModelOf2022>& models, const std::vector<Cell>
   return text;
 }
 
-ordered_json Json(const std::vector<ModelOf2022>& models, const std::vector<Cell>& cells) {
+ordered_json ParityJson(const std::vector<ModelOf2022>& models,
+                        const std::vector<ParityCell>& cells) {
   ordered_json result = {{"models", ordered_json::array()}, {"cells", ordered_json::array()}};
   for (const ModelOf2022& model : models) {
     ordered_json entry = {{"name", model.name}};
@@ -168,7 +170,7 @@ ordered_json Json(const std::vector<ModelOf2022>& models, const std::vector<Cell
     result["models"].push_back(entry);
   }
   bool all_agree = true;
-  for (const Cell& cell : cells) {
+  for (const ParityCell& cell : cells) {
     ordered_json entry = {{"model", cell.model},
                           {"subspace", cell.subspace},
                           {"budgetGb", cell.budget_gb},
@@ -206,11 +208,11 @@ absl::Status Parity(const Session& session, const ParityFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.expect_path));
     PARPLAN_ASSIGN_OR_RETURN(expected, ParsePredictionsOf2022(text));
   }
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<Cell> cells, Cells(flags, models, expected));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ParityCell> cells, Cells(flags, models, expected));
   const std::string answer =
-      session.json ? Json(models, cells).dump(2) + "\n" : Text(models, cells);
+      session.json ? ParityJson(models, cells).dump(2) + "\n" : ParityText(models, cells);
   PARPLAN_RETURN_IF_ERROR(Print(session, answer));
-  for (const Cell& cell : cells) {
+  for (const ParityCell& cell : cells) {
     if (cell.agrees()) continue;
     return MakeError(absl::StatusCode::kInternal, Reason::kCheckFailed,
                      absl::StrCat("predictions of ", cell.model, " in ", cell.subspace, " at ",

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Reason kReason = Reason::kSpecInvalid;
+constexpr Reason kPlanReason = Reason::kSpecInvalid;
 
 // `4,4,1` of a key; `count` times `otherwise` where it is absent.
 absl::StatusOr<std::vector<int>> ReadList(const json& object, const std::string& file,
@@ -26,13 +26,14 @@ absl::StatusOr<std::vector<int>> ReadList(const json& object, const std::string&
     for (const absl::string_view part : absl::StrSplit(text, ',')) {
       int value = 0;
       if (!absl::SimpleAtoi(part, &value)) {
-        return ImportError(kReason, file, key, "must be whole numbers with commas between them");
+        return ImportError(kPlanReason, file, key,
+                           "must be whole numbers with commas between them");
       }
       values.push_back(value);
     }
   }
   if (values.size() != count) {
-    return ImportError(kReason, file, key, absl::StrCat("must have ", count, " entries"));
+    return ImportError(kPlanReason, file, key, absl::StrCat("must have ", count, " entries"));
   }
   return values;
 }
@@ -48,7 +49,7 @@ void Add(const EngineTime& part, EngineTime* sum) {
 absl::StatusOr<EngineStrategy> MakeStrategy(const std::string& file, int ranks, int inner,
                                             bool ulysses, bool sharded, bool recomputes) {
   if (inner < 1 || ranks % inner != 0) {
-    return ImportError(kReason, file, "tp_sizes_enc", "must divide the devices of a stage");
+    return ImportError(kPlanReason, file, "tp_sizes_enc", "must divide the devices of a stage");
   }
   EngineStrategy strategy;
   (ulysses ? strategy.ulysses : strategy.tensor) = inner;
@@ -70,12 +71,12 @@ std::vector<int> LayerTypes(const OracleQuestion& question) {
 
 absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle) {
   const NamedText& file = oracle.answer->strategy_file;
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kPlanReason));
   const auto number = [&](const char* key, std::optional<int> otherwise) -> absl::StatusOr<int> {
     const auto found = object.find(key);
-    if (found != object.end()) return ReadCount(*found, 0, kReason, file.name, key);
+    if (found != object.end()) return ReadCount(*found, 0, kPlanReason, file.name, key);
     if (otherwise.has_value()) return *otherwise;
-    return ImportError(kReason, file.name, key, "is missing");
+    return ImportError(kPlanReason, file.name, key, "is missing");
   };
   EnginePlan plan;
   PARPLAN_ASSIGN_OR_RETURN(plan.shape.pipeline_degree, number("pp_deg", std::nullopt));
@@ -84,7 +85,7 @@ absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle) {
   const int device_count = oracle.question.device_count();
   const int degree = plan.shape.pipeline_degree;
   if (degree < 1 || device_count % degree != 0 || plan.shape.chunks < 1) {
-    return ImportError(kReason, file.name, "pp_deg", "must divide the devices");
+    return ImportError(kPlanReason, file.name, "pp_deg", "must divide the devices");
   }
   const size_t layer_count = LayerTypes(oracle.question).size();
   const auto list = [&](const char* key, size_t count) {
@@ -107,7 +108,7 @@ absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle) {
     }
   }
   if (layer != layer_count) {
-    return ImportError(kReason, file.name, "pp_division", "must add up to the layers");
+    return ImportError(kPlanReason, file.name, "pp_division", "must add up to the layers");
   }
   PARPLAN_ASSIGN_OR_RETURN(const int end_degree, number("vtp", 1));
   PARPLAN_ASSIGN_OR_RETURN(const int end_ulysses, number("vsp", 0));

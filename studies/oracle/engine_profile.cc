@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Reason kReason = Reason::kProfileInvalid;
+constexpr Reason kProfileReason = Reason::kProfileInvalid;
 
 struct Point {
   double at = 0.0;
@@ -119,7 +119,7 @@ std::vector<BlockAt> BlocksByLength(const json& table) {
 
 absl::Status EngineModel::ReadTimes(const OracleCase& oracle) {
   const NamedText& file = oracle.files.times.front();
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kProfileReason));
   const OracleProfileMode mode = question_.time_mode;
   for (int type = 0; type < static_cast<int>(question_.runs.size()); ++type) {
     const int length = question_.runs[type].sequence_length;
@@ -143,7 +143,7 @@ absl::Status EngineModel::ReadTimes(const OracleCase& oracle) {
       }
     }
     if (layer.empty()) {
-      return ImportError(kReason, file.name, absl::StrCat("layertype_", type),
+      return ImportError(kProfileReason, file.name, absl::StrCat("layertype_", type),
                          absl::StrCat("has no time at sequence length ", length));
     }
     Line time;
@@ -173,7 +173,7 @@ absl::Status EngineModel::ReadTimes(const OracleCase& oracle) {
 
 absl::Status EngineModel::ReadMemory(const OracleCase& oracle) {
   const NamedText& file = oracle.files.memory.front();
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kProfileReason));
   const bool scales = question_.memory_mode == OracleProfileMode::kSequence;
   const char* const suffix = question_.sequence_parallel ? "_sp" : "";
   const auto table_of = [&object, suffix](const std::string& name) -> const json* {
@@ -185,7 +185,7 @@ absl::Status EngineModel::ReadMemory(const OracleCase& oracle) {
     const std::string name = absl::StrCat("layertype_", type);
     const int length = question_.runs[type].sequence_length;
     const json* const table = table_of(name);
-    if (table == nullptr) return ImportError(kReason, file.name, name, "is missing");
+    if (table == nullptr) return ImportError(kProfileReason, file.name, name, "is missing");
     std::vector<BlockAt> blocks = BlocksByLength(*table);
     // Files without lengths hold the block itself.
     if (table->contains("parameter_size")) blocks = {{table, length}};
@@ -198,7 +198,7 @@ absl::Status EngineModel::ReadMemory(const OracleCase& oracle) {
     }
     if (states == nullptr || !states->contains("parameter_size") ||
         !activations->contains("tp_activation_per_bsz_dict")) {
-      return ImportError(kReason, file.name, name,
+      return ImportError(kProfileReason, file.name, name,
                          absl::StrCat("has no memory at sequence length ", length));
     }
     if (scales) factor = static_cast<double>(length) / blocks.back().length;
@@ -216,7 +216,7 @@ absl::Status EngineModel::ReadMemory(const OracleCase& oracle) {
                                                        {"other_memory_pp_on_last", &last_}};
   for (const auto& [name, memory] : places) {
     const json* const table = table_of(name);
-    if (table == nullptr) return ImportError(kReason, file.name, name, "is missing");
+    if (table == nullptr) return ImportError(kProfileReason, file.name, name, "is missing");
     const json* block = nullptr;
     double factor = 1.0;
     for (const std::string& key :
@@ -233,7 +233,7 @@ absl::Status EngineModel::ReadMemory(const OracleCase& oracle) {
     }
     if (block == nullptr && table->contains("model_states")) block = table;
     if (block == nullptr || !block->contains("model_states") || !block->contains("activation")) {
-      return ImportError(kReason, file.name, name, "has no memory at the sequence length");
+      return ImportError(kProfileReason, file.name, name, "has no memory at the sequence length");
     }
     memory->states = ByDegree((*block)["model_states"]);
     memory->activation = ByDegree((*block)["activation"]);
@@ -244,7 +244,8 @@ absl::Status EngineModel::ReadMemory(const OracleCase& oracle) {
 
 absl::Status EngineModel::ReadHardware(const OracleCase& oracle) {
   const GalvatronHardwareFiles& files = oracle.files.hardware;
-  PARPLAN_ASSIGN_OR_RETURN(const json all_reduce, ParseJsonObject(*files.all_reduce, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json all_reduce,
+                           ParseJsonObject(*files.all_reduce, kProfileReason));
   for (const auto& [name, value] : all_reduce.items()) {
     absl::string_view rest = name;
     int size = 0;
@@ -253,7 +254,8 @@ absl::Status EngineModel::ReadHardware(const OracleCase& oracle) {
     if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &size)) continue;
     if (value.get<double>() > 0.0) all_reduce_[{size, parts[1] == "1"}] = value.get<double>();
   }
-  PARPLAN_ASSIGN_OR_RETURN(const json send_receive, ParseJsonObject(*files.send_receive, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json send_receive,
+                           ParseJsonObject(*files.send_receive, kProfileReason));
   for (const auto& [name, value] : send_receive.items()) {
     absl::string_view rest = name;
     int size = 0;
@@ -262,12 +264,12 @@ absl::Status EngineModel::ReadHardware(const OracleCase& oracle) {
       send_receive_[size] = value.get<double>();
     }
   }
-  PARPLAN_ASSIGN_OR_RETURN(const json overlap, ParseJsonObject(*files.overlap, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json overlap, ParseJsonObject(*files.overlap, kProfileReason));
   if (overlap.contains("overlap_coe") && overlap["overlap_coe"].is_number()) {
     overlap_ = overlap["overlap_coe"].get<double>();
   }
   if (!files.tables.has_value()) return absl::OkStatus();
-  PARPLAN_ASSIGN_OR_RETURN(const json tables, ParseJsonObject(*files.tables, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json tables, ParseJsonObject(*files.tables, kProfileReason));
   for (const auto& [name, value] : tables.items()) {
     absl::string_view rest = name;
     const bool all_to_all = absl::ConsumePrefix(&rest, "all2all_size_");

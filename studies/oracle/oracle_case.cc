@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Reason kReason = Reason::kSpecInvalid;
+constexpr Reason kCaseReason = Reason::kSpecInvalid;
 // The engine's own defaults (search_dist.yaml).
 constexpr int kDefaultMaxDegree = 8;
 
@@ -31,7 +31,7 @@ class CaseObject {
       : object_(object), file_(std::move(file)), path_(std::move(path)) {}
 
   absl::Status Error(absl::string_view key, absl::string_view rule) const {
-    return ImportError(kReason, file_, absl::StrCat(path_, key), rule);
+    return ImportError(kCaseReason, file_, absl::StrCat(path_, key), rule);
   }
 
   // Null where it is absent or null.
@@ -55,7 +55,7 @@ class CaseObject {
   absl::StatusOr<int> Count(const char* key, int minimum, std::optional<int> otherwise) const {
     const json* const value = Find(key);
     if (value != nullptr) {
-      return ReadCount(*value, minimum, kReason, file_, absl::StrCat(path_, key));
+      return ReadCount(*value, minimum, kCaseReason, file_, absl::StrCat(path_, key));
     }
     if (otherwise.has_value()) return *otherwise;
     return Error(key, "is missing");
@@ -64,7 +64,7 @@ class CaseObject {
   absl::StatusOr<double> Number(const char* key) const {
     const json* const value = Find(key);
     if (value == nullptr) return Error(key, "is missing");
-    return ReadNumber(*value, kReason, file_, absl::StrCat(path_, key));
+    return ReadNumber(*value, kCaseReason, file_, absl::StrCat(path_, key));
   }
 
   // `true`, or a number that is not 0.
@@ -263,7 +263,7 @@ absl::Status Import(const OracleQuestion& question, OracleCase* oracle) {
 }  // namespace
 
 absl::StatusOr<OracleCase> ReadOracleCase(const NamedText& file, const OracleFileReader& read) {
-  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kReason));
+  PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kCaseReason));
   const CaseObject root(&object, file.name, "");
   OracleCase oracle;
   PARPLAN_ASSIGN_OR_RETURN(oracle.id, root.Text("id"));
