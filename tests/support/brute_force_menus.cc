@@ -8,8 +8,6 @@ namespace {
 
 using enum SearchDimension;
 
-bool IsPowerOfTwo(int number) { return (number & (number - 1)) == 0; }
-
 bool SplitsHeads(const LayerDefinition& layer, int degree) {
   return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
 }

@@ -17,6 +17,11 @@
 
 namespace parplan {
 
+// Returns the step time divided by the batch size.
+inline Seconds TimePerSample(const Plan& plan, const Prediction& prediction) {
+  return prediction.step / static_cast<double>(plan.global_batch_size);
+}
+
 struct BruteForceAnswer {
   // The best plan that fits, by `IsBetterPlan`; where `EveryPlan` did not look, of plans
   // equally fast any.

@@ -10,8 +10,6 @@ namespace {
 
 using enum SearchDimension;
 
-bool IsPowerOfTwo(int number) { return (number & (number - 1)) == 0; }
-
 int TransformerCount(const PlanningProblem& problem) {
   int count = 0;
   for (int layer = 0; layer < problem.model().layer_count(); ++layer) {

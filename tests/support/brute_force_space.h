@@ -27,6 +27,8 @@ struct PlanShape {
   int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }
 };
 
+inline bool IsPowerOfTwo(int number) { return (number & (number - 1)) == 0; }
+
 std::vector<PlanShape> ShapesOf(const PlanningProblem& problem);
 
 // Layers of each stage, in the order of the model; one entry a way to cut.

@@ -6,16 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "tests/support/valid.h"
 
 namespace parplan {
 namespace {
-
-template <typename T>
-T Valid(absl::StatusOr<T> value) {
-  PARPLAN_CHECK(value.ok());
-  return *std::move(value);
-}
 
 LayerDefinition Definition(LayerDefinition raw, const EstimatedOptions& options) {
   raw.hidden_size = options.hidden_size;

@@ -4,19 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "tests/support/valid.h"
 
 namespace parplan {
 namespace {
 
 constexpr int kHeadCount = 24;
 constexpr int kSequenceLength = 4;
-
-template <typename T>
-T Valid(absl::StatusOr<T> made) {
-  PARPLAN_CHECK(made.ok());
-  return *std::move(made);
-}
 
 int DevicesPerNode(const HandMadeOptions& options) {
   return options.devices_per_node > 0 ? options.devices_per_node : options.device_count;

@@ -1,7 +1,6 @@
 #include "tests/support/random_problem.h"
 
 #include <algorithm>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -10,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/search_space.h"
 #include "tests/support/brute_force_menus.h"
@@ -18,16 +16,10 @@
 #include "tests/support/brute_force_space.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/synthetic_problem.h"
+#include "tests/support/valid.h"
 
 namespace parplan {
 namespace {
-
-template <typename T>
-T Valid(absl::StatusOr<T> made) {
-  if (!made.ok()) std::cerr << made.status() << '\n';
-  PARPLAN_CHECK(made.ok());
-  return *std::move(made);
-}
 
 class Dice {
  public:

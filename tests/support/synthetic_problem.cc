@@ -6,16 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "tests/support/valid.h"
 
 namespace parplan {
 namespace {
-
-template <typename T>
-T Valid(absl::StatusOr<T> made) {
-  PARPLAN_CHECK(made.ok());
-  return *std::move(made);
-}
 
 std::vector<LayerDefinition> Definitions(const SyntheticOptions& options) {
   LayerDefinition embedding{.layer_definition_id = options.name + "-embedding",

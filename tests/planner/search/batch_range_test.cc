@@ -29,10 +29,6 @@ PlanningProblem RandomRange(uint64_t seed) {
   return problem.WithRules(rules);
 }
 
-double PerSample(const Plan& plan, const Prediction& prediction) {
-  return prediction.step.value() / static_cast<double>(plan.global_batch_size);
-}
-
 TEST(BatchRange, HasTheBestOfAllPlans) {
   int found_count = 0;
   for (uint64_t seed = 50'000; seed < 50'080; ++seed) {
@@ -46,8 +42,8 @@ TEST(BatchRange, HasTheBestOfAllPlans) {
     if (found == nullptr) continue;
     ++found_count;
     EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
-    const double best = PerSample(twin.best->plan, twin.best->prediction);
-    const double ours = PerSample(found->plan, found->prediction);
+    const double best = TimePerSample(twin.best->plan, twin.best->prediction).value();
+    const double ours = TimePerSample(found->plan, found->prediction).value();
     EXPECT_GE(ours, best * (1 - 1e-9));
     EXPECT_LE(found->search.bound.value() / static_cast<double>(found->plan.global_batch_size),
               best * (1 + 1e-9));
@@ -72,7 +68,7 @@ TEST(BatchRange, IsAsFastAsTheBestOfItsBatches) {
       const auto* const found = alone.has_value() ? std::get_if<PlanFound>(&*alone) : nullptr;
       if (found == nullptr) continue;
       all_proved &= found->search.termination == Termination::kOptimal;
-      best = std::min(best, PerSample(found->plan, found->prediction));
+      best = std::min(best, TimePerSample(found->plan, found->prediction).value());
     }
     const std::optional<PlanningResult> together = SearchExact(problem, costs, {});
     const auto* const found = together.has_value() ? std::get_if<PlanFound>(&*together) : nullptr;
@@ -80,7 +76,7 @@ TEST(BatchRange, IsAsFastAsTheBestOfItsBatches) {
     if (found == nullptr || !all_proved) continue;
     if (found->search.termination != Termination::kOptimal) continue;
     ++proved_count;
-    EXPECT_NEAR(PerSample(found->plan, found->prediction), best, 1e-9 * best);
+    EXPECT_NEAR(TimePerSample(found->plan, found->prediction).value(), best, 1e-9 * best);
   }
   EXPECT_GT(proved_count, 20);
 }

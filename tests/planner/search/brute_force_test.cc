@@ -74,10 +74,6 @@ class ExactTwin : public testing::TestWithParam<uint64_t> {
   static constexpr uint64_t kSeedsEach = 50;
 };
 
-Seconds PerSample(const Plan& plan, const Prediction& prediction) {
-  return prediction.step / static_cast<double>(plan.global_batch_size);
-}
-
 // `exact` answers as looking at all plans does.
 TEST_P(ExactTwin, AnswersAsBruteForce) {
   for (uint64_t seed = GetParam(); seed < GetParam() + kSeedsEach; ++seed) {
@@ -103,8 +99,8 @@ TEST_P(ExactTwin, AnswersAsBruteForce) {
     const auto* found = std::get_if<PlanFound>(&*result);
     ASSERT_NE(found, nullptr) << "brute force finds " << PlanGist(twin.best->plan);
     EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
-    const double best = PerSample(twin.best->plan, twin.best->prediction).value();
-    const double ours = PerSample(found->plan, found->prediction).value();
+    const double best = TimePerSample(twin.best->plan, twin.best->prediction).value();
+    const double ours = TimePerSample(found->plan, found->prediction).value();
     EXPECT_LE(found->search.bound.value() / static_cast<double>(found->plan.global_batch_size),
               best * (1.0 + 1e-9));
     // The allocator's reserve is in no sum over layers, so a proof may fail there.

@@ -37,10 +37,6 @@ bool SumsAreWhole(const PlanningProblem& problem) {
          !runtime.keep_stage_outputs;
 }
 
-Seconds PerSample(const Plan& plan, const Prediction& prediction) {
-  return prediction.step / static_cast<double>(plan.global_batch_size);
-}
-
 // The least time of plans that need at most `usable`, by the front of all; infinite where
 // there is none.
 double LeastTime(const Front& all, Bytes usable) {
@@ -72,7 +68,7 @@ TEST(MemoryFront, EveryByteCounts) {
           continue;
         }
         EXPECT_LE(found->prediction.peak_memory_upper, usable);
-        const double ours = PerSample(found->plan, found->prediction).value();
+        const double ours = TimePerSample(found->plan, found->prediction).value();
         EXPECT_GE(ours, least * (1 - 1e-9));
         const auto batch = static_cast<double>(found->plan.global_batch_size);
         EXPECT_LE(found->search.bound.value() / batch, least * (1 + 1e-9));
@@ -118,7 +114,7 @@ TEST(MemoryFront, IsThatOfAllPlansInSteps) {
     for (size_t i = 0; i < front.size(); ++i) {
       const Bytes usable = i == 0 ? problem.usable_memory() : below(front[i - 1]);
       const double least = LeastTime(all, usable);
-      EXPECT_NEAR(PerSample(front[i].plan, front[i].prediction).value(), least, 1e-9 * least);
+      EXPECT_NEAR(TimePerSample(front[i].plan, front[i].prediction).value(), least, 1e-9 * least);
       EXPECT_LE(front[i].prediction.peak_memory_upper, usable);
     }
     EXPECT_EQ(LeastTime(all, below(front.back())), Seconds::Infinite().value());

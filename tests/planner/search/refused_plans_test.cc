@@ -22,10 +22,6 @@ namespace {
 
 class RefusedPlans : public testing::TestWithParam<const char*> {};
 
-double PerSample(const Plan& plan, const Prediction& prediction) {
-  return prediction.step.value() / static_cast<double>(plan.global_batch_size);
-}
-
 // The fastest plan of all is given a byte, and a thousandth, less than it needs.
 TEST_P(RefusedPlans, AnswersFitAndBoundsHold) {
   int refused_count = 0;
@@ -69,8 +65,8 @@ TEST_P(RefusedPlans, AnswersFitAndBoundsHold) {
       ++found_count;
       EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
       EXPECT_LE(found->prediction.peak_memory_upper, usable);
-      const double best = PerSample(twin.best->plan, twin.best->prediction);
-      const double ours = PerSample(found->plan, found->prediction);
+      const double best = TimePerSample(twin.best->plan, twin.best->prediction).value();
+      const double ours = TimePerSample(found->plan, found->prediction).value();
       const auto batch = static_cast<double>(found->plan.global_batch_size);
       EXPECT_GE(ours, best * (1 - 1e-9));
       EXPECT_LE(found->search.bound.value() / batch, best * (1 + 1e-9));
