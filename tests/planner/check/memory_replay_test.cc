@@ -11,7 +11,7 @@
 namespace parplan {
 namespace {
 
-LayerMemory RandomLayer(std::mt19937& random) {
+LayerMemory RandomReplayedLayer(std::mt19937& random) {
   std::uniform_int_distribution<int64_t> size(0, 1000);
   LayerMemory layer;
   layer.parameters = Bytes::Of(size(random));
@@ -49,7 +49,7 @@ TEST(ReplayMemory, FindsTheItemsThatTheFormulasFind) {
     std::vector<LayerMemoryRun> layers;
     for (int chunk = 0; chunk < place.virtual_stage_count; ++chunk) {
       for (int i = 0; i <= below(3); ++i) {
-        runs.push_back({RandomLayer(random), 1 + below(3), chunk});
+        runs.push_back({RandomReplayedLayer(random), 1 + below(3), chunk});
         runs.back().layer.message = Bytes::Of(1 + below(100));
         for (int layer = 0; layer < runs.back().layer_count; ++layer) {
           layers.push_back({runs.back().layer, 1, chunk});

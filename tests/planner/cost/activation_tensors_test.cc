@@ -51,11 +51,11 @@ struct Shape {
   int sequence;
 };
 // 22B, 175B, 530B and 1T of the paper.
-constexpr Shape kShapes[] = {
+constexpr Shape kPaperShapes[] = {
     {6144, 64, 2048}, {12288, 96, 2048}, {20480, 128, 2048}, {25600, 160, 2048}};
 
 TEST(ActivationTensors, AddUpToKorthikantisClosedForms) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kPaperShapes) {
     const LayerDefinition layer = TestDecoder(shape.hidden, shape.heads, shape.sequence);
     const double sh = static_cast<double>(shape.sequence) * shape.hidden;
     const double scores = 5.0 * shape.heads * shape.sequence / shape.hidden;
@@ -97,7 +97,7 @@ TEST(ActivationTensors, OfFusedAttentionGrowWithTheSequenceAndNotItsSquare) {
 
 TEST(ActivationTensors, AreNeverMoreWithWiderParallelism) {
   for (const RuntimeTraits& traits : {Unfused(), Flash()}) {
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : kPaperShapes) {
       const LayerDefinition layer = TestDecoder(shape.hidden, shape.heads, shape.sequence);
       for (int t : {1, 2, 4}) {
         for (bool sequence_parallel : {false, true}) {

@@ -14,7 +14,7 @@ namespace {
 constexpr GroupShape kPair{2, 1};
 constexpr GroupShape kStridedPair{2, 2};
 constexpr GroupShape kFour{4, 1};
-constexpr GroupShape kAcross{8, 8};
+constexpr GroupShape kAcrossNodes{8, 8};
 constexpr double kMessage = 1e6;
 
 // Only all-reduces of pairs of neighbours: 1 ms for 1 MB.
@@ -29,10 +29,10 @@ ProfileSnapshot Profile() {
   return *ProfileSnapshot::Create(content);
 }
 
-FabricTime Fabric() { return FabricTime(TestFabric(8), Coefficients(), 8); }
+FabricTime TestFabricTime() { return FabricTime(TestFabric(8), Coefficients(), 8); }
 
 TEST(CollectiveCosts, TakeWhatWasMeasuredBeforeTheDataSheet) {
-  CollectiveCosts costs(Profile(), 8, Fabric(), /*allow_estimates=*/true);
+  CollectiveCosts costs(Profile(), 8, TestFabricTime(), /*allow_estimates=*/true);
   ResolutionNotes notes;
   costs.Resolve(Collective::kAllReduce, {kPair}, notes);
   EXPECT_TRUE(notes.estimated.empty());
@@ -45,7 +45,7 @@ TEST(CollectiveCosts, TakeWhatWasMeasuredBeforeTheDataSheet) {
 }
 
 TEST(CollectiveCosts, TakeAnotherStrideBeforeTheDataSheetAndSaySo) {
-  CollectiveCosts costs(Profile(), 8, Fabric(), /*allow_estimates=*/true);
+  CollectiveCosts costs(Profile(), 8, TestFabricTime(), /*allow_estimates=*/true);
   ResolutionNotes notes;
   costs.Resolve(Collective::kAllReduce, {kPair, kStridedPair}, notes);
   EXPECT_DOUBLE_EQ(costs.Time(Collective::kAllReduce, kStridedPair, kMessage).milliseconds(), 1.0);
@@ -55,11 +55,11 @@ TEST(CollectiveCosts, TakeAnotherStrideBeforeTheDataSheetAndSaySo) {
 }
 
 TEST(CollectiveCosts, TakeTheDataSheetBeforeUnlikeGroups) {
-  CollectiveCosts costs(Profile(), 8, Fabric(), /*allow_estimates=*/true);
+  CollectiveCosts costs(Profile(), 8, TestFabricTime(), /*allow_estimates=*/true);
   ResolutionNotes notes;
   costs.Resolve(Collective::kAllReduce, {kPair, kFour}, notes);
   EXPECT_EQ(costs.Time(Collective::kAllReduce, kFour, kMessage),
-            Fabric().Time(Collective::kAllReduce, kFour, kMessage));
+            TestFabricTime().Time(Collective::kAllReduce, kFour, kMessage));
   EXPECT_EQ(notes.estimated,
             (std::vector<std::string>{
                 "all-reduce: taken from the data sheet of the links for 4 ranks, stride 1"}));
@@ -75,23 +75,23 @@ TEST(CollectiveCosts, TakeUnlikeGroupsWhereThereIsNoDataSheet) {
             (std::vector<std::string>{
                 "all-reduce: taken from the most similar group for 4 ranks, stride 1"}));
   // Nothing inside a node says anything of what crosses nodes.
-  costs.Resolve(Collective::kAllReduce, {kAcross}, notes);
+  costs.Resolve(Collective::kAllReduce, {kAcrossNodes}, notes);
   EXPECT_EQ(notes.missing, (std::vector<std::string>{"all-reduce on 8 ranks, stride 8"}));
 }
 
 TEST(CollectiveCosts, SayInOneSentenceThatAllIsFromTheDataSheet) {
-  CollectiveCosts costs(Profile(), 8, Fabric(), /*allow_estimates=*/true);
+  CollectiveCosts costs(Profile(), 8, TestFabricTime(), /*allow_estimates=*/true);
   ResolutionNotes notes;
-  costs.Resolve(Collective::kSendReceive, {kPair, kAcross}, notes);
+  costs.Resolve(Collective::kSendReceive, {kPair, kAcrossNodes}, notes);
   EXPECT_EQ(notes.estimated,
             (std::vector<std::string>{"send-receive: taken from the data sheet of the links"}));
 }
 
 TEST(CollectiveCosts, WithoutEstimatesListWhatIsMissingDataSheetOrNot) {
-  CollectiveCosts costs(Profile(), 8, Fabric(), /*allow_estimates=*/false);
+  CollectiveCosts costs(Profile(), 8, TestFabricTime(), /*allow_estimates=*/false);
   EXPECT_FALSE(costs.has_fabric());
   ResolutionNotes notes;
-  costs.Resolve(Collective::kAllReduce, {kPair, kFour, kAcross}, notes);
+  costs.Resolve(Collective::kAllReduce, {kPair, kFour, kAcrossNodes}, notes);
   EXPECT_EQ(notes.missing, (std::vector<std::string>{"all-reduce on 4 ranks, stride 1",
                                                      "all-reduce on 8 ranks, stride 8"}));
   EXPECT_TRUE(costs.Knows(Collective::kAllReduce, kPair));
@@ -114,7 +114,7 @@ TEST(CollectiveCosts, InsideANodeAreNeverSlowerThanAcrossNodes) {
                                 content.devices_per_node = 8;
                                 return content;
                               }())),
-                              8, Fabric(), /*allow_estimates=*/true);
+                              8, TestFabricTime(), /*allow_estimates=*/true);
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
         Collective::kAllToAll, Collective::kSendReceive}) {

@@ -10,7 +10,7 @@ using enum Coefficient;
 
 constexpr double kLarge = 1e12;
 
-Coefficients Perfect() {
+Coefficients PerfectLinks() {
   Coefficients coefficients;
   coefficients[kIntraNodeEfficiency] = 1.0;
   coefficients[kInterNodeEfficiency] = 1.0;
@@ -20,11 +20,12 @@ Coefficients Perfect() {
 constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
                                        Collective::kReduceScatter, Collective::kAllToAll,
                                        Collective::kSendReceive,   Collective::kBroadcast};
-constexpr GroupShape kShapes[] = {{2, 1}, {4, 1}, {8, 1}, {2, 4}, {16, 1}, {4, 8}, {8, 4}, {64, 2}};
+constexpr GroupShape kGroupShapes[] = {{2, 1},  {4, 1}, {8, 1}, {2, 4},
+                                       {16, 1}, {4, 8}, {8, 4}, {64, 2}};
 
 TEST(FabricTime, LargeMessagesKeepTheBusFactors) {
   // nccl-tests: time of a large message is the factor over the rate of one link.
-  const FabricTime fabric(TestFabric(8), Perfect(), 8);
+  const FabricTime fabric(TestFabric(8), PerfectLinks(), 8);
   for (const Collective collective : kCollectives) {
     for (const int count : {2, 4, 8}) {
       EXPECT_NEAR(fabric.Time(collective, {count, 1}, kLarge).value(),
@@ -35,19 +36,20 @@ TEST(FabricTime, LargeMessagesKeepTheBusFactors) {
 }
 
 TEST(FabricTime, AWholeNodeUsesAllOfItsAdapters) {
-  const FabricTime fabric(TestFabric(8), Perfect(), 8);
+  const FabricTime fabric(TestFabric(8), PerfectLinks(), 8);
   EXPECT_NEAR(fabric.Time(Collective::kAllGather, {32, 1}, kLarge).value(),
               31.0 / 32.0 * kLarge / 200e9, 1e-2);
   // NVLink is the slower of the two when a node has enough adapters.
-  const FabricTime many(TestFabric(16), Perfect(), 8);
+  const FabricTime many(TestFabric(16), PerfectLinks(), 8);
   FabricDescription wide = TestFabric(16);
   wide.inter_node.bytes_per_second_per_device = 50e9;
-  EXPECT_NEAR(FabricTime(wide, Perfect(), 8).Time(Collective::kAllGather, {32, 1}, kLarge).value(),
-              31.0 / 32.0 * kLarge / 300e9, 1e-2);
+  EXPECT_NEAR(
+      FabricTime(wide, PerfectLinks(), 8).Time(Collective::kAllGather, {32, 1}, kLarge).value(),
+      31.0 / 32.0 * kLarge / 300e9, 1e-2);
 }
 
 TEST(FabricTime, GroupsSideBySideShareTheAdapters) {
-  const FabricTime fabric(TestFabric(4), Perfect(), 8);
+  const FabricTime fabric(TestFabric(4), PerfectLinks(), 8);
   const double whole = fabric.Time(Collective::kAllReduce, {32, 1}, kLarge).value();
   // Stride 8: eight groups of one rank a node.
   const double one = fabric.Time(Collective::kAllReduce, {32, 8}, kLarge).value();
@@ -59,8 +61,8 @@ TEST(FabricTime, GroupsSideBySideShareTheAdapters) {
 TEST(FabricTime, ADeviceSendsNoFasterThanItsAdapter) {
   FabricDescription fabric = TestFabric(8);
   fabric.inter_node.bytes_per_second_per_node = 0.0;
-  const FabricTime unlimited(fabric, Perfect(), 8);
-  const FabricTime limited(TestFabric(8), Perfect(), 8);
+  const FabricTime unlimited(fabric, PerfectLinks(), 8);
+  const FabricTime limited(TestFabric(8), PerfectLinks(), 8);
   EXPECT_EQ(unlimited.Time(Collective::kSendReceive, {2, 8}, kLarge),
             limited.Time(Collective::kSendReceive, {2, 8}, kLarge));
   EXPECT_NEAR(limited.Time(Collective::kSendReceive, {2, 8}, kLarge).value(), kLarge / 25e9, 1e-2);
@@ -68,7 +70,7 @@ TEST(FabricTime, ADeviceSendsNoFasterThanItsAdapter) {
 
 TEST(FabricTime, MoreBandwidthIsNeverSlowerAndMoreBytesNeverQuicker) {
   for (const Collective collective : kCollectives) {
-    for (const GroupShape& shape : kShapes) {
+    for (const GroupShape& shape : kGroupShapes) {
       const FabricTime fabric(TestFabric(4), Coefficients(), 8);
       double last = 0.0;
       for (double bytes = 1e3; bytes < 1e11; bytes *= 10.0) {
@@ -113,7 +115,7 @@ TEST(FabricTime, OfOneRankOrNoBytesIsNothing) {
 TEST(FabricTime, ASharedBusInsideTheNodeIsDivided) {
   FabricDescription fabric = TestFabric(4);
   fabric.intra_node.bytes_per_second_per_node = 80e9;
-  const FabricTime shared(fabric, Perfect(), 8);
+  const FabricTime shared(fabric, PerfectLinks(), 8);
   EXPECT_NEAR(shared.Time(Collective::kSendReceive, {2, 1}, kLarge).value(), kLarge / 10e9, 1e-2);
 }
 

@@ -25,7 +25,7 @@ double ElementwiseBytes(const OperationList& operations) {
   return bytes;
 }
 
-LayerDefinition Llama() {
+LayerDefinition LlamaLayer() {
   LayerDefinition layer = TestDecoder(4096, 32, 4096);
   layer.parameter_count = 0;
   layer.key_value_head_count = 8;
@@ -51,7 +51,7 @@ LayerDefinition OfKind(LayerKind kind) {
 
 TEST(LayerOperations, FusedAttentionDoesTheModelsOperations) {
   for (const LayerDefinition& layer :
-       {TestDecoder(1024, 16, 1024), Llama(), OfKind(LayerKind::kEncoder),
+       {TestDecoder(1024, 16, 1024), LlamaLayer(), OfKind(LayerKind::kEncoder),
         OfKind(LayerKind::kCrossDecoder), OfKind(LayerKind::kHead),
         OfKind(LayerKind::kPatchEmbedding), OfKind(LayerKind::kEmbedding)}) {
     const LayerOperations operations = List(layer, Runtime(AttentionKernel::kFlash), {}, 3.0);
@@ -83,7 +83,7 @@ TEST(LayerOperations, SelectiveRecomputationHasNothingToDoWithFusedAttention) {
 TEST(LayerOperations, TensorAndContextParallelismDivideTheProducts) {
   for (const AttentionKernel kernel : {AttentionKernel::kFlash, AttentionKernel::kUnfused}) {
     for (const LayerDefinition& layer :
-         {TestDecoder(2048, 16, 2048), Llama(), OfKind(LayerKind::kHead)}) {
+         {TestDecoder(2048, 16, 2048), LlamaLayer(), OfKind(LayerKind::kHead)}) {
       const LayerOperations whole = List(layer, Runtime(kernel));
       for (const LayerShape& shape : {LayerShape{8, 1, 1, false}, LayerShape{8, 1, 1, true},
                                       LayerShape{1, 8, 1, false}, LayerShape{2, 4, 1, true}}) {
@@ -150,11 +150,11 @@ TEST(LayerOperations, FusionSavesBytesAndLaunches) {
   fused = Runtime(AttentionKernel::kFlash);
   split = fused;
   split.fused_elementwise = false;
-  EXPECT_LT(ElementwiseBytes(List(Llama(), fused).forward),
-            ElementwiseBytes(List(Llama(), split).forward));
-  EXPECT_LT(ElementwiseBytes(List(Llama(), fused).backward),
-            ElementwiseBytes(List(Llama(), split).backward));
-  EXPECT_EQ(List(Llama(), fused).forward.Flops(), List(Llama(), split).forward.Flops());
+  EXPECT_LT(ElementwiseBytes(List(LlamaLayer(), fused).forward),
+            ElementwiseBytes(List(LlamaLayer(), split).forward));
+  EXPECT_LT(ElementwiseBytes(List(LlamaLayer(), fused).backward),
+            ElementwiseBytes(List(LlamaLayer(), split).backward));
+  EXPECT_EQ(List(LlamaLayer(), fused).forward.Flops(), List(LlamaLayer(), split).forward.Flops());
 
   split = fused;
   split.fused_cross_entropy = false;

@@ -31,7 +31,7 @@ Seconds TrueForward(int degree, int sequence_length, double samples) {
   return Seconds::Of(1.0 + 10.0 * samples * Work(sequence_length) / Work(kLength) / degree);
 }
 
-LayerTimingPoint Timing(int degree, int sequence_length, int samples) {
+LayerTimingPoint TrueTiming(int degree, int sequence_length, int samples) {
   const Seconds forward = TrueForward(degree, sequence_length, samples);
   return {degree, samples, sequence_length, forward, forward * 2.5, Origin::kMeasured};
 }
@@ -42,8 +42,8 @@ LayerMemoryPoint Memory(int degree, int sequence_length, double activation,
           Bytes::Of(64), Origin::kMeasured};
 }
 
-MeasuredLayer Measured(std::vector<LayerTimingPoint> timings,
-                       std::vector<LayerMemoryPoint> memories = {Memory(1, kLength, 1000)}) {
+MeasuredLayer MeasuredDecoder(std::vector<LayerTimingPoint> timings,
+                              std::vector<LayerMemoryPoint> memories = {Memory(1, kLength, 1000)}) {
   MeasuredLayer layer;
   layer.definition = Decoder();
   layer.timings = std::move(timings);
@@ -89,8 +89,9 @@ LayerEstimator HalfAsFast() {
 
 TEST(LayerProfile, IsTheStopwatchWhereItWasRead) {
   const Resolved resolved =
-      Resolve(Measured({Timing(1, kLength, 1), Timing(1, kLength, 4), Timing(2, kLength, 2)},
-                       {Memory(1, kLength, 1000), Memory(2, kLength, 700)}),
+      Resolve(MeasuredDecoder(
+                  {TrueTiming(1, kLength, 1), TrueTiming(1, kLength, 4), TrueTiming(2, kLength, 2)},
+                  {Memory(1, kLength, 1000), Memory(2, kLength, 700)}),
               {{1, 2}});
   EXPECT_TRUE(resolved.notes.missing.empty());
   EXPECT_TRUE(resolved.notes.estimated.empty());
@@ -105,9 +106,9 @@ TEST(LayerProfile, IsTheStopwatchWhereItWasRead) {
 }
 
 TEST(LayerProfile, InterpolatesSequenceLengthsWithoutBeingAllowedEstimates) {
-  const MeasuredLayer measured =
-      Measured({Timing(1, 512, 1), Timing(1, 512, 4), Timing(1, 2048, 1), Timing(1, 2048, 4)},
-               {Memory(1, 512, 500), Memory(1, 2048, 2000)});
+  const MeasuredLayer measured = MeasuredDecoder({TrueTiming(1, 512, 1), TrueTiming(1, 512, 4),
+                                                  TrueTiming(1, 2048, 1), TrueTiming(1, 2048, 4)},
+                                                 {Memory(1, 512, 500), Memory(1, 2048, 2000)});
   const Resolved resolved = Resolve(measured, {{1}});
   EXPECT_TRUE(resolved.notes.missing.empty());
   EXPECT_TRUE(Has(resolved.notes.estimated,
@@ -123,8 +124,8 @@ TEST(LayerProfile, InterpolatesSequenceLengthsWithoutBeingAllowedEstimates) {
 }
 
 TEST(LayerProfile, ExtendsSequenceLengthsByOperationsOnlyWhereAllowed) {
-  const MeasuredLayer measured =
-      Measured({Timing(1, 256, 1), Timing(1, 512, 1)}, {Memory(1, 256, 300), Memory(1, 512, 700)});
+  const MeasuredLayer measured = MeasuredDecoder({TrueTiming(1, 256, 1), TrueTiming(1, 512, 1)},
+                                                 {Memory(1, 256, 300), Memory(1, 512, 700)});
   const Resolved refused = Resolve(measured, {{1}});
   EXPECT_TRUE(Has(refused.notes.missing, "forward time at sequence_length 1024"));
   EXPECT_TRUE(Has(refused.notes.missing, "memory at sequence_length 1024"));
@@ -142,10 +143,11 @@ TEST(LayerProfile, ExtendsSequenceLengthsByOperationsOnlyWhereAllowed) {
 }
 
 TEST(LayerProfile, InterpolatesDegrees) {
-  const Resolved resolved = Resolve(Measured({Timing(1, kLength, 1), Timing(1, kLength, 8),
-                                              Timing(4, kLength, 1), Timing(4, kLength, 8)},
-                                             {Memory(1, kLength, 1000), Memory(4, kLength, 400)}),
-                                    {{1, 2, 4}});
+  const Resolved resolved =
+      Resolve(MeasuredDecoder({TrueTiming(1, kLength, 1), TrueTiming(1, kLength, 8),
+                               TrueTiming(4, kLength, 1), TrueTiming(4, kLength, 8)},
+                              {Memory(1, kLength, 1000), Memory(4, kLength, 400)}),
+              {{1, 2, 4}});
   EXPECT_TRUE(resolved.notes.missing.empty());
   EXPECT_TRUE(Has(resolved.notes.estimated,
                   "time at tensor_parallel_degree 2 interpolated between 1 and 4"));
@@ -158,10 +160,11 @@ TEST(LayerProfile, InterpolatesDegrees) {
 }
 
 TEST(LayerProfile, BeyondTheDegreesDoesAsMuchWorkInASmallerMicroBatch) {
-  const Resolved resolved = Resolve(Measured({Timing(1, kLength, 2), Timing(1, kLength, 4),
-                                              Timing(2, kLength, 2), Timing(2, kLength, 4)},
-                                             {Memory(1, kLength, 1000), Memory(2, kLength, 700)}),
-                                    {{1, 2, 8}, true});
+  const Resolved resolved =
+      Resolve(MeasuredDecoder({TrueTiming(1, kLength, 2), TrueTiming(1, kLength, 4),
+                               TrueTiming(2, kLength, 2), TrueTiming(2, kLength, 4)},
+                              {Memory(1, kLength, 1000), Memory(2, kLength, 700)}),
+              {{1, 2, 8}, true});
   EXPECT_NEAR(resolved.profile.Forward(8, 2) / TrueForward(8, kLength, 2), 1.0, 1e-12);
   EXPECT_TRUE(Has(resolved.notes.estimated, "degrees not measured (8)"));
   EXPECT_EQ(resolved.profile.SourceOf(8, 2), MeasurementSource::kExtrapolated);
@@ -170,8 +173,8 @@ TEST(LayerProfile, BeyondTheDegreesDoesAsMuchWorkInASmallerMicroBatch) {
 }
 
 TEST(LayerProfile, BelowTheDegreesOnlyWhereAllowed) {
-  const MeasuredLayer measured =
-      Measured({Timing(2, kLength, 2), Timing(2, kLength, 8)}, {Memory(2, kLength, 700)});
+  const MeasuredLayer measured = MeasuredDecoder(
+      {TrueTiming(2, kLength, 2), TrueTiming(2, kLength, 8)}, {Memory(2, kLength, 700)});
   EXPECT_TRUE(
       Has(Resolve(measured, {{1, 2}}).notes.missing, "forward time at tensor_parallel_degree 1"));
   const Resolved resolved = Resolve(measured, {{1, 2}, true});
@@ -181,10 +184,10 @@ TEST(LayerProfile, BelowTheDegreesOnlyWhereAllowed) {
 }
 
 TEST(LayerProfile, CarriesTheTrendOverLengthsFromTheDegreeThatShowsIt) {
-  const Resolved resolved =
-      Resolve(Measured({Timing(1, 512, 1), Timing(1, kLength, 1), Timing(2, 512, 1)},
-                       {Memory(1, 512, 500), Memory(1, kLength, 1100), Memory(2, 512, 400)}),
-              {{1, 2}});
+  const Resolved resolved = Resolve(
+      MeasuredDecoder({TrueTiming(1, 512, 1), TrueTiming(1, kLength, 1), TrueTiming(2, 512, 1)},
+                      {Memory(1, 512, 500), Memory(1, kLength, 1100), Memory(2, 512, 400)}),
+      {{1, 2}});
   EXPECT_TRUE(resolved.notes.missing.empty());
   const double trend = TrueForward(1, kLength, 1) / TrueForward(1, 512, 1);
   EXPECT_NEAR(resolved.profile.Forward(2, 1) / TrueForward(2, 512, 1), trend, 1e-12);
@@ -193,7 +196,8 @@ TEST(LayerProfile, CarriesTheTrendOverLengthsFromTheDegreeThatShowsIt) {
 
 TEST(LayerProfile, ScalesTheEstimateToWhatWasMeasuredNearest) {
   const LayerEstimator estimator = HalfAsFast();
-  const MeasuredLayer measured = Measured({Timing(1, kLength, 1), Timing(1, kLength, 4)});
+  const MeasuredLayer measured =
+      MeasuredDecoder({TrueTiming(1, kLength, 1), TrueTiming(1, kLength, 4)});
   const Resolved resolved = Resolve(measured, {{1, 4}, true}, kLength, &estimator);
   EXPECT_EQ(resolved.profile.Forward(1, 4), TrueForward(1, kLength, 4));
   // The estimate is twice the measured time at degree 1, so half of it holds at 4.
@@ -211,8 +215,9 @@ TEST(LayerProfile, ScalesTheEstimateToWhatWasMeasuredNearest) {
 
 TEST(LayerProfile, UsesTheEstimateOnlyWhereAllowed) {
   const LayerEstimator estimator = HalfAsFast();
-  const MeasuredLayer measured = Measured({Timing(1, kLength, 1), Timing(1, kLength, 4)},
-                                          {Memory(1, kLength, 1000), Memory(4, kLength, 700)});
+  const MeasuredLayer measured =
+      MeasuredDecoder({TrueTiming(1, kLength, 1), TrueTiming(1, kLength, 4)},
+                      {Memory(1, kLength, 1000), Memory(4, kLength, 700)});
   const Resolved without = Resolve(measured, {{1, 4}});
   const Resolved with = Resolve(measured, {{1, 4}}, kLength, &estimator);
   EXPECT_EQ(with.profile.Forward(4, 2), without.profile.Forward(4, 2));
@@ -221,9 +226,9 @@ TEST(LayerProfile, UsesTheEstimateOnlyWhereAllowed) {
 
 TEST(LayerProfile, EstimatesOtherLengthsInTheirRatioToTheMeasured) {
   const LayerEstimator estimator = HalfAsFast();
-  const Resolved resolved =
-      Resolve(Measured({Timing(1, 512, 1), Timing(1, 512, 4)}, {Memory(1, 512, 800)}), {{1}, true},
-              kLength, &estimator);
+  const Resolved resolved = Resolve(
+      MeasuredDecoder({TrueTiming(1, 512, 1), TrueTiming(1, 512, 4)}, {Memory(1, 512, 800)}),
+      {{1}, true}, kLength, &estimator);
   EXPECT_NEAR(resolved.profile.Forward(1, 4) / TrueForward(1, kLength, 4), 1.0, 1e-12);
   EXPECT_EQ(resolved.profile.ActivationPerSample(1), Bytes::Of(1600));
 }
@@ -250,17 +255,18 @@ TEST(LayerProfile, IsAllEstimateWhereNothingWasMeasured) {
 TEST(LayerProfile, EstimatesTheHalfThatWasNotMeasured) {
   const LayerEstimator estimator = HalfAsFast();
   const Resolved resolved =
-      Resolve(Measured({Timing(1, kLength, 1)}, {}), {{1}, true}, kLength, &estimator);
+      Resolve(MeasuredDecoder({TrueTiming(1, kLength, 1)}, {}), {{1}, true}, kLength, &estimator);
   EXPECT_TRUE(resolved.notes.missing.empty());
   EXPECT_EQ(resolved.profile.Forward(1, 1), TrueForward(1, kLength, 1));
   EXPECT_EQ(resolved.profile.ActivationPerSample(1), Bytes::Of(4000));
-  EXPECT_TRUE(Has(Resolve(Measured({Timing(1, kLength, 1)}, {}), {{1}, true}).notes.missing,
-                  "memory at any tensor_parallel_degree"));
+  EXPECT_TRUE(
+      Has(Resolve(MeasuredDecoder({TrueTiming(1, kLength, 1)}, {}), {{1}, true}).notes.missing,
+          "memory at any tensor_parallel_degree"));
 }
 
 TEST(LayerProfile, TakesBackwardTimesFromTheBestThereIs) {
   const LayerEstimator estimator = HalfAsFast();
-  MeasuredLayer measured = Measured({Timing(1, kLength, 1), Timing(1, kLength, 4)});
+  MeasuredLayer measured = MeasuredDecoder({TrueTiming(1, kLength, 1), TrueTiming(1, kLength, 4)});
   measured.timings[1].backward.reset();
   const Resolved mean = Resolve(measured, {{1}, true}, kLength, &estimator);
   EXPECT_NEAR(mean.profile.Backward(1, 4) / mean.profile.Forward(1, 4), 2.5, 1e-12);
@@ -273,15 +279,16 @@ TEST(LayerProfile, TakesBackwardTimesFromTheBestThereIs) {
 }
 
 TEST(LayerProfile, SaysNothingOfMeasurementsThatNothingRestsOn) {
-  const Resolved resolved = Resolve(Measured({Timing(1, kLength, 1), Timing(4, 512, 1)}), {{1}});
+  const Resolved resolved =
+      Resolve(MeasuredDecoder({TrueTiming(1, kLength, 1), TrueTiming(4, 512, 1)}), {{1}});
   EXPECT_TRUE(resolved.notes.estimated.empty());
 }
 
 TEST(LayerProfile, MoreSamplesAreNeverFasterAndMoreDegreesNeverSlowerByAnySource) {
   const LayerEstimator estimator = HalfAsFast();
-  const MeasuredLayer measured =
-      Measured({Timing(2, 512, 1), Timing(2, 512, 3), Timing(2, 2048, 1), Timing(8, 512, 2)},
-               {Memory(1, kLength, 1000)});
+  const MeasuredLayer measured = MeasuredDecoder(
+      {TrueTiming(2, 512, 1), TrueTiming(2, 512, 3), TrueTiming(2, 2048, 1), TrueTiming(8, 512, 2)},
+      {Memory(1, kLength, 1000)});
   const std::vector<int> degrees = {1, 2, 4, 8, 16};
   for (const LayerEstimator* source : {static_cast<const LayerEstimator*>(nullptr), &estimator}) {
     for (const int length : {128, 512, 700, 2048, 8192}) {

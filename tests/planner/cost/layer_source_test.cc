@@ -105,7 +105,7 @@ LayerTimingPoint Timing(int degree, int samples, double forward_ms, double backw
           Origin::kMeasured};
 }
 
-World Measured() {
+World MeasuredWorld() {
   World world;
   for (const int degree : {1, 2}) {
     for (const int samples : {1, 4}) {
@@ -125,7 +125,7 @@ Strategy Recomputing(RecomputeLevel level) {
 }
 
 TEST(LayerSource, TakesWhatWasMeasuredBeforeTheory) {
-  const World world = Measured();
+  const World world = MeasuredWorld();
   ResolutionNotes notes;
   const LayerSource source = world.Resolve(world.decoder, notes);
   EXPECT_TRUE(source.measured());
@@ -173,7 +173,7 @@ TEST(LayerSource, WithoutEstimatesAsksForMeasurements) {
 }
 
 TEST(LayerSource, MixesItemByItem) {
-  World world = Measured();
+  World world = MeasuredWorld();
   world.memories.clear();
   ResolutionNotes notes;
   const LayerSource source = world.Resolve(world.decoder, notes);
@@ -186,7 +186,7 @@ TEST(LayerSource, MixesItemByItem) {
 }
 
 TEST(LayerSource, ScalesTheoryToTheDegreeThatWasMeasured) {
-  World world = Measured();
+  World world = MeasuredWorld();
   std::erase_if(world.timings,
                 [](const LayerTimingPoint& point) { return point.tensor_parallel_degree == 2; });
   const LayerSource source = world.Resolve(world.decoder);
@@ -205,7 +205,7 @@ TEST(LayerSource, ScalesTheoryToTheDegreeThatWasMeasured) {
 }
 
 TEST(LayerSource, RecomputesAsMuchAsTheLevelSays) {
-  World measured = Measured();
+  World measured = MeasuredWorld();
   World theory;
   measured.rules.runtime.attention_kernel = AttentionKernel::kUnfused;
   theory.rules.runtime.attention_kernel = AttentionKernel::kUnfused;
@@ -237,13 +237,13 @@ TEST(LayerSource, RecomputesAsMuchAsTheLevelSays) {
 TEST(LayerSource, SharesTokensWithContextParallelRanks) {
   Strategy strategy;
   strategy.context_parallel_degree = 4;
-  World unknown_device = Measured();
+  World unknown_device = MeasuredWorld();
   unknown_device.has_hardware = false;
   const LayerPasses quarter = unknown_device.Resolve(unknown_device.decoder).Passes(strategy, 4);
   EXPECT_DOUBLE_EQ(quarter.forward.milliseconds(), 4.0);
   EXPECT_DOUBLE_EQ(quarter.backward.milliseconds(), 8.0);
   // Theory knows that small pieces are worked on less well.
-  const World world = Measured();
+  const World world = MeasuredWorld();
   const LayerSource source = world.Resolve(world.decoder);
   const LayerSource theory = World().Resolve(world.decoder);
   const LayerPasses share = source.Passes(strategy, 4);
@@ -308,7 +308,7 @@ TEST(LayerSource, AppliesTheFactorsOfACalibration) {
   EXPECT_DOUBLE_EQ(large.checkpoint, small.checkpoint);
   // Other kinds keep theirs.
   EXPECT_EQ(forward(calibrated.Resolve(plain.head)), forward(plain.Resolve(plain.head)));
-  World measured = Measured();
+  World measured = MeasuredWorld();
   measured.coefficients = calibrated.coefficients;
   EXPECT_DOUBLE_EQ(forward(measured.Resolve(measured.decoder)), 1.25 * 0.016);
 }

@@ -11,7 +11,7 @@ namespace {
 using enum Coefficient;
 
 // Everything at its peak, so that times can be worked out by hand.
-Coefficients Perfect() {
+Coefficients PerfectDevice() {
   Coefficients coefficients;
   coefficients[kMatrixEfficiency] = 1.0;
   coefficients[kMemoryEfficiency] = 1.0;
@@ -30,8 +30,8 @@ TEST(MatrixTime, ReachesThePeakWithWholeWavesOfLargeTiles) {
   // 108 x 80 tiles of 256 x 128 in eighty waves.
   const ProductShape product{256.0 * 108, 128.0 * 80, 65536.0};
   const double peak = product.Flops() / 312e12;
-  EXPECT_GE(Time(product, Perfect()), peak);
-  EXPECT_LT(Time(product, Perfect()), 1.02 * peak);
+  EXPECT_GE(Time(product, PerfectDevice()), peak);
+  EXPECT_LT(Time(product, PerfectDevice()), 1.02 * peak);
 }
 
 TEST(MatrixTime, PaysForAPartFilledWave) {
@@ -43,42 +43,42 @@ TEST(MatrixTime, PaysForAPartFilledWave) {
   }();
   const ProductShape full{256, 128, 4096, 108};
   const ProductShape more{256, 128, 4096, 109};
-  EXPECT_GT(Time(more, Perfect(), device), 1.3 * Time(full, Perfect(), device));
+  EXPECT_GT(Time(more, PerfectDevice(), device), 1.3 * Time(full, PerfectDevice(), device));
 }
 
 TEST(MatrixTime, MovesItsOperandsAtLeast) {
   // A vector times a matrix reads 2 bytes for two operations.
   const ProductShape product{1, 8192, 8192};
   const double bytes = 2.0 * (8192.0 + 8192.0 * 8192.0 + 8192.0);
-  EXPECT_GE(Time(product, Perfect()), bytes / 2.039e12);
+  EXPECT_GE(Time(product, PerfectDevice()), bytes / 2.039e12);
 }
 
 TEST(MatrixTime, AddsTheOverheadOfAKernel) {
-  Coefficients slow = Perfect();
+  Coefficients slow = PerfectDevice();
   slow[kKernelOverhead] = 5e-6;
   const ProductShape product{512, 512, 512};
-  EXPECT_NEAR(Time(product, slow), Time(product, Perfect()) + 5e-6, 1e-15);
+  EXPECT_NEAR(Time(product, slow), Time(product, PerfectDevice()) + 5e-6, 1e-15);
 }
 
 TEST(MatrixTime, SplitsALongInnerDimensionOfFewTiles) {
   // Four tiles on 108 multiprocessors: a weight gradient of many tokens.
   const ProductShape product{256, 256, 65536};
   const double unsplit = 4.0 * 65536.0 * 2.0 * 128.0 * 128.0 / 4.0 / (312e12 / 108) / 0.97;
-  EXPECT_LT(Time(product, Perfect()), 0.1 * unsplit);
+  EXPECT_LT(Time(product, PerfectDevice()), 0.1 * unsplit);
 }
 
 TEST(MatrixTime, LeavesTheMatrixUnitsWhenRowsAreMisaligned) {
   // 96 heads of 14400 are 150 wide: 300 bytes.
   const ProductShape aligned{2048, 2048, 152, 12};
   const ProductShape misaligned{2048, 2048, 150, 12};
-  EXPECT_GT(Time(misaligned, Perfect()), 5.0 * Time(aligned, Perfect()));
-  EXPECT_GE(Time(misaligned, Perfect()), misaligned.Flops() / 19.5e12);
+  EXPECT_GT(Time(misaligned, PerfectDevice()), 5.0 * Time(aligned, PerfectDevice()));
+  EXPECT_GE(Time(misaligned, PerfectDevice()), misaligned.Flops() / 19.5e12);
   // Four elements of four bytes are enough.
   const ProductShape four{2048, 2048, 148, 12};
-  EXPECT_LT(Time(four, Perfect(), TestDevice(), Precision::kFp32), four.Flops() / 19.5e12);
+  EXPECT_LT(Time(four, PerfectDevice(), TestDevice(), Precision::kFp32), four.Flops() / 19.5e12);
   // An average over ranks says nothing of alignment.
   const ProductShape average{2048, 2048, 150.5, 12};
-  EXPECT_LT(Time(average, Perfect()), Time(misaligned, Perfect()));
+  EXPECT_LT(Time(average, PerfectDevice()), Time(misaligned, PerfectDevice()));
 }
 
 TEST(MatrixTime, IsNeverSlowerOnABetterDevice) {

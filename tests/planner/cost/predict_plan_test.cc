@@ -29,7 +29,7 @@ EstimatedOptions SmallOptions() {
   return options;
 }
 
-Strategy Of(int tensor, int data) {
+Strategy Degrees(int tensor, int data) {
   Strategy strategy;
   strategy.tensor_parallel_degree = tensor;
   strategy.data_parallel_degree = data;
@@ -39,7 +39,7 @@ Strategy Of(int tensor, int data) {
 UniformPlan UniformOf(int depth, int tensor, int data, int64_t micro_batch_count) {
   UniformPlan uniform;
   uniform.pipeline_parallel_degree = depth;
-  uniform.strategy = Of(tensor, data);
+  uniform.strategy = Degrees(tensor, data);
   uniform.micro_batch_count = micro_batch_count;
   return uniform;
 }
@@ -378,7 +378,7 @@ TEST(PlanEvaluator, ForgetsNothingThatMatters) {
     for (const ShardingLevel level : kAllLevels) {
       for (const int recompute : {1, 2, 3}) {
         for (const RankOrder order : {RankOrder::kTensorInnermost, RankOrder::kDataInnermost}) {
-          Strategy strategy = Of(tensor, 32 / tensor);
+          Strategy strategy = Degrees(tensor, 32 / tensor);
           if (tensor == 1 && order == RankOrder::kDataInnermost) continue;
           strategy.rank_order = order;
           strategy.sharding_level = level;
@@ -391,11 +391,11 @@ TEST(PlanEvaluator, ForgetsNothingThatMatters) {
   ASSERT_GT(strategies.size(), 64u);
   Plan plan = PlanOf(problem, UniformOf(1, 1, 32, 2));
   std::vector<StageLayerRun>& runs = plan.stages[0].layer_runs;
-  runs = {{0, 1, Of(1, 32)}};
+  runs = {{0, 1, Degrees(1, 32)}};
   for (int layer = 0; layer < 120; ++layer) {
     runs.push_back({1 + layer, 1, strategies[static_cast<size_t>(layer) % strategies.size()]});
   }
-  runs.push_back({121, 1, Of(1, 32)});
+  runs.push_back({121, 1, Degrees(1, 32)});
   PlanEvaluator evaluator(problem, costs);
   const Prediction first = evaluator.Predict(plan);
   EXPECT_OK(CheckPlan(problem, plan, first));

@@ -17,8 +17,8 @@ namespace {
 
 using enum Coefficient;
 
-constexpr auto kStep = ResidualQuantity::kStepDuration;
-constexpr auto kMemory = ResidualQuantity::kPeakMemory;
+constexpr auto kStepQuantity = ResidualQuantity::kStepDuration;
+constexpr auto kMemoryQuantity = ResidualQuantity::kPeakMemory;
 
 Calibration::Content ContentOf(std::vector<CoefficientValue> values,
                                std::vector<ResidualClass> classes = {}) {
@@ -117,7 +117,7 @@ TEST(Calibration, RefusesWhatBreaksARuleByName) {
   for (const Case& broken : cases) {
     Calibration::Content content =
         ContentOf({{kContention, {}, 1.2}, {kMatrixEfficiency, {"ampere", "", {}}, 0.85}},
-                  {Normal({kStep}, 40, 0.0, 0.1)});
+                  {Normal({kStepQuantity}, 40, 0.0, 0.1)});
     ASSERT_TRUE(Calibration::Create(content).ok());
     broken.change(content);
     const absl::StatusOr<Calibration> refused = Calibration::Create(content);
@@ -127,9 +127,10 @@ TEST(Calibration, RefusesWhatBreaksARuleByName) {
 }
 
 TEST(CalibrationRange, HoldsTheShareOfRunsItSays) {
-  const Calibration calibration = Made(ContentOf({}, {Normal({kStep}, 1000, 0.02, 0.1)}));
+  const Calibration calibration = Made(ContentOf({}, {Normal({kStepQuantity}, 1000, 0.02, 0.1)}));
   for (double coverage : {0.3, 0.5, 0.9, 0.95, 0.99, 0.999}) {
-    const RangeFactors factors = calibration.Range({kStep, Confidence::kMeasured}, coverage);
+    const RangeFactors factors =
+        calibration.Range({kStepQuantity, Confidence::kMeasured}, coverage);
     const double score = NormalScore(0.5 * (1.0 + coverage));
     EXPECT_NEAR(std::log(factors.lower), 0.02 - 0.1 * score, 1e-9) << coverage;
     EXPECT_NEAR(std::log(factors.upper), 0.02 + 0.1 * score, 1e-9) << coverage;
@@ -141,70 +142,74 @@ TEST(CalibrationRange, HoldsTheShareOfRunsItSays) {
 
 TEST(CalibrationRange, IsOfTheNarrowestClassThatKnowsEnough) {
   const auto within = TensorParallelReach::kWithinNode;
-  const Calibration calibration = Made(
-      ContentOf({}, {
-                        Normal({kStep}, 500, 0.0, 0.2),
-                        Normal({kStep, Confidence::kEstimated}, 200, 0.0, 0.15),
-                        Normal({kStep, Confidence::kEstimated, "ampere"}, 100, 0.0, 0.10),
-                        Normal({kStep, Confidence::kEstimated, "", within}, 90, 0.0, 0.12),
-                        Normal({kStep, Confidence::kEstimated, "ampere", within}, 30, 0.0, 0.05),
-                    }));
+  const Calibration calibration = Made(ContentOf(
+      {}, {
+              Normal({kStepQuantity}, 500, 0.0, 0.2),
+              Normal({kStepQuantity, Confidence::kEstimated}, 200, 0.0, 0.15),
+              Normal({kStepQuantity, Confidence::kEstimated, "ampere"}, 100, 0.0, 0.10),
+              Normal({kStepQuantity, Confidence::kEstimated, "", within}, 90, 0.0, 0.12),
+              Normal({kStepQuantity, Confidence::kEstimated, "ampere", within}, 30, 0.0, 0.05),
+          }));
   const auto count = [&](ResidualKey key) { return calibration.Range(key).residual_count; };
-  EXPECT_EQ(count({kStep, Confidence::kEstimated, "ampere", within}), 30);
-  EXPECT_EQ(count({kStep, Confidence::kEstimated, "hopper", within}), 90);
-  EXPECT_EQ(count({kStep, Confidence::kEstimated, "ampere", TensorParallelReach::kAcrossNodes}),
-            100);
-  EXPECT_EQ(count({kStep, Confidence::kEstimated, "hopper", TensorParallelReach::kAcrossNodes}),
-            200);
-  EXPECT_EQ(count({kStep, Confidence::kMeasured, "ampere", within}), 500);
+  EXPECT_EQ(count({kStepQuantity, Confidence::kEstimated, "ampere", within}), 30);
+  EXPECT_EQ(count({kStepQuantity, Confidence::kEstimated, "hopper", within}), 90);
+  EXPECT_EQ(
+      count({kStepQuantity, Confidence::kEstimated, "ampere", TensorParallelReach::kAcrossNodes}),
+      100);
+  EXPECT_EQ(
+      count({kStepQuantity, Confidence::kEstimated, "hopper", TensorParallelReach::kAcrossNodes}),
+      200);
+  EXPECT_EQ(count({kStepQuantity, Confidence::kMeasured, "ampere", within}), 500);
   // It has no values for memory.
-  EXPECT_EQ(calibration.Range({kMemory, Confidence::kMeasured}).basis, "measured: prior");
+  EXPECT_EQ(calibration.Range({kMemoryQuantity, Confidence::kMeasured}).basis, "measured: prior");
 }
 
 TEST(CalibrationRange, WithFewRunsIsNeverNarrowerThanTheWiderClass) {
-  const Calibration calibration = Made(ContentOf(
-      {}, {Normal({kStep}, 500, 0.0, 0.1), Normal({kStep, Confidence::kMeasured}, 29, 0.05, 0.01),
-           Normal({kStep, Confidence::kMixed}, 30, 0.05, 0.01),
-           Normal({kStep, Confidence::kEstimated}, 3, -0.3, 0.02)}));
-  const RangeFactors everything = calibration.Range({kStep});
-  const RangeFactors few = calibration.Range({kStep, Confidence::kMeasured});
+  const Calibration calibration =
+      Made(ContentOf({}, {Normal({kStepQuantity}, 500, 0.0, 0.1),
+                          Normal({kStepQuantity, Confidence::kMeasured}, 29, 0.05, 0.01),
+                          Normal({kStepQuantity, Confidence::kMixed}, 30, 0.05, 0.01),
+                          Normal({kStepQuantity, Confidence::kEstimated}, 3, -0.3, 0.02)}));
+  const RangeFactors everything = calibration.Range({kStepQuantity});
+  const RangeFactors few = calibration.Range({kStepQuantity, Confidence::kMeasured});
   EXPECT_EQ(few.lower, everything.lower);
   EXPECT_EQ(few.upper, everything.upper);
   EXPECT_EQ(few.residual_count, 29);
-  const RangeFactors enough = calibration.Range({kStep, Confidence::kMixed});
+  const RangeFactors enough = calibration.Range({kStepQuantity, Confidence::kMixed});
   EXPECT_GT(enough.lower, everything.lower);
   EXPECT_LT(enough.upper, everything.upper);
   // One that lies elsewhere makes the range wider, not another.
-  const RangeFactors elsewhere = calibration.Range({kStep, Confidence::kEstimated});
+  const RangeFactors elsewhere = calibration.Range({kStepQuantity, Confidence::kEstimated});
   EXPECT_LT(elsewhere.lower, everything.lower);
   EXPECT_EQ(elsewhere.upper, everything.upper);
 }
 
 TEST(CalibrationRange, UpperMemoryGrowsAsTheRiskShrinksAndIsNeverBelowThePrediction) {
-  const Calibration calibration = Made(ContentOf({}, {Normal({kMemory}, 400, -0.05, 0.04)}));
+  const Calibration calibration =
+      Made(ContentOf({}, {Normal({kMemoryQuantity}, 400, -0.05, 0.04)}));
   double before = 0.0;
   for (double risk : {0.5, 0.2, 0.1, 0.05, 0.01, 0.001, 1e-6}) {
-    const double factor = calibration.UpperFactor({kMemory}, risk);
+    const double factor = calibration.UpperFactor({kMemoryQuantity}, risk);
     EXPECT_GE(factor, 1.0);
     EXPECT_GE(factor, before);
     before = factor;
   }
-  EXPECT_EQ(calibration.UpperFactor({kMemory}, 0.5), 1.0);
-  EXPECT_NEAR(calibration.UpperFactor({kMemory}, 0.01), std::exp(-0.05 - 0.04 * NormalScore(0.01)),
-              1e-9);
-  EXPECT_LT(calibration.Range({kMemory}).lower, 1.0);
+  EXPECT_EQ(calibration.UpperFactor({kMemoryQuantity}, 0.5), 1.0);
+  EXPECT_NEAR(calibration.UpperFactor({kMemoryQuantity}, 0.01),
+              std::exp(-0.05 - 0.04 * NormalScore(0.01)), 1e-9);
+  EXPECT_LT(calibration.Range({kMemoryQuantity}).lower, 1.0);
 }
 
 TEST(CalibrationRange, OfStepsBracketsThePrediction) {
   const RangeFactors range = Calibration::BuiltIn()->Range(
-      {kStep, Confidence::kEstimated, "ampere", TensorParallelReach::kAcrossNodes});
+      {kStepQuantity, Confidence::kEstimated, "ampere", TensorParallelReach::kAcrossNodes});
   EXPECT_LT(range.lower, 1.0);
   EXPECT_GT(range.upper, 1.0);
 }
 
 TEST(BuiltInCalibration, PromisesMoreWhereMoreWasMeasured) {
   const Calibration& priors = *Calibration::BuiltIn();
-  for (ResidualQuantity quantity : {kStep, kMemory}) {
+  for (ResidualQuantity quantity : {kStepQuantity, kMemoryQuantity}) {
     const auto width = [&](Confidence confidence, TensorParallelReach reach) {
       const RangeFactors factors = priors.Range({quantity, confidence, "volta", reach});
       return factors.upper / factors.lower;

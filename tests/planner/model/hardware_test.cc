@@ -27,7 +27,7 @@ DeviceDescription Device() {
   return device;
 }
 
-FabricDescription Fabric() {
+FabricDescription SmallFabric() {
   FabricDescription fabric;
   fabric.fabric_id = "f";
   fabric.intra_node = {"inside", 300e9, 0.0, Seconds::Of(2e-6)};
@@ -76,8 +76,9 @@ TEST(DeviceDescription, NamesTheMemberThatBreaksARule) {
 }
 
 TEST(FabricDescription, NamesTheMemberThatBreaksARule) {
-  ASSERT_OK_AND_ASSIGN(const FabricDescription fabric, FabricDescription::Create(Fabric(), "f"));
-  EXPECT_TRUE(fabric == Fabric());
+  ASSERT_OK_AND_ASSIGN(const FabricDescription fabric,
+                       FabricDescription::Create(SmallFabric(), "f"));
+  EXPECT_TRUE(fabric == SmallFabric());
   struct Case {
     std::string field;
     std::function<void(FabricDescription&)> change;
@@ -94,14 +95,14 @@ TEST(FabricDescription, NamesTheMemberThatBreaksARule) {
        [](auto& f) { f.inter_node.latency = Seconds::Infinite(); }},
   };
   for (const Case& test : cases) {
-    FabricDescription changed = Fabric();
+    FabricDescription changed = SmallFabric();
     test.change(changed);
     EXPECT_EQ(FieldOf(FabricDescription::Create(changed, "f").status()), test.field);
   }
 }
 
 TEST(LinkDescription, DevicesThatDoNotShareAreAllowed) {
-  LinkDescription link = Fabric().intra_node;
+  LinkDescription link = SmallFabric().intra_node;
   link.bytes_per_second_per_node = 0.0;
   EXPECT_OK(LinkDescription::Create(link, "link"));
 }

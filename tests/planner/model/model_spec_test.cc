@@ -38,7 +38,7 @@ LayerDefinition BertHugeEncoder() {
   return layer;
 }
 
-LayerDefinition Table(LayerKind kind, const std::string& id) {
+LayerDefinition LlamaTable(LayerKind kind, const std::string& id) {
   LayerDefinition layer;
   layer.layer_definition_id = id;
   layer.kind = kind;
@@ -81,8 +81,8 @@ TEST(LayerDefinition, CreatedTwiceIsTheSame) {
 
 TEST(ParameterCount, OfLlamaTwoMatchesItsCheckpoint) {
   EXPECT_EQ(ParameterCount(LlamaDecoder()), 202'383'360);
-  EXPECT_EQ(ParameterCount(Table(LayerKind::kEmbedding, "embedding")), 131'072'000);
-  EXPECT_EQ(ParameterCount(Table(LayerKind::kHead, "head")), 131'076'096);
+  EXPECT_EQ(ParameterCount(LlamaTable(LayerKind::kEmbedding, "embedding")), 131'072'000);
+  EXPECT_EQ(ParameterCount(LlamaTable(LayerKind::kHead, "head")), 131'076'096);
 }
 
 TEST(ParameterCount, OfGroupedQueriesHasNarrowKeysAndValues) {
@@ -115,14 +115,14 @@ TEST(ParameterCount, OfHeadsWiderThanTheModelFollowsTheHeads) {
 }
 
 TEST(ParameterCount, OfATiedHeadIsItsNorm) {
-  LayerDefinition raw = Table(LayerKind::kHead, "head");
+  LayerDefinition raw = LlamaTable(LayerKind::kHead, "head");
   raw.tied_embedding = true;
   EXPECT_EQ(ParameterCount(raw), 4096);
 }
 
 TEST(ParameterCount, OfAPatchEmbeddingIsALinearMap) {
   // ViT-Huge: patches of 14 x 14 x 3 values.
-  LayerDefinition raw = Table(LayerKind::kPatchEmbedding, "patches");
+  LayerDefinition raw = LlamaTable(LayerKind::kPatchEmbedding, "patches");
   raw.hidden_size = 1280;
   raw.vocabulary_size = 588;
   EXPECT_EQ(ParameterCount(raw), 588 * 1280 + 1280);
@@ -153,9 +153,9 @@ TEST(ForwardFlopsPerSample, OfACrossDecoderAddsAFullAttention) {
 
 TEST(ForwardFlopsPerSample, OfATableLookupIsZeroAndOfATiedHeadIsNot) {
   ASSERT_OK_AND_ASSIGN(const LayerDefinition embedding,
-                       Create(Table(LayerKind::kEmbedding, "embedding")));
+                       Create(LlamaTable(LayerKind::kEmbedding, "embedding")));
   EXPECT_EQ(ForwardFlopsPerSample(embedding, 2048), 0.0);
-  LayerDefinition raw = Table(LayerKind::kHead, "head");
+  LayerDefinition raw = LlamaTable(LayerKind::kHead, "head");
   raw.tied_embedding = true;
   ASSERT_OK_AND_ASSIGN(const LayerDefinition head, Create(raw));
   EXPECT_DOUBLE_EQ(ForwardFlopsPerSample(head, 2048), 2 * 2048.0 * 4096 * 32000);
@@ -197,7 +197,7 @@ TEST_P(LayerDefinitionRules, AreEnforcedAndNamed) {
 std::vector<BrokenLayer> BrokenLayers() {
   using Layer = LayerDefinition;
   const Layer decoder = LlamaDecoder();
-  const Layer embedding = Table(LayerKind::kEmbedding, "embedding");
+  const Layer embedding = LlamaTable(LayerKind::kEmbedding, "embedding");
   return {
       {"NoId", "layer_definition_id", decoder, [](Layer& l) { l.layer_definition_id = ""; }},
       {"IdWithSpace", "layer_definition_id", decoder,
@@ -254,10 +254,10 @@ struct RawModel {
   std::vector<ModelLayerRun> runs;
 };
 
-RawModel Llama() {
+RawModel LlamaModel() {
   RawModel raw;
-  for (const LayerDefinition& layer : {Table(LayerKind::kEmbedding, "embedding"), LlamaDecoder(),
-                                       Table(LayerKind::kHead, "head")}) {
+  for (const LayerDefinition& layer : {LlamaTable(LayerKind::kEmbedding, "embedding"),
+                                       LlamaDecoder(), LlamaTable(LayerKind::kHead, "head")}) {
     raw.definitions.push_back(*Create(layer));
   }
   raw.runs = {{0, 1}, {1, 32}, {2, 1}};
@@ -270,7 +270,7 @@ absl::StatusOr<ModelSpec> Create(const RawModel& raw) {
 }
 
 TEST(ModelSpec, LaysItsRunsOutAsLayers) {
-  ASSERT_OK_AND_ASSIGN(const ModelSpec model, Create(Llama()));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, Create(LlamaModel()));
   EXPECT_EQ(model.layer_count(), 34);
   EXPECT_EQ(model.layer(0).kind, LayerKind::kEmbedding);
   EXPECT_EQ(model.layer(1).kind, LayerKind::kDecoder);
@@ -279,7 +279,7 @@ TEST(ModelSpec, LaysItsRunsOutAsLayers) {
 }
 
 TEST(ModelSpec, CountsTheParametersOfLlamaTwo) {
-  ASSERT_OK_AND_ASSIGN(const ModelSpec model, Create(Llama()));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, Create(LlamaModel()));
   EXPECT_EQ(model.parameter_count(), 6'738'415'616);
 }
 
@@ -288,7 +288,7 @@ using BrokenModel = BrokenRule<RawModel>;
 class ModelSpecRules : public testing::TestWithParam<BrokenModel> {};
 
 TEST_P(ModelSpecRules, AreEnforcedAndNamed) {
-  RawModel raw = Llama();
+  RawModel raw = LlamaModel();
   GetParam().break_it(raw);
   EXPECT_EQ(Rejection(Create(raw).status()), "SPEC_INVALID " + GetParam().field);
 }

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const PipelineShape kShapes[] = {
+const PipelineShape kPipelineShapes[] = {
     {Schedule::kOneForwardOneBackward, 1, 1, 3},
     {Schedule::kOneForwardOneBackward, 4, 1, 2},
     {Schedule::kOneForwardOneBackward, 4, 1, 9},
@@ -79,7 +79,7 @@ TEST(PassOrder, OneDeviceTakesEachMicroBatchThroughAllItsStagesAndBack) {
 }
 
 TEST(PassOrder, HasEachPassOfTheDeviceOnceInOrderOfTicks) {
-  for (const PipelineShape& shape : kShapes) {
+  for (const PipelineShape& shape : kPipelineShapes) {
     for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
       const std::vector<PipelinePass> passes = PassOrder(shape, device);
       EXPECT_EQ(passes.size(), 2 * shape.virtual_stage_count * shape.micro_batch_count)
@@ -102,7 +102,7 @@ TEST(PassOrder, HasEachPassOfTheDeviceOnceInOrderOfTicks) {
 // Every pass comes in a later tick than those it waits for, so devices never wait for each other
 // in a circle.
 TEST(PassOrder, PassesWaitOnlyForEarlierTicks) {
-  for (const PipelineShape& shape : kShapes) {
+  for (const PipelineShape& shape : kPipelineShapes) {
     // [stage][micro-batch], -1 where there is no pass.
     std::vector<std::vector<int64_t>> forward(StageCount(shape),
                                               std::vector<int64_t>(shape.micro_batch_count, -1));
@@ -128,7 +128,7 @@ TEST(PassOrder, PassesWaitOnlyForEarlierTicks) {
 }
 
 TEST(PassOrder, TheWarmUpIsWhatPrecedesTheFirstAlternation) {
-  for (const PipelineShape& shape : kShapes) {
+  for (const PipelineShape& shape : kPipelineShapes) {
     if (shape.micro_batch_count % shape.pipeline_parallel_degree != 0) continue;
     for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
       const std::vector<PipelinePass> passes = PassOrder(shape, device);
@@ -146,7 +146,7 @@ TEST(PassOrder, TheWarmUpIsWhatPrecedesTheFirstAlternation) {
 TEST(PassOrder, PlayedPassByPassItTakesTheStepTime) {
   std::mt19937_64 random(11);
   const auto duration = [&random] { return static_cast<double>(1 + random() % 1000); };
-  for (const PipelineShape& shape : kShapes) {
+  for (const PipelineShape& shape : kPipelineShapes) {
     std::vector<StageTimes> stages;
     for (int stage = 0; stage < StageCount(shape); ++stage) {
       stages.push_back({Seconds::Of(duration()), Seconds::Of(duration()),

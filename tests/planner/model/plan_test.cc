@@ -5,7 +5,7 @@
 namespace parplan {
 namespace {
 
-Strategy TensorParallel(int degree, bool recompute) {
+Strategy TensorParallelRecomputing(int degree, bool recompute) {
   Strategy strategy;
   strategy.tensor_parallel_degree = degree;
   strategy.recompute_level = recompute ? RecomputeLevel::kFull : RecomputeLevel::kNone;
@@ -14,36 +14,41 @@ Strategy TensorParallel(int degree, bool recompute) {
 
 // Two stages on four ranks each; the runs of the first differ in their layers
 // only.
-Plan TwoStages() {
+Plan TwoStagesOfEight() {
   Plan plan;
   plan.device_count = 8;
   plan.global_batch_size = 32;
   plan.micro_batch_count = 8;
   plan.stages = {
-      {0, 4, {{0, 1, TensorParallel(4, true)}, {1, 15, TensorParallel(4, true)}}},
-      {4, 4, {{16, 15, TensorParallel(4, true)}, {31, 1, TensorParallel(4, false)}}},
+      {0,
+       4,
+       {{0, 1, TensorParallelRecomputing(4, true)}, {1, 15, TensorParallelRecomputing(4, true)}}},
+      {4,
+       4,
+       {{16, 15, TensorParallelRecomputing(4, true)},
+        {31, 1, TensorParallelRecomputing(4, false)}}},
   };
   return plan;
 }
 
 TEST(PlanGist, JoinsRunsOfOneStrategyAndSeparatesStages) {
-  EXPECT_EQ(PlanGist(TwoStages()), "2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1");
+  EXPECT_EQ(PlanGist(TwoStagesOfEight()), "2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1");
 }
 
 TEST(PlanGist, KeepsTheOrderOfStrategiesThatComeBack) {
-  Plan plan = TwoStages();
+  Plan plan = TwoStagesOfEight();
   plan.stages = {{0,
                   4,
-                  {{0, 2, TensorParallel(4, true)},
-                   {2, 1, TensorParallel(4, false)},
-                   {3, 4, TensorParallel(4, true)}}}};
+                  {{0, 2, TensorParallelRecomputing(4, true)},
+                   {2, 1, TensorParallelRecomputing(4, false)},
+                   {3, 4, TensorParallelRecomputing(4, true)}}}};
   EXPECT_EQ(PlanGist(plan), "1-4-1-c x2, 1-4-1 x1, 1-4-1-c x4");
 }
 
 TEST(PlanGist, OfNoStagesIsEmpty) { EXPECT_EQ(PlanGist(Plan()), ""); }
 
 TEST(Plan, CountsWhatItIsMadeOf) {
-  const Plan plan = TwoStages();
+  const Plan plan = TwoStagesOfEight();
   EXPECT_EQ(plan.pipeline_parallel_degree(), 2);
   EXPECT_EQ(plan.micro_batch_size(), 4);
   EXPECT_EQ(plan.stages[1].first_layer_index(), 16);

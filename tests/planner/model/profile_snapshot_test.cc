@@ -20,7 +20,6 @@ using testing::StartsWith;
 
 using Content = ProfileSnapshot::Content;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 LayerDefinition Encoder(int hidden_size) {
@@ -35,7 +34,7 @@ LayerDefinition Encoder(int hidden_size) {
   return *LayerDefinition::Create(raw, "encoder");
 }
 
-LayerTimingPoint Timing(int tensor_degree, int sequence_length, int micro_batch_size) {
+LayerTimingPoint UnitTiming(int tensor_degree, int sequence_length, int micro_batch_size) {
   LayerTimingPoint point;
   point.tensor_parallel_degree = tensor_degree;
   point.sequence_length = sequence_length;
@@ -44,7 +43,7 @@ LayerTimingPoint Timing(int tensor_degree, int sequence_length, int micro_batch_
   return point;
 }
 
-LayerMemoryPoint Memory(int tensor_degree, bool sequence_parallel) {
+LayerMemoryPoint UnitMemory(int tensor_degree, bool sequence_parallel) {
   LayerMemoryPoint point;
   point.tensor_parallel_degree = tensor_degree;
   point.sequence_parallel = sequence_parallel;
@@ -54,12 +53,12 @@ LayerMemoryPoint Memory(int tensor_degree, bool sequence_parallel) {
   return point;
 }
 
-CollectivePoint Point(Collective collective, int participants, int stride, int64_t bytes) {
+CollectivePoint UnitPoint(Collective collective, int participants, int stride, int64_t bytes) {
   return {collective, participants, stride, Bytes::Of(bytes), Seconds::Milliseconds(1)};
 }
 
 // Two layers and two collectives, everything out of order.
-Content Valid() {
+Content ValidContent() {
   Content content;
   content.digest = "0123";
   content.device_kind = "NVIDIA A100-SXM4-40GB";
@@ -67,14 +66,15 @@ Content Valid() {
   content.layers = {
       {Encoder(1280),
        Precision::kBf16,
-       {Timing(2, 512, 1), Timing(1, 1024, 1), Timing(1, 512, 8), Timing(1, 512, 4)},
-       {Memory(2, true), Memory(2, false), Memory(1, false)}},
-      {Encoder(1024), Precision::kBf16, {Timing(1, 512, 1)}, {Memory(1, false)}},
+       {UnitTiming(2, 512, 1), UnitTiming(1, 1024, 1), UnitTiming(1, 512, 8),
+        UnitTiming(1, 512, 4)},
+       {UnitMemory(2, true), UnitMemory(2, false), UnitMemory(1, false)}},
+      {Encoder(1024), Precision::kBf16, {UnitTiming(1, 512, 1)}, {UnitMemory(1, false)}},
   };
   content.collectives = {
-      Point(Collective::kAllGather, 8, 1, 1000), Point(Collective::kAllReduce, 8, 1, 2000),
-      Point(Collective::kAllReduce, 8, 1, 1000), Point(Collective::kAllReduce, 2, 4, 1000),
-      Point(Collective::kAllReduce, 2, 1, 1000),
+      UnitPoint(Collective::kAllGather, 8, 1, 1000), UnitPoint(Collective::kAllReduce, 8, 1, 2000),
+      UnitPoint(Collective::kAllReduce, 8, 1, 1000), UnitPoint(Collective::kAllReduce, 2, 4, 1000),
+      UnitPoint(Collective::kAllReduce, 2, 1, 1000),
   };
   content.overlap_slowdown = 1.3;
   content.context_memory = Bytes::Of(500'000'000);
@@ -82,7 +82,7 @@ Content Valid() {
 }
 
 TEST(ProfileSnapshot, SortsItsPoints) {
-  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot profile, ProfileSnapshot::Create(Valid()));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot profile, ProfileSnapshot::Create(ValidContent()));
   std::vector<std::vector<int>> timings;
   for (const LayerTimingPoint& point : profile.layers()[0].timings) {
     timings.push_back(
@@ -109,7 +109,7 @@ TEST(ProfileSnapshot, SortsItsPoints) {
 }
 
 TEST(ProfileSnapshot, FindsLayersBySizeAndPrecisionNotByName) {
-  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot profile, ProfileSnapshot::Create(Valid()));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot profile, ProfileSnapshot::Create(ValidContent()));
   LayerDefinition renamed = Encoder(1024);
   renamed.layer_definition_id = "block";
   renamed.sequence_length = 4096;
@@ -119,7 +119,7 @@ TEST(ProfileSnapshot, FindsLayersBySizeAndPrecisionNotByName) {
 }
 
 TEST(ProfileSnapshot, HoldsOneLayerInSeveralPrecisions) {
-  Content content = Valid();
+  Content content = ValidContent();
   content.layers[1] = content.layers[0];
   content.layers[1].precision = Precision::kFp32;
   ASSERT_OK_AND_ASSIGN(const ProfileSnapshot profile, ProfileSnapshot::Create(content));
@@ -136,7 +136,7 @@ TEST(ProfileSnapshot, MayHoldNoMeasurementAtAll) {
 }
 
 TEST(ProfileSnapshot, TakesNoContentionAsASlowdownOfOne) {
-  Content content = Valid();
+  Content content = ValidContent();
   content.overlap_slowdown = 1.0;
   EXPECT_OK(ProfileSnapshot::Create(content));
 }
@@ -156,7 +156,7 @@ using BrokenContent = BrokenRule<Content>;
 class ProfileSnapshotRules : public testing::TestWithParam<BrokenContent> {};
 
 TEST_P(ProfileSnapshotRules, AreEnforcedAndNamed) {
-  Content content = Valid();
+  Content content = ValidContent();
   GetParam().break_it(content);
   EXPECT_THAT(Rejection(ProfileSnapshot::Create(content).status()),
               AllOf(StartsWith("PROFILE_INVALID "), HasSubstr(GetParam().field)));
@@ -167,7 +167,8 @@ std::vector<BrokenContent> BrokenRules() {
       {"NoDeviceKind", "device_kind", [](Content& c) { c.device_kind = ""; }},
       {"NoDevices", "devices_per_node", [](Content& c) { c.devices_per_node = 0; }},
       {"SpeedUpByOverlap", "overlap_slowdown", [](Content& c) { c.overlap_slowdown = 0.9; }},
-      {"EndlessOverlap", "overlap_slowdown", [](Content& c) { c.overlap_slowdown = kInfinity; }},
+      {"EndlessOverlap", "overlap_slowdown",
+       [](Content& c) { c.overlap_slowdown = std::numeric_limits<double>::infinity(); }},
       {"OverlapNotANumber", "overlap_slowdown",
        [](Content& c) { c.overlap_slowdown = kNotANumber; }},
       {"NegativeContext", "context_memory_bytes",

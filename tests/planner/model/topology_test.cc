@@ -37,7 +37,7 @@ NodeGroup Group(const std::string& id, std::vector<std::string> node_names) {
 }
 
 // Two groups of two nodes with eight devices each.
-RawTopology Valid() {
+RawTopology ValidTopology() {
   return {
       "lab", {Group("a", {"a0", "a1"}), Group("b", {"b0", "b1"})}, {{"nvlink", 8}, {"fabric", 32}}};
 }
@@ -47,32 +47,32 @@ absl::StatusOr<Topology> Create(const RawTopology& raw) {
 }
 
 TEST(Topology, CountsTheDevicesOfAllGroups) {
-  ASSERT_OK_AND_ASSIGN(const Topology topology, Create(Valid()));
+  ASSERT_OK_AND_ASSIGN(const Topology topology, Create(ValidTopology()));
   EXPECT_EQ(topology.device_count(), 32);
   EXPECT_EQ(topology.node_groups()[0].device_count(), 16);
   EXPECT_EQ(topology.node_groups()[0].available_memory(), Bytes::Of(39'000'000'000));
 }
 
 TEST(Topology, NamesNodesInRankOrder) {
-  ASSERT_OK_AND_ASSIGN(const Topology topology, Create(Valid()));
+  ASSERT_OK_AND_ASSIGN(const Topology topology, Create(ValidTopology()));
   EXPECT_THAT(topology.NodeNames(), ElementsAre("a0", "a1", "b0", "b1"));
 }
 
 TEST(Topology, NeedsNoNodeNames) {
-  RawTopology raw = Valid();
+  RawTopology raw = ValidTopology();
   for (NodeGroup& group : raw.node_groups) group.node_names.clear();
   ASSERT_OK_AND_ASSIGN(const Topology topology, Create(raw));
   EXPECT_THAT(topology.NodeNames(), IsEmpty());
 }
 
 TEST(Topology, MayHaveLinksThatReachFurtherThanItsDevices) {
-  RawTopology raw = Valid();
+  RawTopology raw = ValidTopology();
   raw.link_tiers.back().reach_device_count = 1024;
   EXPECT_OK(Create(raw));
 }
 
 TEST(Topology, TakesClusterNamesUpToSixtyThreeCharacters) {
-  RawTopology raw = Valid();
+  RawTopology raw = ValidTopology();
   raw.cluster = "0-" + std::string(61, 'a');
   EXPECT_OK(Create(raw));
 }
@@ -82,7 +82,7 @@ using BrokenTopology = BrokenRule<RawTopology>;
 class TopologyRules : public testing::TestWithParam<BrokenTopology> {};
 
 TEST_P(TopologyRules, AreEnforcedAndNamed) {
-  RawTopology raw = Valid();
+  RawTopology raw = ValidTopology();
   GetParam().break_it(raw);
   EXPECT_EQ(Rejection(Create(raw).status()), "SPEC_INVALID " + GetParam().field);
 }

@@ -11,11 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "planner/search/stage/stage_front.h"
+#include "tests/planner/search/front_values.h"
 
 namespace parplan {
 namespace {
-
-constexpr double kTolerance = 1e-12;
 
 // Dimensions of a random stage.
 struct Shape {
@@ -27,10 +26,6 @@ struct Shape {
 };
 
 using Random = std::mt19937_64;
-
-int Draw(Random& random, int low, int high) {
-  return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
-}
 
 // Layouts without any order in them: ways over a third one may be shorter, and some are
 // closed.
@@ -194,14 +189,9 @@ std::vector<Worked> Everything(const FrontStage& stage) {
   }
 }
 
-double Value(const LinearCut& cut, const StageChoice& choice) {
-  return cut.forward * choice.forward.value() + cut.backward * choice.backward.value() +
-         cut.sync * choice.sync.value();
-}
-
 bool Matches(const FrontStage& stage, const StageChoice& a, const StageChoice& b) {
   const auto at_most = [](Seconds x, Seconds y) {
-    return x.value() <= y.value() * (1.0 + kTolerance);
+    return x.value() <= y.value() * (1.0 + kFrontTolerance);
   };
   return (a.first_layout == b.first_layout || !stage.first_layout_matters) &&
          (a.last_layout == b.last_layout || !stage.last_layout_matters) &&

@@ -26,7 +26,7 @@
 namespace parplan {
 namespace {
 
-double TimePerSample(const PredictedPlan& plan) {
+double PerSample(const PredictedPlan& plan) {
   return plan.prediction.step.value() / static_cast<double>(plan.plan.global_batch_size);
 }
 
@@ -65,7 +65,7 @@ TEST_P(SearchExactTwin, IsTheBestOfAllPlans) {
     ASSERT_EQ(found != nullptr, answer.best.has_value());
     if (found == nullptr) continue;
     ++found_count;
-    const double best = TimePerSample(*answer.best);
+    const double best = PerSample(*answer.best);
     const double ours =
         found->prediction.step.value() / static_cast<double>(found->plan.global_batch_size);
     EXPECT_TRUE(CheckPlan(problem, *costs, found->plan, found->prediction).ok());
@@ -117,7 +117,7 @@ TEST(SearchExact, MoreMemoryIsNeverSlower) {
       const PlanFound* found = FoundIn(result);
       EXPECT_TRUE(found != nullptr || before == std::numeric_limits<double>::infinity());
       if (found == nullptr) continue;
-      const double time = TimePerSample({found->plan, found->prediction});
+      const double time = PerSample({found->plan, found->prediction});
       EXPECT_LE(time, before * (1.0 + 1e-9)) << percent << " % of the memory";
       before = time;
     }
@@ -266,10 +266,10 @@ TEST(SearchExact, MemoryFrontIsThatOfAllPlans) {
     if (found == nullptr) continue;
     const std::vector<PredictedPlan>& front = found->memory_front;
     ASSERT_FALSE(front.empty());
-    EXPECT_NEAR(TimePerSample(front.front()), TimePerSample({found->plan, found->prediction}),
-                1e-9 * TimePerSample(front.front()));
+    EXPECT_NEAR(PerSample(front.front()), PerSample({found->plan, found->prediction}),
+                1e-9 * PerSample(front.front()));
     for (size_t i = 0; i + 1 < front.size(); ++i) {
-      EXPECT_LT(TimePerSample(front[i]), TimePerSample(front[i + 1]));
+      EXPECT_LT(PerSample(front[i]), PerSample(front[i + 1]));
       EXPECT_LE(front[i + 1].prediction.peak_memory_upper.as_double(),
                 0.99 * front[i].prediction.peak_memory_upper.as_double());
     }
@@ -298,8 +298,7 @@ TEST(SearchExact, SeedsPassTheCheckAndAreNotFaster) {
       EXPECT_TRUE(CheckPlan(problem, *costs, plan.plan, plan.prediction).ok());
       EXPECT_TRUE(problem.AllowsGlobalBatchSize(plan.plan.global_batch_size));
       if (found->search.termination == Termination::kOptimal) {
-        EXPECT_GE(TimePerSample(plan),
-                  TimePerSample({found->plan, found->prediction}) * (1.0 - 1e-9));
+        EXPECT_GE(PerSample(plan), PerSample({found->plan, found->prediction}) * (1.0 - 1e-9));
       }
     }
     seed_count += static_cast<int>(seeds.size());

@@ -13,7 +13,6 @@ namespace parplan {
 namespace {
 
 constexpr int kGraphCount = 300;
-constexpr double kMebibyte = 1024.0 * 1024.0;
 
 MATCHER_P(NearlyEquals, expected, "") {
   return std::fabs(arg - expected) <= 1e-6 * std::max(std::fabs(arg), std::fabs(expected)) + 1e-9;

@@ -6,8 +6,6 @@
 namespace parplan {
 namespace {
 
-constexpr double kMebibyte = 1024.0 * 1024.0;
-
 int Pick(std::mt19937& random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(random);
 }

@@ -11,6 +11,9 @@
 
 namespace parplan {
 
+// Bytes of random graphs are multiples of this.
+inline constexpr double kMebibyte = 1024.0 * 1024.0;
+
 // Up to five nodes of up to four options in one or two instances, copies among them.
 StrategyGraph RandomGraph(std::mt19937& random);
 

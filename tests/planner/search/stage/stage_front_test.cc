@@ -12,23 +12,13 @@
 #include "planner/planners/exact/pipeline/stage_mix.h"
 #include "planner/search/space/layout_classes.h"
 #include "planner/search/space/strategy_space.h"
+#include "tests/planner/search/front_values.h"
 #include "tests/support/estimated_problem.h"
 
 namespace parplan {
 namespace {
 
-constexpr double kTolerance = 1e-12;
-
 using Random = std::mt19937_64;
-
-int Draw(Random& random, int low, int high) {
-  return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
-}
-
-double Value(const LinearCut& cut, const StageChoice& choice) {
-  return cut.forward * choice.forward.value() + cut.backward * choice.backward.value() +
-         cut.sync * choice.sync.value();
-}
 
 // Stages of tables as searches make them.
 class StagesOfTables : public testing::Test {
@@ -109,9 +99,9 @@ TEST_F(StagesOfTables, HaveTheTimesAndMemoryThatAreEvaluated) {
       const Plan plan = PlanOf(choice);
       const Prediction prediction = evaluator.Predict(plan);
       const StagePrediction& stage = prediction.stages[0];
-      EXPECT_NEAR(choice.forward / stage.forward, 1.0, kTolerance);
-      EXPECT_NEAR(choice.backward / stage.backward, 1.0, kTolerance);
-      EXPECT_NEAR(choice.sync / (stage.gradient_sync + stage.optimizer_step), 1.0, kTolerance);
+      EXPECT_NEAR(choice.forward / stage.forward, 1.0, kFrontTolerance);
+      EXPECT_NEAR(choice.backward / stage.backward, 1.0, kFrontTolerance);
+      EXPECT_NEAR(choice.sync / (stage.gradient_sync + stage.optimizer_step), 1.0, kFrontTolerance);
       EXPECT_LE(evaluator.Evaluate(plan).peak_memory_upper, Gigabytes(gigabytes));
     }
   }
@@ -164,7 +154,7 @@ TEST_F(StagesOfTables, JoinPassesWhereOnlyTheirSumCounts) {
   for (const StageChoice& choice : all.choices) {
     least = std::min(least, (choice.forward + choice.backward).value());
   }
-  EXPECT_NEAR(joined.choices[0].forward.value(), least, least * kTolerance);
+  EXPECT_NEAR(joined.choices[0].forward.value(), least, least * kFrontTolerance);
 }
 
 TEST_F(StagesOfTables, CoarseTimesAreShorterByTheirGrainsAtMost) {
@@ -189,16 +179,16 @@ TEST_F(StagesOfTables, CoarseTimesAreShorterByTheirGrainsAtMost) {
       for (const StageChoice& wanted : exact.choices) {
         EXPECT_TRUE(std::any_of(front.choices.begin(), front.choices.end(), [&](const auto& one) {
           return one.first_layout == wanted.first_layout && one.last_layout == wanted.last_layout &&
-                 one.forward.value() <= wanted.forward.value() * (1.0 + kTolerance);
+                 one.forward.value() <= wanted.forward.value() * (1.0 + kFrontTolerance);
         }));
       }
       for (const StageChoice& choice : front.choices) {
         StageChoice real = choice;
         SumTimes(table_, question_.runs, real);
         const Seconds longer = real.forward + real.backward - choice.forward;
-        EXPECT_GE(longer.value(), -cut.limit * kTolerance);
+        EXPECT_GE(longer.value(), -cut.limit * kFrontTolerance);
         EXPECT_LE(longer.value(), coarse.pass_grain.value() * layer_count);
-        coarser += longer.value() > cut.limit * kTolerance ? 1 : 0;
+        coarser += longer.value() > cut.limit * kFrontTolerance ? 1 : 0;
       }
     }
   }
@@ -230,7 +220,7 @@ TEST_F(StagesOfTables, LayoutsOfAClassTakeNoLonger) {
       EXPECT_TRUE(std::any_of(front.choices.begin(), front.choices.end(), [&](const auto& one) {
         return one.first_layout == question_.ClassOf(wanted.first_layout) &&
                one.last_layout == question_.ClassOf(wanted.last_layout) &&
-               one.forward.value() <= wanted.forward.value() * (1.0 + kTolerance);
+               one.forward.value() <= wanted.forward.value() * (1.0 + kFrontTolerance);
       }));
     }
   }
