@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-v1::ModelSpec SmallModel() {
+v1::ModelSpec SmallMessage() {
   v1::ModelSpec model;
   model.set_model_id("small");
   v1::LayerDefinition& decoder = *model.add_layer_definitions();
@@ -51,7 +51,7 @@ TEST(ModelWire, ThereAndBackIsTheSame) {
 }
 
 TEST(ModelWire, KeepsOrderAndMeaningOfRuns) {
-  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(SmallModel()));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(SmallMessage()));
   EXPECT_EQ(model.layer_count(), 4);
   EXPECT_EQ(model.layer(2).kind, LayerKind::kDecoder);
   EXPECT_EQ(model.layer(3).kind, LayerKind::kHead);
@@ -104,9 +104,9 @@ TEST(ModelWire, NamesTheFieldThatBreaksARule) {
       {"precision", [](auto& m) { m.clear_precision(); }},
       {"optimizer", [](auto& m) { m.set_optimizer(static_cast<v1::Optimizer>(9)); }},
   };
-  ASSERT_OK(ModelFromProto(SmallModel()));
+  ASSERT_OK(ModelFromProto(SmallMessage()));
   for (const Case& c : cases) {
-    v1::ModelSpec broken = SmallModel();
+    v1::ModelSpec broken = SmallMessage();
     c.change(broken);
     EXPECT_EQ(Rejection(ModelFromProto(broken, "spec.model").status()),
               "SPEC_INVALID spec.model." + c.field);
@@ -114,7 +114,7 @@ TEST(ModelWire, NamesTheFieldThatBreaksARule) {
 }
 
 TEST(ModelWire, RefusesSizesWhoseProductsOverflow) {
-  v1::ModelSpec model = SmallModel();
+  v1::ModelSpec model = SmallMessage();
   v1::LayerDefinition& decoder = *model.mutable_layer_definitions(0);
   decoder.set_hidden_size(1 << 24);
   decoder.set_attention_head_count(1 << 24);
@@ -130,7 +130,7 @@ TEST(ModelWire, RefusesSizesWhoseProductsOverflow) {
 }
 
 TEST(ModelWire, ListsTheValuesOfAnEnum) {
-  v1::ModelSpec model = SmallModel();
+  v1::ModelSpec model = SmallMessage();
   model.clear_precision();
   EXPECT_THAT(ModelFromProto(model),
               StatusIs(absl::StatusCode::kInvalidArgument,
