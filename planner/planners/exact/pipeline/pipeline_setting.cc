@@ -39,7 +39,10 @@ PipelineSetting::PipelineSetting(const StrategySpace& space, const CostModel& co
     end_of_run_.resize(end, end);
   }
   DescribeStages();
-  if (!space.dimensions().has(SearchDimension::kUnevenStages)) FixBoundaries();
+  if (!space.dimensions().has(SearchDimension::kUnevenStages)) {
+    fixed_boundaries_ = EvenBoundaries();
+    has_partition_ = !fixed_boundaries_.empty();
+  }
   if (depth() > layer_count()) has_partition_ = false;
 }
 
@@ -80,24 +83,20 @@ double PipelineSetting::LeastSend(bool leaves_node) const {
   return least < std::numeric_limits<double>::infinity() ? least : 0.0;
 }
 
-// Fixes boundaries at equal numbers of transformer layers; layers before the first belong to the
-// first stage, those after the last to the last.
-void PipelineSetting::FixBoundaries() {
+std::vector<int> PipelineSetting::EvenBoundaries() const {
   const ModelSpec& model = problem().model();
   std::vector<int> transformer_layers;
   for (int layer = 0; layer < layer_count(); ++layer) {
     if (IsTransformer(model.layer(layer).kind)) transformer_layers.push_back(layer);
   }
   const auto count = static_cast<int>(transformer_layers.size());
-  if (count % depth() != 0 || (count == 0 && depth() > 1)) {
-    has_partition_ = false;
-    return;
-  }
-  fixed_boundaries_.push_back(0);
+  if (count % depth() != 0 || (count == 0 && depth() > 1)) return {};
+  std::vector<int> boundaries = {0};
   for (int i = 1; i < depth(); ++i) {
-    fixed_boundaries_.push_back(transformer_layers[count / depth() * i]);
+    boundaries.push_back(transformer_layers[count / depth() * i]);
   }
-  fixed_boundaries_.push_back(layer_count());
+  boundaries.push_back(layer_count());
+  return boundaries;
 }
 
 std::vector<DefinitionRun> PipelineSetting::RunsOf(int first_layer, int end_layer) const {

@@ -56,6 +56,10 @@ class PipelineSetting {
   // Returns the first layers of all stages, followed by the number of layers, if the space fixes
   // them (without `uneven-stages`); otherwise empty.
   absl::Span<const int> fixed_boundaries() const { return fixed_boundaries_; }
+  // Returns the boundaries with equal numbers of transformer layers, whatever the space allows:
+  // layers before the first belong to the first stage, those after the last to the last. Empty if
+  // the number is no multiple of the stages. O(layers).
+  std::vector<int> EvenBoundaries() const;
   // Returns whether there is any partition at all.
   bool has_partition() const { return has_partition_; }
 
@@ -66,7 +70,6 @@ class PipelineSetting {
 
  private:
   void DescribeStages();
-  void FixBoundaries();
   double LeastSend(bool leaves_node) const;
 
   const StrategySpace& space_;

@@ -217,13 +217,16 @@ double PricedPipeline::LeastSum(double cutoff, SearchMeter& meter) {
   return before[layer_count];
 }
 
-bool PricedPipeline::Reach(double cutoff, const std::vector<double>& factors,
+bool PricedPipeline::HasOneShape() const {
+  return setting_.recurrence().is_gpipe() ||
+         setting_.recurrence().micro_batch_count() > setting_.depth();
+}
+
+bool PricedPipeline::Reach(double cutoff, PartitionShape shape, const std::vector<double>& factors,
                            std::vector<int>& boundaries) const {
   const int depth = setting_.depth();
   const double count = setting_.recurrence().micro_batch_count();
-  // Under GPipe every stage has its share of the step, whichever is in front; under 1F1B with more
-  // micro-batches than stages too (`SpreadStepBound`).
-  const bool is_even = setting_.recurrence().is_gpipe() || count > depth;
+  const bool is_even = shape == PartitionShape::kEqualTimes || HasOneShape();
   boundaries.assign(1, 0);
   double before = 0.0;
   for (int stage = 0; stage < depth; ++stage) {
@@ -253,7 +256,8 @@ bool PricedPipeline::Reach(double cutoff, const std::vector<double>& factors,
   return boundaries.back() == setting_.layer_count();
 }
 
-std::vector<int> PricedPipeline::Partition(const std::vector<double>& factors) const {
+std::vector<int> PricedPipeline::Partition(PartitionShape shape,
+                                           const std::vector<double>& factors) const {
   if (!setting_.fixed_boundaries().empty()) {
     return {setting_.fixed_boundaries().begin(), setting_.fixed_boundaries().end()};
   }
@@ -263,14 +267,14 @@ std::vector<int> PricedPipeline::Partition(const std::vector<double>& factors) c
   std::vector<int> boundaries;
   double low = 0.0;
   double high = 8.0 * all / setting_.depth();
-  while (!Reach(high, factors, best)) {
+  while (!Reach(high, shape, factors, best)) {
     low = high;
     high *= 2.0;
     if (!(high < 1e3 * all)) return {};
   }
   for (int step = 0; step < kReachSteps; ++step) {
     const double middle = 0.5 * (low + high);
-    if (Reach(middle, factors, boundaries)) {
+    if (Reach(middle, shape, factors, boundaries)) {
       high = middle;
       best = boundaries;
     } else {
@@ -295,10 +299,10 @@ double PricedPipeline::Bound(double enough, SearchMeter& meter) {
   for (int stage = 0; stage < setting_.depth(); ++stage) SetMinima(stage);
   if (!setting_.has_partition() || !FitsSomewhere()) return kInfinity;
   SetForwardBackwardTimes();
-  std::vector<int> boundaries = Partition({});
+  std::vector<int> boundaries = Partition(PartitionShape::kAsInBound, {});
   for (int round = 0; round < kRounds && !boundaries.empty(); ++round) {
     SetPrices(boundaries);
-    boundaries = Partition({});
+    boundaries = Partition(PartitionShape::kAsInBound, {});
     if (!boundaries.empty()) Balance(boundaries);
     if (!meter.ShouldContinue()) return 0.0;
   }

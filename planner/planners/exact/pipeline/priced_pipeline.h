@@ -19,6 +19,15 @@
 
 namespace parplan {
 
+// Which stages of a partition are to take equally long.
+enum class PartitionShape {
+  // Each stage with the first micro-batch in front of it counted, as in the bound of 1F1B with no
+  // more micro-batches than stages: later stages get less.
+  kAsInBound,
+  // Each stage by itself.
+  kEqualTimes,
+};
+
 // The relaxation of one candidate with the options of menus. Keeps references to its arguments.
 class PricedPipeline {
  public:
@@ -29,11 +38,15 @@ class PricedPipeline {
   // O(stages * (layers + definitions * items)).
   double Bound(double enough, SearchMeter& meter);
 
-  // Returns boundaries of stages that take about equally long at the prices; empty if none were
-  // found. REQUIRES: `Bound` was finite.
+  // Returns boundaries of stages that take about equally long at the prices, in the sense of
+  // `shape`; empty if none were found. REQUIRES: `Bound` was finite.
   //
   //  factors   [stage] how much longer the stage takes than at its price; empty means 1
-  std::vector<int> Partition(const std::vector<double>& factors) const;
+  std::vector<int> Partition(PartitionShape shape, const std::vector<double>& factors) const;
+
+  // Returns whether both shapes are the same: under GPipe every stage has its share of the step,
+  // whichever is in front; under 1F1B with more micro-batches than stages too (`SpreadStepBound`).
+  bool HasOneShape() const;
 
   // Returns at most `limit` layouts, those in which all layers together are cheapest at the prices,
   // cheapest first. REQUIRES: `Bound` was finite.
@@ -72,7 +85,8 @@ class PricedPipeline {
   bool Allows(int stage, int first, const RangeSums& sums, double cutoff) const;
   double LeastSum(double cutoff, SearchMeter& meter);
   double BoundBelow(double cutoff, SearchMeter& meter);
-  bool Reach(double cutoff, const std::vector<double>& factors, std::vector<int>& boundaries) const;
+  bool Reach(double cutoff, PartitionShape shape, const std::vector<double>& factors,
+             std::vector<int>& boundaries) const;
   double FixedSum() const;
 
   const PipelineSetting& setting_;

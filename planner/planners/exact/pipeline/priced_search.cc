@@ -56,20 +56,36 @@ class PlanMaker {
     const LayerMenus menus(setting_, part);
     PricedPipeline prices(setting_, menus);
     if (prices.Bound(cutoff, meter_) >= cutoff || meter_.stopped()) return;
+    least_ = kInfinity;
+    TryShape(part, prices, PartitionShape::kAsInBound, cutoff);
+    if (!setting_.fixed_boundaries().empty()) return;
+    if (!prices.HasOneShape()) TryShape(part, prices, PartitionShape::kEqualTimes, cutoff);
+    // The partition of a space without uneven stages, so that it never has a better plan.
+    const std::vector<int> even = setting_.EvenBoundaries();
+    std::vector<double> factors;
+    if (even.empty() || !meter_.ShouldContinue()) return;
+    if (Mix(part, prices, even, factors) < std::min(cutoff, least_)) Offer(even, choices_, cutoff);
+  }
+
+  // Makes the best plan of partitions of a shape, each corrected by the stage times of the last
+  // one, and offers it if it is better than those of `part` offered before.
+  void TryShape(const OptionMask& part, const PricedPipeline& prices, PartitionShape shape,
+                double cutoff) {
     std::vector<double> factors;
     std::vector<int> best;
-    double least = kInfinity;
+    std::vector<StageChoice> best_choices;
+    double least = std::min(cutoff, least_);
     for (int round = 0; round < kPartitions && meter_.ShouldContinue(); ++round) {
-      const std::vector<int> boundaries = prices.Partition(factors);
+      const std::vector<int> boundaries = prices.Partition(shape, factors);
       if (boundaries.empty() || boundaries == best) break;
       const double step = Mix(part, prices, boundaries, factors);
       if (step < least) {
         least = step;
         best = boundaries;
-        best_choices_ = choices_;
+        best_choices = choices_;
       }
     }
-    if (least < cutoff) Offer(best, cutoff);
+    if (!best.empty()) Offer(best, best_choices, cutoff);
   }
 
   // Returns the step of the schedule with stages mixed independently, up to rare waits; infinite if
@@ -113,15 +129,18 @@ class PlanMaker {
     return stages;
   }
 
-  void Offer(const std::vector<int>& boundaries, double cutoff) {
-    Plan plan = AssemblePlan(setting_, StagesOf(boundaries, best_choices_));
+  void Offer(const std::vector<int>& boundaries, const std::vector<StageChoice>& choices,
+             double cutoff) {
+    Plan plan = AssemblePlan(setting_, StagesOf(boundaries, choices));
     const PlanScore score = evaluator_.Evaluate(plan);
     const Bytes usable = setting_.problem().usable_memory();
     if (score.peak_memory_upper > usable) {
       excess_ = std::max(excess_, score.peak_memory_upper - usable);
       return;
     }
-    if (score.step.value() - overhead_ >= cutoff) return;
+    const double step = score.step.value() - overhead_;
+    if (step >= cutoff) return;
+    least_ = std::min(least_, step);
     Prediction prediction = evaluator_.Predict(plan);
     plans_.Offer({std::move(plan), std::move(prediction)});
   }
@@ -133,8 +152,9 @@ class PlanMaker {
   PlanList& plans_;
   SearchMeter& meter_;
   std::vector<StageChoice> choices_;
-  std::vector<StageChoice> best_choices_;
   std::vector<StageTimes> times_;
+  // Seconds of the best plan of a mask that was offered and fits, without the overhead.
+  double least_ = kInfinity;
   Bytes excess_;
 };
 

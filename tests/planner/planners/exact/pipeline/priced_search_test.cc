@@ -163,6 +163,71 @@ TEST(PricedSearch, BoundsOfManyLayersAreNearTheirPlans) {
   }
 }
 
+// `layer_count` equal layers between two ends, on nodes of eight A100 of 40 GiB.
+PlanningProblem ManyEqualLayers(int layer_count, int node_count, DimensionSet dimensions) {
+  std::vector<LayerDefinition> definitions;
+  const auto add = [&](LayerDefinition raw) {
+    raw.hidden_size = 4096;
+    raw.sequence_length = 2048;
+    raw.layer_definition_id = absl::StrCat("layer", definitions.size());
+    definitions.push_back(*LayerDefinition::Create(std::move(raw), "layer"));
+  };
+  add({.kind = LayerKind::kEmbedding, .vocabulary_size = 32000});
+  add({.kind = LayerKind::kDecoder,
+       .attention_head_count = 32,
+       .feed_forward_size = 11008,
+       .feed_forward_kind = FeedForwardKind::kSwiglu});
+  add({.kind = LayerKind::kHead, .vocabulary_size = 32000});
+  NodeGroup group{.node_group_id = "nodes",
+                  .device_kind = "a100-sxm-80gb",
+                  .node_count = node_count,
+                  .devices_per_node = 8,
+                  .device_memory = Bytes::Of(int64_t{40} << 30)};
+  Knowledge knowledge;
+  knowledge.hardware = std::make_shared<const Hardware>(EightA100Nodes());
+  return *PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(*ModelSpec::Create("equal", std::move(definitions),
+                                                           {{0, 1}, {1, layer_count}, {2, 1}},
+                                                           Precision::kBf16, Optimizer::kAdam)),
+      std::make_shared<const Topology>(
+          *Topology::Create("equal", {group}, {{"node", 8}, {"network", 8 * node_count}})),
+      std::move(knowledge), 256, {.dimensions = dimensions, .allow_estimates = true});
+}
+
+// A space with uneven stages contains that with equal numbers of layers; with no more
+// micro-batches than stages, stages that shrink towards the end lose by up to 33 %.
+TEST(PricedSearch, UnevenStagesAreNeverWorseThanEvenOnes) {
+  for (const int layer_count : {256, 320, 512, 640}) {
+    for (const int depth : {16, 32, 64}) {
+      for (const int64_t count : {8, 16, 32, 64}) {
+        if (layer_count % depth != 0) continue;
+        SCOPED_TRACE(absl::StrCat("L ", layer_count, " P ", depth, " m ", count));
+        Seconds steps[2];
+        for (const bool is_even : {false, true}) {
+          const DimensionSet all = DimensionSet::All()
+                                       .Without(SearchDimension::kTensor)
+                                       .Without(SearchDimension::kContext)
+                                       .Without(SearchDimension::kUlysses);
+          const PlanningProblem problem = ManyEqualLayers(
+              layer_count, 32, is_even ? all.Without(SearchDimension::kUnevenStages) : all);
+          const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+          ASSERT_TRUE(costs.ok()) << costs.status();
+          const StrategySpace space(problem, *costs);
+          const OptionTable table(problem, *costs, space, depth, 256 / count);
+          const SearchControl control;
+          SearchMeter meter(control);
+          const PipelineOutcome priced = SearchPricedPipeline(
+              space, *costs, table, {256, count, depth, Schedule::kOneForwardOneBackward},
+              Seconds::Infinite(), 1, meter);
+          steps[is_even] =
+              priced.plans.empty() ? Seconds::Infinite() : priced.plans.front().prediction.step;
+        }
+        EXPECT_LE(steps[false], steps[true] * (1.0 + kTolerance));
+      }
+    }
+  }
+}
+
 TEST(PricedSearch, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
   int plan_count = 0;
   int found_count = 0;
