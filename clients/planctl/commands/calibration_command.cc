@@ -30,7 +30,7 @@ struct CalibrationFlags {
   bool built_in = false;
 };
 
-nlohmann::ordered_json Summary(const v1::Calibration& calibration, bool is_active) {
+nlohmann::ordered_json CalibrationRow(const v1::Calibration& calibration, bool is_active) {
   nlohmann::ordered_json sources = nlohmann::ordered_json::array();
   for (const v1::CalibrationSource& source : calibration.provenance().sources()) {
     sources.push_back({{"source", source.source()}, {"row_count", source.row_count()}});
@@ -61,7 +61,7 @@ absl::StatusOr<v1::ActiveCalibration> Activate(CalibrationClient& client,
   return client.Activate(request, call);
 }
 
-absl::Status Upload(const Session& session, const CalibrationFlags& flags) {
+absl::Status UploadCalibration(const Session& session, const CalibrationFlags& flags) {
   v1::UploadCalibrationRequest request;
   PARPLAN_ASSIGN_OR_RETURN(*request.mutable_calibration(), ReadCalibration(flags.file_path));
   request.set_parent(ClusterName{flags.cluster}.ToString());
@@ -79,7 +79,7 @@ absl::Status Upload(const Session& session, const CalibrationFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const v1::ActiveCalibration active,
                            client.GetActive(get, flags.server.Call()));
   const bool is_active = active.calibration() == stored.name();
-  if (session.json) return Print(session, Summary(stored, is_active).dump(2) + "\n");
+  if (session.json) return Print(session, CalibrationRow(stored, is_active).dump(2) + "\n");
   return Print(
       session,
       absl::StrFormat("%s\n  %d coefficients, %d residual classes, from %s\n  digest %s\n  %s\n",
@@ -89,7 +89,7 @@ absl::Status Upload(const Session& session, const CalibrationFlags& flags) {
                                 : "not active; `planctl calibration activate` makes it so"));
 }
 
-absl::Status List(const Session& session, const CalibrationFlags& flags) {
+absl::Status ListCalibrations(const Session& session, const CalibrationFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   CalibrationClient client(channel);
   v1::ListCalibrationsRequest request;
@@ -105,7 +105,7 @@ absl::Status List(const Session& session, const CalibrationFlags& flags) {
                              client.List(request, flags.server.Call()));
     for (const v1::Calibration& calibration : page.calibrations()) {
       const bool is_active = calibration.name() == active.calibration();
-      rows.push_back(Summary(calibration, is_active));
+      rows.push_back(CalibrationRow(calibration, is_active));
       absl::StrAppendFormat(&text, "%s%s\n  from %s\n", calibration.name(),
                             is_active ? "  active" : "", SourcesText(calibration));
     }
@@ -121,7 +121,7 @@ absl::Status List(const Session& session, const CalibrationFlags& flags) {
   return Print(session, text);
 }
 
-absl::Status Show(const Session& session, const CalibrationFlags& flags) {
+absl::Status ShowCalibration(const Session& session, const CalibrationFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   v1::GetCalibrationRequest request;
   request.set_name(flags.name);
@@ -183,15 +183,15 @@ void AddCalibrationCommand(Command app, const Session& session, Action& action) 
   upload.AddFlag("--activate", flags->activate, "Let new plans rest on it");
   upload.AddOption("--request-id", flags->request_id, "UUID that makes a retry free [random]");
   finish(upload, "planctl calibration upload c.calibration.json --cluster a100-8 --activate",
-         Upload);
+         UploadCalibration);
 
   Command list = calibration.AddCommand("list", "List calibrations, newest first");
   list.AddOption("--cluster", flags->cluster, "Cluster").Required();
-  finish(list, "planctl calibration list --cluster a100-8", List);
+  finish(list, "planctl calibration list --cluster a100-8", ListCalibrations);
 
   Command show = calibration.AddCommand("show", "Print a calibration as a file");
   show.AddOption("name", flags->name, "clusters/{c}/calibrations/{k}").Required();
-  finish(show, "planctl calibration show clusters/a100-8/calibrations/k", Show);
+  finish(show, "planctl calibration show clusters/a100-8/calibrations/k", ShowCalibration);
 
   Command activate =
       calibration.AddCommand("activate", "Choose what new plans of a cluster rest on");

@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<std::string>> PlansOf(const ExecutionsFlags& flags, P
   return plans;
 }
 
-absl::Status List(const Session& session, const ExecutionsFlags& flags) {
+absl::Status ListExecutions(const Session& session, const ExecutionsFlags& flags) {
   if (flags.plan.empty() == flags.cluster.empty()) {
     return FieldError(Reason::kSpecInvalid, "--plan", "give --plan or --cluster, one of the two");
   }
@@ -66,7 +66,7 @@ absl::Status List(const Session& session, const ExecutionsFlags& flags) {
   return Print(session, all.executions().empty() ? "no executions\n" : ExecutionListText(all));
 }
 
-absl::Status Show(const Session& session, const ExecutionsFlags& flags) {
+absl::Status ShowExecution(const Session& session, const ExecutionsFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   v1::GetExecutionRequest request;
   request.set_name(flags.name);
@@ -92,12 +92,13 @@ void AddExecutionsCommand(Command app, const Session& session, Action& action) {
   Command list = executions.AddCommand("list", "List executions, newest first");
   list.AddOption("--plan", flags->plan, "Of this plan: clusters/{c}/plans/{p}");
   list.AddOption("--cluster", flags->cluster, "Of all plans of this cluster");
-  finish(list, "planctl --format json executions list --cluster lab > executions.json", List);
+  finish(list, "planctl --format json executions list --cluster lab > executions.json",
+         ListExecutions);
 
   Command show =
       executions.AddCommand("show", "Phases and memory of one execution, stage by stage");
   show.AddOption("name", flags->name, "clusters/{c}/plans/{p}/executions/{e}").Required();
-  finish(show, "planctl executions show clusters/lab/plans/p/executions/e", Show);
+  finish(show, "planctl executions show clusters/lab/plans/p/executions/e", ShowExecution);
 }
 
 }  // namespace parplan::planctl

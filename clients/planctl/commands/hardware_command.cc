@@ -14,13 +14,13 @@
 namespace parplan::planctl {
 namespace {
 
-absl::Status List(const Session& session) {
+absl::Status ListHardware(const Session& session) {
   const HardwareLibrary& library = HardwareLibrary::BuiltIn();
   if (session.json) return Print(session, HardwareListJson(library).dump(2) + "\n");
   return Print(session, HardwareListText(library));
 }
 
-absl::Status Show(const Session& session, const std::string& name) {
+absl::Status ShowHardware(const Session& session, const std::string& name) {
   const HardwareLibrary& library = HardwareLibrary::BuiltIn();
   if (session.json) {
     PARPLAN_ASSIGN_OR_RETURN(const nlohmann::ordered_json entry, HardwareEntryJson(library, name));
@@ -39,7 +39,7 @@ void AddHardwareCommand(Command app, const Session& session, Action& action) {
   hardware.RequireCommand();
   Command list = hardware.AddCommand("list", "Devices, systems and links");
   list.Footer("Example:\n  planctl hardware list");
-  list.OnChosen([&session, &action] { action = [&session] { return List(session); }; });
+  list.OnChosen([&session, &action] { action = [&session] { return ListHardware(session); }; });
 
   auto name = std::make_shared<std::string>();
   Command show = hardware.AddCommand("show", "Every value of one, and its sources");
@@ -47,8 +47,9 @@ void AddHardwareCommand(Command app, const Session& session, Action& action) {
       "Example:\n  planctl hardware show \"NVIDIA H100 80GB HBM3\"\n"
       "  planctl hardware show nvlink-4+hdr-4x200");
   show.AddOption("name", *name, "Device or fabric, or another name of it").Required();
-  show.OnChosen(
-      [&session, &action, name] { action = [&session, name] { return Show(session, *name); }; });
+  show.OnChosen([&session, &action, name] {
+    action = [&session, name] { return ShowHardware(session, *name); };
+  });
 }
 
 }  // namespace parplan::planctl

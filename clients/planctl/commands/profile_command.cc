@@ -28,7 +28,7 @@ struct ProfileFlags {
   std::string request_id;
 };
 
-nlohmann::ordered_json Summary(const v1::Profile& profile) {
+nlohmann::ordered_json ProfileRow(const v1::Profile& profile) {
   return {{"name", profile.name()},
           {"digest", profile.digest()},
           {"device_kind", profile.device_kind()},
@@ -37,14 +37,14 @@ nlohmann::ordered_json Summary(const v1::Profile& profile) {
           {"source", profile.provenance().source()}};
 }
 
-absl::Status Upload(const Session& session, const ProfileFlags& flags) {
+absl::Status UploadProfile(const Session& session, const ProfileFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile, ReadProfile(flags.file_path));
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   PARPLAN_ASSIGN_OR_RETURN(
       const v1::Profile stored,
       ProfileClient(channel).Upload(absl::StrCat("clusters/", flags.cluster, "/nodes/", flags.node),
                                     profile, flags.request_id, flags.server.Call()));
-  if (session.json) return Print(session, Summary(stored).dump(2) + "\n");
+  if (session.json) return Print(session, ProfileRow(stored).dump(2) + "\n");
   return Print(session,
                absl::StrFormat("%s\n  %d layer timings, %d layer memories, %d collective timings, "
                                "%d x %s\n  digest %s\n",
@@ -53,7 +53,7 @@ absl::Status Upload(const Session& session, const ProfileFlags& flags) {
                                profile.devices_per_node(), profile.device_kind(), stored.digest()));
 }
 
-absl::Status List(const Session& session, const ProfileFlags& flags) {
+absl::Status ListProfiles(const Session& session, const ProfileFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   ProfileClient client(channel);
   v1::ListProfilesRequest request;
@@ -66,7 +66,7 @@ absl::Status List(const Session& session, const ProfileFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(const v1::ListProfilesResponse page,
                              client.List(request, flags.server.Call()));
     for (const v1::Profile& profile : page.profiles()) {
-      rows.push_back(Summary(profile));
+      rows.push_back(ProfileRow(profile));
       absl::StrAppendFormat(&text, "%s  %d x %s  %s\n", profile.name(), profile.devices_per_node(),
                             profile.device_kind(), profile.digest().substr(0, 12));
     }
@@ -79,7 +79,7 @@ absl::Status List(const Session& session, const ProfileFlags& flags) {
   return Print(session, text.empty() ? "no profiles\n" : text);
 }
 
-absl::Status Show(const Session& session, const ProfileFlags& flags) {
+absl::Status ShowProfile(const Session& session, const ProfileFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   v1::GetProfileRequest request;
   request.set_name(flags.name);
@@ -89,7 +89,7 @@ absl::Status Show(const Session& session, const ProfileFlags& flags) {
   return Print(session, ToReadableJson(profile));
 }
 
-absl::Status Delete(const Session& session, const ProfileFlags& flags) {
+absl::Status DeleteProfiles(const Session& session, const ProfileFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   ProfileClient client(channel);
   nlohmann::ordered_json deleted = nlohmann::ordered_json::array();
@@ -126,23 +126,24 @@ void AddProfileCommand(Command app, const Session& session, Action& action) {
   upload.AddOption("--cluster", flags->cluster, "Cluster of the node").Required();
   upload.AddOption("--node", flags->node, "Node that was measured").Required();
   upload.AddOption("--request-id", flags->request_id, "UUID that makes a retry free [random]");
-  finish(upload, "planctl profile upload p.profile.json --cluster a100-8 --node node-0", Upload);
+  finish(upload, "planctl profile upload p.profile.json --cluster a100-8 --node node-0",
+         UploadProfile);
 
   Command list = profile.AddCommand("list", "List profiles, newest first");
   list.AddOption("--cluster", flags->cluster, "Cluster").Required();
   list.AddOption("--node", flags->node, "Only of this node");
-  finish(list, "planctl profile list --cluster a100-8", List);
+  finish(list, "planctl profile list --cluster a100-8", ListProfiles);
 
   Command show = profile.AddCommand("show", "Print a profile as a file");
   show.AddOption("name", flags->name, "clusters/{c}/nodes/{n}/profiles/{p}").Required();
-  finish(show, "planctl profile show clusters/a100-8/nodes/node-0/profiles/p", Show);
+  finish(show, "planctl profile show clusters/a100-8/nodes/node-0/profiles/p", ShowProfile);
 
   Command remove = profile.AddCommand(
       "delete",
       "Delete profiles, such as those of nodes that were taken out; new plans do without");
   remove.AddOption("names", flags->names, "clusters/{c}/nodes/{n}/profiles/{p}, any number")
       .Required();
-  finish(remove, "planctl profile delete clusters/a100-8/nodes/node-0/profiles/p", Delete);
+  finish(remove, "planctl profile delete clusters/a100-8/nodes/node-0/profiles/p", DeleteProfiles);
 }
 
 }  // namespace parplan::planctl
