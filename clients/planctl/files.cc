@@ -63,9 +63,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::Status WriteFile(const std::string& path, absl::string_view content) {
   if (path == "-") {
-    std::fwrite(content.data(), 1, content.size(), stdout);
-    if (std::fflush(stdout) == 0) return absl::OkStatus();
-    return WriteError("standard output", ErrnoToStatus(errno, "write", "standard output"));
+    const int error = std::fflush(stdout) == 0 ? WriteAll(STDOUT_FILENO, content) : errno;
+    if (error == 0) return absl::OkStatus();
+    return WriteError("standard output", ErrnoToStatus(error, "write", "standard output"));
   }
   struct stat before = {};
   if (stat(path.c_str(), &before) == 0 && !S_ISREG(before.st_mode)) {

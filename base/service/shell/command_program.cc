@@ -28,6 +28,13 @@ bool AsksForJson(int argc, const char* const* argv) {
 
 int Code(ExitCode code) { return static_cast<int>(code); }
 
+// Prints an error as the answer; if that fails, says so on standard error.
+void PrintErrorJson(const std::string& program_name, const Session& session,
+                    const absl::Status& status) {
+  const absl::Status printed = Print(session, absl::StrCat(ErrorJson(status), "\n"));
+  if (!printed.ok()) std::fprintf(stderr, "%s\n", ErrorText(program_name, printed).c_str());
+}
+
 }  // namespace
 
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
@@ -51,7 +58,7 @@ int RunCommands(const CommandProgram& program, const AddCommands& add_commands, 
       const absl::Status status =
           MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
                     absl::StrCat(wrong.kind, ": ", wrong.message));
-      std::printf("%s\n", ErrorJson(status).c_str());
+      PrintErrorJson(program.name, session, status);
     }
     return *exit_code;
   }
@@ -65,14 +72,16 @@ int RunCommands(const CommandProgram& program, const AddCommands& add_commands, 
   if (status.ok()) return Code(ExitCode::kOk);
   std::fprintf(stderr, "%s\n", ErrorText(program.name, status).c_str());
   // `planctl verify` answers and refuses.
-  if (session.json && !session.answered) std::printf("%s\n", ErrorJson(status).c_str());
+  if (session.json && !session.answered) PrintErrorJson(program.name, session, status);
   return Code(ExitCodeOf(status));
 }
 
 absl::Status Print(const Session& session, absl::string_view text) {
   session.answered = true;
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) == 0) return absl::OkStatus();
+  // A text larger than the buffer is written at once: if that fails, nothing is left to flush, and
+  // `fflush` succeeds.
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (is_written && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
   return absl::InternalError(DescribeErrno(errno, "cannot write standard output"));
 }
 

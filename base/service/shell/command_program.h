@@ -47,11 +47,13 @@ struct CommandProgram {
 // Reads the arguments, which name exactly one command, and runs it. Adds the flags --format,
 // --quiet and --version, which every command takes as well, and a hidden --completion. Prints
 // errors to standard error, and with `--format json` as one object to standard output unless the
-// command has answered already. Returns the exit code (docs/planctl.md).
+// command has answered already. An exception that the command throws counts as INTERNAL. Returns
+// the exit code (docs/planctl.md).
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv);
 
-// Prints to standard output. INTERNAL if it is closed or its disk is full.
+// Prints to standard output, without adding a newline, and flushes. INTERNAL if it is closed or its
+// disk is full.
 absl::Status Print(const Session& session, absl::string_view text);
 
 // Prints a line to standard error unless the session is quiet.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -140,6 +142,21 @@ TEST(WriteFile, WritesIntoDevicesAndNeverReplacesThem) {
   EXPECT_THAT(WriteFile("/dev/full", "x"),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("No space left")));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST(WriteFileDeathTest, FailsIfStandardOutputIsFullWhateverTheSize) {
+  // The longer one does not fit the buffer of standard output.
+  for (const int size : {1, 20'000}) {
+    const auto write = [size] {
+      if (std::freopen("/dev/full", "w", stdout) == nullptr) std::_Exit(99);
+      const absl::Status status = WriteFile("-", std::string(size, 'x'));
+      std::fprintf(stderr, "%s", status.ToString().c_str());
+      std::_Exit(static_cast<int>(status.code()));
+    };
+    EXPECT_EXIT(write(), testing::ExitedWithCode(static_cast<int>(absl::StatusCode::kInternal)),
+                "standard output.*No space left")
+        << size;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+#include "base/service/shell/command_program.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/service/shell/exit_code.h"
+
+namespace parplan::shell {
+namespace {
+
+// Longer than the buffer of standard output, so that it is written before the flush.
+constexpr int kLongerThanTheBuffer = 20'000;
+
+// Runs `program act` with these further arguments and ends this process with its exit code.
+[[noreturn]] void RunAndExit(std::vector<const char*> arguments,
+                             const std::function<absl::Status(const Session&)>& act) {
+  arguments.insert(arguments.begin(), {"program", "act"});
+  const auto add_commands = [&act](Command program, const Session& session, Action& action) {
+    program.AddCommand("act", "Acts").OnChosen([&act, &session, &action] {
+      action = [&act, &session] { return act(session); };
+    });
+  };
+  std::_Exit(RunCommands({"program", "Acts", "", "1"}, add_commands,
+                         static_cast<int>(arguments.size()), arguments.data()));
+}
+
+// Lets standard output be a disk without space.
+void FillStandardOutput() {
+  if (std::freopen("/dev/full", "w", stdout) == nullptr) std::_Exit(99);
+}
+
+int Code(ExitCode code) { return static_cast<int>(code); }
+
+TEST(RunCommandsDeathTest, AnAnswerThatCannotBeWrittenIsAnError) {
+  for (const int size : {1, kLongerThanTheBuffer}) {
+    const auto print = [size](const Session& session) {
+      return Print(session, std::string(size, 'x'));
+    };
+    EXPECT_EXIT((FillStandardOutput(), RunAndExit({}, print)),
+                testing::ExitedWithCode(Code(ExitCode::kInternal)),
+                "program: INTERNAL: cannot write standard output: No space left")
+        << size;
+  }
+}
+
+TEST(RunCommandsDeathTest, AnErrorThatCannotBeWrittenAsJsonIsReported) {
+  const auto fail = [](const Session&) { return absl::NotFoundError("no such plan"); };
+  EXPECT_EXIT((FillStandardOutput(), RunAndExit({"--format", "json"}, fail)),
+              testing::ExitedWithCode(Code(ExitCode::kNotFound)),
+              "no such plan\n.*cannot write standard output");
+  EXPECT_EXIT((FillStandardOutput(), RunAndExit({"--format", "json", "--fly"}, fail)),
+              testing::ExitedWithCode(Code(ExitCode::kBadInput)), "cannot write standard output");
+}
+
+TEST(RunCommandsDeathTest, AnExceptionIsAnInternalError) {
+  const auto fail = [](const Session&) -> absl::Status { throw std::runtime_error("odd"); };
+  EXPECT_EXIT(RunAndExit({}, fail), testing::ExitedWithCode(Code(ExitCode::kInternal)),
+              "program: INTERNAL: odd");
+}
+
+}  // namespace
+}  // namespace parplan::shell
