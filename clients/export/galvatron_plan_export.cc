@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "planner/model/schedule_traits.h"
 
 namespace parplan {
 namespace {
@@ -18,6 +20,19 @@ namespace {
 absl::Status Refuse(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field,
                     absl::StrCat(rule, "; Galvatron's format can't hold that"));
+}
+
+// Returns the value of `pipeline_type` for a schedule, or nothing if the format has none.
+std::optional<absl::string_view> PipelineTypeOf(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return "pipedream_flush";
+    case Schedule::kGpipe:
+      return "gpipe";
+    case Schedule::kInterleaved:
+      break;
+  }
+  return std::nullopt;
 }
 
 // The settings a file has once for all layers.
@@ -37,6 +52,9 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
                     "shards gradients beside layers that shard nothing");
     }
     common->default_level = strategy.sharding_level;
+  }
+  if (strategy.expert_parallel_degree > 1) {
+    return Refuse(absl::StrCat(field, ".expert_parallel_degree"), "spreads experts over ranks");
   }
   if (strategy.context_kind == ContextKind::kUlysses && strategy.tensor_parallel_degree > 1) {
     return Refuse(absl::StrCat(field, ".context_kind"), "is Ulysses beside tensor parallelism");
@@ -78,6 +96,13 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   if (last_layer < 2 || IsTransformer(model.layer(0).kind) ||
       model.layer(last_layer).kind != LayerKind::kHead) {
     return Refuse("model.layer_runs", "must start with an embedding and end with a head");
+  }
+  const std::optional<absl::string_view> pipeline_type = PipelineTypeOf(plan.schedule);
+  if (!pipeline_type.has_value()) {
+    return Refuse("schedule", absl::StrCat("is ", TraitsOf(plan.schedule).name));
+  }
+  if (plan.virtual_stage_count > 1) {
+    return Refuse("virtual_stage_count", "gives each device several stages");
   }
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const StagePlan& stage = plan.stages[i];
@@ -141,7 +166,7 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   file["global_bsz"] = plan.global_batch_size;
   file["chunks"] = plan.micro_batch_count;
   file["pp_division"] = text(sizes);
-  file["pipeline_type"] = plan.schedule == Schedule::kGpipe ? "gpipe" : "pipedream_flush";
+  file["pipeline_type"] = std::string(*pipeline_type);
   file["default_dp_type"] = common.default_level == ShardingLevel::kGradients ? "zero2" : "ddp";
   file["vtp"] = InnerDegree(ends[0]);
   file["vsp"] = ends[0].context_kind == ContextKind::kUlysses ? 1 : 0;

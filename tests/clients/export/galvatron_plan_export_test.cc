@@ -48,6 +48,10 @@ TEST(ExportGalvatronPlan, RefusesWhatTheFormatCannotHold) {
     EXPECT_THAT(ExportGalvatronPlan(plan, model).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)));
   };
+  refuse([](Plan& plan) { plan.schedule = Schedule::kInterleaved; }, "schedule: is interleaved");
+  refuse([](Plan& plan) { plan.virtual_stage_count = 2; }, "virtual_stage_count: gives each");
+  refuse([](Plan& plan) { plan.stages[1].layer_runs[0].strategy.expert_parallel_degree = 2; },
+         "layer_runs[0].strategy.expert_parallel_degree: spreads experts");
   refuse([](Plan& plan) { plan.stages[1].rank_count = 2; }, "from stage to stage");
   refuse(
       [](Plan& plan) {
