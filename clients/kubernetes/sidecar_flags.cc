@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "base/service/shell/command_line.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
 #include "clients/cpp/flags/tls_flags.h"
@@ -163,7 +164,7 @@ std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
+    return shell::ExitAfter(app, error);
   }
   flags.files.trust_file = flags.wanted.trust_file;
   flags.files.node_name = flags.wanted.node_name;

@@ -5,7 +5,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
 namespace parplan::shell {
@@ -41,6 +44,38 @@ std::string IsRisk(const std::string& text) {
 
 std::string IsNotEmpty(const std::string& text) {
   return text.empty() ? "must not be empty; leave the flag out for its default" : "";
+}
+
+// Returns the chosen command that lacks one of its own, with its name as users type it; null if no
+// command does.
+const CLI::App* CommandWithoutChoice(const CLI::App& program, std::string& name) {
+  const CLI::App* command = &program;
+  name = program.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    absl::StrAppend(&name, " ", command->get_name());
+  }
+  return command->get_require_subcommand_min() > 0 ? command : nullptr;
+}
+
+// Returns what is wrong with arguments that choose no command where one is required: the word that
+// is no command, if there is one, and the commands. Empty if all required commands are chosen.
+std::string MissingCommand(const CLI::App& program) {
+  std::string name;
+  const CLI::App* const command = CommandWithoutChoice(program, name);
+  if (command == nullptr) return "";
+  std::vector<std::string> names;
+  for (const CLI::App* const below : command->get_subcommands(nullptr)) {
+    // Moved commands have no group.
+    if (!below->get_group().empty()) names.push_back(below->get_name());
+  }
+  const std::string known = absl::StrJoin(names, ", ");
+  const std::vector<std::string> unread = program.remaining(/*recurse=*/true);
+  // A word behind an unknown flag may be its value.
+  if (!unread.empty() && !absl::StartsWith(unread.front(), "-")) {
+    return absl::StrCat("`", unread.front(), "` is no command of `", name, "`; it has: ", known);
+  }
+  return absl::StrCat("`", name, "` needs a command: ", known);
 }
 
 }  // namespace
@@ -213,6 +248,19 @@ std::string Command::name() const { return app_->get_name(); }
 
 std::string Command::help() const { return app_->help(); }
 
+int ExitAfter(const CLI::App& program, const CLI::ParseError& thrown, ArgumentError* error) {
+  if (dynamic_cast<const CLI::RequiredError*>(&thrown) != nullptr) {
+    const std::string missing = MissingCommand(program);
+    if (!missing.empty() && missing != thrown.what()) {
+      return ExitAfter(program, CLI::RequiredError(missing, CLI::ExitCodes::RequiredError), error);
+    }
+  }
+  // `--help` and `--version` end here as well, with code 0.
+  if (program.exit(thrown, std::cout, std::cerr) == 0) return 0;
+  if (error != nullptr) *error = {thrown.get_name(), thrown.what()};
+  return kUsageError;
+}
+
 CommandLine::CommandLine(const std::string& description, const std::string& name)
     : app_(std::make_unique<CLI::App>(description, name)) {}
 
@@ -226,10 +274,7 @@ std::optional<int> CommandLine::Parse(int argc, const char* const* argv, Argumen
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& thrown) {
-    // `--help` and `--version` end here as well, with code 0.
-    if (app_->exit(thrown, std::cout, std::cerr) == 0) return 0;
-    if (error != nullptr) *error = {thrown.get_name(), thrown.what()};
-    return kUsageError;
+    return ExitAfter(*app_, thrown, error);
   }
   return std::nullopt;
 }

@@ -25,6 +25,7 @@
 namespace CLI {
 class App;
 class Option;
+class ParseError;
 class Validator;
 }  // namespace CLI
 
@@ -174,6 +175,13 @@ struct ArgumentError {
   std::string kind;
   std::string message;
 };
+
+// Prints why the arguments of `program` could not be read to standard error, or what --help and
+// --version ask for to standard output; fills `error` unless it is null. A command line that lacks
+// a command gets the list of those there are. Returns 0 after --help and --version, else 2. For
+// callers that use CLI11 themselves.
+int ExitAfter(const CLI::App& program, const CLI::ParseError& thrown,
+              ArgumentError* error = nullptr);
 
 // The command line of one program. Has -h and --help.
 class CommandLine {

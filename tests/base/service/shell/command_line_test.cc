@@ -1,0 +1,53 @@
+#include "base/service/shell/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace parplan::shell {
+namespace {
+
+// Returns what is wrong with a command line of `program`, which has the commands `list`, `store`
+// and, hidden, `keys`; `store` has `backup` and `check`.
+std::string WrongWith(const std::vector<const char*>& words) {
+  CommandLine line("", "program");
+  Command root = line.root();
+  root.RequireCommand().PassOptionsUp();
+  root.AddCommand("list", "");
+  root.AddCommand("keys", "").HideAndIgnoreArguments();
+  Command store = root.AddCommand("store", "");
+  store.RequireCommand();
+  store.AddCommand("backup", "");
+  std::string file;
+  store.AddCommand("check", "").AddOption("--file", file).Required();
+  std::vector<const char*> arguments = {"program"};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  ArgumentError error;
+  const std::optional<int> exit_code =
+      line.Parse(static_cast<int>(arguments.size()), arguments.data(), &error);
+  EXPECT_EQ(exit_code, error.message.empty() ? std::nullopt : std::optional<int>(2));
+  return error.message;
+}
+
+TEST(CommandLine, AMissingCommandIsNamedWithThoseThatThereAre) {
+  EXPECT_EQ(WrongWith({}), "`program` needs a command: list, store");
+  EXPECT_EQ(WrongWith({"store"}), "`program store` needs a command: backup, check");
+  EXPECT_EQ(WrongWith({"fly"}), "`fly` is no command of `program`; it has: list, store");
+  EXPECT_EQ(WrongWith({"store", "fly"}),
+            "`fly` is no command of `program store`; it has: backup, check");
+  // A word behind an unknown flag may be its value.
+  EXPECT_EQ(WrongWith({"store", "--height", "fly"}),
+            "`program store` needs a command: backup, check");
+}
+
+TEST(CommandLine, OtherMistakesKeepTheirMessages) {
+  EXPECT_EQ(WrongWith({"list"}), "");
+  EXPECT_EQ(WrongWith({"store", "backup"}), "");
+  EXPECT_EQ(WrongWith({"store", "check"}), "--file is required");
+  EXPECT_EQ(WrongWith({"list", "--height"}), "The following argument was not expected: --height");
+}
+
+}  // namespace
+}  // namespace parplan::shell
