@@ -89,7 +89,8 @@ absl::StatusOr<LinkShape> ParseShape(const nlohmann::json& object, const std::st
   for (const auto& [name, value] : object.items()) {
     const std::string path = absl::StrCat(field, ".", name);
     if (name != "bytes_per_second" && name != "latency_seconds") {
-      return FieldError(Reason::kSpecInvalid, path, "no such field");
+      return FieldError(Reason::kSpecInvalid, path,
+                        "no such field; fields are bytes_per_second, latency_seconds");
     }
     const double number = value.is_number() ? value.get<double>() : -1.0;
     if (!(number > 0.0) || number > 1e18) {
@@ -116,7 +117,8 @@ absl::StatusOr<std::function<LinkShape(int, int)>> ParseLinkShapes(absl::string_
   const std::set<std::string> known = {"ranks_per_node", "between_nodes", "within_node"};
   for (const auto& [name, value] : object.items()) {
     if (!known.contains(name)) {
-      return FieldError(Reason::kSpecInvalid, absl::StrCat(file_name, ": ", name), "no such field");
+      return FieldError(Reason::kSpecInvalid, absl::StrCat(file_name, ": ", name),
+                        "no such field; fields are ranks_per_node, between_nodes, within_node");
     }
   }
   const std::string ranks_field = absl::StrCat(file_name, ": ranks_per_node");
@@ -124,7 +126,9 @@ absl::StatusOr<std::function<LinkShape(int, int)>> ParseLinkShapes(absl::string_
     return FieldError(Reason::kSpecInvalid, ranks_field, "must be a whole number");
   }
   const auto ranks_per_node = object["ranks_per_node"].get<int64_t>();
-  if (ranks_per_node < 1) return FieldError(Reason::kSpecInvalid, ranks_field, "at least 1");
+  if (ranks_per_node < 1) {
+    return FieldError(Reason::kSpecInvalid, ranks_field, "must be at least 1");
+  }
   LinkShape between;
   LinkShape within;
   for (const auto& [name, shape] :

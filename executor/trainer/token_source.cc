@@ -63,11 +63,13 @@ absl::StatusOr<std::unique_ptr<TokenSource>> MakeTextTokens(std::string text,
                                                             int vocabulary_size, uint64_t seed) {
   if (static_cast<int64_t>(text.size()) <= sequence_length) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the text has ", text.size(), " bytes; a sample needs ", sequence_length + 1));
+        absl::StrCat("the text has ", text.size(), " bytes; a sample needs ", sequence_length + 1,
+                     "; give a longer text or a model with a shorter sequence_length"));
   }
   if (vocabulary_size < 256) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bytes need a vocabulary of 256, not ", vocabulary_size));
+    return absl::InvalidArgumentError(absl::StrCat("bytes need a vocabulary of 256, not ",
+                                                   vocabulary_size,
+                                                   "; give a model with vocabulary_size >= 256"));
   }
   return std::make_unique<TextTokens>(std::move(text), sequence_length, seed);
 }

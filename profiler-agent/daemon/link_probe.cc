@@ -127,7 +127,8 @@ absl::StatusOr<v1::Profile> LinkProbe::Meet(const v1::Lease& lease, agent::v1::P
   const std::string address = rendezvous->address();
   int port = 0;
   if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) {
-    return absl::InternalError(absl::StrCat("no port in ", address));
+    return absl::InternalError(absl::StrCat("the rendezvous listens on ", address,
+                                            ", which has no port; please report it"));
   }
   agent_.Open(lease.lease_id(), port);
   return Measure(lease, std::move(plan), 0, absl::StrCat("127.0.0.1:", port));

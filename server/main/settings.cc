@@ -155,12 +155,13 @@ absl::Status CheckSettings(const Settings& settings) {
     return FieldError(Reason::kSpecInvalid, "metrics_listen",
                       "is empty; write HOST:PORT, or `off` for none");
   }
-  if (settings.metrics_listen != "off") {
-    PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.metrics_listen, "metrics_listen"));
-    if (absl::StartsWith(settings.metrics_listen, "unix:")) {
-      return FieldError(Reason::kSpecInvalid, "metrics_listen",
-                        "is a socket, which Prometheus cannot read; write HOST:PORT");
-    }
+  // Prometheus reads no sockets.
+  if (settings.metrics_listen != "off" && (absl::StartsWith(settings.metrics_listen, "unix:") ||
+                                           !CheckListenAddress(settings.metrics_listen).ok())) {
+    return FieldError(Reason::kSpecInvalid, "metrics_listen",
+                      absl::StrCat("`", settings.metrics_listen,
+                                   "` is no address for metrics; give --metrics-listen HOST:PORT "
+                                   "such as 127.0.0.1:9478, or `off` for none"));
   }
   if (settings.health_listen != "off") {
     PARPLAN_RETURN_IF_ERROR(CheckListenAddress(settings.health_listen, "health_listen"));

@@ -22,8 +22,8 @@ absl::Status Unavailable(absl::string_view message) {
 }
 
 absl::Status Unusable(const absl::Status& error) {
-  return Unavailable(absl::StrCat("data directory: ", error.message(),
-                                  "; give the server a directory it may write to"));
+  return Unavailable(absl::StrCat("the data directory must be one that the server may write to: ",
+                                  error.message()));
 }
 
 }  // namespace

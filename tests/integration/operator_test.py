@@ -177,8 +177,11 @@ commonName = supplied
         for flag in ("listen", "metrics-listen", "health-listen"):
             message = self.refused("--check-config", f"--{flag}", "127.0.0.1:junk", code=2)
             self.assertIn(f"{flag.replace('-', '_')}: `127.0.0.1:junk`", message)
-        message = self.refused("--check-config", "--metrics-listen", "unix:/socket", code=2)
-        self.assertIn("metrics_listen", message)
+        for address in ("unix:/socket", "1"):
+            message = self.refused("--check-config", "--metrics-listen", address, code=2)
+            self.assertIn(f"metrics_listen: `{address}`", message)
+            self.assertIn("give --metrics-listen HOST:PORT such as", message)
+            self.assertNotIn("unix:PATH", message)
 
 
 class Running(unittest.TestCase):

@@ -37,6 +37,11 @@ std::string Text(const Lookup& lookup, const char* name) {
   return value == nullptr ? "" : value;
 }
 
+absl::Status NamesNoHost(absl::string_view node_list) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", node_list, "\" names no host; give a list such as node[003-010],login1"));
+}
+
 // Returns a variable that must be set because others of `launcher` are.
 absl::StatusOr<std::string> Needed(const Lookup& lookup, const char* name, Launcher launcher) {
   std::string text = Text(lookup, name);
@@ -282,13 +287,13 @@ absl::StatusOr<std::string> FirstHostOfSlurm(absl::string_view node_list) {
     const size_t end = node_list.find(']', i);
     const size_t first_end = node_list.find_first_of(",-]", i);
     if (end == absl::string_view::npos || first_end == i + 1) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", node_list, "\" names no host"));
+      return NamesNoHost(node_list);
     }
     absl::StrAppend(&host, node_list.substr(i + 1, first_end - i - 1));
     i = end;
   }
   if (host.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", node_list, "\" names no host"));
+    return NamesNoHost(node_list);
   }
   return host;
 }

@@ -416,6 +416,10 @@ TEST(LinkShapes, AreReadStrictly) {
         R"({"ranks_per_node": 1, "within_node": {"latency": 1}})"}) {
     EXPECT_FALSE(ParseLinkShapes(wrong, "links.json").ok()) << wrong;
   }
+  EXPECT_THAT(ParseLinkShapes(R"({"ranks_per_node": 0})", "links.json").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be at least 1")));
+  EXPECT_THAT(ParseLinkShapes(R"({"ranks_per_node": 1, "x": 1})", "links.json").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fields are ranks_per_node")));
 }
 
 }  // namespace

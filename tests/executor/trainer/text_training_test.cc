@@ -30,9 +30,11 @@ TEST(MakeTextTokens, GivesTheBytesOfTheText) {
     EXPECT_NE(text.find(bytes), std::string::npos) << bytes;
   }
   EXPECT_THAT(MakeTextTokens("short", 16, 256, 3).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("5 bytes")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("5 bytes; a sample needs 17; give")));
   EXPECT_THAT(MakeTextTokens(text, 16, 128, 3).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("256")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("256, not 128; give a model")));
 }
 
 // A small model comes to know a text far better than the bytes' frequencies.

@@ -216,7 +216,9 @@ TEST(FirstHostOfSlurm, ReadsRangesAndLists) {
   EXPECT_EQ(first("rack[2-3]-node[07-08]-ib"), "rack2-node07-ib");
   EXPECT_EQ(first("[7-9]"), "7");
   for (const char* const none : {"", ",a", "node[", "node[]", "[-3]"}) {
-    EXPECT_FALSE(FirstHostOfSlurm(none).ok()) << none;
+    EXPECT_THAT(FirstHostOfSlurm(none).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("; give a list such as")))
+        << none;
   }
 }
 
