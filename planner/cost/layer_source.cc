@@ -8,9 +8,13 @@
 #include "planner/cost/activation_tensors.h"
 #include "planner/cost/slowest_device.h"
 #include "planner/model/calibration.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 namespace {
+
+// The part of a strategy on which one rank's kernels depend, apart from its number of samples.
+static_assert(kStrategyFieldCount == 9, "say whether the new field changes kernels");
 
 LayerShape LayerShapeOf(const Strategy& strategy) {
   return {.tensor_parallel_degree = strategy.tensor_parallel_degree,

@@ -1,5 +1,7 @@
 #include "planner/model/tied_table.h"
 
+#include "planner/model/strategy_fields.h"
+
 namespace parplan {
 
 bool HasTiedTable(const ModelSpec& model) {
@@ -15,7 +17,9 @@ bool HoldsTiedTable(const ModelSpec& model, int definition_index) {
 }
 
 // The kind of context parallelism does not matter: all ranks of a context-parallel group hold the
-// same part.
+// same part. Nor do recomputation and sequence parallelism, and tables have no experts.
+static_assert(kStrategyFieldCount == 9, "say whether the new field spreads a table");
+
 bool HoldTableAlike(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.context_parallel_degree == b.context_parallel_degree &&

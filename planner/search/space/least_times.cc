@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/cost/layer_pricing.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
@@ -20,6 +21,11 @@ LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         int64_t micro_batch_size) {
   return LeastTimesFinder(problem, costs, space).Find(pipeline_parallel_degree, micro_batch_size);
 }
+
+// `Work` leaves out the sharding and recomputation that bare strategies lack, sequence parallelism,
+// which follows from the definition and the tensor-parallel degree, and the data-parallel degree,
+// whose part in the time is in `samples`.
+static_assert(kStrategyFieldCount == 9, "say whether the new field changes the work of a rank");
 
 std::vector<LeastTimesFinder::NumberedStrategy> LeastTimesFinder::StrategiesOf(
     int definition, int pipeline_parallel_degree, int64_t micro_batch_size) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/cost/layer_pricing.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 namespace {
@@ -67,6 +68,11 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   }
   Keep(priced, DominatedLayouts(space, priced));
 }
+
+// The context-parallel degree follows from the degrees that are compared and the ranks of the
+// stage. Recomputation and the spreading of experts do not move activations between layers, nor
+// does sharding, which is compared for another reason (`Layout::of_end`).
+static_assert(kStrategyFieldCount == 9, "say whether the new field makes another layout");
 
 int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
   const bool has_own = binds_neighbours_ && of_end;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 #include "planner/search/space/strategy_tree.h"
 
@@ -21,6 +22,10 @@ bool IsPowerOfTwo(int64_t number) { return (number & (number - 1)) == 0; }
 bool SplitsHeads(const LayerDefinition& layer, int degree) {
   return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
 }
+
+// Only transformer layers recompute or have experts, and sequence parallelism follows from how a
+// definition was measured.
+static_assert(kStrategyFieldCount == 9, "say whether end layers share the new field");
 
 // Returns whether the parts of a strategy agree that end layers share with their neighbours.
 bool SameEnds(const Strategy& a, const Strategy& b) {
