@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/wire/duration_wire.h"
@@ -20,9 +21,18 @@ static_assert(v1::Schedule_MAX == kScheduleCount);
 
 constexpr size_t kMaxPlannerNameSize = 63;
 
-absl::Status CheckNotNegative(int64_t value, absl::string_view field, absl::string_view name) {
-  if (value >= 0) return absl::OkStatus();
-  return FieldError(Reason::kSpecInvalid, JoinPath(field, name), "must not be negative");
+struct NamedNumber {
+  int64_t value = 0;
+  absl::string_view name;
+};
+
+// Refuses the first number below 0.
+absl::Status CheckNotNegative(absl::Span<const NamedNumber> numbers, absl::string_view field) {
+  for (const NamedNumber& number : numbers) {
+    if (number.value >= 0) continue;
+    return FieldError(Reason::kSpecInvalid, JoinPath(field, number.name), "must not be negative");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -52,12 +62,14 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   }
   if (rules.memory_headroom_ratio == 0) rules.memory_headroom_ratio = 0;  // -0 is the same rule.
   PARPLAN_RETURN_IF_ERROR(
-      CheckNotNegative(message.max_tensor_parallel_degree(), field, "max_tensor_parallel_degree"));
-  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.max_pipeline_parallel_degree(), field,
-                                           "max_pipeline_parallel_degree"));
-  PARPLAN_RETURN_IF_ERROR(
-      CheckNotNegative(message.micro_batch_count(), field, "micro_batch_count"));
-  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.max_state_count(), field, "max_state_count"));
+      CheckNotNegative({{message.max_tensor_parallel_degree(), "max_tensor_parallel_degree"},
+                        {message.max_pipeline_parallel_degree(), "max_pipeline_parallel_degree"},
+                        {message.micro_batch_count(), "micro_batch_count"},
+                        {message.max_state_count(), "max_state_count"},
+                        {message.smallest_global_batch_size(), "smallest_global_batch_size"},
+                        {message.global_batch_size_step(), "global_batch_size_step"},
+                        {message.top_plan_count(), "top_plan_count"}},
+                       field));
   rules.max_tensor_parallel_degree = message.max_tensor_parallel_degree();
   rules.max_pipeline_parallel_degree = message.max_pipeline_parallel_degree();
   rules.micro_batch_count = message.micro_batch_count();
@@ -103,11 +115,6 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
     }
     rules.target = *target;
   }
-  PARPLAN_RETURN_IF_ERROR(
-      CheckNotNegative(message.smallest_global_batch_size(), field, "smallest_global_batch_size"));
-  PARPLAN_RETURN_IF_ERROR(
-      CheckNotNegative(message.global_batch_size_step(), field, "global_batch_size_step"));
-  PARPLAN_RETURN_IF_ERROR(CheckNotNegative(message.top_plan_count(), field, "top_plan_count"));
   rules.smallest_global_batch_size = message.smallest_global_batch_size();
   if (message.global_batch_size_step() > 0) {
     rules.global_batch_size_step = message.global_batch_size_step();
