@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "profiler-agent/probe/float_bytes.h"
+#include "profiler-agent/probe/probe_plan.h"
 
 namespace parplan {
 namespace {
@@ -17,11 +18,6 @@ constexpr int kSamplesAtOnce = 8;
 // was written shortly before. More buffers would fall out of a processor's caches.
 constexpr int64_t kRotatedBytes = int64_t{32} << 20;
 constexpr int kMaxRotation = 2;
-
-bool HasShares(Collective collective) {
-  return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
-         collective == Collective::kAllToAll;
-}
 
 }  // namespace
 
@@ -47,11 +43,6 @@ std::vector<int> GroupOf(int participant_count, int rank_stride, int rank) {
   std::vector<int> ranks(static_cast<size_t>(participant_count));
   for (int i = 0; i < participant_count; ++i) ranks[i] = first + i * rank_stride;
   return ranks;
-}
-
-int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t message_bytes) {
-  const int64_t granule = HasShares(collective) ? kFloatBytes * participant_count : kFloatBytes;
-  return std::max(message_bytes / granule, int64_t{1}) * granule;
 }
 
 CollectiveProbe::CollectiveProbe(RankContext& job, Device& device, LayerKernels& kernels,
@@ -172,8 +163,9 @@ absl::StatusOr<TimeSpread> CollectiveProbe::Measure(const CollectiveKey& key) {
   PARPLAN_RETURN_IF_ERROR(kernels_.Synchronize());
   PARPLAN_RETURN_IF_ERROR(control_.Barrier());
 
-  // The first operations only warm up; the next two set the number of operations in a sample. That
-  // number is even, so that both sides have as many turns in each sample.
+  // The first operations only warm up; the next two set the number of operations in a sample. It is
+  // even, so that both sides have as many turns in each sample, unless one operation fills the
+  // sample (then 1).
   std::vector<absl::Duration> samples;
   PARPLAN_RETURN_IF_ERROR(RunSome(*group, key, buffers, options_.warm_up_count));
   PARPLAN_RETURN_IF_ERROR(TakeSamples(*group, key, buffers, 2, 1, samples));

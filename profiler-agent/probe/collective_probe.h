@@ -21,7 +21,8 @@
 
 namespace parplan {
 
-// A collective to measure; fields as in `CollectiveTiming`.
+// A collective to measure; fields as in the message `CollectiveTiming` of profile.proto. In
+// particular `message_bytes` is the whole message, not one rank's share.
 struct CollectiveKey {
   Collective collective = Collective::kAllReduce;
   int participant_count = 2;
@@ -36,17 +37,13 @@ bool ShapeCovers(int participant_count, int rank_stride, int rank_count);
 // Returns the ranks of the group that contains `rank`. REQUIRES: ShapeCovers.
 std::vector<int> GroupOf(int participant_count, int rank_stride, int rank);
 
-// Returns the largest size up to `message_bytes` that is a whole number of floats, and if the
-// collective splits the message, of floats for each rank; at least one float for each.
-int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t message_bytes);
-
 struct CollectiveProbeOptions {
   int warm_up_count = 3;
   int min_sample_count = 8;
   int max_sample_count = 400;
   // Sampling ends when the median is known to within this share of itself with 95 % probability,
   double precision = 0.02;
-  // or when samples have taken this long.
+  // or when samples have taken this long and there are at least three.
   absl::Duration time_limit = absl::Milliseconds(200);
   // Duration of a sample: as many operations in a row as take this long, at most 64. Longer than
   // the resolution and overhead of the clock by far.
@@ -63,8 +60,9 @@ class CollectiveProbe {
 
   // Returns the time of one operation at the slowest rank, the same at every rank. Between the
   // operations of a send the two ranks take turns, and all ranks take turns as the root of a
-  // broadcast, so that none runs ahead. INVALID_ARGUMENT if the groups do not use all ranks or the
-  // size is not that of WholeMessageBytes; otherwise the errors of communicators and of memory.
+  // broadcast, so that none runs ahead. INVALID_ARGUMENT if the groups do not use all ranks, the
+  // size is not that of WholeMessageBytes (probe_plan.h), or send and receive has not two
+  // participants; otherwise the errors of communicators and of memory.
   absl::StatusOr<TimeSpread> Measure(const CollectiveKey& key);
 
  private:

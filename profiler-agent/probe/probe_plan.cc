@@ -24,19 +24,10 @@ constexpr absl::Duration kLongestLayerTime = absl::Seconds(20);
 constexpr absl::Duration kShortestLayerTime = absl::Seconds(1);
 constexpr double kPrecision = 0.02;
 
-constexpr v1::Collective kCollectives[] = {
-    v1::COLLECTIVE_ALL_REDUCE, v1::COLLECTIVE_ALL_GATHER,   v1::COLLECTIVE_REDUCE_SCATTER,
-    v1::COLLECTIVE_ALL_TO_ALL, v1::COLLECTIVE_SEND_RECEIVE, v1::COLLECTIVE_BROADCAST,
+constexpr Collective kCollectives[] = {
+    Collective::kAllReduce, Collective::kAllGather,   Collective::kReduceScatter,
+    Collective::kAllToAll,  Collective::kSendReceive, Collective::kBroadcast,
 };
-
-// Returns the size rounded as WholeMessageBytes does, so that plan and profile have equal keys.
-int64_t WholeBytes(v1::Collective collective, int participant_count, int64_t bytes) {
-  const bool has_shares = collective == v1::COLLECTIVE_ALL_GATHER ||
-                          collective == v1::COLLECTIVE_REDUCE_SCATTER ||
-                          collective == v1::COLLECTIVE_ALL_TO_ALL;
-  const int64_t granule = kFloatBytes * (has_shares ? participant_count : 1);
-  return std::max(bytes / granule, int64_t{1}) * granule;
-}
 
 // Returns every shape (participant count, stride) whose side-by-side groups use all ranks.
 std::vector<std::pair<int, int>> ShapesOf(int rank_count) {
@@ -56,13 +47,14 @@ std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t gr
   for (int64_t bytes = request.smallest_message_bytes; bytes <= request.largest_message_bytes;
        bytes *= growth) {
     for (const auto& [participants, stride] : shapes) {
-      for (const v1::Collective collective : kCollectives) {
-        if (collective == v1::COLLECTIVE_SEND_RECEIVE && participants != 2) continue;
+      for (const Collective collective : kCollectives) {
+        if (collective == Collective::kSendReceive && participants != 2) continue;
         CollectiveKey& key = keys.emplace_back();
-        key.set_collective(collective);
+        // Enums of both sides have the same numbers (proto/wire/profile_rules.cc).
+        key.set_collective(static_cast<v1::Collective>(collective));
         key.set_participant_count(participants);
         key.set_rank_stride(stride);
-        key.set_message_size_bytes(WholeBytes(collective, participants, bytes));
+        key.set_message_size_bytes(WholeMessageBytes(collective, participants, bytes));
       }
     }
   }
@@ -174,6 +166,14 @@ bool IsKnown(const LayerKey& key, int samples, const v1::ModelSpec& model, v1::P
 }
 
 }  // namespace
+
+int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t message_bytes) {
+  const bool has_shares = collective == Collective::kAllGather ||
+                          collective == Collective::kReduceScatter ||
+                          collective == Collective::kAllToAll;
+  const int64_t granule = has_shares ? kFloatBytes * participant_count : kFloatBytes;
+  return std::max(message_bytes / granule, int64_t{1}) * granule;
+}
 
 absl::StatusOr<ProbePlan> WholeProbe(const ProbeRequest& request) {
   const auto refuse = [](const char* field, absl::string_view rule) {

@@ -35,6 +35,10 @@ struct ProbeRequest {
 // A collective regardless of its size: (collective, participant count, rank stride).
 using CollectiveShape = std::tuple<v1::Collective, int, int>;
 
+// Returns the largest size up to `message_bytes` that is a whole number of floats, and if the
+// collective splits the message, of floats for each rank; at least one float for each.
+int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t message_bytes);
+
 // Returns the plan for everything: each collective in groups of every shape that uses all ranks,
 // each model at every tensor-parallel degree that divides it, overlap, context memory and copies.
 // Collectives take at most half of the time budget. INVALID_ARGUMENT if there is no rank, no

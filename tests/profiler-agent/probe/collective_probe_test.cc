@@ -44,13 +44,6 @@ TEST(GroupOf, LiesSideBySide) {
   EXPECT_FALSE(ShapeCovers(2, 4, 4));
 }
 
-TEST(WholeMessageBytes, AreFloatsInEqualShares) {
-  EXPECT_EQ(WholeMessageBytes(Collective::kAllReduce, 3, 4099), 4096);
-  EXPECT_EQ(WholeMessageBytes(Collective::kAllGather, 3, 4096), 4092);
-  EXPECT_EQ(WholeMessageBytes(Collective::kAllToAll, 3, 1), 12);
-  EXPECT_EQ(WholeMessageBytes(Collective::kSendReceive, 2, 1), 4);
-}
-
 CollectiveProbeOptions FewSamples() {
   CollectiveProbeOptions options;
   options.warm_up_count = 1;

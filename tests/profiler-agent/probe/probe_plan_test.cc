@@ -82,6 +82,13 @@ ProbeRequest Request(int rank_count) {
   return request;
 }
 
+TEST(WholeMessageBytes, AreFloatsInEqualShares) {
+  EXPECT_EQ(WholeMessageBytes(Collective::kAllReduce, 3, 4099), 4096);
+  EXPECT_EQ(WholeMessageBytes(Collective::kAllGather, 3, 4096), 4092);
+  EXPECT_EQ(WholeMessageBytes(Collective::kAllToAll, 3, 1), 12);
+  EXPECT_EQ(WholeMessageBytes(Collective::kSendReceive, 2, 1), 4);
+}
+
 TEST(WholeProbe, HasGroupsOfEveryShapeThatUsesAllRanks) {
   ASSERT_OK_AND_ASSIGN(const ProbePlan six, WholeProbe(Request(6)));
   const std::set<std::pair<int, int>> pairs = {{2, 1}, {2, 3}};
