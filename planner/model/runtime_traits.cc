@@ -94,7 +94,6 @@ RuntimeTraits Fsdp() {
   traits.fused_elementwise = false;
   traits.forward_launch_ratio = 5.0;
   traits.gradient_bytes = 4;
-  traits.gradient_message_bytes = 4;
   traits.fused_gradient_accumulation = false;
   traits.sequence_parallel = false;
   traits.gradient_message_bytes = 2;
