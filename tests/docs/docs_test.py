@@ -68,6 +68,14 @@ def expanded(name):
             for done in expanded(name[:group.start()] + part + name[group.end():])]
 
 
+def sections_of(path):
+    """The names by which links refer to the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"),
+                  flags=re.MULTILINE | re.DOTALL)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
 class Docs(unittest.TestCase):
     def test_every_relative_link_leads_to_a_file(self):
         checked = 0
@@ -82,6 +90,23 @@ class Docs(unittest.TestCase):
                 name = target.split("#")[0]
                 self.assertTrue(not name or (path.parent / name).exists(),
                                 f"{path.relative_to(FLAGS.source)} links to {target}")
+                checked += 1
+        self.assertGreater(checked, 5)
+
+    def test_links_to_a_section_name_one_of_its_headings(self):
+        checked = 0
+        for path in tracked():
+            if path.suffix != ".md":
+                continue
+            for target in re.findall(r"\]\(([^)\s]*#[^)\s]+)\)", path.read_text(encoding="utf-8")):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                name, section = target.split("#")
+                linked = path.parent / name if name else path
+                if linked.suffix != ".md":  # Lines of sources.
+                    continue
+                self.assertIn(section, sections_of(linked),
+                              f"{path.relative_to(FLAGS.source)} links to {target}")
                 checked += 1
         self.assertGreater(checked, 5)
 
