@@ -157,7 +157,7 @@ absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& ru
   CalibrateResult result{base, {}, {}, {}};
   std::map<ResidualKey, ResidualClass> classes;
   for (const ResidualClass& residuals : base.content().residual_classes) {
-    // Priors speak where no class does, also when they are not in the file.
+    // Classes without residuals are left out: `Calibration` uses its priors for them.
     if (residuals.residual_count > 0) classes[residuals.key] = residuals;
   }
   std::map<std::string, std::map<std::string, int>> runs_of_source;

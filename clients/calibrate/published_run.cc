@@ -185,7 +185,7 @@ void ReadMeasured(const RowFields& fields, PublishedRun* run) {
   } else if (const auto samples = fields.Number({"samples_per_s", "samples_per_sec"})) {
     run->step = Seconds::Of(static_cast<double>(run->global_batch_size) / *samples);
   }
-  // A year, a nanosecond: beyond is a slip, not a step.
+  // Values outside 1 ns to about a year are typing errors.
   constexpr double kLongestStep = 3e7;
   constexpr double kShortestStep = 1e-9;
   if (run->step.has_value() &&

@@ -49,7 +49,7 @@ struct PublishedModel {
 struct PublishedHardware {
   // The published name, for example `A100-SXM-80GB`.
   std::string device_name;
-  double memory_gb = 0.0;    // 0: not said
+  double memory_gb = 0.0;    // 10^9 bytes of one device, within a tenth; 0: not said
   int devices_per_node = 0;  // 0: not said
   int device_count = 0;
   // Whether the count is that of the usual machine instead of the run's.
@@ -106,8 +106,12 @@ enum class MemoryView {
 struct PublishedRun {
   std::string id;
   std::string source;
+  // The use of the row, in words of the file: rows of `memory-validation` count for memory only,
+  // because their models are too small to say anything about time. Others are not interpreted.
   std::string split;
   std::string framework;
+  // Remarks of whoever wrote the row. Words such as `nvidia-smi` or `last rank` set the kind of
+  // memory figure if `memory_view` is absent.
   std::string note;
   PublishedModel model;
   PublishedHardware hardware;

@@ -30,7 +30,7 @@ std::optional<double> RankCorrelation(absl::Span<const double> a, absl::Span<con
   PARPLAN_CHECK(a.size() == b.size());
   const std::vector<double> ranks_a = Ranks(a);
   const std::vector<double> ranks_b = Ranks(b);
-  // Ranks always have this mean.
+  // The mean of the ranks 1..n is (n + 1) / 2, also with ties.
   const double mean = (static_cast<double>(a.size()) + 1.0) / 2.0;
   double covariance = 0.0;
   double variance_a = 0.0;

@@ -53,7 +53,8 @@ class AgentStream {
   absl::Status end_;       // Status of the receiving side; not OK once it has ended.
 };
 
-// Methods and their errors are those of agent_service.proto. Safe to use from any thread.
+// Methods and their errors are those of agent_service.proto. Safe to use from any thread. Streams
+// may outlive this object: they keep the channel by themselves.
 class AgentClient {
  public:
   explicit AgentClient(std::shared_ptr<grpc::Channel> channel);
@@ -63,6 +64,7 @@ class AgentClient {
   // Returns a stream that has begun. Whether a server answers is known at the first `Receive`.
   std::unique_ptr<AgentStream> Connect(const v1::AgentHello& hello);
 
+  // Is not retried.
   absl::StatusOr<v1::ListAgentsResponse> List(const v1::ListAgentsRequest& request,
                                               const CallOptions& options = {});
 

@@ -30,10 +30,12 @@ struct ChannelOptions {
   std::string server_name;
 };
 
-// Makes a channel, not connected yet. A call that finds no server, or one that is shutting down,
-// is retried up to 4 times within its deadline if it may be repeated without harm: all but
-// `DeleteProfile` and the uploading streams. INVALID_ARGUMENT (SPEC_INVALID) if the target is
-// empty, and the errors of base/service/tls/pem_files.h for files that can't be used.
+// Makes a channel, not connected yet. A call that ends with UNAVAILABLE or CANCELLED, because there
+// is no server or it is shutting down, is repeated if that does no harm, at most 4 attempts within
+// its deadline: all of PlanService and CalibrationService, reads of ProfileService, unary calls of
+// ExecutionService. Not AgentService, `DeleteProfile` or streams of requests; the clients of the
+// latter repeat them (retry.h). INVALID_ARGUMENT (SPEC_INVALID) if the target is empty, and the
+// errors of base/service/tls/pem_files.h for files that can't be used.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // Options of one call.

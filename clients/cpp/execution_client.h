@@ -27,8 +27,8 @@ class ExecutionClient {
   absl::StatusOr<v1::Execution> Create(v1::CreateExecutionRequest request,
                                        const CallOptions& options = {});
 
-  // Reports windows of one execution. A stream that breaks is started again, up to 4
-  // times within `options.timeout`; windows that had arrived then count as duplicates.
+  // Reports windows of one execution. A stream that breaks is started again, at most 4 attempts
+  // within `options.timeout`; windows that had arrived then count as duplicates.
   absl::StatusOr<v1::ReportMetricsResponse> Report(absl::string_view execution,
                                                    absl::Span<const v1::MeasuredWindow> windows,
                                                    const CallOptions& options = {});

@@ -29,9 +29,9 @@ class PlanClient {
   absl::StatusOr<v1::Plan> CreatePlan(v1::CreatePlanRequest request,
                                       const CallOptions& options = {});
 
-  // Does the same as `CreatePlan` and calls `on_progress` on this thread. A stream that breaks is
-  // started again, up to 4 times within `options.timeout`; progress then starts from zero, or from
-  // where the search is if another server continues it.
+  // Does the same as `CreatePlan` and calls `on_progress` on this thread unless it is null. A
+  // stream that breaks is started again, at most 4 attempts within `options.timeout`; progress then
+  // starts from zero, or from where the search is if another server continues it.
   absl::StatusOr<v1::Plan> SearchPlan(
       v1::CreatePlanRequest request,
       const std::function<void(const v1::SearchProgress&)>& on_progress,

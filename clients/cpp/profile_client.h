@@ -32,8 +32,8 @@ class ProfileClient {
   // Takes a stub of a test.
   explicit ProfileClient(std::unique_ptr<v1::ProfileService::StubInterface> stub);
 
-  // Uploads a whole profile. An upload that finds no server or breaks is started again, up
-  // to 4 times within `options.timeout`, under the same request id. If `request_id` is empty, a new
+  // Uploads a whole profile. An upload that finds no server or breaks is started again, at most 4
+  // attempts within `options.timeout`, under the same request id. If `request_id` is empty, a new
   // one is made.
   absl::StatusOr<v1::Profile> Upload(absl::string_view parent, const v1::Profile& profile,
                                      std::string request_id = "", const CallOptions& options = {});

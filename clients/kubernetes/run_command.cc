@@ -30,9 +30,10 @@
 namespace parplan::sidecar {
 namespace {
 
-// So that a look under way, of all its calls, does not hold up the end of the pod.
-constexpr absl::Duration kLongestLook = absl::Seconds(10);
-constexpr absl::Duration kLongestDelivery = absl::Seconds(10);
+// Longest timeouts of one poll for a newer plan and of one report, so that a call under way does
+// not delay the end of the pod.
+constexpr absl::Duration kPollTimeout = absl::Seconds(10);
+constexpr absl::Duration kReportTimeout = absl::Seconds(10);
 
 // One call for one task of the journal.
 absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task,
@@ -165,7 +166,7 @@ class Sidecar {
       sink_ = *std::move(sink);
     }
     absl::StatusOr<std::string> sent =
-        Deliver(*sink_, task, std::min(flags_.call_timeout, kLongestDelivery));
+        Deliver(*sink_, task, std::min(flags_.call_timeout, kReportTimeout));
     if (absl::IsUnavailable(sent.status()) || absl::IsUnauthenticated(sent.status())) {
       sink_.reset();
     }
@@ -201,7 +202,7 @@ class Sidecar {
                               [this] { return is_ending_; })) {
       lock.unlock();
       const LookOutcome outcome =
-          keeper_->Look(absl::Now(), std::min(flags_.call_timeout, kLongestLook));
+          keeper_->Look(absl::Now(), std::min(flags_.call_timeout, kPollTimeout));
       metrics_->CountLook(outcome);
       if (outcome == LookOutcome::kNew) {
         drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());

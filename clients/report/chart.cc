@@ -113,7 +113,7 @@ void Chart::AddAxis(double end, AxisUnit unit) {
   for (int tick = 0; tick * step <= end * (1 + 1e-9); ++tick) {
     const double share = std::min(tick * step / end, 1.0);
     const std::string text = absl::StrFormat("%g", tick * step);
-    // Texts at the edges lean inwards; every other one is for wide pages only.
+    // Labels at the edges are aligned inwards; odd ones are hidden on narrow pages.
     const char* anchor = share < 0.04 ? "start" : share > 0.9 ? "end" : "middle";
     absl::StrAppend(&grid_, "<line class=\"grid\" x1=\"", Place(share), "\" y1=\"", top_,
                     "\" x2=\"", Place(share), "\" y2=\"", bottom() + 4, "\"/><text",

@@ -1,5 +1,5 @@
-// The peak memory of a device, found by playing its passes. It shares no code with
-// planner/cost/rank_memory.h, which it checks.
+// The peak memory of a device, found by playing its passes. It checks the peak over passes that
+// planner/cost/rank_memory.h computes; the bytes of each layer (`LayerMemory`) are taken as given.
 
 #ifndef PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_
 #define PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_

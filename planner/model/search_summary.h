@@ -11,12 +11,16 @@ namespace parplan {
 
 // Values as in proto/parplan/v1/plan.proto.
 enum class Termination { kOptimal = 1, kFeasible = 2 };
+// The reason why a search ended without a proof. `kMethod`: it ran to its end, but its method
+// proves nothing.
 enum class SearchLimit { kNone = 0, kTime = 1, kStates = 2, kCancelled = 3, kMethod = 4 };
 
-// The outcome of a search. It has no times, because planners have no clock; callers measure them.
+// The outcome of a search. It has no running times, because planners have no clock; callers measure
+// them.
 struct SearchSummary {
   Termination termination = Termination::kFeasible;
   SearchLimit limit = SearchLimit::kMethod;
+  // Proved lower bound on the predicted step time of every plan of the space.
   Seconds bound;
   // (step - bound) / step, in [0, 1].
   double gap_ratio = 1.0;

@@ -8,8 +8,9 @@
 namespace parplan {
 
 // Returns the folder `name` below $XDG_STATE_HOME, or below ~/.local/state; empty if the
-// environment names neither. Does not create it. Reads the environment, so it must be called before
-// threads that change it.
+// environment names neither. A relative $XDG_STATE_HOME is ignored, as the XDG Base Directory
+// Specification demands. Does not create the folder. Reads the environment, so it must be called
+// before threads that change it.
 std::string DefaultStateFolder(const std::string& name);
 
 }  // namespace parplan

@@ -26,9 +26,9 @@ namespace {
 // whose time is in `user` and `nice` already.
 enum StatColumn { kUser, kNice, kSystem, kIdle, kIoWait, kIrq, kSoftIrq, kSteal, kColumnCount };
 
-// Share of the time that passed which the counters of a processor must account for, or they are
-// not believed. A kernel's counters account for all of it but a tick each; those of sandboxes
-// (gVisor) stand still.
+// Share of the elapsed time that the counters of a processor must account for; below this share the
+// counters are ignored. A kernel's counters account for all of it but a tick each; in gVisor they
+// never advance.
 constexpr double kAccountedShare = 0.5;
 
 std::string ReadText(const std::string& path) {

@@ -1,4 +1,4 @@
-// Memory of this process by mapped file.
+// Memory of this process by mapped file, for `CpuContextMemory`: the memory that oneDNN takes.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_PROCESS_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_PROCESS_MEMORY_H_
@@ -10,8 +10,9 @@
 namespace parplan {
 
 // Returns the size of the pages of the mapped file `path` that this process has for itself because
-// it has written to them; for a library its data and the addresses that the loader fills in. 0 if
-// the file is not mapped, or if the system does not say. Takes a millisecond.
+// it has written to them; for a library its data and the addresses that the loader fills in.
+// Symbolic links in `path` are followed, since the system lists mappings by their canonical path. 0
+// if the file does not exist or is not mapped, or if the system does not say. Takes a millisecond.
 Bytes PrivateMemoryOf(const std::string& path);
 
 }  // namespace parplan

@@ -7,10 +7,11 @@
 
 namespace parplan {
 
-// The width of the window of step times above a lower bound. The first windows are small and cost
-// almost nothing, so they grow fast. If a window needed many more states than the one before, the
-// best plan is probably near, and windows grow slowly, because the number of states grows faster
-// than any power of the width.
+// The width of the window of step times above a lower bound. Windows with fewer than `kFewStates`
+// states cost almost nothing, so they grow fast (`kFast`). Larger ones grow at a medium rate
+// (`kMedium`) if they needed at most `kManyTimes` the states of the window before, else slowly
+// (`kSlow`): then the best plan is probably near, and the number of states grows faster than any
+// power of the width. The first window has none before it, so it grows slowly unless it is small.
 class WindowGrowth {
  public:
   explicit WindowGrowth(double first) : excess_(first) {}
