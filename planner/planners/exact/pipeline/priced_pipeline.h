@@ -19,7 +19,7 @@
 
 namespace parplan {
 
-// Which stages of a partition are to take equally long.
+// The sense in which the stages of a partition take equally long.
 enum class PartitionShape {
   // Each stage with the first micro-batch in front of it counted, as in the bound of 1F1B with no
   // more micro-batches than stages: later stages get less.
