@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Measures how long a stranger waits, and writes docs/measurements/build.md:
+# Measures how long a stranger waits, and writes the rows of docs/measurements/build.md:
 #
 #   tests/benchmarks/build_times.sh [demo] [ci] [rebuild]      by default all three
 #
 # Each works on a clone of the last commit in a new folder, with a compiler cache of its own that
 # starts empty. Debian's packages have to be installed before (`./parplan-dev setup test`): what
-# they take depends on the network. `ci` takes as long as .ci/run does, twice.
+# they take depends on the network. `ci` takes as long as .ci/run does, twice. The output of each
+# command is kept in build/build-times.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 what=("$@")
@@ -13,65 +14,86 @@ if [[ ${#what[@]} -eq 0 ]]; then what=(demo ci rebuild); fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export CCACHE_DIR="$folder/cache"
-commit=$(git -C "$source" rev-parse --short HEAD)
-rows=()
+commit=$(git -C "$source" rev-parse --short=8 HEAD)
+table="$source/docs/measurements/build.md"
+logs="$source/build/build-times"
+mkdir -p "$logs"
 
-# Runs a command in a new clone; adds a row of wall time, processor time and the share of the
-# processors that others took meanwhile (time stolen by the host counts as theirs).
-measure() {
-  local name=$1 clone=$2 status=0 before after
-  shift 2
-  before=$(awk '/^cpu / {print $2+$3+$4+$7+$8+$9, $9}' /proc/stat)
-  /usr/bin/env bash -c 'TIMEFORMAT="%R %U %S"; cd "$0" && time "$@" >"$0.log" 2>&1' \
-    "$clone" "$@" 2>"$folder/time" || status=$?
-  after=$(awk '/^cpu / {print $2+$3+$4+$7+$8+$9, $9}' /proc/stat)
-  local line
-  line=$(tail -n 1 "$folder/time")
-  rows+=("$(awk -v name="$name" -v status="$status" -v before="$before" -v after="$after" \
-    -v hertz="$(getconf CLK_TCK)" -v cores="$(nproc)" '{
-      split(before, b); split(after, a); busy = (a[1] - b[1]) / hertz; own = $2 + $3
-      others = (busy - own) / ($1 * cores); if (others < 0) others = 0
-      printf "| %s | %.1f min | %.1f min | %.0f %% | %s |", name, $1 / 60, own / 60, others * 100,
-             status == 0 ? "passed" : "exit " status }' <<<"$line")")
-  echo "${rows[-1]}"
+head_of_table() {
+  cat <<TEXT
+# How long a build takes
+
+Written by \`tests/benchmarks/build_times.sh\`, each row at its commit: $(nproc) cores
+($(awk -F': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)), new clones, a compiler cache that
+starts empty ("warm": that of the row before), Debian's packages installed. Processor time is that
+of the command. What others used is the share of the cores that other processes had, and the host
+stole, meanwhile. The steps of \`.ci/run\` and what each covers are in
+[CONTRIBUTING.md](../../CONTRIBUTING.md#the-way-of-a-change).
+
+| command | wall time | processor time | used by others | result | commit |
+|---|---|---|---|---|---|
+TEXT
 }
 
-clone() { git clone -q "$source" "$folder/$1"; if [[ -d "$source/../shared" ]]; then ln -sfn "$(cd "$source/../shared" && pwd)" "$folder/shared"; fi; }
+# Writes a row in the place of the one with the same command, or at the end.
+write_row() {
+  local name=$1 row=$2 rows=()
+  if [[ -f "$table" ]]; then
+    mapfile -t rows < <(grep '^| `\|^| rebuild' "$table" | grep -vF "| $name |" || true)
+  fi
+  { head_of_table; printf '%s\n' "${rows[@]}" "$row" | grep . | sort; } >"$table.new"
+  mv "$table.new" "$table"
+  echo "$row"
+}
+
+# Runs a command in a clone and writes its row.
+measure() {
+  local name=$1 clone=$2 log=$3 status=0 before after
+  shift 3
+  before=$(awk '/^cpu / {print $2+$3+$4+$7+$8+$9}' /proc/stat)
+  /usr/bin/env bash -c 'TIMEFORMAT="%R %U %S"; cd "$0" && { time "${@:2}" >"$1" 2>&1; }' \
+    "$clone" "$logs/$log.log" "$@" 2>"$folder/time" || status=$?
+  after=$(awk '/^cpu / {print $2+$3+$4+$7+$8+$9}' /proc/stat)
+  write_row "$name" "$(tail -n 1 "$folder/time" | awk -v name="$name" -v status="$status" \
+    -v before="$before" -v after="$after" -v hertz="$(getconf CLK_TCK)" -v cores="$(nproc)" \
+    -v commit="$commit" '{
+      own = $2 + $3
+      others = ((after - before) / hertz - own) / ($1 * cores)
+      if (others < 0) others = 0
+      printf "| %s | %.1f min | %.1f min | %.0f %% | %s | %s |", name, $1 / 60, own / 60,
+             others * 100, status == 0 ? "passed" : "exit " status, commit }')"
+}
+
+clone() {
+  git clone -q "$source" "$folder/$1"
+  if [[ -d "$source/../shared" ]]; then
+    ln -sfn "$(cd "$source/../shared" && pwd)" "$folder/shared"
+  fi
+}
 
 for one in "${what[@]}"; do
   case "$one" in
     demo)
       clone demo
-      measure '`./parplan-dev demo`, cold' "$folder/demo" ./parplan-dev demo
+      measure '`./parplan-dev demo`, cold' "$folder/demo" demo ./parplan-dev demo
       ;;
     ci)
       clone ci
-      measure '`.ci/run`, cold' "$folder/ci" bash .ci/run
-      clone again
-      measure '`.ci/run`, warm' "$folder/again" bash .ci/run
+      measure '`.ci/run`, cold' "$folder/ci" ci-cold bash .ci/run
+      rm -rf "$folder/ci"
+      clone ci
+      measure '`.ci/run`, warm' "$folder/ci" ci-warm bash .ci/run
+      rm -rf "$folder/ci"
       ;;
     rebuild)
       clone rebuild
       (cd "$folder/rebuild" && cmake --preset dev && cmake --build --preset dev --target planner_test) \
-        >"$folder/rebuild.log" 2>&1
+        >"$logs/rebuild-before.log" 2>&1
       echo '// A change.' >>"$folder/rebuild/planner/cost/rank_memory.cc"
-      measure 'rebuild after `planner/cost/rank_memory.cc`, then its tests' "$folder/rebuild" \
+      measure 'rebuild after `planner/cost/rank_memory.cc`, then its tests' "$folder/rebuild" rebuild \
         bash -c "cmake --build --preset dev --target planner_test && ctest --preset dev -R '^RankMemory'"
       ;;
     *) echo "usage: $0 [demo] [ci] [rebuild]" >&2; exit 2 ;;
   esac
 done
-
-{
-  echo "# How long a build takes"
-  echo
-  echo "Written by \`tests/benchmarks/build_times.sh ${what[*]}\` at $commit: $(nproc) cores" \
-    "($(awk -F': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)), new clones, a compiler cache" \
-    "that starts empty (\"warm\": that of the row before). Processor time is that of the command;" \
-    "the share of others counts what the host stole." | fold -s -w 98 | sed 's/ *$//'
-  echo
-  echo "| command | wall time | processor time | used by others | |"
-  echo "|---|---|---|---|---|"
-  printf '%s\n' "${rows[@]}"
-} >"$source/docs/measurements/build.md"
-cat "$source/docs/measurements/build.md"
+cat "$table"
