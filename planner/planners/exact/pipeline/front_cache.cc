@@ -99,7 +99,7 @@ int64_t FrontCache::MaxInFlight(const StageQuestion& question, const StageFront&
     }
     const Bytes room =
         setting_.budget()[communicators + question.extra_communicator_count] - states - transient;
-    if (kept > Bytes()) largest = std::min(largest, room.count() / kept.count());
+    if (kept.count() > 0) largest = std::min(largest, room.count() / kept.count());
   }
   return std::max(largest, question.in_flight_micro_batch_count);
 }
