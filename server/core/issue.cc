@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/plan_wire.h"
 #include "proto/wire/version.h"
 #include "server/core/id_length.h"
+#include "server/core/stored_message.h"
 
 namespace parplan {
 namespace {
@@ -32,26 +34,31 @@ std::optional<double> GainOverBaselines(const v1::Plan& plan, const std::string&
   return *best / found_step.value();
 }
 
-// Sets everything in a payload that does not come from the planner.
+// Sets everything that does not come from the planner.
 void Bind(const PlanQuestion& question, const std::string& name, absl::Time issue_time,
-          v1::PlanPayload* payload) {
-  payload->set_plan(name);
-  payload->set_cluster(question.cluster);
-  payload->set_job_id(question.job_id);
-  payload->clear_node_names();
+          UnsignedAnswer& answer) {
+  v1::PlanPayload& payload = answer.payload;
+  payload.set_plan(name);
+  payload.set_cluster(question.cluster);
+  payload.set_job_id(question.job_id);
+  payload.clear_node_names();
   for (const std::string& node_name : question.problem.topology().NodeNames()) {
-    payload->add_node_names(node_name);
+    payload.add_node_names(node_name);
   }
-  payload->set_topology_digest(question.topology_digest);
-  payload->set_profile_digest(question.profile_digest);
-  payload->set_model_digest(question.model_digest);
-  payload->set_hardware_digest(question.hardware_digest);
-  payload->set_calibration_digest(question.calibration_digest);
-  payload->set_runtime_id(question.options.rules.runtime.runtime_id);
-  payload->set_planner_version(kVersion);
-  payload->set_planner(question.options.planner);
-  *payload->mutable_issue_time() = TimestampToProto(issue_time);
-  *payload->mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
+  payload.set_topology_digest(question.topology_digest);
+  payload.set_profile_digest(question.profile_digest);
+  payload.set_model_digest(question.model_digest);
+  payload.set_hardware_digest(question.hardware_digest);
+  payload.set_calibration_digest(question.calibration_digest);
+  payload.set_runtime_id(question.options.rules.runtime.runtime_id);
+  payload.set_planner_version(kVersion);
+  payload.set_planner(question.options.planner);
+  *payload.mutable_issue_time() = TimestampToProto(issue_time);
+  *payload.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
+  answer.plan.set_name(name);
+  *answer.plan.mutable_spec() = question.spec;
+  *answer.plan.mutable_create_time() = payload.issue_time();
+  *answer.plan.mutable_expire_time() = payload.expire_time();
 }
 
 }  // namespace
@@ -72,44 +79,18 @@ std::string StoredAnswerKey(const PlanQuestion& question) {
   return Sha256Hex(absl::StrCat("parplan answer 1\n", question.answer_key));
 }
 
-v1::PlanPayload PayloadAgain(const PlanQuestion& question, v1::PlanPayload issued,
-                             const std::string& name, absl::Time issue_time) {
-  v1::PlanPayload payload = std::move(issued);
-  Bind(question, name, issue_time, &payload);
-  return payload;
-}
-
-v1::Plan UnsignedPlanAgain(const PlanQuestion& question, v1::Plan issued, const std::string& name,
-                           absl::Time issue_time) {
-  v1::Plan plan = std::move(issued);
-  plan.set_name(name);
-  *plan.mutable_spec() = question.spec;
-  plan.clear_signed_plan();
-  plan.clear_from_cache();
-  *plan.mutable_create_time() = TimestampToProto(issue_time);
-  *plan.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
-  return plan;
-}
-
-v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found,
-                            const std::string& name, absl::Time issue_time) {
-  v1::PlanPayload payload;
-  Bind(question, name, issue_time, &payload);
-  // The clocks of the search are left out: they differ from run to run.
-  FillPayload(found.plan, found.prediction, found.search, question.problem.model(), &payload);
-  return payload;
-}
-
-v1::Plan UnsignedPlan(const PlanQuestion& question, const SearchedPlan& searched,
-                      const std::string& name, absl::Time issue_time) {
+UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searched,
+                         const std::string& name, absl::Time issue_time) {
   const PlanFound& found = searched.found;
-  v1::Plan plan;
-  plan.set_name(name);
-  *plan.mutable_spec() = question.spec;
+  const ModelSpec& model = question.problem.model();
+  UnsignedAnswer answer;
+  Bind(question, name, issue_time, answer);
+  // The clocks of the search are not signed: they differ from run to run.
+  FillPayload(found.plan, found.prediction, found.search, model, &answer.payload);
+  v1::Plan& plan = answer.plan;
   *plan.mutable_search() = SearchSummaryToProto(found.search, ToSeconds(searched.cpu_duration),
                                                 ToSeconds(searched.wall_duration));
   plan.mutable_comparisons()->Add(searched.comparisons.begin(), searched.comparisons.end());
-  const ModelSpec& model = question.problem.model();
   for (const PredictedPlan& rival : found.alternatives) {
     *plan.add_alternatives() = RivalPlanToProto(rival, model);
   }
@@ -117,9 +98,19 @@ v1::Plan UnsignedPlan(const PlanQuestion& question, const SearchedPlan& searched
     *plan.add_memory_front() = RivalPlanToProto(rival, model);
   }
   plan.mutable_notes()->Add(found.notes.begin(), found.notes.end());
-  *plan.mutable_create_time() = TimestampToProto(issue_time);
-  *plan.mutable_expire_time() = TimestampToProto(issue_time + question.time_to_live);
-  return plan;
+  return answer;
+}
+
+absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v1::Plan& issued,
+                                           const std::string& name, absl::Time issue_time) {
+  UnsignedAnswer answer;
+  PARPLAN_ASSIGN_OR_RETURN(
+      answer.payload, ParseStored<v1::PlanPayload>(issued.signed_plan().payload(), issued.name()));
+  answer.plan = issued;
+  answer.plan.clear_signed_plan();
+  answer.plan.clear_from_cache();
+  Bind(question, name, issue_time, answer);
+  return answer;
 }
 
 PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,

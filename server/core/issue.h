@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "parplan/v1/plan.pb.h"
@@ -27,20 +28,22 @@ std::string StoredAnswerKey(const PlanQuestion& question);
 // issued again after the first has expired gets another id.
 std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time);
 
-// Returns what is signed. Equal questions have equal payloads except for name and times.
-v1::PlanPayload MakePayload(const PlanQuestion& question, const PlanFound& found,
-                            const std::string& name, absl::Time issue_time);
+// The two parts of a plan before it is signed: what is signed, and what is stored beside it. Equal
+// questions have equal payloads except for name and times.
+struct UnsignedAnswer {
+  v1::PlanPayload payload;
+  v1::Plan plan;
+};
 
-// Returns the plan as it is stored, without its signed part.
-v1::Plan UnsignedPlan(const PlanQuestion& question, const SearchedPlan& searched,
-                      const std::string& name, absl::Time issue_time);
+// Returns both parts for a plan that was searched for `question`.
+UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searched,
+                         const std::string& name, absl::Time issue_time);
 
-// Return the same two for an answer whose plan was issued before, perhaps for another job: they
-// keep what the planner found and take the rest from `question`.
-v1::PlanPayload PayloadAgain(const PlanQuestion& question, v1::PlanPayload issued,
-                             const std::string& name, absl::Time issue_time);
-v1::Plan UnsignedPlanAgain(const PlanQuestion& question, v1::Plan issued, const std::string& name,
-                           absl::Time issue_time);
+// Returns both parts for a plan that was issued before, perhaps for another job: they keep what the
+// planner found and take the rest from `question`. INTERNAL if the payload of `issued` does not
+// parse.
+absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v1::Plan& issued,
+                                           const std::string& name, absl::Time issue_time);
 
 // Returns the report to the observer for a plan with this payload.
 PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,

@@ -234,19 +234,13 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   const absl::Time now = dependencies_.clock.Now();
   const std::string plan_key = StoredPlanKey(question, answer.is_complete);
   const PlanName name{question.cluster, NewPlanId(plan_key, now)};
-  v1::Plan plan;
-  v1::PlanPayload payload;
+  UnsignedAnswer parts;
   if (const auto* issued = std::get_if<IssuedPlan>(&answer.result)) {
-    PARPLAN_ASSIGN_OR_RETURN(
-        payload,
-        ParseStored<v1::PlanPayload>(issued->plan->signed_plan().payload(), issued->plan->name()));
-    payload = PayloadAgain(question, std::move(payload), name.ToString(), now);
-    plan = UnsignedPlanAgain(question, *issued->plan, name.ToString(), now);
+    PARPLAN_ASSIGN_OR_RETURN(parts, AnswerAgain(question, *issued->plan, name.ToString(), now));
   } else {
-    const auto& searched = std::get<SearchedPlan>(answer.result);
-    payload = MakePayload(question, searched.found, name.ToString(), now);
-    plan = UnsignedPlan(question, searched, name.ToString(), now);
+    parts = NewAnswer(question, std::get<SearchedPlan>(answer.result), name.ToString(), now);
   }
+  auto& [payload, plan] = parts;
   PARPLAN_ASSIGN_OR_RETURN(*plan.mutable_signed_plan(),
                            dependencies_.keys.Sign(payload.SerializeAsString(), now));
 
