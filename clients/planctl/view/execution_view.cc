@@ -23,11 +23,11 @@ double Milliseconds(const Duration& duration) {
   return 1e3 * static_cast<double>(duration.seconds()) + 1e-6 * duration.nanos();
 }
 
-std::string TimeText(std::optional<double> milliseconds) {
+std::string MeasuredTimeText(std::optional<double> milliseconds) {
   return milliseconds.has_value() ? absl::StrFormat("%.4g ms", *milliseconds) : kNothing;
 }
 
-std::string SizeText(std::optional<double> bytes) {
+std::string MeasuredSizeText(std::optional<double> bytes) {
   return bytes.has_value() ? absl::StrFormat("%.4g MB", *bytes / 1e6) : kNothing;
 }
 
@@ -68,12 +68,14 @@ void AddRow(absl::string_view what, const std::string& predicted, const std::str
 
 void AddTime(absl::string_view what, std::optional<double> predicted,
              std::optional<double> measured, std::string& text) {
-  AddRow(what, TimeText(predicted), TimeText(measured), RatioText(predicted, measured), text);
+  AddRow(what, MeasuredTimeText(predicted), MeasuredTimeText(measured),
+         RatioText(predicted, measured), text);
 }
 
 void AddSize(absl::string_view what, std::optional<double> predicted,
              std::optional<double> measured, std::string& text) {
-  AddRow(what, SizeText(predicted), SizeText(measured), RatioText(predicted, measured), text);
+  AddRow(what, MeasuredSizeText(predicted), MeasuredSizeText(measured),
+         RatioText(predicted, measured), text);
 }
 
 void AddStage(const v1::ExecutionStage& stage, int index, std::string& text) {
@@ -131,9 +133,9 @@ std::string ExecutionListText(const v1::ListExecutionsResponse& executions) {
     absl::StrAppendFormat(
         &text, "%s\n  %-9s  step %s, predicted %s (%s)  memory %s, predicted %s (%s)\n",
         execution.name(), absl::AsciiStrToLower(v1::Execution::State_Name(execution.state())),
-        TimeText(MeasuredStep(execution)), TimeText(PredictedStep(execution)),
+        MeasuredTimeText(MeasuredStep(execution)), MeasuredTimeText(PredictedStep(execution)),
         RatioText(PredictedStep(execution), MeasuredStep(execution)),
-        SizeText(MeasuredPeak(execution)), SizeText(peak),
+        MeasuredSizeText(MeasuredPeak(execution)), MeasuredSizeText(peak),
         RatioText(peak, MeasuredPeak(execution)));
   }
   return text;
