@@ -7,7 +7,7 @@
 
 namespace parplan {
 
-// A file inside the program.
+// A file inside the program; both texts live as long as the process.
 struct EmbeddedFile {
   // Name without the folder.
   absl::string_view name;

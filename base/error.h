@@ -43,25 +43,29 @@ enum class Reason {
   kAgentConnected = 19,
 };
 
-// Returns the name on the wire, for example `PROFILE_MISSING`.
+// Returns the name on the wire, for example `PROFILE_MISSING`; `UNKNOWN` for a number that is no
+// reason.
 absl::string_view ReasonName(Reason reason);
 
 // The payload of an error, in addition to code and message.
 struct ErrorDetail {
   Reason reason;
-  // Named facts; keys are in lowerCamelCase.
+  // Named facts. Keys are in lowerCamelCase; neither keys nor values hold a NUL byte.
   std::map<std::string, std::string> metadata;
 };
 
-// Returns a status with a reason. `message` is one sentence that says what to do.
+// Returns a status with a reason. `message` is one sentence that says what to do. REQUIRES: `code`
+// is not kOk, since an OK status has no payload.
 absl::Status MakeError(absl::StatusCode code, Reason reason, absl::string_view message,
                        const std::map<std::string, std::string>& metadata = {});
 
-// Returns INVALID_ARGUMENT for a field that breaks a rule, with the message "`field`: rule".
-// `reason` is `kSpecInvalid` or `kProfileInvalid`.
+// Returns INVALID_ARGUMENT for a field that breaks a rule, with the message "`field`: rule" and the
+// metadata `field` and `rule`. `reason` says whose field it is: `kSpecInvalid` (a request or a
+// setting), `kProfileInvalid` (a profile) or `kPayloadMalformed` (a signed plan).
 absl::Status FieldError(Reason reason, absl::string_view field, absl::string_view rule);
 
-// Returns the payload of a status made by `MakeError`, or nothing for any other status.
+// Returns the payload of a status made by `MakeError`, or nothing for any other status, OK
+// included.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
 }  // namespace parplan

@@ -9,15 +9,18 @@
 
 namespace parplan {
 
-// Returns `value` without an exponent and with three significant digits, or with all digits before
-// the point if these are more: `1.24`, `18.7`, `1240`. REQUIRES: `value` is finite.
+// Returns `value` without an exponent: with two decimals if it rounds to less than 10, one below
+// 100, none from there on: `0.05`, `1.24`, `18.7`, `1240`. So numbers from 1 on have at least three
+// significant digits. REQUIRES: `value` is finite.
 std::string ThreeDigits(double value);
 
-// Returns three significant digits and a unit: `12.3 ms`, `1.24 s`, `2.50 h`; `0 s`; `–` if
-// `seconds` is not finite.
+// Returns `ThreeDigits` of the time in the largest of µs, ms and s in which it is 1 or more, in
+// hours from 7200 s on: `12.3 ms`, `1.24 s`, `2.50 h`; `0 s` for 0 and below; `–` if `seconds` is
+// not finite.
 std::string TimeText(Seconds seconds);
 
-// Returns three significant digits and a decimal unit: `15.8 GB`; `0 B`.
+// Returns `ThreeDigits` of the size in the largest of kB, MB, GB and TB (10^3 to 10^12 bytes) in
+// which it is 1 or more: `15.8 GB`. Below 1000 bytes returns the exact count: `0 B`, `-5 B`.
 std::string SizeText(Bytes bytes);
 
 }  // namespace parplan

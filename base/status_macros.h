@@ -2,7 +2,9 @@
 // the enclosing function unless it is OK.
 //
 // PARPLAN_ASSIGN_OR_RETURN(target, expression): assigns the value of a
-// `StatusOr` to `target` (which may be a declaration), or returns its status.
+// `StatusOr` to `target` (which may be a declaration), or returns its status. It is several
+// statements, so it cannot be the body of an `if` without braces. Both evaluate their expression
+// once.
 
 #ifndef PARPLAN_BASE_STATUS_MACROS_H_
 #define PARPLAN_BASE_STATUS_MACROS_H_

@@ -20,12 +20,14 @@
 
 namespace parplan {
 
-// A number of bytes. It may be negative while something is subtracted from a budget.
+// A number of bytes. It may be negative while something is subtracted from a budget. No operation
+// checks for overflow.
 class Bytes {
  public:
   constexpr Bytes() = default;
   static constexpr Bytes Of(int64_t count) { return Bytes(count); }
-  // Rounds `count` up to a whole byte, so that memory is never understated.
+  // Rounds `count` up to a whole byte, so that memory is never understated. REQUIRES: `count` is
+  // finite and below 2^63.
   static Bytes Ceil(double count) { return Bytes(static_cast<int64_t>(std::ceil(count))); }
   static constexpr Bytes Max() { return Bytes(std::numeric_limits<int64_t>::max()); }
 
@@ -85,7 +87,9 @@ class Seconds {
   double value_ = 0.0;
 };
 
-// The rate at which one link carries a collective, counted as in nccl-tests: comparable across
+// The rate at which one link carries a collective, counted as in nccl-tests: message size divided
+// by time, times the bus factor (2(n-1)/n for all-reduce of n ranks, (n-1)/n for all-gather,
+// reduce-scatter and all-to-all, 1 for send-receive and broadcast). So it is comparable across
 // numbers of ranks, unlike message size divided by time.
 class BusBandwidth {
  public:

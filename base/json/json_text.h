@@ -13,14 +13,17 @@
 
 namespace parplan {
 
-// Limits of files that people write. A profile of a large cluster has a few MiB and 10^5 values.
+// Limits of files that people write: bytes, and arrays and objects inside one another. A profile of
+// a large cluster has a few MiB and 10^5 values.
 inline constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 inline constexpr int kMaxJsonDepth = 64;
 
+// A value, which owns all values below it.
 struct JsonValue {
   enum class Type { kNull, kBoolean, kInteger, kNumber, kString, kArray, kObject };
 
-  // Returns the first member of this name, or null if this is no object or has none.
+  // Returns the first member of this name, or null if this is no object or has none. Linear in the
+  // members; the pointer is valid until this value is changed.
   const JsonValue* Find(absl::string_view name) const;
 
   Type type = Type::kNull;
@@ -31,7 +34,7 @@ struct JsonValue {
 
   // Value of kBoolean.
   bool boolean = false;
-  // Value of kInteger: a whole number that fits 64 bits.
+  // Value of kInteger: a whole number that fits 64 bits, written without point or exponent.
   int64_t integer = 0;
   // Value of kInteger and kNumber.
   double number = 0;
@@ -54,8 +57,9 @@ struct JsonLimits {
 };
 
 // Reads one JSON value. INVALID_ARGUMENT (SPEC_INVALID), `file_name:line: ...`, for text that is
-// not JSON in UTF-8 or goes beyond `limits`. Linear in the text, up to a logarithm where repeated
-// members are refused.
+// empty, not JSON in UTF-8, has a number beyond the range of a double, or goes beyond `limits`.
+// `file_name` is for errors alone; no file is read. Linear in the text, up to a logarithm where
+// repeated members are refused.
 absl::StatusOr<JsonValue> ReadJsonText(absl::string_view text, absl::string_view file_name,
                                        const JsonLimits& limits = {});
 

@@ -11,6 +11,7 @@
 
 namespace parplan {
 
+// Deleter of the handles below. Each owns its object and is null if OpenSSL could not make it.
 struct OpensslDeleter {
   void operator()(BIO* bio) const { BIO_free_all(bio); }
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }

@@ -39,7 +39,7 @@ std::string DescribeErrno(int error, absl::string_view failure);
 // The message is that of `DescribeErrno` for "cannot OPERATION PATH". The code is the canonical
 // one: NOT_FOUND for ENOENT, PERMISSION_DENIED for EACCES, EPERM and EROFS, RESOURCE_EXHAUSTED for
 // a full disk or table of files, FAILED_PRECONDITION where the path names another kind of file,
-// UNAVAILABLE for a disk that fails.
+// UNAVAILABLE for a disk that fails; else that of absl::ErrnoToStatusCode. It carries no `Reason`.
 absl::Status ErrnoToStatus(int error, absl::string_view operation, absl::string_view path);
 
 // The owner of a file descriptor, which it closes. Movable; negative while nothing is open.
@@ -62,7 +62,8 @@ class FileDescriptor {
   int value_ = -1;
 };
 
-// Writes all of `contents`. Returns 0 or the errno of the write that failed.
+// Writes all of `contents`. Returns 0 or the errno of the write that failed: EAGAIN too, so the
+// descriptor must block. Repeats writes that a signal interrupts.
 int WriteAll(int descriptor, absl::string_view contents);
 
 struct AtomicWriteOptions {
@@ -97,7 +98,8 @@ absl::Status AtomicWrite(const std::string& path, absl::string_view contents,
 // in, if this process is root and that owner is not. Returns 0 or a value of errno.
 int GiveToFolderOwner(int descriptor, const std::string& path);
 
-// Calls fsync on a folder, so that the names in it survive a power cut.
+// Calls fsync on a folder, so that the names in it survive a power cut. Errors are those of
+// `ErrnoToStatus`.
 absl::Status SyncFolder(const std::string& folder);
 
 // The folder part of `path`: "/a" for "/a/b", "/" for "/b", "." where there is no slash.
@@ -117,9 +119,9 @@ struct ReadFileOptions {
 // `takes_any_kind`; else errors of `ErrnoToStatus`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const ReadFileOptions& options);
 
-// Reads `descriptor` to its end, with the errors of `ReadFile`, which call it `name`. What was read
-// of a file that is refused is wiped from memory, since it may be a secret; so are buffers that the
-// contents outgrow.
+// Reads `descriptor`, which stays open, to its end. OUT_OF_RANGE if it has more than `max_bytes`,
+// else errors of `ErrnoToStatus`; both call it `name`. What was read of a file that is refused is
+// wiped from memory, since it may be a secret; so are buffers that the contents outgrow.
 absl::StatusOr<std::string> ReadDescriptor(int descriptor, absl::string_view name,
                                            size_t max_bytes);
 

@@ -18,7 +18,8 @@ namespace parplan {
 // A pool of helper threads. Safe to use from any thread. `Run` fits `SearchControl::parallel_for`.
 class WorkerThreads {
  public:
-  // Starts the helpers. With 0 of them everything runs on the caller's thread.
+  // Starts the helpers. With 0 of them everything runs on the caller's thread. Throws
+  // std::system_error if the system has no more threads. REQUIRES: `helper_count` is at least 0.
   explicit WorkerThreads(int helper_count);
 
   // REQUIRES: no call of `Run` is in progress.
@@ -30,7 +31,8 @@ class WorkerThreads {
   // Calls `work` for every index below `count`, on the calling thread and on idle helpers, and
   // returns when all are done. The caller never waits for a helper to be free, so calls may come
   // from several threads at once and from within `work`. Returns the processor time that helpers
-  // spent.
+  // spent; 0 if `count` is at most 1, since they take no part then. REQUIRES: `work` does not
+  // throw.
   absl::Duration Run(int64_t count, const std::function<void(int64_t)>& work);
 
   int helper_count() const { return static_cast<int>(helpers_.size()); }
@@ -48,7 +50,7 @@ class WorkerThreads {
   std::vector<std::thread> helpers_;
 };
 
-// Returns the processor time of the calling thread.
+// Returns the processor time of the calling thread; 0 if the system does not count it.
 absl::Duration ThreadCpuTime();
 
 }  // namespace parplan

@@ -12,12 +12,14 @@
 namespace parplan {
 
 // A server that answers `grpc.health.v1.Health` while it lives and refuses every other method. No
-// API and no reflection can be reached here, so plain text reveals nothing.
+// API and no reflection can be reached here, so plain text reveals nothing. The destructor gives
+// calls in progress 200 ms.
 class HealthServer {
  public:
   // Starts with SERVING for the empty name and for each of `services`, full names of gRPC services.
-  // `address` is HOST:PORT, with port 0 for a free one, or unix:PATH. UNAVAILABLE if the address
-  // cannot be bound.
+  // `address` is HOST:PORT, with port 0 for a free one, or unix:PATH. UNAVAILABLE
+  // (STORE_UNAVAILABLE) if the address cannot be read or bound. Turns on gRPC's health service for
+  // every server that this process builds later.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(
       const std::string& address, const std::vector<std::string>& services = {});
   ~HealthServer();

@@ -21,9 +21,10 @@ namespace parplan {
 std::optional<absl::Time> EarliestExpiry(const std::string& pem);
 
 // Makes `parplan_tls_certificate_expiry_timestamp_seconds{file}` for files in PEM, by the label
-// that each gets; empty paths are left out. A file is read again on collection if it has changed;
-// while it cannot be read, its last value stays. Returns null if all paths are empty. Safe to
-// collect from any thread.
+// that each gets: the `EarliestExpiry` in seconds since 1970. Empty paths are left out. A file is
+// read again on collection if it has changed; while it cannot be read, its last value stays, and
+// before the first read it has no series. Returns null if all paths are empty. Safe to collect from
+// any thread.
 std::shared_ptr<prometheus::Collectable> MakeCertificateMetrics(
     const std::map<std::string, std::string>& path_by_label);
 

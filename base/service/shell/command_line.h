@@ -63,7 +63,8 @@ ValueCheck Between(double lowest, double highest);
 // Accepts only these words.
 ValueCheck OneOf(std::vector<std::string> words);
 
-// A flag, an option with a value, or an argument without a name.
+// A flag, an option with a value, or an argument without a name. Setters return this handle, so
+// that they can be chained.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
@@ -84,7 +85,7 @@ class Option {
   // Lets the help show the present value as the default, or `text`.
   Option& ShowDefault();
   Option& ShowDefault(const std::string& text);
-  // Returns whether the command line that was read has the option.
+  // Returns whether the command line that was read has the option, or its variable was set.
   bool given() const;
   // Splits each value of a list at this character as well.
   Option& Delimiter(char delimiter);
@@ -99,6 +100,8 @@ class Command {
   // Implicit: callers that use CLI11 themselves pass an App where a Command is taken.
   Command(CLI::App& app) : app_(&app) {}  // NOLINT(google-explicit-constructor)
 
+  // Adds a command below this one. REQUIRES, here and for options: the name is not taken; CLI11
+  // throws an exception otherwise.
   Command AddCommand(const std::string& name, const std::string& help);
 
   // Adds an option: `--name` or `-n,--name`; without dashes, an argument by its place. `value` must
@@ -108,8 +111,8 @@ class Command {
   template <typename T>
   Option AddOption(const std::string& name, T& value, const std::string& help = "");
 
-  // Adds an option whose text goes to `read`, which returns what is wrong with it, or an empty
-  // string.
+  // Adds an option whose text goes to `read` during the parsing, which returns what is wrong with
+  // it, or an empty string.
   Option AddTextOption(const std::string& name, std::function<std::string(const std::string&)> read,
                        const std::string& help = "");
 
@@ -119,7 +122,8 @@ class Command {
                         std::function<std::string(const std::string&)> print,
                         const std::string& help = "");
 
-  // Adds an option that takes one of these words, each of which stands for a value.
+  // Adds an option that takes one of these words, each of which stands for a value. `value` must
+  // live until the command line is parsed and stays as it is if the option is not given.
   template <typename T>
   Option AddChoice(const std::string& name, std::optional<T>& value,
                    const std::vector<std::pair<std::string, T>>& choices,
@@ -138,10 +142,11 @@ class Command {
         .Check(OneOf(std::move(words)));
   }
 
-  // Adds a flag without a value: `--name`, or `--name,!--no-name` with its opposite.
+  // Adds a flag without a value: `--name`, or `--name,!--no-name` with its opposite. `value` must
+  // live until the command line is parsed.
   Option AddFlag(const std::string& name, bool& value, const std::string& help = "");
 
-  // REQUIRES: there is such an option.
+  // Both REQUIRE that there is such an option.
   Option GetOption(const std::string& name) const;
   void RemoveOption(const std::string& name);
 

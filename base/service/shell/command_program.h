@@ -32,7 +32,7 @@ struct Session {
 using Action = std::function<absl::Status()>;
 
 // Adds commands to the program. Each command, once chosen, sets `action`. `session` and `action`
-// outlive the parsing.
+// outlive the run of the action.
 using AddCommands = std::function<void(Command program, const Session& session, Action& action)>;
 
 struct CommandProgram {
@@ -47,8 +47,8 @@ struct CommandProgram {
 // Reads the arguments, which name exactly one command, and runs it. Adds the flags --format,
 // --quiet and --version, which every command takes as well, and a hidden --completion. Prints
 // errors to standard error, and with `--format json` as one object to standard output unless the
-// command has answered already. An exception that the command throws counts as INTERNAL. Returns
-// the exit code (docs/planctl.md).
+// command has answered already. `add_commands` is called once, before the parsing. An exception
+// that the command throws counts as INTERNAL. Returns the exit code (docs/planctl.md).
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv);
 

@@ -11,7 +11,7 @@ namespace parplan {
 
 // Writes `time` (UTC, milliseconds), `level`, `event`, then `fields` in their order. Bytes that are
 // not UTF-8 are replaced. `level` is `info`, `warning` or `error`. Safe to call from any thread:
-// lines are never mixed.
+// lines are never mixed. A line that cannot be written is lost.
 void LogEvent(const char* level, const char* event,
               const std::vector<std::pair<std::string, std::string>>& fields = {});
 

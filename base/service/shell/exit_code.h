@@ -13,9 +13,10 @@ namespace parplan::shell {
 // Documented in docs/planctl.md; never renumbered.
 enum class ExitCode {
   kOk = 0,
-  // A defect of the program, or a failure of the machine.
+  // A defect of the program (CHECK_FAILED, INTERNAL), or an error that no other code names.
   kInternal = 1,
-  // Wrong arguments, or a file or field that breaks a rule.
+  // Wrong arguments, a file or field that breaks a rule, or a request that can never be done
+  // (UPLOAD_TOO_LARGE, REQUEST_ID_REUSED, EXECUTION_STATE).
   kBadInput = 2,
   // No plan fits. The message has the memory that would suffice.
   kNothingFits = 3,
@@ -23,13 +24,14 @@ enum class ExitCode {
   kMeasurementsMissing = 4,
   // A check of signature, audience, topology or validity time failed.
   kNotVerified = 5,
-  // The server can't be reached, is busy, or did not answer in time.
+  // The server or its store can't be reached, is busy, or did not answer in time.
   kUnavailable = 6,
   // The server or its store has no such resource.
   kNotFound = 7,
 };
 
-// Returns the exit code of a status: that of its reason if it has one, else that of its code.
+// Returns the exit code of a status: that of its reason if it has one, else that of its code; kOk
+// for OK.
 ExitCode ExitCodeOf(const absl::Status& status);
 
 // Returns one line for people, which begins with the name of the program: what went wrong and

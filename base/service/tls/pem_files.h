@@ -1,7 +1,8 @@
 // Reads of the certificates and keys of TLS, which are checked before they are used: gRPC accepts
 // any file, and then every call fails without a reason.
 //
-// All errors are INVALID_ARGUMENT (SPEC_INVALID) and name the setting and the file.
+// All errors are INVALID_ARGUMENT (SPEC_INVALID) and name the setting and the file: also for an
+// empty path, a file that cannot be read, and one of more than 16 MiB.
 
 #ifndef PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 #define PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
@@ -25,7 +26,7 @@ struct TlsKeyPair {
 
 // Reads a certificate, which those between it and its CA may follow, and its key. Refuses a key
 // that is encrypted or belongs to another certificate, and a first certificate that is not valid at
-// `now`.
+// `now`. Errors name the settings `tls_certificate` and `tls_key`.
 absl::StatusOr<TlsKeyPair> ReadTlsKeyPair(const std::string& certificate_path,
                                           const std::string& key_path, absl::Time now);
 
