@@ -59,8 +59,10 @@ struct SearchSetup {
 
 // A search that ended, and what it took.
 struct FinishedSearch {
-  // The checked result. Otherwise the error of the planner, or INTERNAL (CHECK_FAILED) if
-  // `CheckResult` found that the result is not what the planner promised.
+  // The checked result. Otherwise the error of the planner (for `FindPlan` INVALID_ARGUMENT for an
+  // unknown name or rules it lacks, FAILED_PRECONDITION (PROFILE_MISSING) for missing measurements
+  // or (NO_FEASIBLE_PLAN), see `HasNoCandidates`), or INTERNAL (CHECK_FAILED) if `CheckResult`
+  // found that the result is not what the planner promised.
   absl::StatusOr<PlanningResult> result;
   // Whether the planner gave a result that `CheckResult` refused.
   bool check_failed = false;
@@ -78,7 +80,7 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
                          const std::string& planner_name, const SearchLimits& limits,
                          const SearchSetup& setup, const Clock& clock);
 
-// Returns how the search behind `result` went, whatever its outcome.
+// Returns how the search behind `result` went, whatever its outcome. A part of `result`.
 const SearchSummary& SummaryOf(const PlanningResult& result);
 
 // Returns whether no limit of `SearchLimits` ended the search: the same problem then always gets
@@ -87,8 +89,8 @@ bool IsComplete(const SearchSummary& summary);
 
 // Returns FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest device memory that would
 // suffice and, if the planner looked for it, the smallest number of devices. Both are in the
-// metadata too: `smallestDeviceMemoryBytes`, `usableMemoryBytes`, `memoryIsProved`,
-// `smallestDeviceCount`.
+// metadata too, memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes`,
+// `memoryIsProved`, `smallestDeviceCount`.
 absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view planner_name,
                               const NothingFits& nothing);
 

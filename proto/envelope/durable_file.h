@@ -3,7 +3,7 @@
 //
 // Errors carry STORE_UNAVAILABLE. NOT_FOUND: there is no such file or folder.
 // FAILED_PRECONDITION: a person must act, and the message says how. UNAVAILABLE: the system
-// refused.
+// refused, for a full disk, missing rights or a path to another kind of file.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_DURABLE_FILE_H_
 #define PARPLAN_PROTO_ENVELOPE_DURABLE_FILE_H_
@@ -44,7 +44,8 @@ absl::Status CheckSecretDirectory(const std::string& path);
 // A lock that at most one process, or one object of this process, holds at a time.
 class FileLock {
  public:
-  // Waits until the lock on `path`, an empty file created if absent, is free.
+  // Waits, without limit, until the lock on `path`, an empty file created (mode 0600) if absent, is
+  // free.
   static absl::StatusOr<FileLock> Acquire(const std::string& path);
 
   FileLock(FileLock&&) noexcept = default;

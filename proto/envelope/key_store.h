@@ -36,13 +36,16 @@ namespace parplan {
 
 // The keys and their windows. The caller passes the time as `now`, in UTC; windows are whole
 // seconds. Errors carry STORE_UNAVAILABLE: FAILED_PRECONDITION if a person must act (the message
-// says how), UNAVAILABLE if the disk refused.
+// says how), NOT_FOUND if the folder, its parent or keys.json is gone, UNAVAILABLE if the disk
+// refused. After UNAVAILABLE a change may have been made all the same; the next one or `Reload`
+// reads what holds.
 //
 // Several processes may use one folder: each change locks it, reads it again and writes each file
 // whole. A process sees changes of others after its own next change or `Reload`. One object is used
 // by one thread at a time.
 class KeyStore {
  public:
+  // REQUIRES: 0 < overlap < validity, and 0 <= retention.
   struct Options {
     // Time for which a new key may issue plans.
     absl::Duration validity = absl::Hours(24 * 90);
@@ -73,19 +76,22 @@ class KeyStore {
   KeyStore& operator=(KeyStore&&) = default;
 
   // Adds a key that waits for the next rotation, and returns its id; or returns the id of the key
-  // that already waits. Its window starts now.
+  // that already waits. Its window starts now. FAILED_PRECONDITION while the bundle has
+  // `TrustBundle::kMaxKeyCount` (64) keys.
   absl::StatusOr<std::string> Generate(absl::Time now);
 
   // Makes the waiting key, or a new one, sign, and returns its id. Keys that sign already do so for
   // `overlap` or until their window ends, whichever is first. Removes keys that retired more than
-  // `retention` ago. FAILED_PRECONDITION while `kMaxSigningKeyCount` keys sign.
+  // `retention` ago. FAILED_PRECONDITION while `kMaxSigningKeyCount` keys sign, or if a new key
+  // would be the 65th of the bundle.
   absl::StatusOr<std::string> Rotate(absl::Time now);
 
   // Rotates if no key would sign `overlap` after `now`, and returns whether it did. A server calls
   // it when it starts and once a day.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
-  // Reads the folder again.
+  // Reads the folder again, and writes the bundle if it is not up to date. If it cannot be read,
+  // the keys are those from before.
   absl::Status Reload(absl::Time now);
 
   // Lists all keys, oldest first, with their status at `now`.

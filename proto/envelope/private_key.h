@@ -13,14 +13,15 @@
 namespace parplan {
 
 // A private key: movable, not copyable. OpenSSL wipes the secret when the object is destroyed.
-// `Sign` may be called from several threads at once.
+// `Sign` may be called from several threads at once. A failure of OpenSSL itself, such as no
+// memory, aborts the process.
 class PrivateKey {
  public:
   // Makes a new key from OpenSSL's random numbers for private values.
   static PrivateKey Generate();
 
-  // Reads an unencrypted PEM block `PRIVATE KEY` (PKCS#8, RFC 8410 §7). INVALID_ARGUMENT otherwise;
-  // the message never quotes the text.
+  // Reads an unencrypted PEM block `PRIVATE KEY` (PKCS#8, RFC 8410 §7). INVALID_ARGUMENT
+  // (SPEC_INVALID) for all else, another kind of key included; the message never quotes the text.
   static absl::StatusOr<PrivateKey> FromPem(absl::string_view pem);
 
   PrivateKey(PrivateKey&&) = default;

@@ -13,11 +13,11 @@ namespace parplan {
 // An immutable value. Safe to use from any thread.
 class PublicKey {
  public:
-  // Reads the 32 bytes of RFC 8032. INVALID_ARGUMENT for any other length.
+  // Reads the 32 bytes of RFC 8032. INVALID_ARGUMENT (SPEC_INVALID) for any other length.
   static absl::StatusOr<PublicKey> FromRaw32(absl::string_view raw);
 
-  // Reads a PEM block `PUBLIC KEY` (SubjectPublicKeyInfo). INVALID_ARGUMENT if there is none, or if
-  // it is another kind of key.
+  // Reads a PEM block `PUBLIC KEY` (SubjectPublicKeyInfo). INVALID_ARGUMENT (SPEC_INVALID) if there
+  // is none, or if it is another kind of key.
   static absl::StatusOr<PublicKey> FromPem(absl::string_view pem);
 
   // Returns a PEM block `PUBLIC KEY`, as `openssl pkey -pubout` writes it.

@@ -18,7 +18,8 @@ namespace parplan {
 //
 // Signatures are in the order of the keys. During a rotation there are two; a verifier needs to
 // trust one of them. FAILED_PRECONDITION (SIGNATURE_INVALID) if there is no key; INVALID_ARGUMENT
-// if a key is given twice or there are more than `PlanVerifier::kMaxSignatureCount`.
+// (SPEC_INVALID) if a key is given twice or there are more than `PlanVerifier::kMaxSignatureCount`
+// (16). Keys are not null and used only during the call.
 absl::StatusOr<v1::SignedPlan> SignPayload(std::string payload_bytes,
                                            const std::vector<const PrivateKey*>& keys);
 

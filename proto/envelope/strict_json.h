@@ -21,12 +21,13 @@ namespace parplan {
 absl::StatusOr<JsonValue> ParseStrictJson(absl::string_view text, absl::string_view document,
                                           size_t max_bytes, Reason reason);
 
-// Returns INVALID_ARGUMENT if `value` is not an object or has a member not in `known`. `field` is
-// its place in the document, for example `keys[0]`.
+// Returns INVALID_ARGUMENT (`reason`) if `value` is not an object or has a member not in `known`.
+// `field` is its place in the document, for example `keys[0]`.
 absl::Status CheckMembers(const JsonValue& value, absl::string_view field,
                           std::initializer_list<absl::string_view> known, Reason reason);
 
-// Returns the string `value[member]`. INVALID_ARGUMENT if it is absent or not a string.
+// Returns the string `value[member]`. INVALID_ARGUMENT (`reason`) naming `field.member` if it is
+// absent or not a string.
 absl::StatusOr<std::string> GetString(const JsonValue& value, absl::string_view field,
                                       absl::string_view member, Reason reason);
 

@@ -57,8 +57,8 @@ class TrustBundle {
 
   // Reads a key set of at least one key. INVALID_ARGUMENT (SPEC_INVALID) naming the field for
   // another `kty`, `crv`, `use` or `alg`, a `kid` that is not the key id of `x`, the private member
-  // `d`, an unknown or repeated member, everything that `Create` refuses, and text over 1 MiB.
-  // `use`, `alg` and `parplan_status` may be absent.
+  // `d`, an unknown or repeated member, everything that `Create` refuses, and text that is not JSON
+  // or above 1 MiB. `use`, `alg` and `parplan_status` may be absent.
   static absl::StatusOr<TrustBundle> FromJson(absl::string_view json);
 
   // Returns the key set as indented JSON. Equal bundles give equal texts.

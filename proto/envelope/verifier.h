@@ -33,13 +33,14 @@ class PlanVerifier {
   // far below the validity of a plan. Not measured.
   static constexpr absl::Duration kIssueTimeTolerance = absl::Seconds(60);
 
-  // Largest number of signatures of an envelope, which bounds the work on a hostile one. A rotation
-  // needs `KeyStore::kMaxSigningKeyCount` of them.
+  // Largest number of signatures of an envelope, which bounds the work on a hostile one: more fail
+  // step 1. A rotation needs `KeyStore::kMaxSigningKeyCount` of them.
   static constexpr size_t kMaxSignatureCount = 16;
 
-  // Largest payload that is parsed, in bytes.
+  // Largest payload that is parsed, in bytes; a larger one fails step 3.
   static constexpr size_t kMaxPayloadBytes = size_t{16} << 20;
 
+  // Trusts the keys of `trust_bundle`; with an empty one every plan fails step 1.
   explicit PlanVerifier(TrustBundle trust_bundle);
 
   // Makes these checks in this order and returns the error of the first that fails. Nothing of the

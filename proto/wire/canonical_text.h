@@ -12,7 +12,8 @@
 
 namespace parplan {
 
-// Return the word of a value.
+// Return the word of a value: decimal digits, "%.17g", 0 or 1, and the text in double quotes with
+// `"`, `\` and all bytes outside 0x20 to 0x7e as `\xHH`.
 std::string IntegerWord(int64_t value);
 std::string NumberWord(double value);
 std::string FlagWord(bool value);

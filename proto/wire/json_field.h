@@ -17,8 +17,8 @@
 
 namespace parplan {
 
-// Each function returns the value, or a status whose message is the rule that is broken; the caller
-// adds file, line and path.
+// Each function returns the value, or INVALID_ARGUMENT without a `Reason` whose message is the rule
+// that is broken; the caller adds file, line and path.
 
 // Reads a whole number within [min, max], with `allow_string` also from a string of digits. A
 // number such as 1e9 is whole.

@@ -16,9 +16,10 @@ namespace parplan {
 // Largest number of errors that one call reports.
 inline constexpr int kMaxJsonErrors = 20;
 
-// Parses `text`, the content of `file_name`, into `message`, which is cleared first. Fields are
-// named as in the .proto (`layer_runs`) or in lowerCamelCase. INVALID_ARGUMENT (SPEC_INVALID) with
-// up to kMaxJsonErrors errors, one per line, each with file, line, path and a correction:
+// Parses `text`, the content of `file_name`, into `message`, which is not null and is cleared
+// first. Fields are named as in the .proto (`layer_runs`) or in lowerCamelCase. INVALID_ARGUMENT
+// (SPEC_INVALID) with up to kMaxJsonErrors errors, one per line, each with file, line, path and a
+// correction:
 //
 //   model.json:7: layer_definitions[0].hiden_size: no such field of
 //   LayerDefinition; did you mean `hidden_size`?

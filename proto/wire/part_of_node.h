@@ -17,13 +17,16 @@ int MeasuredNodeSize(absl::Span<const v1::Profile* const> profiles, absl::string
                      int devices_per_node);
 
 // Returns the measurements that also hold for `devices_per_node` neighbouring devices of a larger
-// node: every layer, and the collectives of groups within the part. They were taken while the whole
-// node was busy, so their times are more likely too high than too low. REQUIRES: `devices_per_node`
-// divides the node of `whole`.
+// node: every layer and optimizer step, overlap slowdown and context memory, and the collectives of
+// groups within the part. They were taken while the whole node was busy, so their times are more
+// likely too high than too low. INVALID_ARGUMENT (PROFILE_INVALID) if `devices_per_node` is below
+// 1. REQUIRES: it divides the node of `whole`.
 absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
 
 // Merges profiles of nodes of `devices_per_node` devices; if none was measured, returns the part of
-// the smallest larger node. Errors are those of `MergeProfiles`.
+// the smallest larger node. FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes that
+// were measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not
+// pass `ValidateProfile`. Profiles are not null.
 absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,
                                                 absl::string_view device_kind,
                                                 int devices_per_node);

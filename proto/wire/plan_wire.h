@@ -20,7 +20,8 @@ namespace parplan {
 // Fills in the decisions and predictions of the planner: fields 12 to 20 of the payload,
 // `device_count` to `optimizer`. `model` is the planned model; its ids name the layers. The caller
 // sets identity, digests and times, and replaces `search` if it has processor and wall times to add
-// (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`.
+// (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`, and `payload` is
+// not null.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
                  const ModelSpec& model, v1::PlanPayload* payload);
 
@@ -30,11 +31,16 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
 
 // Returns the plan of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field if there is
 // no stage, ranks or layers are not consecutive from 0, degrees are below 1 or their product is not
-// the number of ranks of the stage, an enum value is unknown, or the micro-batch count does not
-// divide the batch. `CheckPlanStructure` decides whether the plan answers a problem.
+// the number of ranks of the stage, a rank order does not name both axes, an enum value is unknown,
+// the micro-batch count does not divide the batch, the virtual stages do not divide the stages or
+// need another schedule, or there are more than kMaxDeviceCount ranks or kMaxLayerCount layers.
+// `CheckPlanStructure` decides whether the plan answers a problem.
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
-// Returns one strategy; `field` names it in errors (PAYLOAD_MALFORMED).
+// Returns one strategy. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below
+// `field` for degrees below 1 (0 means 1 for context and expert parallelism), more than
+// kMaxDeviceCount ranks, experts that do not divide data times context parallelism, a rank order
+// that does not name both axes, and unknown enum values.
 absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::string_view field);
 v1::Strategy StrategyToProto(const Strategy& strategy);
 

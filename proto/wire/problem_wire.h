@@ -36,9 +36,11 @@ struct AskedPlan {
 absl::StatusOr<AskedPlan> AskedPlanFromProto(const v1::PlanSpec& spec,
                                              absl::string_view field = "");
 
-// Returns the problem of `asked` with the measurements and data sheets of `knowledge`. Errors of
-// what was asked as `AskedPlanFromProto`; FAILED_PRECONDITION (PROFILE_MISSING) if the profile is
-// of another device kind or node size.
+// Returns the problem of `asked` with the measurements and data sheets of `knowledge`, each of
+// which may be null. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`, as
+// in `AskedPlanFromProto`, for what depends on several parts: several node groups, a batch that is
+// not positive or that the micro-batches do not divide, a schedule outside space or target.
+// FAILED_PRECONDITION (PROFILE_MISSING) if the profile is of another device kind or node size.
 absl::StatusOr<PlanningProblem> ProblemFor(const AskedPlan& asked, Knowledge knowledge,
                                            absl::string_view field = "");
 

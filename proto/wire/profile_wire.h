@@ -19,7 +19,7 @@ namespace parplan {
 absl::Status ValidateProfile(const v1::Profile& profile, absl::string_view field = "");
 
 // Merges all profiles of nodes with `device_kind` and `devices_per_node` into one snapshot, and
-// ignores the others.
+// ignores the others. Profiles are not null and used only during the call.
 //
 //   newest_first   profiles that passed `ValidateProfile`, newest first
 //

@@ -23,20 +23,23 @@ inline constexpr char kDefaultPlanner[] = "exact";
 struct PlanningOptions {
   // Part of the question.
   PlanningRules rules;
-  // Name of a planner of `FindPlan`. Part of the question.
+  // Name of a planner of `FindPlan`, which may be unknown. Part of the question.
   std::string planner = kDefaultPlanner;
   // Largest number of states that the search expands; 0 for no limit.
   int64_t max_state_count = 0;
   // Largest time of the search; absent for the server's limit.
   std::optional<absl::Duration> search_time_limit;
+  // Whether the other baselines answer the question too.
   bool compare_baselines = false;
   friend bool operator==(const PlanningOptions&, const PlanningOptions&) = default;
 };
 
 // Returns the options of a message. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field
-// below `field` for a negative limit, a ratio outside [0, 1), a time limit that is not above 0, and
-// an unknown schedule, runtime, target or dimension. Accepts any planner name of up to 63
-// characters. `PlanningProblem::Create` checks what depends on the batch.
+// below `field` for a negative limit or count, a headroom outside [0, 1), a probability of running
+// out of memory outside (0, 0.5], an alpha that is negative or not finite, a time limit that is not
+// a Duration above 0, an unknown schedule, runtime, target or dimension, and a planner name above
+// 63 characters. Accepts any other planner name. `PlanningProblem::Create` checks what depends on
+// the batch.
 absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
                                                  absl::string_view field = "options");
 
