@@ -26,17 +26,22 @@ struct BackupSummary {
 };
 
 // Writes the contents of `from` at one moment to the new file `path` (mode 0600), whole or not at
-// all. Servers may run meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the file exists or the
-// store has an older schema; the errors of store.h.
+// all. Servers may run meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the file exists or
+// cannot be made, or the store has another schema; NOT_FOUND (RESOURCE_NOT_FOUND) if there is no
+// SQLite store; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE).
 absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::string& path);
 
 // Reads the whole file and compares it with the digest and counts in it. DATA_LOSS
-// (STORE_UNAVAILABLE) if it is not a backup, or differs from what was written.
+// (STORE_UNAVAILABLE) if it is not a backup, differs from what was written, or is of a newer
+// release; NOT_FOUND (RESOURCE_NOT_FOUND) if it is absent or cannot be read; UNAVAILABLE
+// (STORE_UNAVAILABLE) if the disk fails.
 absl::StatusOr<BackupSummary> CheckBackup(const std::string& path);
 
-// Checks the backup `path`, then writes it into `to`, all of it or nothing. FAILED_PRECONDITION
-// (STORE_UNAVAILABLE) if the store is not empty, unless `replace` is set, which deletes its
-// contents. REQUIRES: no server uses the store; SQLite refuses otherwise, PostgreSQL cannot know.
+// Checks the backup `path`, then writes it into `to`, which is created if absent, all of it or
+// nothing. Needs room for a copy of the backup beside it, and removes that. The errors of
+// `CheckBackup` and of opening the store; FAILED_PRECONDITION (STORE_UNAVAILABLE) if the copy
+// cannot be made, or the store is not empty, unless `replace` is set, which deletes its contents.
+// REQUIRES: no server uses the store; SQLite refuses otherwise, PostgreSQL cannot know.
 absl::StatusOr<BackupSummary> RestoreStore(const std::string& path, const StoreAddress& to,
                                            bool replace);
 

@@ -1,4 +1,6 @@
-// The rows of a SQLite file: of a store, or of a backup.
+// The rows of a SQLite file: of a store, or of a backup. Made by backup.h, for one thread. Errors
+// are those of `SqliteError`: UNAVAILABLE, DATA_LOSS, INTERNAL (all STORE_UNAVAILABLE) and
+// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
 
 #ifndef PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_

@@ -50,13 +50,17 @@ using RowTaker = std::function<absl::Status(const TableRow&)>;
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Calls `take` with each row until it fails, and returns its error. The errors of store.h.
+  // Calls `take` with each row, in the table's `order`, until it fails, and returns its error; else
+  // the store's UNAVAILABLE, DATA_LOSS or INTERNAL (all STORE_UNAVAILABLE), as `LastNumber` does.
   virtual absl::Status ReadTable(const StoreTable& table, const RowTaker& take) = 0;
   // Returns the last number that a record of the table got; 0 for none.
   virtual absl::StatusOr<int64_t> LastNumber(const StoreTable& table) = 0;
 };
 
-// Receives the rows of a whole store. All of them become visible at `Commit`, or none.
+// Receives the rows of a whole store, table by table in the order of `StoreTables`. All of them
+// become visible at `Commit`, or none if the sink is destroyed before it or after an error. Errors
+// are the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE), and
+// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for a row that it cannot hold.
 class RowSink {
  public:
   virtual ~RowSink() = default;
@@ -64,12 +68,16 @@ class RowSink {
   virtual absl::StatusOr<bool> IsEmpty() = 0;
   // Deletes all rows.
   virtual absl::Status Clear() = 0;
+  // Adds a row to a table, whose columns it has.
   virtual absl::Status Add(const StoreTable& table, const TableRow& row) = 0;
+  // Sets the number after which a numbered table goes on; 0 for none yet.
   virtual absl::Status SetLastNumber(const StoreTable& table, int64_t number) = 0;
   virtual absl::Status Commit() = 0;
 };
 
-// The digest of a sequence of rows: 64 hexadecimal digits.
+// The digest of a sequence of rows, 64 hexadecimal digits: the SHA-256 of the digest so far (zeros
+// at first), then for each value of the row the decimal number, or the length in bytes, `:` and the
+// bytes, and a line feed.
 class RowDigest {
  public:
   void Add(const TableRow& row);

@@ -29,7 +29,9 @@ class AgentPeer {
   virtual ~AgentPeer() = default;
 
   // Both only queue: the message, or the end of the stream, is sent at the next `Flush`, in the
-  // order of the calls. Messages after `Close` are dropped.
+  // order of the calls. Messages after `Close` are dropped. The core closes with ABORTED
+  // (AGENT_CONNECTED) if the agent has connected anew, DEADLINE_EXCEEDED without a reason after
+  // `Limits::longest_agent_silence`, and UNAVAILABLE (DRAINING).
   virtual void Send(v1::ConnectAgentResponse message) = 0;
   virtual void Close(const absl::Status& status) = 0;
 
@@ -44,7 +46,11 @@ class AgentSession {
  public:
   ~AgentSession();
 
-  // Handles one message. After an error the transport must end the stream with it.
+  // Handles one message, `hello` first. After an error the transport must end the stream with it:
+  // INVALID_ARGUMENT (SPEC_INVALID) naming the field; for `hello` also ALREADY_EXISTS
+  // (AGENT_CONNECTED) while another agent is connected as this node, RESOURCE_EXHAUSTED
+  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count`, UNAVAILABLE (DRAINING). A refused lease is an
+  // answer to the agent and no error.
   absl::Status Add(const v1::ConnectAgentRequest& request);
 
  private:
@@ -65,16 +71,20 @@ class AgentCore {
   // Drains. REQUIRES: every session was destroyed.
   ~AgentCore();
 
-  // Starts the session of one stream. The core holds `peer` until the session ends.
+  // Starts the session of one stream, which must end before the core does. The core holds `peer`,
+  // which is not null, until the session ends.
   std::unique_ptr<AgentSession> StartSession(std::shared_ptr<AgentPeer> peer);
 
+  // Lists the connected agents of a cluster by node. INVALID_ARGUMENT (SPEC_INVALID) for a `parent`
+  // that is no cluster.
   absl::StatusOr<v1::ListAgentsResponse> List(const v1::ListAgentsRequest& request);
 
   // Ends the leases and connections that are overdue. A thread of the core calls it at each
   // deadline; tests with a clock of their own call it themselves.
   void Tick();
 
-  // Ends all leases, and all streams, present and later ones, with UNAVAILABLE (DRAINING).
+  // Ends all leases, and all streams, present and later ones, with UNAVAILABLE (DRAINING). May be
+  // called more than once.
   void Drain();
 
  private:

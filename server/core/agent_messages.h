@@ -20,7 +20,7 @@ absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request);
 
 v1::ConnectAgentResponse WelcomeMessage(const Limits& limits);
 v1::ConnectAgentResponse RefusalMessage(const LeaseRefused& refused, const std::string& request_id);
-// REQUIRES: not `kDisconnected`.
+// `now` is on the clock of the lease's times. REQUIRES: not `kDisconnected`.
 v1::ConnectAgentResponse NewsMessage(const LeaseNews& news, absl::Duration now);
 
 v1::Agent AgentToProto(const ConnectedAgent& agent);

@@ -19,8 +19,11 @@
 
 namespace parplan {
 
-// The methods of CalibrationService. Errors are those listed in calibration_service.proto. Every
-// method may wait for the store's disk. Safe to use from any thread.
+// The methods of CalibrationService. Errors are those listed in calibration_service.proto:
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field, or (REQUEST_ID_REUSED) for another calibration
+// under a `request_id`; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for a
+// request above `Limits::max_request_bytes`; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all
+// STORE_UNAVAILABLE). Every method may wait for the store's disk. Safe to use from any thread.
 class CalibrationCore {
  public:
   // The arguments outlive the core.
@@ -34,12 +37,14 @@ class CalibrationCore {
   absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request);
   absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request);
 
-  // Returns the name of the cluster's active calibration; empty for none. Cheap.
+  // Returns the name of the cluster's active calibration; empty for none. Reads one row of the
+  // store.
   absl::StatusOr<std::string> ActiveName(absl::string_view cluster);
 
   // Returns the calibration stored under `name`, null for the empty name. It is kept in memory,
   // since it never changes. DATA_LOSS (STORE_UNAVAILABLE) if this server cannot read it, because it
-  // is damaged or was stored by a newer server.
+  // is damaged or was stored by a newer server; NOT_FOUND (RESOURCE_NOT_FOUND) for a name that is
+  // not stored.
   absl::StatusOr<std::shared_ptr<const Calibration>> Find(const std::string& name);
 
  private:

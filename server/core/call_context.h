@@ -29,18 +29,21 @@ class CallContext {
   // request message.
   const std::string& request_id() const { return request_id_; }
 
-  // Deadline on the steady clock.
+  // Deadline on the steady clock; infinite for a call without one.
   absl::Duration deadline() const { return deadline_; }
 
   // Marks the call as cancelled: its connection broke, the caller cancelled, or the transport saw
-  // the deadline pass. Runs the callbacks of `OnCancel` once, on this thread.
+  // the deadline pass. Runs the callbacks of `OnCancel` once, on this thread; a second call does
+  // nothing.
   void Cancel();
   bool cancelled() const;
 
   // Registers a callback for the cancellation of the call; runs it at once, on this thread, if the
-  // call is cancelled already. Returns a number for `RemoveOnCancel`. A callback that has begun on
-  // another thread may outlast `RemoveOnCancel`, so it must own what it touches.
+  // call is cancelled already. Returns a number for `RemoveOnCancel`, 0 if it has run already. A
+  // callback that has begun on another thread may outlast `RemoveOnCancel`, so it must own what it
+  // touches.
   int64_t OnCancel(std::function<void()> callback);
+  // Drops a callback that has not begun. Does nothing for any other number.
   void RemoveOnCancel(int64_t registration);
 
  private:

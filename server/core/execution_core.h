@@ -24,15 +24,16 @@ namespace parplan {
 
 class ExecutionCore;
 
-// One stream of `ReportMetrics`. Used by one thread at a time.
+// One stream of `ReportMetrics`. Used by one thread at a time; the core outlives it.
 class ReportSession {
  public:
   // Stores one window, which survives a crash once this returns OK. A window that is stored already
   // is counted and changes nothing. After an error every further call returns it; windows stored
-  // before are kept.
+  // before are kept. Errors are those of `ExecutionCore`, and RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE)
+  // beyond `Limits::max_window_count` windows.
   absl::Status Add(const v1::ReportMetricsRequest& request);
 
-  // Returns what the stream stored.
+  // Returns what the stream stored, which may be nothing, or the error of `Add`.
   absl::StatusOr<v1::ReportMetricsResponse> Finish();
 
  private:
@@ -51,8 +52,12 @@ class ReportSession {
   v1::ReportMetricsResponse response_;
 };
 
-// The methods of ExecutionService. Errors are those listed in execution_service.proto. Every method
-// may wait for the store's disk. Safe to use from any thread.
+// The methods of ExecutionService. Errors are those listed in execution_service.proto:
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or
+// execution; FAILED_PRECONDITION (PLAN_EXPIRED) from `Create` for an expired plan,
+// (EXECUTION_STATE) for an execution that was closed in another way; the store's UNAVAILABLE,
+// DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE). Every method may wait for the store's disk. Safe
+// to use from any thread.
 class ExecutionCore {
  public:
   // The arguments outlive the core.

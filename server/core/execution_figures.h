@@ -26,13 +26,14 @@ std::vector<v1::ExecutionStage> PredictedStages(const v1::PlanPayload& payload);
 
 // The figures that the windows of an execution measured.
 struct ExecutionFigures {
-  // Over all windows; absent while no window reports the step, or the memory.
+  // Median over all windows of their median step, and the highest peak; absent without windows, or
+  // while none reports its memory.
   std::optional<absl::Duration> median_step;
   std::optional<int64_t> peak_memory_bytes;
-  // The measured half, one for every stage of the execution.
+  // The measured half, one for every stage of the execution; empty without windows.
   std::vector<v1::ExecutionStage> stages;
 
-  // Returns the memory that the figures hold, in bytes.
+  // Returns the memory that the figures hold, in bytes, roughly.
   size_t SizeBytes() const;
 };
 
@@ -47,7 +48,8 @@ absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord>
 // prediction makes any ratio large.
 void ReportRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer);
 
-// Writes the measured values and the ratios to the prediction into `execution`.
+// Writes the measured values and the ratio of the measured to the predicted step into `execution`,
+// which is not null.
 void AddFigures(const ExecutionFigures& figures, v1::Execution* execution);
 
 }  // namespace parplan

@@ -17,24 +17,28 @@
 
 namespace parplan {
 
-// A `KeyStore` behind a lock. Safe to use from any thread.
+// A `KeyStore` behind a lock. Safe to use from any thread; calls wait while `RotateIfDue` or
+// `Reload` uses the disk.
 class KeyRing {
  public:
   KeyRing(KeyStore store, absl::Time now);
 
   // Signs with every key that may sign at `now`. The error of the key store (FAILED_PRECONDITION,
-  // STORE_UNAVAILABLE) if there is none.
+  // STORE_UNAVAILABLE) if there is none. Reads no file.
   absl::StatusOr<v1::SignedPlan> Sign(std::string payload_bytes, absl::Time now);
 
-  // Returns a verifier that trusts the keys of this ring, as an executor would.
+  // Returns a verifier that trusts the keys of this ring as of the last `RotateIfDue` or `Reload`,
+  // as an executor would. It may outlive the ring.
   std::shared_ptr<const PlanVerifier> Verifier() const;
 
   // Returns every public key, to hand out.
   TrustBundle Bundle(absl::Time now) const;
   std::string bundle_path() const;
 
-  // Makes a new key if the old ones end soon; returns whether it did. To be called at start and
-  // once a day.
+  // Makes a new key if the old ones end soon (`KeyStore::RotateIfDue`); returns whether it did. To
+  // be called at start and once a day. Errors of this and `Reload` are those of the key store:
+  // FAILED_PRECONDITION, NOT_FOUND and UNAVAILABLE, all STORE_UNAVAILABLE; the verifier then stays
+  // as it is.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
   // Reads the folder again, after another program changed it.

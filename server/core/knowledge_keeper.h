@@ -34,7 +34,8 @@ struct JobKnowledge {
   Knowledge knowledge;
   // End of the newest measurement; InfinitePast if nothing was measured.
   absl::Time newest_measurement = absl::InfinitePast();
-  // Digests of `knowledge.hardware` and `knowledge.calibration`; empty if these are null.
+  // Digests of `knowledge.hardware`, empty if that is null, and of `knowledge.calibration`, which
+  // is never null: without an active calibration it is the published one inside the program.
   std::string hardware_digest;
   std::string calibration_digest;
 };
@@ -46,7 +47,8 @@ class KnowledgeKeeper {
   KnowledgeKeeper(ProfileKeeper& profiles, CalibrationCore& calibrations)
       : profiles_(profiles), calibrations_(calibrations) {}
 
-  // Returns the present version. Cheap. The errors of the store.
+  // Returns the present version. Reads two rows of the store; the store's UNAVAILABLE, DATA_LOSS
+  // and INTERNAL (all STORE_UNAVAILABLE).
   absl::StatusOr<KnowledgeVersion> Version(absl::string_view cluster);
 
   // Returns what is known about the job's node group. `version` was read before: the calibration is
@@ -54,7 +56,9 @@ class KnowledgeKeeper {
   //
   // INVALID_ARGUMENT (SPEC_INVALID) below `field` for an unknown fabric. FAILED_PRECONDITION
   // (PROFILE_MISSING) if no such node was measured, unless `allow_estimates` is set and the device
-  // is in the library: then the profile is null. REQUIRES: `topology` has one node group.
+  // is in the library: then the profile is null. DATA_LOSS (STORE_UNAVAILABLE) for a calibration or
+  // profile that this server cannot read; the store's UNAVAILABLE and INTERNAL (STORE_UNAVAILABLE).
+  // REQUIRES: `topology` has one node group.
   absl::StatusOr<JobKnowledge> Find(const Topology& topology, const KnowledgeVersion& version,
                                     bool allow_estimates, absl::string_view field);
 

@@ -23,7 +23,9 @@ namespace parplan {
 // Number of an agent's stream. Chosen by the caller, never used twice.
 using AgentConnection = int64_t;
 
-// The facts an agent gives about itself: `AgentHello` of the contract.
+// The facts an agent gives about itself, read from `AgentHello` of the contract: `instance` is new
+// with every start of the agent, `release` names its program and version, others reach its ranks at
+// `host`, `fingerprint` changes with its hardware.
 struct AgentFacts {
   std::string cluster;
   std::string node;
@@ -75,7 +77,8 @@ struct LeaseNews {
   absl::Status status;
 };
 
-// The refusal of a lease: its cause, and after how long to ask again.
+// The refusal of a lease: its cause, the node at fault, a sentence for people, and after how long
+// to ask again.
 struct LeaseRefused {
   LeaseRefusalKind kind = LeaseRefusalKind::kNodeAbsent;
   std::string node;
@@ -115,11 +118,11 @@ class LeaseKeeper {
 
   explicit LeaseKeeper(const Limits& limits) : limits_(limits) {}
 
-  // Adds an agent. An agent that connects again (same instance) replaces its earlier connection,
-  // whose leases end. ALREADY_EXISTS (AGENT_CONNECTED) if another agent that is not silent is
-  // connected as this node: the one that is connected stays, so that two machines with one name do
-  // not replace each other in turn. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at
-  // `Limits::max_agent_count`.
+  // Adds an agent, for a `connection` never used before. An agent that connects again (same
+  // instance) replaces its earlier connection, whose leases end. ALREADY_EXISTS (AGENT_CONNECTED)
+  // if another agent that is not silent is connected as this node: the one that is connected stays,
+  // so that two machines with one name do not replace each other in turn. RESOURCE_EXHAUSTED
+  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count`.
   absl::StatusOr<News> Connect(AgentConnection connection, const AgentFacts& facts, bool is_busy,
                                absl::Duration now);
   // Removes the agent of a stream that ended. Does nothing if it is not known, or not any more.
@@ -128,7 +131,8 @@ class LeaseKeeper {
   void Heard(AgentConnection connection, absl::Duration now);
   void SetBusy(AgentConnection connection, bool is_busy);
 
-  // Lends all nodes of the question or none, under the id and the secret given. INVALID_ARGUMENT
+  // Lends all nodes of the question or none, under the id, never used before, and the secret given.
+  // Returns nothing to send if the connection is not known any more. INVALID_ARGUMENT
   // (SPEC_INVALID) naming the field of `request_lease`.
   absl::StatusOr<std::variant<News, LeaseRefused>> Request(AgentConnection connection,
                                                            const LeaseQuestion& question,
@@ -136,7 +140,9 @@ class LeaseKeeper {
                                                            const std::string& token,
                                                            absl::Duration now);
   // These three ignore a lease that does not exist: it may have ended while the message was on its
-  // way. INVALID_ARGUMENT (SPEC_INVALID) from a node that may not do this.
+  // way. INVALID_ARGUMENT (SPEC_INVALID) from a node that may not do this (only the host opens,
+  // once, and renews), for a port outside 1 to 65535, and for a duration that is not above 0. A
+  // renewed lease ends `duration` from now, but at most `max_lease_duration` after its grant.
   absl::StatusOr<News> Open(AgentConnection connection, const std::string& lease_id, int port);
   absl::StatusOr<News> Renew(AgentConnection connection, const std::string& lease_id,
                              absl::Duration duration, absl::Duration now);
@@ -151,6 +157,7 @@ class LeaseKeeper {
   // Ends all leases and connections with `status`.
   News Close(const absl::Status& status, const std::string& detail);
 
+  // Lists the agents of a cluster by node.
   std::vector<ConnectedAgent> List(const std::string& cluster, absl::Duration now) const;
   int agent_count() const { return static_cast<int>(agents_.size()); }
   int lease_count() const { return static_cast<int>(leases_.size()); }

@@ -14,7 +14,8 @@ namespace parplan {
 
 // Plain data. Every field is above 0.
 struct Limits {
-  // Size of one question; at most the limits of the planner.
+  // Size of one question: layers and devices, at most the limits of the planner, and offers of a
+  // `ShapePlan`.
   int max_layer_count = kMaxLayerCount;
   int max_device_count = kMaxDeviceCount;
   int max_offer_count = 16;
@@ -23,7 +24,7 @@ struct Limits {
   int64_t max_upload_bytes = int64_t{64} << 20;
   int64_t max_request_bytes = int64_t{4} << 20;
 
-  // Searches that may wait, and threads that search.
+  // Searches that may wait in all, more are refused with QUEUE_FULL, and threads that search.
   int max_queue_length = 64;
   int worker_count = 2;
 

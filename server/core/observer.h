@@ -115,16 +115,18 @@ enum class VerifyOutcome {
 };
 inline constexpr int kVerifyOutcomeCount = 6;
 
-// How a lease of nodes ended.
+// How a lease of nodes ended: its host returned it, a node gave it up, its time was over, a node's
+// agent left or fell silent, or the server shuts down.
 enum class LeaseOutcome { kReturned, kGivenUp, kExpired, kAgentLost, kDraining };
 inline constexpr int kLeaseOutcomeCount = 5;
 
-// Reasons why nodes were not lent.
+// Reasons why nodes were not lent: a node has no agent, is in another lease, or runs a job.
 enum class LeaseRefusalKind { kNodeAbsent, kNodeLent, kNodeBusy };
 inline constexpr int kLeaseRefusalKindCount = 3;
 
-// Receives the events. Called from any thread, also while locks of the core are held: methods must
-// return at once and must not call the core. Every method does nothing by default.
+// Receives the events. The server's one is `PrometheusObserver` (server/metrics). Called from any
+// thread, also while locks of the core are held: methods must return at once and must not call the
+// core. Every method does nothing by default.
 class Observer {
  public:
   virtual ~Observer() = default;

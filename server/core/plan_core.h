@@ -36,8 +36,8 @@ namespace parplan {
 // Immutable; a transport serializes it as it is.
 using SharedPlan = std::shared_ptr<const v1::Plan>;
 
-// Called exactly once: on the calling thread if the answer is known, else on a worker's thread or
-// on the thread that cancels the call.
+// Called exactly once: on the calling thread if the answer is known or the request refused, else on
+// a worker's thread, a thread of `Turns`, or the thread that cancels the call or drains the pool.
 using PlanDone = std::function<void(absl::StatusOr<SharedPlan>)>;
 
 // Called on a searching thread any number of times, and not any more once `PlanDone` has begun.
@@ -45,8 +45,13 @@ using PlanDone = std::function<void(absl::StatusOr<SharedPlan>)>;
 // that is held while the call is cancelled.
 using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 
-// The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto, and
-// CANCELLED without a reason for a call that was cancelled. Safe to use from any thread.
+// The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto:
+// INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED), FAILED_PRECONDITION (PROFILE_MISSING,
+// NO_FEASIBLE_PLAN, PLAN_EXPIRED; STORE_UNAVAILABLE if no key may sign), NOT_FOUND,
+// RESOURCE_EXHAUSTED (QUEUE_FULL, UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT),
+// UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL (CHECK_FAILED); and CANCELLED
+// without a reason for a call that was cancelled. All but `VerifyPlan` and `GetCapabilities` may
+// wait for the store's disk before they return. Safe to use from any thread.
 class PlanCore {
  public:
   // The references outlive the core; the pool is drained before the core is destroyed.
@@ -80,7 +85,7 @@ class PlanCore {
   void SearchPlan(std::shared_ptr<CallContext> context, const v1::CreatePlanRequest& request,
                   ProgressListener progress, PlanDone done);
 
-  // These may wait for the store's disk.
+  // Answer on the calling thread. `VerifyPlan` has a verdict instead of an error.
   absl::StatusOr<v1::Plan> GetPlan(const v1::GetPlanRequest& request);
   absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request);
 

@@ -35,8 +35,9 @@ struct PlanQuestion {
   KnowledgeVersion version;
   absl::Time newest_measurement;
 
-  // Digests of the parts of `problem`. Empty if nothing was measured, the device is in no library,
-  // or no calibration is active.
+  // Digests of the parts of `problem`, 64 hexadecimal digits. That of the profile is empty if
+  // nothing was measured, that of the hardware if the device is in no library; that of the
+  // calibration never, since the published one stands in for an active one.
   std::string model_digest;
   std::string topology_digest;
   std::string profile_digest;

@@ -71,8 +71,11 @@ struct SearchOrder {
 // says so, and the answer is then not complete.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
-// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit came before the first plan; INTERNAL
-// (CHECK_FAILED); the planner's errors.
+// Never returns an `IssuedPlan`. DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit came before the
+// first plan; INTERNAL (CHECK_FAILED) if the check refused a result; the errors of `planner` (for
+// `FindPlan` INVALID_ARGUMENT and FAILED_PRECONDITION with PROFILE_MISSING or NO_FEASIBLE_PLAN).
+// Such an error of a baseline fails the order too, except NO_FEASIBLE_PLAN: its row then has a name
+// alone.
 absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
                                            const PlanningProblem& problem, const SearchOrder& order,
                                            const Clock& clock, Observer& observer);

@@ -34,14 +34,17 @@ class UploadSession {
   ~UploadSession();
 
   // Adds the header (first) or a piece (afterwards). After an error every further call returns it.
-  // RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as the messages together have more than
-  // `Limits::max_upload_bytes`.
+  // INVALID_ARGUMENT (PROFILE_INVALID; SPEC_INVALID for the name of the node) for a header that
+  // breaks a rule or messages in another order. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as
+  // the messages together have more than `Limits::max_upload_bytes`.
   absl::Status Add(const v1::UploadProfileRequest& request);
 
   // Checks every rule of profile.proto and stores the profile; to be called when the client has
   // half-closed. Once this returns OK the profile survives a crash. For a `request_id` seen before
   // returns the profile stored first if the content is equal, else INVALID_ARGUMENT
-  // (REQUEST_ID_REUSED).
+  // (REQUEST_ID_REUSED). INVALID_ARGUMENT (PROFILE_INVALID) for a broken rule; RESOURCE_EXHAUSTED
+  // (UPLOAD_TOO_LARGE) for one that the store cannot hold; the store's UNAVAILABLE, DATA_LOSS and
+  // INTERNAL (all STORE_UNAVAILABLE). Afterwards every call returns an error.
   absl::StatusOr<v1::Profile> Finish();
 
  private:
@@ -73,8 +76,10 @@ struct SnapshotHandle {
   absl::Time newest_measurement;
 };
 
-// The methods of ProfileService. Errors are those listed in profile_service.proto. Every method may
-// wait for the store's disk. Safe to use from any thread.
+// The methods of ProfileService. Errors are those listed in profile_service.proto: INVALID_ARGUMENT
+// (SPEC_INVALID) for a malformed name or page, NOT_FOUND (RESOURCE_NOT_FOUND), and the store's
+// UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE). Every method may wait for the
+// store's disk. Safe to use from any thread.
 class ProfileKeeper {
  public:
   // The arguments outlive the keeper and its sessions.
@@ -91,7 +96,9 @@ class ProfileKeeper {
   // Returns all profiles of the cluster's nodes of this kind, merged; the same pointer until a
   // profile is added or deleted. If only larger nodes were measured, these are the measurements
   // within a part of the smallest of them (`PartOfNode` of proto/wire). FAILED_PRECONDITION
-  // (PROFILE_MISSING) if nothing fits, listing the kinds of node that have been measured.
+  // (PROFILE_MISSING) if nothing fits, listing the kinds of node that have been measured. Reads one
+  // row of the store, and all profiles of the cluster if they have changed or the kind is not among
+  // the last `Limits::max_snapshot_count`; one caller at a time reads.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node);
 

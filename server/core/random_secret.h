@@ -7,7 +7,8 @@
 
 namespace parplan {
 
-// Returns 128 random bits of the system's generator as 32 hexadecimal digits.
+// Returns 128 random bits of the system's generator as 32 hexadecimal digits. Used for the ids and
+// tokens of leases.
 std::string RandomSecret();
 
 }  // namespace parplan

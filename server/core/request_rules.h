@@ -20,7 +20,7 @@ absl::Status RequestError(absl::string_view field, absl::string_view rule);
 absl::Status CheckCharacterCount(absl::string_view text, int max_count, absl::string_view field);
 
 // Returns INVALID_ARGUMENT (`reason`) naming `field` if `request_id` has a control character, is
-// too long for any form of a UUID, or is empty although required.
+// longer than 64 bytes, more than any form of a UUID, or is empty although required.
 absl::Status CheckRequestId(absl::string_view request_id, bool required, absl::string_view field,
                             Reason reason = Reason::kSpecInvalid);
 

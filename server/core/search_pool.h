@@ -23,9 +23,10 @@ class SearchPool {
  public:
   struct Task {
     // Does the work, on a worker's thread. `stopping` returns true once the pool ends; a search
-    // asks it now and then.
+    // asks it now and then. Neither function may throw.
     std::function<void(const std::function<bool()>& stopping)> run;
-    // Called instead of `run` if the pool ends before the task's turn.
+    // Called instead of `run` if the pool ends before the task's turn, with `DrainingError`, on the
+    // thread of `Drain`.
     std::function<void(const absl::Status& status)> drop;
   };
 
@@ -49,7 +50,8 @@ class SearchPool {
   void StopTaking();
 
   // Refuses new tasks, waits up to `grace` until all are done, then lets `stopping` return true,
-  // drops the tasks that wait, and joins the threads. Must not be called on a worker's thread.
+  // drops the tasks that wait, and joins the threads. Must not be called on a worker's thread. A
+  // later call returns once the first has ended.
   void Drain(absl::Duration grace);
 
   // Returns the threads that help searches, one fewer than there are workers: a search that runs

@@ -28,8 +28,8 @@ namespace parplan {
 // Safe to use from any thread.
 class ServerCore {
  public:
-  // `clock` and `observer` outlive the core. `planner` is for tests. `turns` are those of
-  // the servers that share `store`; null where there is one.
+  // `store` and `keys` are not null; `clock` and `observer` outlive the core. `planner` is for
+  // tests. `turns` are those of the servers that share `store`; null where there is one.
   ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys, const Limits& limits,
              const Clock& clock = Clock::Real(), Observer& observer = Observer::Null(),
              PlannerFunction planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr);
@@ -49,13 +49,15 @@ class ServerCore {
   const Clock& clock() const { return clock_; }
   Observer& observer() { return observer_; }
 
-  // Makes a new signing key if the old ones end soon, deletes plans that expired long ago
-  // (`kExpiredPlanRetention`) and were never executed, and marks executions as failed that are
-  // silent for too long. To be called at start and every `maintenance_interval`. Returns the first
-  // error, after the other tasks were tried as well.
+  // Makes a new signing key if the old ones end soon, reports the stored kinds of nodes to the
+  // observer, deletes plans that expired long ago (`kExpiredPlanRetention`) and were never
+  // executed, and marks executions as failed that are silent for too long. To be called at start
+  // and every `maintenance_interval`. Returns the first error, of the key store or the store, after
+  // the other tasks were tried as well.
   absl::Status Maintain();
-  // Returns an hour, or less if executions may be silent for only a few hours.
+  // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;
+  // Time for which an expired plan can still be read. Not measured.
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
   // Refuses new searches (DRAINING) from now on. Searches in flight go on, and calls that need no

@@ -29,11 +29,13 @@ absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
 std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 
 // Returns the topology of a job that is given `device_count` devices of an offer: whole nodes, or a
-// part of one. REQUIRES: `device_count` is one of `DeviceCounts(offer)`.
+// part of one. INVALID_ARGUMENT (SPEC_INVALID) for a cluster or device kind that `Topology::Create`
+// refuses. REQUIRES: `device_count` is one of `DeviceCounts(offer)`.
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count);
 
-// Returns an answer of `ExecuteOrder` as an option, without `offer_index` and `device_count`.
+// Returns an answer of `ExecuteOrder`, which is never an `IssuedPlan`, as an option, without
+// `offer_index` and `device_count`.
 v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
 
 // Returns the index of the recommended option, by the rule of

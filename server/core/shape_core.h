@@ -28,12 +28,15 @@ namespace parplan {
 // Immutable.
 using SharedShape = std::shared_ptr<const v1::ShapePlanResponse>;
 
-// Called exactly once: on the calling thread if the answer is known, else on a worker's thread or
-// on the thread that cancels the call.
+// Called exactly once: on the calling thread if the answer is known or the request refused, else on
+// a worker's thread, or on the thread that cancels the call or drains the pool.
 using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 
-// Errors are those listed in plan_service.proto, and CANCELLED without a reason for a call that was
-// cancelled. Safe to use from any thread.
+// Errors are those listed in plan_service.proto: INVALID_ARGUMENT (SPEC_INVALID),
+// FAILED_PRECONDITION (PROFILE_MISSING) if measurements are missing for every count,
+// RESOURCE_EXHAUSTED (QUEUE_FULL), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING,
+// STORE_UNAVAILABLE), DATA_LOSS, INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call
+// that was cancelled. That nothing fits is an answer. Safe to use from any thread.
 class ShapeCore {
  public:
   // The references outlive the core; the pool is drained before the core is destroyed.
@@ -50,9 +53,10 @@ class ShapeCore {
   ShapeCore(const ShapeCore&) = delete;
   ShapeCore& operator=(const ShapeCore&) = delete;
 
-  // Plans for every device count of every offer, one after the other, as one task of the pool;
-  // `options.search_time_limit` is for all of them together. An earlier answer is returned at once
-  // while profiles and calibration of the cluster are the same.
+  // Reads the store on the calling thread, then plans for every device count of every offer, one
+  // after the other, as one task of the pool; `options.search_time_limit` is for all of them
+  // together. An earlier answer is returned at once while profiles and calibration of the cluster
+  // are the same.
   void ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
                  ShapeDone done);
 

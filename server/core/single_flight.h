@@ -95,6 +95,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     return stop;
   }
 
+  // Calls the `progress` of every caller that has one and still waits, on this thread.
   void ReportProgress(const v1::SearchProgress& progress) {
     std::vector<std::shared_ptr<Waiter>> listeners;
     {

@@ -18,7 +18,8 @@ namespace parplan {
 // Safe to use from any thread.
 class ServerLog {
  public:
-  // `level` and `format` are those of `Settings`.
+  // `level` is `trace`, `debug`, `info`, `warning`, `error` or `off` (as is any other word),
+  // `format` is `json` or, with any other word, text.
   ServerLog(const std::string& level, const std::string& format);
 
   // Sets the level from now on.

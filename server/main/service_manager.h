@@ -10,7 +10,8 @@
 namespace parplan {
 
 // Sends `state`, such as `READY=1`, to the socket that $NOTIFY_SOCKET names (sd_notify(3) of
-// systemd); does nothing if the variable is not set. UNAVAILABLE if nothing receives it.
+// systemd); does nothing if the variable is not set. UNAVAILABLE without a reason if the variable
+// holds no address of a socket or nothing receives the message.
 absl::Status NotifyServiceManager(const std::string& state);
 
 }  // namespace parplan

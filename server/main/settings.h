@@ -17,22 +17,29 @@ namespace parplan {
 // Plain data. proto/parplan/config/v1/server_config.proto documents the fields that the file may
 // have.
 struct Settings {
+  // Addresses of the API (HOST:PORT or unix:PATH), of the metrics (HOST:PORT, plain HTTP) and of
+  // the health protocol without TLS. For the last two `off` means none; `ReadSettings` makes it
+  // empty.
   std::string listen = "127.0.0.1:9477";
-  std::string metrics_listen = "127.0.0.1:9478";  // Empty for none.
-  std::string health_listen = "off";              // Empty for none.
+  std::string metrics_listen = "127.0.0.1:9478";
+  std::string health_listen = "off";
   // Folder of the signing keys, and of the store if `store` is empty.
   std::string data_dir;
   // An address for `ParseStoreAddress`; empty for `sqlite:{data_dir}`.
   std::string store;
   TlsFiles tls;
+  // `insecure`: other machines may reach `listen` without TLS, and `metrics_listen`;
+  // `insecure_metrics`: only the latter.
   bool insecure = false;
   bool insecure_metrics = false;
   Limits limits;
+  // Deadline of calls that have none, and time that calls in progress get when the server ends.
   absl::Duration default_deadline = absl::Minutes(10);
   absl::Duration drain_time = absl::Seconds(20);
   // Time that clients have to notice that the server ends. Not measured; clients that watch the
   // health protocol need one round trip.
   absl::Duration drain_pause = absl::Milliseconds(300);
+  // `trace`, `debug`, `info`, `warning`, `error` or `off`; `json` or `text`.
   std::string log_level = "info";
   std::string log_format = "json";
   // Whether to check the settings and end.

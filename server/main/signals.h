@@ -10,12 +10,14 @@
 namespace parplan {
 
 // Blocks SIGINT, SIGTERM and SIGHUP in this thread and in those it starts from now on, for `Next`
-// to receive; so it must be created before any thread. Ignores SIGPIPE.
+// to receive; so it must be created before any thread. Ignores SIGPIPE, and SIGXFSZ, so that a
+// write beyond the limit on file sizes fails instead.
 class Signals {
  public:
   Signals();
 
-  // Waits for the next signal and returns it; 0 if none comes within `timeout`.
+  // Waits for the next signal and returns it; 0 if none comes within `timeout` or the wait is
+  // interrupted.
   int Next(absl::Duration timeout) const;
 
   // Lets the next SIGINT or SIGTERM end the process at once, with its number plus 128 as exit code.

@@ -19,7 +19,8 @@
 
 namespace parplan {
 
-// One stream. Lives until gRPC is done with it and the core has ended its session.
+// One stream. Lives until gRPC is done with it and the core has ended its session. An agent for
+// which 256 messages wait is cut off with RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
 class AgentCall final
     : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
       public AgentPeer {

@@ -17,7 +17,8 @@ namespace parplan {
 
 // Hands every request to a session of the core, whose `Add` returns a Status and whose `Finish`
 // returns the answer; both run on a thread that may wait for a disk. Reads the next request once
-// the session has taken the one before.
+// the session has taken the one before. The call ends with the session's error, CANCELLED if the
+// stream broke, or INTERNAL if the session threw. `session` is not null; `rpc` outlives the call.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
 // connection breaks, and half an upload must never count as a whole one. So the call sends its

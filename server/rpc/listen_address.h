@@ -8,8 +8,8 @@
 
 namespace parplan {
 
-// Checks that an address is `host:port` (an IPv6 host in brackets) or `unix:PATH`. Otherwise
-// INVALID_ARGUMENT (SPEC_INVALID) naming `field`.
+// Checks that an address is `host:port` (an IPv6 host in brackets, a port from 0 to 65535) or
+// `unix:PATH`. Resolves no name. Otherwise INVALID_ARGUMENT (SPEC_INVALID) naming `field`.
 absl::Status CheckListenAddress(absl::string_view address, absl::string_view field = "listen");
 
 // Returns whether only this machine can reach `address`: 127.0.0.0/8, [::1], localhost, or a Unix

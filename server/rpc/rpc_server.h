@@ -30,19 +30,22 @@ struct RpcServerOptions {
   std::string health_listen_address;
   // Deadline of calls that have none.
   absl::Duration default_deadline = absl::Minutes(10);
+  // Called for every call that ended; empty for no log.
   CallLogger logger;
 };
 
 // Checks options without reading any file. INVALID_ARGUMENT (SPEC_INVALID) for options that are
-// invalid or contradict each other, FAILED_PRECONDITION for an address that needs TLS.
+// invalid or contradict each other, FAILED_PRECONDITION (SPEC_INVALID) for an address that other
+// machines can reach without TLS and without `allow_insecure`.
 absl::Status CheckOptions(const RpcServerOptions& options);
 
 // Serves as long as it lives. The health protocol knows every service by its full name, and the
 // whole server by the empty name.
 class RpcServer {
  public:
-  // Starts serving. `core` outlives the server. The errors of `CheckOptions` and
-  // `MakeServerCredentials`; UNAVAILABLE if the address cannot be bound.
+  // Starts serving. `core` outlives the server. The errors of `CheckOptions`; INVALID_ARGUMENT
+  // (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE if an address cannot be bound
+  // (STORE_UNAVAILABLE for that of health).
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 

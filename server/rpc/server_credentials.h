@@ -12,8 +12,8 @@
 
 namespace parplan {
 
-// Files in PEM. They are read again every few seconds, so a renewed certificate needs no restart;
-// replace certificate and key together, by renaming.
+// Files in PEM. They are read again every 5 s, so a renewed certificate needs no restart; replace
+// certificate and key together, by renaming.
 struct TlsFiles {
   std::string certificate;  // The server's certificate, then those between it and its CA.
   std::string key;

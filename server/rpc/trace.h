@@ -16,7 +16,7 @@ inline constexpr char kRequestIdMetadata[] = "x-request-id";
 // A-Z a-z 0-9 . _ -
 bool IsRequestId(absl::string_view text);
 
-// Returns 32 random hexadecimal digits.
+// Returns 32 random hexadecimal digits, which can be guessed: an id and no secret.
 std::string MakeRequestId();
 
 // Returns the trace id in a W3C `traceparent`, 32 hexadecimal digits; empty if the text does not

@@ -16,8 +16,9 @@ namespace parplan {
 // A checked page request. Records are numbered in the order in which they are stored; numbers start
 // at 1 and are never reused.
 struct PagePosition {
-  // The page has records with numbers below this.
+  // The page has records with numbers below this; the largest int64 for the first page.
   int64_t before_sequence = 0;
+  // Records, 1 to `kMaxPageSize`.
   int page_size = 0;
 };
 

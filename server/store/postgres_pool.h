@@ -22,7 +22,8 @@ namespace parplan {
 
 // A failure of the database, read from an exception of libpqxx.
 struct PostgresFailure {
-  // One of the errors of store.h; the message says what to do.
+  // UNAVAILABLE, DATA_LOSS, INTERNAL (all STORE_UNAVAILABLE) or RESOURCE_EXHAUSTED
+  // (UPLOAD_TOO_LARGE), as store.h explains them; the message says what to do.
   absl::Status status;
   // Whether another transaction conflicted; the same transaction may succeed when begun again.
   bool is_conflict = false;
@@ -48,7 +49,8 @@ class PostgresSession {
   pqxx::quiet_errorhandler quiet_;  // Discards notices.
 };
 
-// Returns `uri` with the settings that this project adds, unless `uri` has them.
+// Returns `uri` with the settings that this project adds, unless `uri` has them: limits on the time
+// to connect (5 s) and to acknowledge packets (30 s), keepalives, and the program's name.
 std::string WithPostgresDefaults(absl::string_view uri);
 
 // Lends each connection to one transaction at a time. Safe to use from any thread.
@@ -72,16 +74,20 @@ class PostgresPool {
   // changes nothing but the database and variables that it assigns anew.
   using Body = std::function<absl::Status(pqxx::transaction_base&)>;
 
-  // Connects once, to check the address. The errors of store.h.
+  // Connects once, to check the address. Errors are UNAVAILABLE, DATA_LOSS and INTERNAL, and
+  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if the database is not in UTF-8.
   static absl::StatusOr<std::unique_ptr<PostgresPool>> Open(const Options& options);
 
   // Runs `body` without a transaction: each statement sees its own moment. Repeats it if the
-  // connection breaks. UNAVAILABLE if it takes too long.
+  // connection breaks, at most 20 attempts in all. The error of `body`, else that of
+  // `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) at once if it takes too long.
   absl::Status Read(const Body& body);
 
   // Runs `body` in a transaction and commits if it returns OK, else rolls back. Repeats it if
-  // another transaction conflicted or the connection broke before the commit. UNAVAILABLE if it
-  // takes too long, or if the connection broke during the commit, whose outcome is then unknown.
+  // another transaction conflicted or the connection broke before the commit, at most 20 attempts
+  // in all. The error of `body`, else that of `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) at
+  // once if it takes too long, or if the connection broke during the commit, whose outcome is then
+  // unknown.
   absl::Status Write(const Body& body);
 
   // Runs `body` like `Write`, without a limit of time.

@@ -20,9 +20,11 @@ namespace parplan {
 class PostgresPool;
 
 struct PostgresStoreOptions {
-  // See `PostgresPool::Options`.
+  // `postgres://...`, without a password.
   std::string uri;
+  // Number of calls that may use the database at the same time, at least 1; others wait.
   int max_connection_count = 8;
+  // Time that a call waits for a database that cannot be reached.
   absl::Duration patience = absl::Seconds(5);
 };
 
@@ -30,9 +32,9 @@ struct PostgresStoreOptions {
 class PostgresStore : public Store {
  public:
   // Connects, and creates or migrates the tables as needed; several servers may do so at once. The
-  // tables are in the first schema of the user's search path. The errors of store.h, and
-  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if a newer server wrote the tables or the database is
-  // not in UTF-8.
+  // tables are in the first schema of the user's search path. Errors, all STORE_UNAVAILABLE, are
+  // UNAVAILABLE, DATA_LOSS, INTERNAL, and FAILED_PRECONDITION if a newer server wrote the tables or
+  // the database is not in UTF-8.
   static absl::StatusOr<std::unique_ptr<PostgresStore>> Open(const PostgresStoreOptions& options);
 
   // REQUIRES: no call is in progress.

@@ -28,7 +28,7 @@ class PostgresSession;
 class PostgresTurns : public Turns {
  public:
   struct Options {
-    // See `PostgresPool::Options`.
+    // `postgres://...`, without a password.
     std::string uri;
     // Interval at which to check whether a holder vanished without a notification, and pause after
     // a failed connection.

@@ -1,4 +1,5 @@
-// Conversions between values of libpqxx and of records.
+// Conversions between values of libpqxx and of records. They throw exceptions of libpqxx for a null
+// or a value of another type, so they are called within `PostgresPool`.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_

@@ -19,13 +19,14 @@ struct sqlite3_stmt;
 
 namespace parplan {
 
-// Converts a result code of SQLite (extended or not) to one of the errors of store.h. `detail` is
-// SQLite's own message, `path` the database file.
+// Converts a result code of SQLite (extended or not) to UNAVAILABLE, DATA_LOSS, INTERNAL (all
+// STORE_UNAVAILABLE) or RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE), as store.h explains them. `detail`
+// is SQLite's own message, `path` the database file.
 absl::Status SqliteError(int code, absl::string_view detail, absl::string_view path);
 
 // A prepared statement on loan from its connection's cache. Positions of parameters start at 1,
-// columns at 0. Texts and bytes that are bound must outlive the statement. The next `Step` returns
-// the error of a `Bind`.
+// columns at 0. Texts and bytes that are bound must live until it is reset or destroyed. The next
+// `Step` returns the error of a `Bind`.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteStatement&& other) noexcept;
@@ -65,13 +66,16 @@ class SqliteConnection {
  public:
   enum class Role { kWriter, kReader };
   struct Options {
+    // Time that a statement waits for another process that has locked the database.
     absl::Duration busy_timeout = absl::Seconds(5);
-    // See `SqliteStoreOptions` for these two.
+    // Size at which the disk counts as full, in pages of 4096 bytes, 0 for no limit; and whether a
+    // commit waits for the disk. Both are those of `SqliteStoreOptions`.
     int64_t max_page_count = 0;
     bool flush_every_commit = true;
   };
 
-  // Opens an existing file. UNAVAILABLE and DATA_LOSS as in store.h.
+  // Opens an existing file. Errors of this class, of its statements and its transactions are those
+  // of `SqliteError`.
   static absl::StatusOr<std::unique_ptr<SqliteConnection>> Open(const std::string& path, Role role,
                                                                 const Options& options);
   ~SqliteConnection();

@@ -14,7 +14,8 @@
 namespace parplan {
 
 // Reads rows until the page is full by count or bytes. Column 0 of a row is its sequence number;
-// `read` converts a row to a record. `list` identifies the list in the next token.
+// `read` converts a row to a record. `list` identifies the list in the next token. REQUIRES: `rows`
+// is bound and gives the newest row first; the errors of its `Step`.
 template <typename Record, typename ReadFunction>
 absl::StatusOr<Page<Record>> ReadPage(SqliteStatement& rows, const std::string& list, int page_size,
                                       ReadFunction read) {

@@ -46,8 +46,9 @@ inline constexpr char kSqliteFileName[] = "parplan.db";
 // Safe to use from any thread. `Store` documents the inherited methods.
 class SqliteStore : public Store {
  public:
-  // Opens the database; creates or migrates it as needed. The errors of store.h, and
-  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if a newer server wrote the database.
+  // Opens the database; creates or migrates it as needed. Errors, all STORE_UNAVAILABLE, are
+  // UNAVAILABLE (also if another server has the directory), DATA_LOSS, INTERNAL, and
+  // FAILED_PRECONDITION if a newer server wrote the database.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const SqliteStoreOptions& options);
 
   // REQUIRES: no call is in progress.

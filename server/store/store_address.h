@@ -32,11 +32,13 @@ struct StoreAddress {
 // a machine can read command lines, so libpq takes it from PGPASSFILE, ~/.pgpass or PGPASSWORD.
 absl::StatusOr<StoreAddress> ParseStoreAddress(absl::string_view text, absl::string_view field);
 
-// Opens the store; creates or migrates its tables as needed. Errors are those of
-// `SqliteStore::Open` and `PostgresStore::Open`.
+// Opens the store; creates or migrates its tables as needed. Errors, all STORE_UNAVAILABLE, are
+// UNAVAILABLE (also if another server has the SQLite folder), DATA_LOSS, INTERNAL, and
+// FAILED_PRECONDITION if a newer server wrote it or a PostgreSQL database is not in UTF-8.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreAddress& address);
 
-// Returns the turns of the servers that share this store; null if the store allows one server only.
+// Returns the turns of the servers that share this store; null for SQLite, which allows one server
+// only. Does not wait for the database.
 std::unique_ptr<Turns> OpenTurns(const StoreAddress& address);
 
 }  // namespace parplan

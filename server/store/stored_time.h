@@ -10,7 +10,8 @@
 
 namespace parplan {
 
-// Converts to nanoseconds since 1970; the ends of the range stand for the infinite times.
+// Converts to nanoseconds since 1970; the ends of the range stand for the infinite times. Times
+// outside the years 1678 to 2262 become infinite.
 inline int64_t ToStoredTime(absl::Time time) {
   if (time == absl::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
   if (time == absl::InfinitePast()) return std::numeric_limits<int64_t>::min();
