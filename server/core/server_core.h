@@ -57,7 +57,7 @@ class ServerCore {
   absl::Status Maintain();
   // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;
-  // Time for which an expired plan can still be read. Not measured.
+  // Time for which an expired plan can still be read.
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
   // Refuses new searches (DRAINING) from now on. Searches in flight go on, and calls that need no
