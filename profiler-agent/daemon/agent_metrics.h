@@ -1,4 +1,4 @@
-// The agent's Prometheus metrics (docs/metrics.md).
+// The agent's Prometheus metrics (docs/metrics.md). The daemon fills them.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
@@ -28,17 +28,25 @@ class AgentMetrics {
   ~AgentMetrics();
 
   // Serves the metrics over plain HTTP at `/metrics` on `address`, HOST:PORT, while this object
-  // lives. Returns the port; port 0 picks a free one. UNAVAILABLE if the address cannot be bound.
+  // lives. Returns the port; port 0 picks a free one. UNAVAILABLE (STORE_UNAVAILABLE) if the
+  // address cannot be bound. To be called once, from one thread.
   absl::StatusOr<int> Serve(const std::string& address);
 
+  // Counts a measurement that ended. One that is done also sets the gauges of its duration `took`
+  // and its end.
   void CountMeasurement(MeasurementKind kind, MeasurementResult result, absl::Duration took,
                         absl::Time ended);
   // Counts an attempt to upload as stored (OK), failed (may be retried) or refused.
   void CountUpload(const absl::Status& status, bool may_retry);
   // Sets the length of the upload queue and the number of damaged records, which never decreases.
   void SetQueue(int length, int64_t damaged_count);
+  // Sets the results of `LargestDriftRatio` (1 for no drift) and the number of shapes of
+  // `FindDrift`.
   void SetDrift(double largest_ratio, int drifted_shape_count);
+  // Counts timings that jobs left in the spool folder, and files there that were no windows, since
+  // the last call.
   void CountWindows(int64_t timing_count, int64_t refused_count);
+  // Sets the number of devices that a measurement uses.
   void SetDevices(int count);
 
  private:

@@ -35,10 +35,11 @@ struct DaemonOptions {
   std::vector<std::string> link_nodes;
   // Host name or address under which other nodes reach this one.
   std::string host;
-  // See LeaseMachineOptions.
+  // Interval between checks for a better replica of the server.
   absl::Duration look_interval = absl::Minutes(3);
 
   MeasurementOptions measurement;
+  // The devices, models and sizes to measure.
   ProbeRequest request;
   DriftOptions drift;
   // Age after which everything is measured again. The inventory is checked every hour.
@@ -46,11 +47,16 @@ struct DaemonOptions {
   // Pause after a node was busy, and the least pause between measurements caused by drift.
   absl::Duration busy_pause = absl::Minutes(5);
   absl::Duration drift_pause = absl::Minutes(10);
+  // Deadline of one attempt to upload.
   absl::Duration upload_timeout = absl::Seconds(30);
 };
 
 // Runs until SIGINT or SIGTERM, which also end a measurement under way, and then returns OK.
-// Returns an error if it could not start. REQUIRES: this process has no other thread yet.
+// Returns an error if it could not start: FAILED_PRECONDITION if the spool folder cannot be watched
+// (SPEC_INVALID) or `state_dir` cannot be used (STORE_UNAVAILABLE), INVALID_ARGUMENT (SPEC_INVALID)
+// for a server or TLS files that cannot be used, UNAVAILABLE if an address cannot be bound or a
+// port file not written, RESOURCE_EXHAUSTED without file descriptors. Afterwards failures are
+// logged and tried again. REQUIRES: this process has no other thread yet.
 absl::Status RunDaemon(const DaemonOptions& options);
 
 }  // namespace parplan

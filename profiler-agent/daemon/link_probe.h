@@ -24,8 +24,9 @@
 namespace parplan {
 
 struct LinkProbeOptions {
+  // This node as the server and other nodes see it; an empty `instance_id` is filled in.
   v1::AgentHello hello;
-  // See LeaseMachineOptions.
+  // Interval between checks for a better replica of the server.
   absl::Duration look_interval = absl::Minutes(3);
   MeasurementOptions measurement;
   NodeInventory inventory;
@@ -49,7 +50,9 @@ class LinkProbe {
   // Begins to borrow the nodes, this one first, and to measure `plan` (LinkProbePlan) with them.
   // Returns false if the node is busy or is_active().
   bool Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids);
-  // Returns the result of `Begin` once; absent while the measurement goes on.
+  // Returns the result of `Begin` once; absent while the measurement goes on. UNAVAILABLE if no
+  // lease was granted within 10 s, CANCELLED if the lease or the agent ended, FAILED_PRECONDITION
+  // if a node has other devices, else the errors of `MeasureNode` and of the rendezvous.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
  private:

@@ -29,9 +29,11 @@ class Measuring {
   // Ends the ranks if they still run.
   ~Measuring();
 
-  // Returns the result once; absent while the measurement goes on.
+  // Returns the result of `MeasureNode` once; absent while the measurement goes on.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
+  // `InventoryFingerprint` of the node, the arguments of the constructor, and the time of its call.
+  // References are valid as long as this object.
   const std::string& fingerprint() const { return fingerprint_; }
   const NextProbe& probe() const { return probe_; }
   const agent::v1::ProbePlan& whole() const { return whole_; }

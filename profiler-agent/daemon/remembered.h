@@ -28,8 +28,8 @@ struct NextProbe {
 // The merged profile of everything measured, and what it covers. Not thread-safe.
 class Remembered {
  public:
-  // Opens the record in `folder`. A damaged record counts as none. Returns the errors of
-  // RecordFolder::Open.
+  // Opens the record in `folder`. A damaged record counts as none. FAILED_PRECONDITION
+  // (STORE_UNAVAILABLE) if the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<Remembered>> Open(const std::string& folder);
 
   // Returns the next measurement, or nothing if none is due: all of `whole` if no node with this
@@ -41,7 +41,8 @@ class Remembered {
                                 const std::set<CollectiveShape>& drifted, absl::Time now,
                                 absl::Duration longest_age) const;
 
-  // Records `fresh`, which was measured for `probe` and is queued for upload.
+  // Records `fresh`, which was measured for `probe` and is queued for upload. UNAVAILABLE
+  // (STORE_UNAVAILABLE) if it cannot be written; it is then known until this object is destroyed.
   absl::Status Learn(const NextProbe& probe, const agent::v1::ProbePlan& whole,
                      const std::string& fingerprint, const v1::Profile& fresh, absl::Time now);
 

@@ -36,8 +36,10 @@ struct Drift {
 // Ranks wait for one another within a job, so passive times include waiting. A shape therefore
 // counts as slower only if nine tenths of the operations seen at one size are above the range, and
 // as faster if half of them are below it. A size between two measured sizes is compared with a
-// log-log interpolation between them. Sizes less than half the smallest or more than twice the
-// largest measured size are ignored, as are shapes that were never measured.
+// log-log interpolation between them. Up to half the smallest measured size the time of the
+// smallest is taken, up to twice the largest a time in proportion to the size. Sizes beyond these
+// are ignored, as are shapes that were never measured. Each timing counts as its number of samples
+// at its median.
 std::vector<Drift> FindDrift(const v1::Profile& stored,
                              absl::Span<const v1::CollectiveTiming> passive,
                              const DriftOptions& options = {});

@@ -20,12 +20,13 @@ class WindowSpool {
   explicit WindowSpool(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  // Removes up to kMaxFilesAtOnce windows and returns their collectives. A file that is not a
-  // window is renamed to `*.refused` and counted. A file that cannot be removed is skipped, so that
-  // no window counts twice.
+  // Removes up to kMaxFilesAtOnce windows, by name, and returns their collectives; none if the
+  // folder cannot be read. A file that is not a window is renamed to `*.refused` and counted. A
+  // file that cannot be removed is skipped, so that no window counts twice.
   std::vector<v1::CollectiveTiming> Take();
   // Whether the last `Take` left files for the next call.
   bool has_more() const { return has_more_; }
+  // Files refused since construction.
   int64_t refused_count() const { return refused_count_; }
 
  private:

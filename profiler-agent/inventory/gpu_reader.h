@@ -67,7 +67,8 @@ struct GpuReaderOptions {
   int required_cuda_version = 0;
 };
 
-// Reads all GPUs. Never fails: on a node without usable GPUs `availability` and `message` say why.
+// Reads all GPUs, loading NVML for the call alone. Never fails: on a node without usable GPUs
+// `availability` and `message` say why.
 GpuSet ReadGpus(const GpuReaderOptions& options = {});
 
 // Returns the reasons not to measure on these GPUs now, on one line; empty if all are free. A GPU

@@ -37,8 +37,8 @@ struct HostReaderOptions {
   std::string topology_file;
 };
 
-// Reads the processor and memory. INTERNAL if hwloc fails; INVALID_ARGUMENT naming `topology_file`
-// if that file does not describe a machine.
+// Reads the processor and memory. INTERNAL if hwloc fails; INVALID_ARGUMENT (SPEC_INVALID) naming
+// `topology_file` if that file cannot be read or does not describe a machine.
 absl::StatusOr<HostFacts> ReadHost(const HostReaderOptions& options = {});
 
 // Returns the load average of the last minute (getloadavg): the mean number of processes that ran

@@ -33,8 +33,8 @@ struct InventoryOptions {
   std::string sysfs_root = "/sys";
 };
 
-// Reads the whole inventory. Returns the errors of ReadHost; missing GPUs and networks are not
-// errors.
+// Reads the whole inventory. INTERNAL if hwloc fails, INVALID_ARGUMENT (SPEC_INVALID) for an
+// unusable `topology_file`; missing GPUs and networks are not errors.
 absl::StatusOr<NodeInventory> ReadInventory(const InventoryOptions& options = {});
 
 // Returns the SHA-256 of InventoryText, in hexadecimal. It covers what decides how fast the node
@@ -56,12 +56,16 @@ struct TopologyOptions {
 };
 
 // Returns a `Topology` of this node alone: one node group, and tiers from the links between GPUs or
-// from the machine's memory. FAILED_PRECONDITION if there is no such device (with the driver's
-// reason), if there are fewer than `device_count`, if the GPUs are of several kinds, or if a GPU is
-// split into instances.
+// from the machine's memory. Memory is a GPU's, or for a core the machine's divided by its hardware
+// threads or the devices, whichever are more. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if there is
+// no such device (with the driver's reason), if there are fewer GPUs than `device_count` (cores may
+// be fewer, and are then shared), if the GPUs are of several kinds, or if a GPU is split into
+// instances; INVALID_ARGUMENT (SPEC_INVALID) for a cluster or node name that `Topology::Create`
+// refuses.
 absl::StatusOr<Topology> ToTopology(const NodeInventory& inventory, const TopologyOptions& options);
 
-// Returns the device kind, `CPU <model>` or the GPUs' name. Errors as ToTopology.
+// Returns the device kind, `CPU <model>` or the GPUs' name. For GPUs FAILED_PRECONDITION
+// (TOPOLOGY_MISMATCH) if there is none, or they are of several kinds or split.
 absl::StatusOr<std::string> DeviceKind(const NodeInventory& inventory, DeviceType type);
 
 }  // namespace parplan

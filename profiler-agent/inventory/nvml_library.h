@@ -34,7 +34,8 @@ enum class GpuAvailability {
 const char* GpuAvailabilityName(GpuAvailability availability);
 
 // The library's functions. The library is loaded and initialised while this object lives; any
-// thread may call it.
+// thread may call it. Each function pointer stands for the function of NVML that nvml_library.cc
+// names beside it.
 class NvmlLibrary {
  public:
   struct Loaded {

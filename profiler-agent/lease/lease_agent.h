@@ -73,10 +73,14 @@ class LeaseAgent {
   LeaseAgent(const LeaseAgent&) = delete;
   LeaseAgent& operator=(const LeaseAgent&) = delete;
 
-  // Asks for a lease, repeatedly while it is refused, and returns it. UNAVAILABLE with the last
-  // refusal once `patience` is over; a lease granted after that is returned to the server.
-  // CANCELLED if the agent is being destroyed.
+  // Asks for a lease, repeatedly while it is refused, and returns it. Pauses for the server's retry
+  // time (1 s if it names none) or up to twice as long between requests. UNAVAILABLE without a
+  // reason once `patience` is over, with the last refusal if there was one; a lease granted after
+  // that is returned to the server. CANCELLED if the agent is being destroyed. Several threads may
+  // ask at once.
   absl::StatusOr<v1::Lease> Acquire(const LeaseWish& wish, absl::Duration patience);
+  // Opens a lease from `Acquire`: its other nodes join at this port. Does nothing once the lease is
+  // over.
   void Open(const std::string& lease_id, int rendezvous_port);
   // Gives a lease back; members of the lease may call it too. A reason says that the work failed.
   void Return(const std::string& lease_id, const std::string& failure_reason = "");

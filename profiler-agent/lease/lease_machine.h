@@ -68,17 +68,20 @@ class LeaseMachine {
  public:
   using Actions = std::vector<LeaseAction>;
 
-  // `random` returns numbers from 0 to 1.
+  // `random` returns numbers from 0 to 1; it is called within the methods below.
   LeaseMachine(LeaseMachineOptions options, std::function<double()> random);
 
+  // Each of these returns the actions to perform, in order. `Start` begins to connect; a second
+  // call does nothing.
   Actions Start(absl::Duration now);
   // Reports the end of the stream. `has_next` says that there is another replica to try.
   Actions StreamEnded(const absl::Status& status, absl::Duration now, bool has_next = false);
+  // Handles a message of the server; ignores kinds of later releases.
   Actions Received(const v1::ConnectAgentResponse& message, absl::Duration now);
 
   // Requests a lease. The request's id must be new. Refused at once while no server is connected.
   Actions Request(const v1::LeaseRequest& request, absl::Duration now);
-  // Opens a lease that was granted to this node.
+  // Opens a lease that was granted to this node. This and `Return` ignore a lease that is over.
   Actions Open(const std::string& lease_id, int port, absl::Duration now);
   // Gives a lease back. It is over for this node at once, and no `kEnded` follows.
   Actions Return(const std::string& lease_id, const std::string& failure_reason,

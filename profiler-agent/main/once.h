@@ -9,16 +9,19 @@
 namespace parplan {
 
 // Completes settings from the node and the files they name: device count and models.
-// INVALID_ARGUMENT naming the flag or the file; FAILED_PRECONDITION if the node has no such device.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the flag or the file; FAILED_PRECONDITION
+// (TOPOLOGY_MISMATCH) if the node has no such device; INTERNAL if hwloc cannot read the machine. To
+// be called before `MeasureOnce` and `RunDaemon`.
 absl::Status CompleteSettings(Settings& settings);
 
 // Measures once and writes --out and --topology-out, each completely or not at all; `-` is standard
-// output. Prints a summary to standard error. Returns the errors of MeasureNode; UNAVAILABLE if a
-// file cannot be written.
+// output. Prints a summary to standard error. Returns the errors of MeasureNode (a refusal of a
+// busy node among them); UNAVAILABLE if a file cannot be written. SIGINT and SIGTERM end it with
+// CANCELLED.
 absl::Status MeasureOnce(const Settings& settings);
 
 // Prints the hardware of the node, its fingerprint, and why GPUs are missing or busy, to standard
-// output.
+// output. The errors of ReadInventory.
 absl::Status PrintInventory(const Settings& settings);
 
 }  // namespace parplan

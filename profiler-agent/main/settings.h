@@ -16,6 +16,8 @@ struct Settings {
   bool once = false;
   // Only print the inventory, then exit.
   bool inventory_only = false;
+  // Files for the profile and the topology of `once`, `-` for standard output, the latter empty for
+  // none; and files of the models whose layers are measured.
   std::string out_path;
   std::string topology_path;
   std::vector<std::string> model_paths;

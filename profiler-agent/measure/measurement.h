@@ -26,12 +26,14 @@ struct MeasurementOptions {
   std::string probe_program;
   // Measure even if other processes use the node; the notes of the profile then mention it.
   bool even_if_busy = false;
-  // Link given to HasIdsOfTheNode.
+  // Link to the namespace of this process's ids (HasIdsOfTheNode).
   std::string pid_namespace = "/proc/self/ns/pid";
   // Bind each rank to a core of its own; only if devices are cores.
   bool pins = true;
+  // Whether SIGINT and SIGTERM end the ranks; for one measurement of the process at a time.
   bool heeds_signals = false;
-  // Called with each line a rank prints, as RankProcessesOptions::on_line.
+  // Called with each line that a rank prints to standard error, on a thread of the job; empty: the
+  // line goes to this process's standard error, after the rank's number.
   std::function<void(int rank, absl::string_view line)> on_line;
   // Called from the measuring thread with the job while it runs, so that it can be stopped, and
   // with null when it has ended.
@@ -41,20 +43,27 @@ struct MeasurementOptions {
 // Returns whether an error means that the node was busy and was not measured.
 bool IsBusyRefusal(const absl::Status& status);
 
-// Reads model files (docs/files.md). INVALID_ARGUMENT naming file, field and rule.
+// Reads model files (docs/files.md). INVALID_ARGUMENT (SPEC_INVALID) naming file, field and rule,
+// also for a file that cannot be read or has more than 64 MiB.
 absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>& paths);
 
 // Runs the ranks of `plan` that belong to this node and returns a profile that the server accepts.
 // It holds what the ranks measured, the release of this program, driver and library versions, and
 // in its notes the fingerprint of the node. The profile is empty if rank 0 is on another node.
 //
-// FAILED_PRECONDITION, for which IsBusyRefusal holds, if the node is busy; otherwise the errors of
-// ToTopology and ProbeJob. Blocks for at most the plan's time budget plus 3 minutes.
+// FAILED_PRECONDITION, for which IsBusyRefusal holds, if the node is busy, or another process
+// begins to use its GPUs; FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if it lacks the devices; those of
+// ProbeJob: NOT_FOUND or PERMISSION_DENIED for the program, UNAVAILABLE, RESOURCE_EXHAUSTED or
+// INTERNAL if it cannot be started, ABORTED naming a rank that failed, CANCELLED if stopped,
+// DEADLINE_EXCEEDED after the plan's time budget plus 3 minutes, DATA_LOSS without a profile;
+// INVALID_ARGUMENT (SPEC_INVALID) for a malformed time budget; INTERNAL if the profile breaks a
+// rule. Blocks until then; safe to call from any thread.
 absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
                                         const agent::v1::ProbePlan& plan,
                                         const MeasurementOptions& options);
 
-// Returns the topology of this node alone, with the device kind as spelled in `profile`.
+// Returns the topology of this node alone, with the device kind as spelled in `profile`. The errors
+// of ToTopology.
 absl::StatusOr<v1::ClusterTopology> TopologyOf(const NodeInventory& inventory,
                                                const TopologyOptions& options,
                                                const v1::Profile& profile);

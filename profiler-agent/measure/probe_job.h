@@ -24,26 +24,32 @@ struct ProbeJobOptions {
   std::string program;
   // Whether to bind each rank to a core; used only by the back end `cpu`.
   bool pins = true;
-  // Value of RankProcessesOptions::heeds_signals.
+  // Whether SIGINT and SIGTERM to this process end the ranks; for one job at a time.
   bool heeds_signals = false;
+  // Time after which the ranks are ended.
   absl::Duration time_limit = absl::InfiniteDuration();
+  // Called with each line of a rank's standard error, on a thread of the job; empty: the line goes
+  // to this process's standard error.
   std::function<void(int rank, absl::string_view line)> on_line;
 };
 
 // A running probe. No rank outlives this object.
 class ProbeJob {
  public:
-  // Starts the ranks. NOT_FOUND if the program does not exist; otherwise the errors of
-  // RankProcesses::Start.
+  // Starts the ranks, as many as the plan has on this node. NOT_FOUND or PERMISSION_DENIED if the
+  // program cannot be run, UNAVAILABLE if the plan cannot be written to the temporary folder,
+  // RESOURCE_EXHAUSTED or INTERNAL if no process can be made.
   static absl::StatusOr<std::unique_ptr<ProbeJob>> Start(const agent::v1::ProbePlan& plan,
                                                          const ProbeJobOptions& options);
   ~ProbeJob();
 
   // Waits for the ranks and returns what they measured; an empty profile if rank 0 is on another
-  // node. Returns the errors of RankProcesses::Wait; DATA_LOSS if rank 0 returned no profile.
+  // node. ABORTED naming the first rank that failed and how, DEADLINE_EXCEEDED after `time_limit`,
+  // CANCELLED after `Stop` or a signal, DATA_LOSS if rank 0 returned no profile. To be called once.
   absl::StatusOr<v1::Profile> Wait();
   // Ends the ranks; `Wait` then returns CANCELLED with `why`. Safe to call from any thread.
   void Stop(const std::string& why) { ranks_->Stop(why); }
+  // Processes of the ranks, by rank.
   const std::vector<pid_t>& pids() const { return ranks_->pids(); }
 
  private:

@@ -2,6 +2,7 @@
 // this plugin reads, at the offsets of NCCL's documentation. NCCL publishes these structures for
 // plugins to declare themselves; there is no header to include.
 //
+// NCCL calls from any of its threads; all pointers of an event are its own, valid during the call.
 // Sizes and offsets are checked here, on 64-bit machines. No real NCCL has been tried.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_

@@ -28,7 +28,7 @@ struct PassiveShape {
   PassiveOperation operation = PassiveOperation::kAllReduce;
   int32_t participant_count = 0;
   int32_t rank_stride = 1;
-  // Message size as nccl-tests counts it.
+  // Message size as nccl-tests counts it: the bytes of the whole buffer, not one rank's share.
   int64_t size_bytes = 0;
   friend auto operator<=>(const PassiveShape&, const PassiveShape&) = default;
 };
@@ -52,6 +52,7 @@ class OperationTracker {
 
   // Begins an operation and returns its number. REQUIRES: `channel_count` is above 0.
   uint64_t Start(const PassiveShape& shape, int channel_count);
+  // Record that a channel began or ended at `time`, nanoseconds of the device's clock.
   void ChannelStarted(uint64_t operation, uint64_t time);
   void ChannelStopped(uint64_t operation, uint64_t time);
   // Ends a channel. The last channel of an operation returns the sample, if at least one channel
@@ -88,8 +89,11 @@ class SampleQueue {
 
   SampleQueue();
 
+  // Adds a sample; safe to call from any thread.
   void Put(const PassiveSample& sample);
+  // Returns the oldest sample, or nothing; for the consumer alone.
   std::optional<PassiveSample> Take();
+  // Samples dropped so far.
   int64_t lost_count() const { return lost_.load(std::memory_order_relaxed); }
 
  private:

@@ -21,13 +21,16 @@ struct PassiveOptions {
   std::string folder;
   // Prefix of file names; must differ between processes of the machine.
   std::string prefix;
+  // Rank in the job, written into the windows.
   int rank = 0;
+  // Time that one window covers.
   std::chrono::milliseconds window = std::chrono::seconds(10);
   // Files that may wait for the agent; further windows are dropped.
   int max_files = 200;
 };
 
-// Records operations and writes a window of their times at regular intervals.
+// Records operations and writes a window of their times at regular intervals, if there were any. A
+// window that cannot be written is lost without notice. Made by the NCCL plugin (nccl_profiler.cc).
 class PassiveRecorder {
  public:
   explicit PassiveRecorder(PassiveOptions options);
@@ -37,7 +40,8 @@ class PassiveRecorder {
   PassiveRecorder(const PassiveRecorder&) = delete;
   PassiveRecorder& operator=(const PassiveRecorder&) = delete;
 
-  // Safe to use from any thread; no call blocks.
+  // Both are safe to use from any thread and do not block. `ChannelDone` calls that of the tracker
+  // and keeps the sample.
   OperationTracker& operations() { return operations_; }
   void ChannelDone(uint64_t operation);
 

@@ -26,8 +26,8 @@ class PassiveWindow {
   int64_t lost_count() const { return lost_count_; }
 
   // Returns the window as a `MeasuredWindow` of the contract in JSON, with median, 90th percentile
-  // and count for each shape. Written by hand: the plugin lives in other people's processes and
-  // must not bring libraries along.
+  // and count for each shape, and `number` as its first step. Written by hand: the plugin lives in
+  // other people's processes and must not bring libraries along.
   std::string ToJson(int rank, int64_t number) const;
 
  private:
@@ -40,7 +40,8 @@ class PassiveWindow {
 };
 
 // Writes `text` to `folder` under `name`, completely or not at all, unless `max_files` files are
-// waiting there already. Returns false if it was not written.
+// waiting there already. Returns false if it was not written, for whatever reason. The name gets
+// the ending `.window.json`, which alone counts as waiting.
 bool LeaveFile(const std::string& folder, const std::string& name, const std::string& text,
                int max_files);
 

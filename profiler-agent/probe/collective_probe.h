@@ -21,8 +21,9 @@
 
 namespace parplan {
 
-// A collective to measure; fields as in the message `CollectiveTiming` of profile.proto. In
-// particular `message_bytes` is the whole message, not one rank's share.
+// A collective to measure: side-by-side groups of `participant_count` ranks, each `rank_stride`
+// ranks from the one before, and a message whose `message_bytes` are of the whole buffer, not one
+// rank's share, as nccl-tests counts them.
 struct CollectiveKey {
   Collective collective = Collective::kAllReduce;
   int participant_count = 2;
@@ -38,6 +39,7 @@ bool ShapeCovers(int participant_count, int rank_stride, int rank_count);
 std::vector<int> GroupOf(int participant_count, int rank_stride, int rank);
 
 struct CollectiveProbeOptions {
+  // Operations that are discarded, and samples to take.
   int warm_up_count = 3;
   int min_sample_count = 8;
   int max_sample_count = 400;
@@ -60,9 +62,11 @@ class CollectiveProbe {
 
   // Returns the time of one operation at the slowest rank, the same at every rank. Between the
   // operations of a send the two ranks take turns, and all ranks take turns as the root of a
-  // broadcast, so that none runs ahead. INVALID_ARGUMENT if the groups do not use all ranks, the
-  // size is not that of WholeMessageBytes (probe_plan.h), or send and receive has not two
-  // participants; otherwise the errors of communicators and of memory.
+  // broadcast, so that none runs ahead. INVALID_ARGUMENT (SPEC_INVALID) if the groups do not use
+  // all ranks, the size is not that of WholeMessageBytes (probe_plan.h), or send and receive has
+  // not two participants; otherwise the errors of communicators (UNAVAILABLE or ABORTED after
+  // another rank failed) and RESOURCE_EXHAUSTED if the device's memory does not suffice. After an
+  // error the object must be destroyed.
   absl::StatusOr<TimeSpread> Measure(const CollectiveKey& key);
 
  private:

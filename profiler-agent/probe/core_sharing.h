@@ -12,7 +12,7 @@ namespace parplan {
 
 // Returns one sentence for the readers of a profile about ranks that shared or were not bound to
 // cores; empty if each is bound to a core of its own. All ranks must call it, from the threads that
-// measure. `control` joins all ranks in host memory.
+// measure. `control` joins all ranks in host memory; its errors are returned.
 absl::StatusOr<std::string> CoreSharingNote(Communicator& control);
 
 }  // namespace parplan

@@ -7,7 +7,8 @@
 
 namespace parplan {
 
-// Bytes of one fp32 number, which all arrays of the probes hold.
+// Bytes of one fp32 number, in which collectives are sent and arrays measured. Kernels of bf16 use
+// half of an array.
 inline constexpr int64_t kFloatBytes = 4;
 
 }  // namespace parplan

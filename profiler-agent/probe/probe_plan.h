@@ -19,6 +19,7 @@
 namespace parplan {
 
 struct ProbeRequest {
+  // `cpu` (cores) or `cuda` (GPUs), and the number of ranks on the node, one for each device.
   std::string backend = "cpu";
   int rank_count = 1;
   // Models whose layers are measured; may be empty.
@@ -41,12 +42,15 @@ int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t 
 
 // Returns the plan for everything: each collective in groups of every shape that uses all ranks,
 // each model at every tensor-parallel degree that divides it, overlap, context memory and copies.
-// Collectives take at most half of the time budget. INVALID_ARGUMENT if there is no rank, no
-// micro-batch size, or models differ in precision.
+// Message sizes are twice, or if collectives would take more than half of the time budget four
+// times the one before; where the plan has layers, the probe stops collectives at that half.
+// INVALID_ARGUMENT (SPEC_INVALID) if there is no rank, no micro-batch size, an empty range of
+// message sizes, or models differ in precision.
 absl::StatusOr<agent::v1::ProbePlan> WholeProbe(const ProbeRequest& request);
 
 // Returns the plan for collectives between `node_count` equal nodes of `request.rank_count` devices
-// each, in groups that span nodes. Errors as WholeProbe; INVALID_ARGUMENT for fewer than two nodes.
+// each, in groups that span nodes. INVALID_ARGUMENT (SPEC_INVALID) as WholeProbe, and for fewer
+// than two nodes.
 absl::StatusOr<agent::v1::ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_count);
 
 // Returns the number of a plan's ranks on each node.
@@ -57,8 +61,8 @@ int DevicesPerNode(const agent::v1::ProbePlan& plan);
 agent::v1::ProbePlan IncrementalProbe(const agent::v1::ProbePlan& whole, const v1::Profile& stored,
                                       const std::set<CollectiveShape>& drifted);
 
-// Sets the time limits of `plan`, whole or partial, to fit `budget`: a fixed limit for each
-// collective, the rest for layers.
+// Sets the time limits of `plan`, whole or partial, to fit `budget`: 0.2 s for each collective, the
+// rest divided among layers, 1 to 20 s each.
 void SetTimeBudget(absl::Duration budget, agent::v1::ProbePlan& plan);
 
 // Returns the number of items to measure.
@@ -67,8 +71,9 @@ int ProbeSize(const agent::v1::ProbePlan& plan);
 // Returns whether there is nothing to measure.
 bool IsEmptyProbe(const agent::v1::ProbePlan& plan);
 
-// Returns `stored` with the items that `fresh` measured replaced or added. Both must be profiles of
-// the same kind of node.
+// Returns `stored` with the items that `fresh` measured replaced or added, and the provenance of
+// `fresh`. If `fresh` has another precision, the layers and optimizer steps of `stored` are
+// dropped. Both must be profiles of the same kind of node.
 v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh);
 
 }  // namespace parplan

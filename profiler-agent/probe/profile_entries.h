@@ -27,10 +27,12 @@ class ProfileEntries {
   // `profile` must outlive this object and have no layers yet.
   explicit ProfileEntries(v1::Profile& profile) : profile_(profile) {}
 
+  // Adds the time of a collective; the caller adds each key once.
   void AddCollective(const agent::v1::CollectiveKey& key, const TimeSpread& spread);
   // Adds the times of a layer of `model`, and those of its optimizer step once for each number of
   // parameters.
   void AddLayer(const ModelSpec& model, const LayerTimes& times);
+  // Adds the memory of a layer of `model`.
   void AddSizes(const ModelSpec& model, const LayerSizes& sizes);
 
  private:

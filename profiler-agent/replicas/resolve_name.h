@@ -14,7 +14,8 @@ namespace parplan {
 
 // Returns the addresses, IPv4 and IPv6, of a target of kind kName as `AddressText`, in no order.
 // Uses c-ares in the way gRPC does: /etc/hosts first, then the target's name server or those of the
-// system, with their search domains. Caches nothing.
+// system, with their search domains. Caches nothing. The name `localhost` is 127.0.0.1 and ::1
+// without a query. Safe to call from any thread.
 //
 // Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE if the
 // name does not exist or no name server answers.

@@ -22,7 +22,7 @@ struct ServerTarget {
   };
 
   Kind kind = Kind::kOther;
-  // Name and port, for kName. The default port is that of https, as in gRPC.
+  // Name and port, for kName. The default port is 443, that of https, as in gRPC.
   std::string name;
   int port = 0;
   // Name server to ask, `ADDRESS[:PORT]`; empty for those of the system.

@@ -33,25 +33,29 @@ class UploadQueue {
   // for days cannot fill the disk.
   static constexpr int kMaxLength = 256;
 
-  // Opens the queue in `folder`, with the uploads of an earlier process first. Returns the errors
-  // of RecordFolder::Open.
+  // Opens the queue in `folder`, with the uploads of an earlier process first. FAILED_PRECONDITION
+  // (STORE_UNAVAILABLE) if the folder cannot be used. One process at a time may use it.
   static absl::StatusOr<std::unique_ptr<UploadQueue>> Open(const std::string& folder);
 
-  // Appends an upload. After OK it survives until it is popped or refused. Returns the errors of
-  // RecordFolder::Write; RESOURCE_EXHAUSTED (QUEUE_FULL) if kMaxLength are waiting.
+  // Appends an upload. After OK it survives until it is popped or refused. UNAVAILABLE
+  // (STORE_UNAVAILABLE) if it cannot be written, RESOURCE_EXHAUSTED (QUEUE_FULL) if kMaxLength are
+  // waiting.
   absl::Status Push(const PendingUpload& upload);
 
   // Returns the oldest upload; absent if there is none. Damaged records are renamed to `*.damaged`
-  // and counted. UNAVAILABLE if the disk cannot be read.
+  // and counted. UNAVAILABLE (STORE_UNAVAILABLE) if the disk cannot be read, or a damaged record
+  // not renamed.
   absl::StatusOr<std::optional<PendingUpload>> Front();
 
-  // Removes the upload returned by `Front`, which the server now has.
+  // Removes the upload returned by `Front`, which the server now has. UNAVAILABLE
+  // (STORE_UNAVAILABLE) if the disk refuses, here and below; OK if the queue is empty.
   absl::Status PopFront();
   // Renames the upload returned by `Front`, which the server will never accept, to `*.refused` and
   // keeps it for people.
   absl::Status RefuseFront();
 
   int length() const;
+  // Damaged records found since construction.
   int64_t damaged_count() const;
 
  private:

@@ -18,7 +18,8 @@
 namespace parplan {
 
 // Returns whether another attempt may succeed: the server was unreachable, busy or at fault, or a
-// certificate was wrong, which a person may correct.
+// certificate was wrong, which a person may correct. False for INVALID_ARGUMENT, ALREADY_EXISTS,
+// FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED and RESOURCE_EXHAUSTED (too large).
 bool MayRetryUpload(const absl::Status& status);
 
 struct UploadCounts {
@@ -31,7 +32,9 @@ struct UploadCounts {
   absl::Status last_status;
 };
 
-// A thread that empties the queue and sleeps while it is empty.
+// A thread that empties the queue and sleeps while it is empty. An upload that may succeed later is
+// attempted without end, with a pause that doubles from 1 s to 5 minutes (BackoffPause); one that
+// the server refuses is set aside. Safe to use from any thread.
 class Uploader {
  public:
   // Uploads one profile; may block until its own deadline.
