@@ -1,4 +1,5 @@
-// A calibration from measured runs, whatever predicts them.
+// A calibration from measured runs, whatever predicts them; `planctl calibrate` calls it once. Pure
+// functions, safe to call from any thread.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_CALIBRATE_RUNS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_CALIBRATE_RUNS_H_
@@ -18,11 +19,12 @@
 
 namespace parplan::planctl {
 
-// The prediction of a run; parts may be absent.
+// The prediction of a run: of one step, and of the peak of one device that the run measured.
 struct RunPrediction {
+  // Absent if the run is not fitted for them.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
-  // The confidence by which residuals are classed; absent if unknown.
+  // The confidence and reach by which residuals are classed; absent if unknown.
   std::optional<Confidence> confidence;
   std::optional<TensorParallelReach> tensor_parallel_reach;
 };
@@ -38,7 +40,9 @@ struct MeasuredRun {
   std::optional<Bytes> memory;
   // Whether its residual may widen ranges; false if `predict` only approximates.
   bool makes_range = true;
-  // Pure: the same answer for the same calibration. Called a few hundred times.
+  // Pure: the same answer for the same calibration. Called a few hundred times, never with a
+  // calibration that it may keep. If it fails, or lacks a value to compare, under the calibration
+  // that the fit starts from, the run is skipped. REQUIRES: not empty.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };
 
@@ -63,8 +67,9 @@ struct SourceResiduals {
 struct CalibrateRequest {
   // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;
-  // Provenance of the result. Its sources are those of the runs; `slice_rule_of` returns the rule
-  // by which the runs of a source were chosen.
+  // Provenance of the result, kept as it is (`fit_time` is RFC 3339). Its sources are those of the
+  // runs; `slice_rule_of` returns the rule by which the runs of a source were chosen, and may be
+  // empty: no rule.
   std::string agent;
   std::string fit_time;
   std::function<std::string(const std::string& source)> slice_rule_of;
@@ -74,14 +79,15 @@ struct CalibrateResult {
   Calibration calibration;
   std::vector<FittedCoefficient> coefficients;
   std::vector<SourceResiduals> residuals;
-  // Runs that could not be predicted, with the reason.
+  // Runs that could not be predicted, as `id: reason`; twice if fitted for step and memory.
   std::vector<std::string> skipped;
 };
 
 // Fits the coefficients of step time, then those of memory, and makes the classes of residuals.
 // Classes of the base for which there is no run are kept. Peaks below 8 GB are fitted but enter no
-// class: their relative errors are those of fixed costs. Returns INVALID_ARGUMENT (SPEC_INVALID) if
-// no run is left to fit.
+// class: their relative errors are those of fixed costs (8e9 bytes). Returns INVALID_ARGUMENT
+// (SPEC_INVALID) naming `runs` if no run is left to fit, and the errors of `Calibration::Create`,
+// for example for too many classes.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
 

@@ -1,4 +1,4 @@
-// Executions reported by executors as measured runs.
+// Executions reported by executors as measured runs, for `planctl calibrate --executions`.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_EXECUTION_RUNS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_EXECUTION_RUNS_H_
@@ -15,12 +15,15 @@
 
 namespace parplan::planctl {
 
-// Returns the executions that measured something as runs, in their order. The prediction is taken
-// from the execution, so that no plan, model or profile is needed. It is assumed to be proportional
-// to the cluster's `time_factor` (step) and `activation_factor` (memory): a run therefore moves
-// these two, by no more than it should if other terms have a share. It makes no range: its residual
-// after the fit is not that of a prediction. Device families stay open: a cluster's factors hold
-// for all of its devices.
+// Returns the executions that measured a step or a peak and have the prediction of it, as runs in
+// their order; the others are left out. REQUIRES: `base` and `others` are not null; the runs share
+// ownership of them.
+//
+// The prediction is taken from the execution, so that no plan, model or profile is needed. It is
+// assumed to be proportional to the cluster's `time_factor` (step) and `activation_factor`
+// (memory): a run therefore moves these two, by no more than it should if other terms have a share.
+// It makes no range: its residual after the fit is not that of a prediction. Device families stay
+// open: a cluster's factors hold for all of its devices.
 //
 // An execution names the calibration of its prediction by its digest. A prediction under `base`,
 // with which the fit begins, is used unchanged. One under a calibration of `others` is converted to

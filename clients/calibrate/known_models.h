@@ -9,8 +9,9 @@
 
 namespace parplan::accuracy {
 
-// Sets the sizes of the model that `name` names (`Llama 3.1 70B`, `LLAMA3_70B`) from the
-// configuration that its authors published. Sets nothing if the name is unknown.
+// Sets layers, hidden size, heads, feed-forward width, vocabulary and experts of the model that
+// `name` begins with (`Llama 3.1 70B`, `LLAMA3_70B`: only letters and digits count, in any case)
+// from the configuration that its authors published. Sets nothing if the name is unknown.
 void FillKnownModel(const std::string& name, PublishedModel* model);
 
 }  // namespace parplan::accuracy

@@ -15,9 +15,10 @@
 
 namespace parplan::accuracy {
 
+// The prediction of a published run by PredictRun or a fake of a test.
 struct RunPrediction {
   Seconds step;
-  // Range in which a measured step is expected, if the model has one.
+  // Range in which nine of ten measured steps lie; absent if the cost model gives none.
   std::optional<StepRange> step_range;
   // The kind of data behind the times.
   Confidence confidence = Confidence::kEstimated;
@@ -42,7 +43,8 @@ using RunPredictor = std::function<absl::StatusOr<RunPrediction>(const RunQuesti
 MemoryItems ItemsInView(const MemoryItems& items, MemoryView view);
 
 // Predicts with the cost model, from data sheets alone. A null `calibration` stands
-// for the built-in one. Returns errors of `PlanningProblem::Create` and `CostModel::Create`.
+// for the built-in one. Pure, safe to call from any thread. REQUIRES: a question of `QuestionOf`.
+// Returns errors of `PlanningProblem::Create` and `CostModel::Create`.
 absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
                                          const std::shared_ptr<const Calibration>& calibration);
 

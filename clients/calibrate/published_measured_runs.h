@@ -13,8 +13,10 @@
 namespace parplan::planctl {
 
 // Returns the runs in the order of the file. A run keeps its step if it is in `time_slice` and its
-// memory if it is in `memory_slice`; runs in neither are left out before anything is read of them.
-// Runs that the planner cannot express are appended to `skipped`, as `id: reason`.
+// memory if it is in `memory_slice`; runs in neither are left out before anything is read of them,
+// and so are runs without the figure that is wanted. Runs that the planner cannot express, also
+// those of `published.skipped`, are appended to `skipped`, as `id: reason`. Used by
+// `planctl calibrate`.
 std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published,
                                         const RunSlice& time_slice, const RunSlice& memory_slice,
                                         std::vector<std::string>& skipped);

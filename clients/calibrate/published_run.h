@@ -1,5 +1,6 @@
 // Training runs that others measured and published, as rows of a file of schema
-// `published_runs/1` (docs/accuracy.md). Pure functions over texts.
+// `published_runs/1` (docs/accuracy.md), for `planctl calibrate` and the study of accuracy. Pure
+// functions over texts.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_RUN_H_
 #define PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_RUN_H_
@@ -54,7 +55,9 @@ struct PublishedHardware {
   int device_count = 0;
   // Whether the count is that of the usual machine instead of the run's.
   bool device_count_assumed = false;
+  // Whether the run used devices of several kinds, which the planner can't express.
   bool heterogeneous = false;
+  // The links in the words of the source, read by FabricOf (run_system.h); empty: not said.
   std::string interconnect;
 };
 
@@ -84,9 +87,11 @@ struct PublishedRuntime {
   // Whether torch.compile is used, which makes one kernel of element-wise operations.
   std::optional<bool> compiled;
   std::optional<bool> overlap_tensor_parallel;
+  // Dropout of attention and of hidden states alike.
   std::optional<bool> dropout;
   std::optional<bool> overlap_gradient_sync;
   std::optional<bool> overlap_parameter_gather;
+  // Whether gradients are kept and reduced in 4 bytes instead of 2.
   std::optional<bool> fp32_gradients;
 };
 
@@ -117,6 +122,7 @@ struct PublishedRun {
   PublishedHardware hardware;
   PublishedParallelism parallelism;
   PublishedRuntime runtime;
+  // Samples per micro-batch of one data-parallel rank, at least 1, and per step of the job.
   int micro_batch_size = 0;
   int64_t global_batch_size = 0;  // 0: not said
   // `none`, `full`, `selective`; other texts are kept for `QuestionOf` to judge.
@@ -128,6 +134,8 @@ struct PublishedRun {
   // Present if the row names the kind of its memory figure.
   std::optional<MemoryView> memory_view;
 
+  // Time of one step, from 1 ns to 3e7 s, and the peak of one device, at most 1e15 bytes; absent if
+  // the row has none or one beyond these limits. Figures in `gb` and `gib` of rows are both GiB.
   std::optional<Seconds> step;
   std::optional<Bytes> peak_memory;
   // Memory that stays allocated between steps.
@@ -153,8 +161,10 @@ struct PublishedRuns {
 
 // Reads a file. Unknown members are ignored and nulls count as absent. A row in which a known
 // member has another type, or a member without default is absent, is skipped with a reason that
-// names it, for example `model.layers is missing`. Returns INVALID_ARGUMENT (SPEC_INVALID) if the
-// file is not JSON, has another schema, or has two rows with the same id.
+// names it, for example `model.layers is missing`; so is a row with something in `beyond`, whose
+// first entry is the reason. Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the
+// file is not a JSON object of at most 64 MiB, has another schema, no list `runs`, a row that is no
+// object or has no id or source, or two rows with the same id.
 absl::StatusOr<PublishedRuns> ReadPublishedRuns(const NamedText& file);
 
 }  // namespace parplan::accuracy

@@ -1,4 +1,5 @@
-// Statistics over two equally long lists.
+// Statistics over lists of figures, for the accuracy study and for `planctl runs`. Pure. A broken
+// REQUIRES ends the program; NaN is not allowed.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_
@@ -13,7 +14,8 @@ namespace parplan::accuracy {
 // Returns the rank of each value, from 1; equal values share the mean of their places.
 std::vector<double> Ranks(absl::Span<const double> values);
 
-// Returns Spearman's rank correlation; absent if all values of a list are equal.
+// Returns Spearman's rank correlation; absent if all values of a list are equal, also if there are
+// none.
 // REQUIRES equal lengths.
 std::optional<double> RankCorrelation(absl::Span<const double> a, absl::Span<const double> b);
 

@@ -1,4 +1,4 @@
-// Reads members of a row by any of their names.
+// Reads members of a row of published runs (published_run.h) by any of their names.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_
@@ -26,7 +26,8 @@ class RowFault {
 };
 
 // Reads one object of a row. Null and absent are the same. If several names are given, the first
-// that is present counts. A member of a wrong type is a fault and reads as absent.
+// that is present counts. A member of a wrong type or out of range is a fault and reads as absent:
+// readers go on, and the caller looks at the fault at the end. Not thread-safe.
 class RowFields {
  public:
   using Names = std::initializer_list<const char*>;
@@ -46,12 +47,16 @@ class RowFields {
   std::optional<double> Number(Names names) const;
   std::optional<std::string> Text(Names names) const;
   std::optional<bool> Flag(Names names) const;
+  // Returns a list, not empty, of such numbers as `Count` reads.
   std::optional<std::vector<int>> Counts(Names names, int minimum) const;
-  // Returns the member unread, for members of several types; null if absent.
+  // Returns the member unread, for members of several types; null if absent. It lives as long as
+  // the object.
   const nlohmann::json* Any(Names names) const { return Find(names, nullptr); }
 
-  // Does the same as `Count` with minimum 1, and adds a fault if the member is absent.
+  // Does the same as `Count` with minimum 1, and adds a fault if the member is absent; 0 after a
+  // fault.
   int RequiredCount(Names names) const;
+  // Adds the fault `<prefix><name> <rule>`.
 
   void Fault(const char* name, const std::string& rule) const {
     fault_->Add(prefix_ + name + " " + rule);

@@ -21,7 +21,7 @@ namespace parplan::accuracy {
 // Name of the cluster if a source does not say where it measured.
 inline constexpr char kUnnamedCluster[] = "published";
 
-// The inputs of a predictor, without measurements.
+// The inputs of a predictor, without measurements. No pointer is null.
 struct RunQuestion {
   std::string id;
   std::shared_ptr<const ModelSpec> model;
@@ -43,9 +43,11 @@ struct RunQuestion {
   std::vector<std::string> assumptions;
 };
 
-// Returns the question of `run`. INVALID_ARGUMENT (SPEC_INVALID), with the member of the row at
-// fault, for a run that the planner can't express or that contradicts itself. docs/accuracy.md
-// lists the rules for values that rows leave open.
+// Returns the question of `run`, a run of ReadPublishedRuns (`beyond` is not looked at: that
+// function leaves such rows out). INVALID_ARGUMENT (SPEC_INVALID), with the member of the row at
+// fault, for a run that the planner can't express or that contradicts itself, and with the field of
+// the model or topology made of it if its sizes are out of range. docs/accuracy.md lists the rules
+// for values that rows leave open. Pure.
 absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run);
 
 }  // namespace parplan::accuracy

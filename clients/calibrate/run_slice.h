@@ -22,8 +22,9 @@ class RunSlice {
 
   bool Holds(absl::string_view source, absl::string_view id) const;
 
-  // Returns the rule, for example `sha256(id) % 5 == 0`; empty for all runs.
+  // Returns the rule, for example `sha256(id) % 5 == 0`; empty for `all` and `none`.
   const std::string& rule() const { return rule_; }
+  // Returns the source; empty for `none`.
   const std::string& source() const { return source_; }
 
  private:

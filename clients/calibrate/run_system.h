@@ -1,4 +1,5 @@
-// Devices and links of a published run, from the library of hardware.
+// Devices and links of a published run, from the library of hardware; used by QuestionOf
+// (run_problem.h). Functions with `assumptions` append a sentence for each value that they chose.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_SYSTEM_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_SYSTEM_H_
