@@ -1,4 +1,4 @@
-// Connects an agent to its server: a stream that stays open.
+// Connects an agent (profiler-agent) to its server: a stream that stays open.
 
 #ifndef PARPLAN_CLIENTS_CPP_AGENT_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_AGENT_CLIENT_H_
@@ -25,14 +25,14 @@ class AgentStream {
 
   // Sends nothing before the first message, which must be a hello.
   explicit AgentStream(v1::AgentService::StubInterface& stub);
-  // Cancels the stream. REQUIRES: no `Receive` is running.
+  // Cancels the stream. REQUIRES: neither `Receive` nor `Send` is running.
   ~AgentStream();
 
   AgentStream(const AgentStream&) = delete;
   AgentStream& operator=(const AgentStream&) = delete;
 
-  // Waits until the message was handed to the transport. UNAVAILABLE if the stream has ended;
-  // `Receive` returns the reason. Safe to call from any thread.
+  // Waits until the message was handed to the transport, without a deadline. UNAVAILABLE if the
+  // stream has ended; `Receive` returns the reason. Safe to call from any thread.
   absl::Status Send(const v1::ConnectAgentRequest& message);
 
   // Waits for the next message, without a deadline. Once the stream has ended, returns the error
@@ -64,7 +64,8 @@ class AgentClient {
   // Returns a stream that has begun. Whether a server answers is known at the first `Receive`.
   std::unique_ptr<AgentStream> Connect(const v1::AgentHello& hello);
 
-  // Is not retried.
+  // Waits at most `options.timeout`, then DEADLINE_EXCEEDED; UNAVAILABLE if no server answers. Is
+  // not retried.
   absl::StatusOr<v1::ListAgentsResponse> List(const v1::ListAgentsRequest& request,
                                               const CallOptions& options = {});
 

@@ -34,13 +34,16 @@ struct ChannelOptions {
 // is no server or it is shutting down, is repeated if that does no harm, at most 4 attempts within
 // its deadline: all of PlanService and CalibrationService, reads of ProfileService, unary calls of
 // ExecutionService. Not AgentService, `DeleteProfile` or streams of requests; the clients of the
-// latter repeat them (retry.h). INVALID_ARGUMENT (SPEC_INVALID) if the target is empty, and the
-// errors of base/service/tls/pem_files.h for files that can't be used.
+// latter repeat them (retry.h). Answers may have up to 64 MiB; HTTP proxies of the environment are
+// not used. INVALID_ARGUMENT (SPEC_INVALID) naming the setting if the target is empty, if only one
+// of certificate and key is given, and for files that can't be used
+// (base/service/tls/pem_files.h). Whether there is a server is known at the first call.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // Options of one call.
 struct CallOptions {
-  // Finite: a call that waits for a search takes as long as it is allowed.
+  // Time for the call with all its attempts; then DEADLINE_EXCEEDED. REQUIRES: finite. A call that
+  // waits for a search takes as long as it is allowed.
   absl::Duration timeout = absl::Minutes(1);
   // Name of the call in the server's log. Empty: the server makes one.
   std::string log_request_id;
@@ -49,7 +52,7 @@ struct CallOptions {
 // Sets `options` in `context`.
 void ApplyCallOptions(const CallOptions& options, grpc::ClientContext& context);
 
-// Returns a random UUID, for the `request_id` of requests.
+// Returns a random UUID (version 4), for the `request_id` of requests. Safe from any thread.
 std::string MakeUuid();
 
 }  // namespace parplan

@@ -16,7 +16,9 @@
 namespace parplan {
 
 // Methods and their errors are those of execution_service.proto; an error of the
-// server carries its `ErrorDetail`. Safe to use from any thread.
+// server carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
+// UNAVAILABLE if no server answers, after the at most 4 attempts of a channel of MakeChannel
+// (channel.h). Safe to use from any thread.
 class ExecutionClient {
  public:
   explicit ExecutionClient(std::shared_ptr<grpc::Channel> channel);
@@ -27,8 +29,9 @@ class ExecutionClient {
   absl::StatusOr<v1::Execution> Create(v1::CreateExecutionRequest request,
                                        const CallOptions& options = {});
 
-  // Reports windows of one execution. A stream that breaks is started again, at most 4 attempts
-  // within `options.timeout`; windows that had arrived then count as duplicates.
+  // Reports windows, at least one, of the execution of this name. A stream that breaks is started
+  // again, at most 4 attempts within `options.timeout`; windows that had arrived then count as
+  // duplicates.
   absl::StatusOr<v1::ReportMetricsResponse> Report(absl::string_view execution,
                                                    absl::Span<const v1::MeasuredWindow> windows,
                                                    const CallOptions& options = {});

@@ -15,14 +15,16 @@
 
 namespace parplan {
 
-// Not thread-safe. Calls return within `timeout`, with the errors of execution_service.proto.
+// Not thread-safe. Calls return within `timeout`, with the errors of execution_service.proto;
+// DEADLINE_EXCEEDED after it and UNAVAILABLE if no server answers. Texts `plan` and `execution` are
+// names of resources; a reason is cut to 1024 bytes.
 class ExecutionSink {
  public:
   virtual ~ExecutionSink() = default;
   // Opens an execution of `plan` and gives its name; the same for the same `request_id`.
   virtual absl::StatusOr<std::string> Create(const std::string& plan, const std::string& request_id,
                                              absl::Duration timeout) = 0;
-  // Sending a window again changes nothing.
+  // Reports windows, at least one; sending a window again changes nothing.
   virtual absl::Status Report(const std::string& execution,
                               absl::Span<const v1::MeasuredWindow> windows,
                               absl::Duration timeout) = 0;
@@ -34,7 +36,8 @@ class ExecutionSink {
                                absl::Duration timeout) = 0;
 };
 
-// The ExecutionService of a server. INVALID_ARGUMENT as MakeChannel.
+// Makes a sink that calls the ExecutionService of a server (ExecutionClient: at most 4 attempts a
+// call). Does not connect; the errors of MakeChannel, all INVALID_ARGUMENT (SPEC_INVALID).
 absl::StatusOr<std::unique_ptr<ExecutionSink>> MakeServerSink(const ChannelOptions& channel);
 
 }  // namespace parplan

@@ -15,7 +15,9 @@
 namespace parplan {
 
 // Methods and their errors are those of plan_service.proto; an error of the server
-// carries its `ErrorDetail`. Safe to use from any thread.
+// carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
+// UNAVAILABLE if no server answers, after the at most 4 attempts of a channel of MakeChannel
+// (channel.h). Safe to use from any thread.
 class PlanClient {
  public:
   explicit PlanClient(std::shared_ptr<grpc::Channel> channel);
@@ -31,7 +33,8 @@ class PlanClient {
 
   // Does the same as `CreatePlan` and calls `on_progress` on this thread unless it is null. A
   // stream that breaks is started again, at most 4 attempts within `options.timeout`; progress then
-  // starts from zero, or from where the search is if another server continues it.
+  // starts from zero, or from where the search is if another server continues it. INTERNAL if the
+  // server ends the stream with neither a plan nor an error.
   absl::StatusOr<v1::Plan> SearchPlan(
       v1::CreatePlanRequest request,
       const std::function<void(const v1::SearchProgress&)>& on_progress,

@@ -25,7 +25,9 @@ std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
                                                      const v1::Profile& profile);
 
 // Methods and their errors are those of profile_service.proto; an error of the
-// server carries its `ErrorDetail`. Safe to use from any thread.
+// server carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
+// UNAVAILABLE if no server answers, after the at most 4 attempts of a channel of MakeChannel
+// (channel.h), except `Delete`, which is tried once. Safe to use from any thread.
 class ProfileClient {
  public:
   explicit ProfileClient(std::shared_ptr<grpc::Channel> channel);

@@ -12,9 +12,11 @@
 
 namespace parplan {
 
-// Calls `attempt`, which takes the options of one try and returns a StatusOr, until it succeeds or
-// fails with another code than UNAVAILABLE or CANCELLED; at most 4 times, all within
-// `options.timeout`. Pauses 100, 300 and 900 ms between tries (not measured).
+// Calls `attempt`, which takes the options of one attempt (with the time that is left, at least
+// 1 ms) and returns a StatusOr, until it succeeds or fails with another code than UNAVAILABLE or
+// CANCELLED; at most 4 times, all within `options.timeout`. Pauses 100, 300 and 900 ms between
+// attempts (not measured), on this thread. Returns the result of the last attempt; one that would
+// begin after the timeout is not made.
 template <typename Attempt>
 auto WithRetries(const CallOptions& options, const Attempt& attempt) -> decltype(attempt(options)) {
   constexpr int kMaxAttemptCount = 4;

@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// Returns the same code and message with the `ErrorDetail` of the server. There is no detail if
-// this release does not know the reason, or if the error is not parplan's (a proxy's, a broken
-// connection's).
+// Returns OK for OK, else the same code and message with the `ErrorDetail` (base/error.h) of the
+// server. There is no detail if this release does not know the reason, or if the error is not
+// parplan's (a proxy's, a broken connection's).
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace parplan

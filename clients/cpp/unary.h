@@ -12,7 +12,8 @@
 
 namespace parplan {
 
-// Calls a method of a stub, such as `&v1::PlanService::StubInterface::GetPlan`.
+// Calls a method of a stub, such as `&v1::PlanService::StubInterface::GetPlan`, and waits for its
+// answer, at most `options.timeout`. Errors are those of FromGrpcStatus. Safe from any thread.
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> CallUnary(Stub& stub,
                                    grpc::Status (Stub::*method)(grpc::ClientContext*,
