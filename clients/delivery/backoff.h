@@ -1,4 +1,4 @@
-// Pauses between attempts.
+// Pauses between attempts to reach a server that does not answer.
 
 #ifndef PARPLAN_CLIENTS_DELIVERY_BACKOFF_H_
 #define PARPLAN_CLIENTS_DELIVERY_BACKOFF_H_

@@ -15,8 +15,9 @@ namespace parplan {
 
 // A folder of records. A record is a file `<name>.record` that begins with the SHA-256 of its
 // content. It is written beside its place, synced and renamed, so it is there whole or not at all.
-// Names consist of letters, digits, `-` and `_`. Used by one thread at a time, and by one process
-// per folder.
+// Names consist of ASCII letters, digits, `-` and `_`, at least one; another name ends the program.
+// Used by one thread at a time, and by one process per folder. Errors UNAVAILABLE have the reason
+// STORE_UNAVAILABLE.
 class RecordFolder {
  public:
   // Creates the folder, for this user alone, and its parents if they are missing, and removes files
@@ -30,17 +31,18 @@ class RecordFolder {
   // (STORE_UNAVAILABLE) naming file and cause, such as a full disk; an older record is kept then.
   absl::Status Write(const std::string& name, absl::string_view content);
 
-  // Returns the content of a record. NOT_FOUND, UNAVAILABLE, or DATA_LOSS if the content does not
-  // match its digest.
+  // Returns the content of a record. NOT_FOUND if there is none, UNAVAILABLE if it can't be read or
+  // has more than 1 GiB, or DATA_LOSS if the content does not match its digest.
   absl::StatusOr<std::string> Read(const std::string& name) const;
 
-  // Removes a record; OK if there is none.
+  // Removes a record; OK if there is none. UNAVAILABLE if the disk fails.
   absl::Status Remove(const std::string& name);
 
-  // Renames the file to `<name>.<why>`: people can look at it, but it is not a record any more.
+  // Renames the file to `<name>.<why>`, replacing such a file: people can look at it, but it is not
+  // a record any more. UNAVAILABLE if there is no such record or the disk fails.
   absl::Status SetAside(const std::string& name, const std::string& why);
 
-  // Lists the names of all records, sorted.
+  // Lists the names of all records, sorted; those found so far if the folder can't be read.
   std::vector<std::string> Names() const;
 
  private:

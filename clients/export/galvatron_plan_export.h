@@ -1,4 +1,4 @@
-// Writes plans as Galvatron's strategy files (`galvatron_config_*.json`).
+// `planctl export`: writes plans as Galvatron's strategy files (`galvatron_config_*.json`).
 
 #ifndef PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
 #define PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
@@ -14,12 +14,13 @@ namespace parplan {
 // Returns `plan` as a strategy file, which `ImportGalvatronPlan` reads back as an equal plan if it
 // is given the same `sequence_parallel`. REQUIRES: the layers of `plan` are those of `model`.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with the reason for plans that the format can't hold: interleaved
-// stages, expert parallelism, stages of unequal ranks or without a transformer layer, embedding and
-// head under different strategies or recomputed, a strided tensor-parallel group for them,
-// optimizer state sharded alone, layers that shard gradients beside layers that shard nothing,
-// sequence parallelism in some layers only, tensor parallelism beside Ulysses in one layer,
-// sharding over Ulysses ranks alone.
+// INVALID_ARGUMENT (SPEC_INVALID) with field and reason for models that are not an embedding,
+// transformer layers and a head, and for plans that the format can't hold: interleaved stages,
+// expert parallelism, stages of unequal ranks or without a transformer layer, embedding and head
+// under different strategies or recomputed, a strided tensor-parallel group for them, selective
+// recomputation, optimizer state sharded alone, layers that shard gradients beside layers that
+// shard nothing, sequence parallelism in some layers only, tensor parallelism beside Ulysses in one
+// layer, sharding over Ulysses ranks alone.
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
 
 }  // namespace parplan

@@ -1,8 +1,9 @@
 // Reads of files that the user of a client names, as bytes or as the values they hold.
 //
-// A file that cannot be read, or is larger than `kMaxInputFileBytes`, is INVALID_ARGUMENT
-// (SPEC_INVALID) with the path as `field`. A file with wrong contents gives the errors of the
-// parser that each function names.
+// A file that cannot be read, or is larger than the limit, is INVALID_ARGUMENT (SPEC_INVALID) with
+// the path as `field`. A file with wrong contents gives the errors of the parser that each function
+// names: INVALID_ARGUMENT too, with SPEC_INVALID except for EnvelopeFromJson (PAYLOAD_MALFORMED).
+// Safe to call from any thread; reading a pipe waits for its end.
 
 #ifndef PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
 #define PARPLAN_CLIENTS_FILES_INPUT_FILES_H_

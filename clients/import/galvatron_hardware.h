@@ -13,6 +13,7 @@
 
 namespace parplan {
 
+// The files that are given; any may be absent, also all.
 struct GalvatronHardwareFiles {
   std::optional<NamedText> all_reduce;    // allreduce_bandwidth_*.json
   std::optional<NamedText> send_receive;  // p2p_bandwidth_*.json
@@ -42,7 +43,8 @@ struct GalvatronHardware {
 // Reads the files. Bandwidths become the time of one message: 256 MiB for all-reduce, 64 MiB for
 // send and receive. With bus bandwidth w (GB/s, 10^9 bytes) an all-reduce of S bytes over n devices
 // takes 2 (n - 1) / n * S / w, and a send S / w; the files of 2022 hold ms per MiB instead of w,
-// with the same factors. Groups of neighbours (`consec_1`) have stride 1. A strided group of n has
+// with the same factors. Tables (sp_time) hold ms per message of k MB (2^20 bytes). Groups of
+// neighbours (`consec_1`) have stride 1. A strided group of n has
 // stride N / (P n), with N devices in the cluster and pipeline degree P (1 if the key has none);
 // the two ends of a send at degree P have stride N / P. A group whose stride is not whole is left
 // out with a note. Where the table of measured sizes holds the same group of neighbours, the
@@ -54,8 +56,9 @@ struct GalvatronHardware {
 // reaches, over devices per node. Groups of the table that are larger than the cluster are left out
 // with a note.
 //
-// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for keys or values that are none
-// of these, for a bandwidth of a group larger than the cluster, and for more than 65536 devices.
+// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for files that are no JSON, keys
+// or values that are none of these, a bandwidth of a group larger than the cluster, an overlap
+// coefficient that is missing or below 1, counts below 0 in `nodes`, and more than 65536 devices.
 absl::StatusOr<GalvatronHardware> ReadGalvatronHardware(const GalvatronHardwareFiles& files,
                                                         GalvatronNodes nodes);
 

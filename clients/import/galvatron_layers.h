@@ -1,4 +1,5 @@
-// Converts Galvatron's times and memory into the layer measurements of a profile.
+// Converts Galvatron's times and memory into the layer measurements of a profile; called by
+// ImportGalvatron (galvatron_profile.h). Layer types that the model does not have are left out.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_LAYERS_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_LAYERS_H_
@@ -30,7 +31,7 @@ struct LayersOfModel {
 };
 
 // Adds the timings of layers, embedding and head; adds a note for each value that was
-// split, estimated or left out. See ImportGalvatron for the rules.
+// split or estimated. See ImportGalvatron for the rules.
 void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model, v1::Profile* profile,
                      std::vector<std::string>* notes);
 

@@ -59,13 +59,16 @@ struct GalvatronMemory {
 // Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of
 // one model, whose parameters and activations are added. Values that are
 // negative are left out with a note. Returns INVALID_ARGUMENT (PROFILE_INVALID) with
-// file and field for values that are no sizes, for mixtures of experts, and for files that hold no
-// memory of a layer, with the value that is missing.
+// file and field for no file or more than two, files that are no JSON, values that are no sizes,
+// mixtures of experts, files that hold no memory of a layer, with the value that is missing, and
+// halves without a layer in common.
 absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files);
 
 // Reads a file that has raw blocks only: the memory of a layer is the difference of two models of
 // one layer type, that of embedding and head is the rest. Raw models are sharded over their
-// data-parallel ranks (ZeRO-3). Adds nothing if that can't be done, with the reason in `notes`.
+// data-parallel ranks (ZeRO-3). Called by ReadGalvatronMemory for a file without layers; adds
+// nothing if the models that this takes are missing. INVALID_ARGUMENT (PROFILE_INVALID) with file
+// and field for a block that is no object or a value that is no number.
 absl::Status ReadRawGalvatronMemory(const nlohmann::json& object, absl::string_view file_name,
                                     GalvatronMemory* memory);
 

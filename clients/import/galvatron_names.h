@@ -1,5 +1,6 @@
 // Parses the names in Galvatron's profile files: keys of times, keys and blocks of memory, and the
-// facts in file names.
+// facts in file names. Parsers of keys return nothing for a text that is no such key or has a
+// number above kMaxImportCount (named_text.h). Sequence lengths are tokens, batch sizes samples.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_
@@ -31,7 +32,9 @@ struct GalvatronTimeKey {
 };
 std::optional<GalvatronTimeKey> ParseGalvatronTimeKey(absl::string_view key);
 
-// A block of raw memory, `{pp}_{tp}_{dp}[_c][_vtp][_sp]`.
+// A block of raw memory, `{pp}_{tp}_{dp}[_c][_vtp][_sp]`: the parallel degrees, at least 1, of the
+// models in it, and whether they recompute layers (`_c`), split the vocabulary over the tensor
+// group (`_vtp`), and are sequence parallel (`_sp`).
 struct GalvatronMemoryBlock {
   int pipeline = 1;
   int tensor = 1;
@@ -42,7 +45,8 @@ struct GalvatronMemoryBlock {
 };
 std::optional<GalvatronMemoryBlock> ParseGalvatronMemoryBlock(absl::string_view key);
 
-// A key in such a block: `layernum[1]_bsz8_seq2048_rank0_act_peak`.
+// A key in such a block: `layernum[1]_bsz8_seq2048_rank0_act_peak`, the megabytes (2^20 bytes) of
+// one rank of a model with these layers of each type: `_ms`, `_act` or `_act_peak`.
 struct GalvatronMemoryKey {
   enum class Kind { kModelStates, kActivation, kActivationPeak };
   Kind kind = Kind::kModelStates;
@@ -56,7 +60,7 @@ std::optional<GalvatronMemoryKey> ParseGalvatronMemoryKey(absl::string_view key)
 // Reads `512`, `[512,512]` or `512_512`; returns an empty list for anything else.
 std::vector<int> ParseGalvatronSequenceList(absl::string_view text);
 
-// Facts in a file name; 0 or empty if it does not have them.
+// Facts in a file name, without its folders; 0 or empty if it does not have them.
 struct GalvatronFileName {
   int hidden_size = 0;           // hidden4096
   int attention_head_count = 0;  // head32

@@ -19,7 +19,7 @@
 
 namespace parplan {
 
-// The files. REQUIRES: at least one is given.
+// The files, at least one.
 struct GalvatronFiles {
   // computation_profiling_*.json or forward_profiling_config.json: one file, or
   // the two halves `_attention` and `_mlp` of one model.
@@ -73,8 +73,9 @@ inline constexpr int64_t kGalvatronContextMemoryBytes = int64_t{1} << 30;
 // * the sequence length of the model is the flag's, the file name's, else one
 //   that times and memory have in common: the config's, or the longest.
 //
-// Returns INVALID_ARGUMENT (PROFILE_INVALID or SPEC_INVALID) with file, field and the value that is
-// missing. Values that can't be used are left out with a note. The profile
+// Returns INVALID_ARGUMENT with file, field and the value that is missing: PROFILE_INVALID for the
+// profiler's files, or none at all, SPEC_INVALID for config, flags, model and cluster. Values that
+// can't be used are left out with a note. The profile
 // passes `ValidateProfile`, the model `ModelFromProto`, the cluster
 // `TopologyFromProto`.
 absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,

@@ -49,8 +49,9 @@ struct GalvatronTimes {
 // the only one.
 //
 // Times that are not positive are left out with a note. Returns INVALID_ARGUMENT (PROFILE_INVALID)
-// with file and field for values that are no times, mixtures of experts, and files that give no
-// time of some layer type, with what is missing.
+// with file and field for no file or more than two, files that are no JSON, values that are no
+// times, mixtures of experts, a `hidden_size` that is not in the file, files that give no time of
+// some layer type, with what is missing, and halves without a key in common.
 absl::StatusOr<GalvatronTimes> ReadGalvatronTimes(absl::Span<const NamedText> files,
                                                   int hidden_size);
 

@@ -13,8 +13,8 @@
 
 namespace parplan {
 
-// Sequence length if neither flag nor config gives one, and the longest that is taken from a config
-// if no flag asks for it.
+// Sequence length in tokens if neither flag nor config gives one, and the longest that is taken
+// from a config if no flag asks for it. Not measured.
 inline constexpr int kDefaultSequenceLength = 2048;
 inline constexpr int kLongestDefaultSequenceLength = 4096;
 
@@ -29,7 +29,8 @@ struct HuggingFaceImport {
 // precision is bf16 and the optimizer Adam unless flags say otherwise. The model id is that of the
 // flags, `_name_or_path` of the config, or the family.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule for a text that is no JSON
+// object, a config that ReadModelConfig refuses, and flags that ApplyModelFlags refuses.
 absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
                                                     const ModelFlags& flags);
 

@@ -15,8 +15,8 @@
 
 namespace parplan {
 
-// Consecutive equal transformer layers. 0 and UNSPECIFIED mean not known, or the default of
-// model.proto.
+// Consecutive equal transformer layers; sizes are elements, the sequence length is tokens. 0 and
+// UNSPECIFIED mean not known, or the default of model.proto.
 struct TransformerRunFacts {
   v1::LayerKind kind = v1::LAYER_KIND_UNSPECIFIED;
   int layer_count = 0;
@@ -62,8 +62,8 @@ struct ModelFlags {
 };
 
 // Writes the flags over `facts`; makes as many runs as `layer_counts` has if
-// there are none. Returns INVALID_ARGUMENT (SPEC_INVALID) for a list of the wrong
-// length or a value below 1.
+// there are none. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the flag for a list of the wrong
+// length or a value below 1; `facts` must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 
 // Lists the sizes that the planner needs for a layer and `facts` lacks, each with the flag that

@@ -16,7 +16,7 @@
 
 namespace parplan {
 
-// Largest file an import reads.
+// Largest file an import reads, in bytes; ParseJsonObject refuses larger ones. Not measured.
 inline constexpr size_t kMaxImportBytes = size_t{64} << 20;
 
 // Largest count or size that an import accepts: far above any model, and small
@@ -35,14 +35,16 @@ absl::Status ImportError(Reason reason, absl::string_view file_name, absl::strin
                          absl::string_view rule);
 
 // Returns the object in `file`, or INVALID_ARGUMENT (`reason`) with the file and the place of the
-// fault for anything else.
+// fault for anything else, also for more than kMaxImportBytes.
 absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason reason);
 
-// Returns `value` as a finite number of at most 1e12 in magnitude.
+// Returns `value` as a finite number of at most 1e12 in magnitude; anything else is
+// INVALID_ARGUMENT (`reason`) with file and field.
 absl::StatusOr<double> ReadNumber(const nlohmann::json& value, Reason reason,
                                   absl::string_view file_name, absl::string_view field);
 
-// Returns `value` as a whole number from `minimum` to kMaxImportCount.
+// Returns `value` as a whole number from `minimum` to kMaxImportCount; anything else is
+// INVALID_ARGUMENT (`reason`) with file and field.
 absl::StatusOr<int> ReadCount(const nlohmann::json& value, int minimum, Reason reason,
                               absl::string_view file_name, absl::string_view field);
 
