@@ -1,4 +1,4 @@
-// Keeps the latest of the files that a journal set aside for people to look at.
+// Keeps the latest of the files that a journal (window_journal.h) set aside for people to look at.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_
 #define PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_
@@ -19,9 +19,11 @@ class AsideFiles {
 
   explicit AsideFiles(std::string folder) : folder_(std::move(folder)) {}
 
-  // Finds the files of an earlier process, in the order of their names.
+  // Finds the files of an earlier process, in the order of their names. A folder that can't be read
+  // has none.
   void Load();
-  // Counts `file`, which was just made in the folder.
+  // Counts `file`, a name that was just made in the folder, and removes the oldest beyond
+  // `kMaxCount`; failures are ignored.
   void Add(const std::string& file);
 
  private:

@@ -19,8 +19,10 @@
 
 namespace parplan::sidecar {
 
+// Measured over predicted, 1.0 for a perfect prediction: the median of the latest windows' median
+// steps, and the highest peak of any rank under this plan. Absent before anything was measured, and
+// if the plan predicts 0.
 struct Drift {
-  // Measured over predicted; 1.0 is a perfect prediction. Absent before anything was measured.
   std::optional<double> step_ratio;
   std::optional<double> memory_ratio;
   // The step ratio is above the limit or below its inverse.
@@ -31,11 +33,13 @@ struct Drift {
 // the cold start: it counts only while there are no others. Safe to use from any thread.
 class DriftMeter {
  public:
-  // `limit`: above 1. `window_count`: the number of latest windows that count.
+  // `limit`: above 1. `window_count`: the number of latest windows that count, at least 1. Other
+  // values end the program.
   explicit DriftMeter(double limit, size_t window_count = 256);
 
   // Adds a plan that the job may take from now on. The job counts as running under its present plan
-  // until the first windows of another one come; then earlier measurements are dropped.
+  // until the first windows of another one come; then earlier measurements are dropped. Of more
+  // than 8 plans (not measured) the oldest but the present one is forgotten.
   void AddPlan(const std::string& plan, const v1::Prediction& prediction);
   // Adds windows that were measured under the plan of this name. Windows of an unknown plan, or of
   // one that the job has left, are ignored.

@@ -1,4 +1,5 @@
-// Sends what a journal holds to the server, however long the server can't be reached.
+// Sends what a journal holds to the server, however long the server can't be reached; part of
+// `parplan-sidecar run`.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
@@ -28,19 +29,22 @@ struct ForwarderOptions {
 // Sends on a thread of its own, which sleeps while there is nothing to send.
 class Forwarder {
  public:
-  // Sends one task to the server; returns the server's name of an execution that was opened. May
-  // block until its own deadline.
+  // Sends one task to the server; returns the server's name of the task's execution. Called on the
+  // thread; may block until its own deadline. An error that `MayRetry` accepts is tried again
+  // without a limit; after another one the task is refused in the journal, except that a batch of
+  // windows refused as INVALID_ARGUMENT is first sent window by window.
   using Deliver = std::function<absl::StatusOr<std::string>(const JournalTask&)>;
-  // Called on the thread after each try.
+  // Called on the thread after each try of a task; may be null.
   using Observer = std::function<void(const JournalTask&, const absl::Status&, bool may_retry)>;
 
-  // `journal` outlives it.
+  // Starts the thread. `journal` outlives it.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
   // Ends after the try that is running; what was not sent stays in the journal.
   ~Forwarder();
 
-  // Tries at once, and waits until everything is sent, at most `timeout`. Returns whether it is.
+  // Tries at once, pausing at most `first_pause` between tries, and waits until everything is sent,
+  // at most `timeout`. Returns whether it is. Like `failure_count` safe to call from any thread.
   bool Flush(absl::Duration timeout);
 
   // Number of tries that failed and were or will be repeated.
@@ -69,7 +73,8 @@ class Forwarder {
 };
 
 // Returns whether another try can succeed: the server could not be reached, was busy, or failed
-// itself.
+// itself. False for INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNIMPLEMENTED, and
+// RESOURCE_EXHAUSTED with UPLOAD_TOO_LARGE. REQUIRES: not OK.
 bool MayRetry(const absl::Status& status);
 
 }  // namespace parplan::sidecar

@@ -9,7 +9,8 @@
 namespace parplan::sidecar {
 
 // Tries until there is a plan that passes verification, or the deadline has passed; then returns
-// the last error. A plan that was refused is an error at once.
+// the last error. A plan that was refused is an error at once. Prints the plan's name on standard
+// output. Returns the errors of PlanFetcher::Fetch, MakePlanFiles and PlanVolume.
 absl::Status RunInit(const SidecarFlags& flags);
 
 }  // namespace parplan::sidecar

@@ -1,4 +1,4 @@
-// Names and contents of the records of a journal on disk.
+// Names and contents of the records of a journal (window_journal.h) on disk. Pure.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_
 #define PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_

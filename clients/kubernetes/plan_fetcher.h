@@ -31,7 +31,8 @@ struct PlanWanted {
   // `clusters/{cluster}/plans/{plan}`.
   std::string name;
   // Path of a CreatePlanRequest (proto JSON) to send. `job_id` replaces the one in the file. All
-  // pods of a job that send the same question get the same plan.
+  // pods of a job that send the same question get the same plan; if that has expired, a next one,
+  // at most 16 a question, then FAILED_PRECONDITION (PLAN_EXPIRED).
   std::string question_file;
   // Path of the keys (JWKS) that verify; read again at each try, since they change.
   std::string trust_file;
@@ -57,12 +58,15 @@ class PlanFetcher {
       : wanted_(std::move(wanted)), server_(std::move(server)) {}
 
   // Tries once. Returns the errors of PlanVerifier and of plan_service.proto; INVALID_ARGUMENT
-  // naming a file that cannot be read, NOT_FOUND (RESOURCE_NOT_FOUND) if there is no plan yet.
+  // naming a file or a setting of the server that cannot be used, NOT_FOUND (RESOURCE_NOT_FOUND) if
+  // there is no plan yet. `timeout` holds for each call to the server. The plan of a job is looked
+  // for among the newest 2000 of its cluster; if those of the job are there but not one that can be
+  // trusted, the error is that of the newest.
   absl::StatusOr<FetchedPlan> Fetch(absl::Time now, absl::Duration timeout);
 
   // Returns the newest plan bound to the job of `current` if it was issued later than `current`,
   // else nothing; a plan without a job has no successor. Returns the errors of `Fetch`, and
-  // AUDIENCE_MISMATCH for a plan of another model.
+  // FAILED_PRECONDITION (AUDIENCE_MISMATCH) for a plan of another model.
   absl::StatusOr<std::optional<FetchedPlan>> FetchNewer(const v1::PlanPayload& current,
                                                         absl::Time now, absl::Duration timeout);
 
@@ -98,7 +102,7 @@ class PlanFetcher {
 };
 
 // Returns whether a plan may still come: the server can't be reached or is busy, or the plan was
-// not made yet.
+// not made yet (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, RESOURCE_EXHAUSTED, NOT_FOUND).
 bool MayStillCome(const absl::Status& status);
 
 }  // namespace parplan::sidecar

@@ -16,8 +16,8 @@ struct PlanFilesOptions {
   // The folder in which the containers of the pod find the files.
   std::string folder;
   std::string trust_file;
-  // This pod's node: its name if the plan names nodes, else its number. Neither is needed if the
-  // plan has one node.
+  // This pod's node: its name if the plan names nodes, else its number from 0, below 0 for none;
+  // the number counts if both are given. Neither is needed if the plan has one node.
   std::string node_name;
   int node_rank = -1;
   // The members of `LaunchOptions` with these names.

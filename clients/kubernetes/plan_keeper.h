@@ -22,14 +22,17 @@ namespace parplan::sidecar {
 class PlanKeeper {
  public:
   // Starts from the plan on the volume, which is verified again. NOT_FOUND (RESOURCE_NOT_FOUND) if
-  // there is none, and the errors of PlanVerifier except PLAN_EXPIRED: a job goes on under the
-  // plan it has.
+  // there is none, FAILED_PRECONDITION (STORE_UNAVAILABLE) for a folder that can't be used,
+  // INVALID_ARGUMENT for a trust bundle that can't, and the errors of PlanVerifier: the plan is
+  // verified as of the time it was issued, since a job goes on under the plan it has, and for this
+  // node, not for a cluster or job.
   static absl::StatusOr<std::unique_ptr<PlanKeeper>> Open(const PlanFilesOptions& files,
                                                           const PlanWanted& wanted,
                                                           const ChannelOptions& server);
 
   // Looks for a newer plan of the same job and writes it to the volume as the next generation.
-  // Logs failures; a plan that was refused changes nothing.
+  // Calls PlanFetcher::FetchNewer with these arguments. Logs failures; a plan that was refused
+  // changes nothing.
   LookOutcome Look(absl::Time now, absl::Duration timeout);
 
   // The plan on the volume.

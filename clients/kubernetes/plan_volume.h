@@ -14,7 +14,7 @@
 namespace parplan::sidecar {
 
 struct VolumeFile {
-  // Letters, digits, `.`, `-` and `_`; no leading dot.
+  // ASCII letters, digits, `.`, `-` and `_`, at least one; no leading dot.
   std::string name;
   std::string content;
 };
@@ -38,8 +38,9 @@ class PlanVolume {
   // Number of the current generation, from 1; 0 before the first.
   int64_t generation() const { return generation_; }
 
-  // Writes the next generation: `files`, and a file `generation` with its number. UNAVAILABLE
-  // (STORE_UNAVAILABLE) naming file and cause; then the previous generation is still whole.
+  // Writes the next generation: `files`, and a file `generation` with its number. A name that is
+  // none ends the program. UNAVAILABLE (STORE_UNAVAILABLE) naming file and cause; then readers
+  // still see the previous generation or, if only the last sync failed, see the new one.
   absl::Status Write(const std::vector<VolumeFile>& files);
 
   // Returns a file of the current generation; NOT_FOUND if there is none.

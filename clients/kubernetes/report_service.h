@@ -16,17 +16,19 @@ namespace parplan::sidecar {
 
 // ExecutionService at `unix:PATH` while this object lives: a program that reports to a server can
 // report here. A report answered with OK is on disk. Executions have the journal's names, and are
-// read from the journal; `ListExecutions` is not implemented.
+// read from the journal; `ListExecutions` is not implemented. Calls return the errors of
+// WindowJournal, and INVALID_ARGUMENT for a window without a duration or steps, as codes and
+// messages without an `ErrorDetail`.
 class ReportService {
  public:
   // Called with windows that were stored and with the name of their execution, which begins with
-  // that of its plan, on the threads of calls.
+  // that of its plan, on the threads of calls, perhaps several at once. Not empty.
   using Observer =
       std::function<void(const std::string& name, absl::Span<const v1::MeasuredWindow>)>;
 
   // Starts the service. `journal` must outlive it. The socket's owner and group may report.
-  // INVALID_ARGUMENT (SPEC_INVALID) for a path too long for a socket, UNAVAILABLE if the socket
-  // can't be made.
+  // INVALID_ARGUMENT (SPEC_INVALID) for a path that is empty or too long for a socket (107 bytes),
+  // UNAVAILABLE (STORE_UNAVAILABLE) if the socket can't be made.
   static absl::StatusOr<std::unique_ptr<ReportService>> Start(const std::string& socket_path,
                                                               WindowJournal& journal,
                                                               Observer observer);

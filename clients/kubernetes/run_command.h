@@ -10,9 +10,11 @@
 
 namespace parplan::sidecar {
 
-// Serves until one of `signals`, which are blocked in all threads. UNAVAILABLE if some of what the
-// job reported could not be sent to the server: it stays in the state folder. Other errors are
-// returned before anything is served.
+// Serves until SIGTERM or SIGINT. REQUIRES: `signals` has both, and is blocked in all threads.
+// UNAVAILABLE (STORE_UNAVAILABLE) if some of what the job reported could not be sent to the server
+// within `flags.drain_time`: it stays in the state folder. Other errors come from the start: those
+// of PlanKeeper::Open, WindowJournal::Open, ReportService::Start, and of ports that can't be opened
+// (UNAVAILABLE).
 absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals);
 
 }  // namespace parplan::sidecar

@@ -14,7 +14,7 @@
 
 namespace parplan::sidecar {
 
-// Plain data.
+// The values of the flags, checked by `ReadFlags`.
 struct SidecarFlags {
   enum class Command { kInit, kRun };
   Command command = Command::kInit;
@@ -23,17 +23,24 @@ struct SidecarFlags {
   PlanWanted wanted;
   // The shared volume, and this pod's place in the job.
   PlanFilesOptions files;
+  // Limit of one call to the server; `run` allows at most 10 s, so that it can end in time.
   absl::Duration call_timeout = absl::Minutes(1);
 
   // Flags of `init` alone.
+  // Time to wait for the plan.
   absl::Duration deadline = absl::Minutes(5);
 
   // Flags of `run` alone.
+  // Path of the unix socket for the job's reports; empty: none.
   std::string socket;
+  // Folder of the journal.
   std::string state_dir;
   WatchOptions watch = {.health_listen = "127.0.0.1:9481", .metrics_listen = "127.0.0.1:9482"};
+  // Pause between two looks for a newer plan.
   absl::Duration look_interval = absl::Seconds(30);
+  // Limit of DriftMeter, 1.001 to 1000.
   double drift_limit = 1.25;
+  // Time to send what waits after the signal.
   absl::Duration drain_time = absl::Seconds(20);
 };
 

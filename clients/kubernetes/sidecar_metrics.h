@@ -19,24 +19,30 @@ namespace parplan::sidecar {
 struct SidecarFigures {
   JournalCounts journal;
   Drift drift;
+  // Forwarder::failure_count.
   int64_t failed_try_count = 0;
+  // Number of the plan on the volume (PlanVolume::generation).
   int64_t generation = 0;
+  // Infinite if unknown.
   absl::Time plan_expiry = absl::InfiniteFuture();
 };
 
+// Outcome of a look for a newer plan: there is none; it is on the volume now; the plan found must
+// not be used here; or none could be looked for, and the next look may succeed.
 enum class LookOutcome { kSame, kNew, kRefused, kFailed };
 
 // Safe to use from any thread.
 class SidecarMetrics {
  public:
-  // `figures` is called on threads of the HTTP server. The metrics include the expiry of the
-  // certificates in these files; empty paths are left out.
+  // `figures` is called on threads of the HTTP server until this object is destroyed. The metrics
+  // include the expiry of the certificates in these files; empty paths are left out.
   SidecarMetrics(std::function<SidecarFigures()> figures, const std::string& certificate_file,
                  const std::string& ca_file);
   ~SidecarMetrics();
 
   // Serves the metrics over plain HTTP at `/metrics` of `address`, HOST:PORT, while this object
-  // lives. Returns the port; port 0 takes a free one. UNAVAILABLE if the port can't be opened.
+  // lives. Returns the port; port 0 takes a free one. UNAVAILABLE (STORE_UNAVAILABLE) if the port
+  // can't be opened. Called at most once.
   absl::StatusOr<int> Serve(const std::string& address);
 
   // Counts a look for a newer plan.

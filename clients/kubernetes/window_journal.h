@@ -40,12 +40,15 @@ struct JournalTask {
   std::string reason;
 };
 
+// Counts since this process opened the folder; windows that an earlier process left count as
+// received.
 struct JournalCounts {
   int64_t received_window_count = 0;
   int64_t forwarded_window_count = 0;
   // Windows that the server will never take. The latest 100 records are set aside in the folder.
   int64_t refused_window_count = 0;
   int64_t waiting_window_count = 0;
+  // Bytes on disk.
   int64_t waiting_byte_count = 0;
   // Records whose content was damaged, set aside.
   int64_t damaged_record_count = 0;
@@ -63,22 +66,25 @@ class WindowJournal {
     int64_t max_byte_count = int64_t{64} << 20;
   };
 
-  // Continues with what an earlier process left. Returns the errors of RecordFolder::Open.
+  // Continues with what an earlier process left; sets aside damaged records. Returns the errors of
+  // RecordFolder::Open, and UNAVAILABLE (STORE_UNAVAILABLE) if a record can't be read or set aside.
   static absl::StatusOr<std::unique_ptr<WindowJournal>> Open(const Options& options);
 
   // Opens an execution. Returns the local name; the same for the same request. INVALID_ARGUMENT
   // (SPEC_INVALID) for a malformed plan name or request id, UNAVAILABLE (STORE_UNAVAILABLE) if the
   // disk fails.
   absl::StatusOr<std::string> Begin(const v1::CreateExecutionRequest& request);
-  // Stores all of `windows`, or none. NOT_FOUND for an unknown name, FAILED_PRECONDITION
-  // (EXECUTION_STATE) once the execution is closed, UNAVAILABLE if there is no room: try again
-  // later.
+  // Stores all of `windows`, or none; OK if there are none. NOT_FOUND (RESOURCE_NOT_FOUND) for an
+  // unknown name or an execution that the server was sent long ago, 64 later ones having ended;
+  // FAILED_PRECONDITION (EXECUTION_STATE) once the execution is closed, UNAVAILABLE
+  // (STORE_UNAVAILABLE) if there is no room or the disk fails: try again later.
   absl::Status Append(absl::string_view name, absl::Span<const v1::MeasuredWindow> windows);
   // Closes an execution; closing again with the same outcome changes nothing. Returns NOT_FOUND,
   // FAILED_PRECONDITION and UNAVAILABLE in the cases of `Append`.
   absl::Status Close(absl::string_view name, v1::Execution::State outcome,
                      const std::string& reason);
   // Returns the execution under its local name: its state, and the number of windows received.
+  // NOT_FOUND in the cases of `Append`.
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
   // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
