@@ -27,20 +27,22 @@ class Countdown {
   std::chrono::steady_clock::time_point end_;
 };
 
-// The result of the work, in the worker's own terms.
+// The result of the work, in the worker's own terms; together at most 16 MiB, the rest is cut.
 struct WorkResult {
   int code = 0;
   std::string text;
 };
 
 // Runs `work` in a child process, which is killed when this one ends, and returns its result; or
-// nothing if it did not end in time: then it is killed with all processes it has started. INTERNAL
-// if the child died or can't be started. REQUIRES: this process has one thread.
+// nothing if it did not end in time: then it is killed with all processes it has started. What
+// `work` changes in memory is lost with the child. INTERNAL if the child died or can't be started.
+// REQUIRES: this process has one thread.
 absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
                                                     const std::function<WorkResult()>& work);
 
 // Runs a program and returns its standard output, at most 16 MiB; its standard error is dropped.
-// The first argument is its path. UNAVAILABLE if it fails.
+// The first argument is its path. Waits without a limit. UNAVAILABLE if it can't be started, ends
+// with another code than 0, or prints more; INTERNAL if no pipe can be made.
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& arguments);
 
 }  // namespace parplan::slurm

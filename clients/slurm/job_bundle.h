@@ -28,7 +28,7 @@ struct JobBundle {
   std::string topology;
   // Names of the nodes in rank order, if the plan names none.
   std::vector<std::string> node_names;
-  // The node of rank 0, and a port there.
+  // The address of the node of rank 0, and a port there, 0 to 65534.
   std::string master_address;
   int master_port = 0;
 };
@@ -36,14 +36,17 @@ struct JobBundle {
 // Returns `{spool_dir}/{job_id}.json`.
 std::string BundlePath(const std::string& spool_dir, const std::string& job_id);
 
-// Writes the file whole or not at all. REQUIRES: one writer at a time.
+// Writes the file whole or not at all, readable by all. Returns the errors of WriteDurably
+// (proto/envelope/durable_file.h). REQUIRES: one writer at a time.
 absl::Status WriteBundle(const std::string& spool_dir, const JobBundle& bundle);
-// Reads the file. NOT_FOUND if there is none; DATA_LOSS if it belongs to another job.
+// Reads the file. NOT_FOUND if there is none, DATA_LOSS if it belongs to another job, and the
+// errors of ReadText and `JobBundle::FromJson`.
 absl::StatusOr<JobBundle> ReadBundle(const std::string& spool_dir, const std::string& job_id);
 // Removes the file if there is one.
 void RemoveBundle(const std::string& spool_dir, const std::string& job_id);
 
-// Reads a file of at most 64 MiB. NOT_FOUND if there is none, INVALID_ARGUMENT if it can't be read.
+// Reads a file of at most 64 MiB. NOT_FOUND if there is none, INVALID_ARGUMENT (SPEC_INVALID)
+// naming the path if it can't be read or is larger.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
 }  // namespace parplan::slurm

@@ -39,10 +39,11 @@ struct JobNode {
 struct JobWishes {
   // `auto`, `off` (also if the user gave nothing), or the name of a plan.
   std::string plan = "off";
-  // Content of the model file.
+  // Content of the model file; empty if there is none.
   std::string model;
+  // Samples of a step; 0 if the user gave none or no number.
   int64_t global_batch_size = 0;
-  // Empty: the default.
+  // Values of `PlanningOptions`; empty: the default.
   std::string planner;
   std::string runtime;
 };
@@ -57,6 +58,7 @@ struct JobFacts {
   // first part has the id of the whole job.
   std::string slurm_name;
   int64_t restart_count = 0;
+  // In the words of scontrol; makes request ids unique if job ids are used again.
   std::string submit_time;
   // Infinite if the job has none.
   absl::Duration time_limit = absl::InfiniteDuration();
@@ -66,7 +68,8 @@ struct JobFacts {
 };
 
 // Reads the job's id and wishes from the environment of a prolog or an epilog. INVALID_ARGUMENT
-// naming the variable.
+// (SPEC_INVALID) naming SLURM_JOB_ID if that is no number of at most 20 digits; other variables
+// that are missing or malformed count as not given.
 absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup);
 
 // Returns the record of the job with this id in the output of `scontrol show job`, which prints
@@ -77,7 +80,8 @@ absl::string_view RecordOfJob(absl::string_view scontrol_text, absl::string_view
 absl::Duration ParseTimeLimit(absl::string_view text);
 
 // Fills in restarts, times, nodes and their GRES of `job.job_id` from the output of `scontrol show
-// job -d`. `node_list` comes from the environment. INVALID_ARGUMENT if the two disagree.
+// job -d`. `node_list` is SLURM_JOB_NODELIST. INVALID_ARGUMENT if one of the two is malformed,
+// scontrol names a node twice, or it does not name one of `node_list`; `job` is then half filled.
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job);
 

@@ -11,7 +11,7 @@ namespace parplan::slurm {
 
 // Appends `TIME hook job=ID outcome=OUTCOME seconds=S text` to `log`, a file; to the system's log,
 // without the time, if `log` is `syslog` or can't be written. `seconds` is the run time of the
-// hook.
+// hook, `taken`. REQUIRES: no text has a line feed.
 void LogJob(const std::string& log, const std::string& hook, const std::string& job_id,
             const std::string& outcome, absl::Duration taken, const std::string& text);
 

@@ -35,18 +35,22 @@ struct NodeOfJob {
 };
 
 // Verifies the plan at `now` for this cluster, job and node, and makes the files. Returns the
-// errors of PlanVerifier and LaunchPlan; AUDIENCE_MISMATCH also for a node that the topology does
-// not name. A job without a plan gets the variable PARPLAN_NO_PLAN with the reason.
+// errors of PlanVerifier and LaunchPlan; PERMISSION_DENIED (AUDIENCE_MISMATCH) also for a node that
+// the topology does not name; INVALID_ARGUMENT for an envelope (PAYLOAD_MALFORMED), model or
+// topology (SPEC_INVALID) that is malformed. A job without a plan gets the variable PARPLAN_NO_PLAN
+// with the reason.
 absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBundle& trust,
                                         const NodeOfJob& node, absl::Time now);
 
 // Makes the file of a job that must not start.
 NodeFiles RefusalFiles(const std::string& why);
 
-// Replaces the folder whole or not at all, and makes its parents. FAILED_PRECONDITION if its parent
-// exists and users other than its owner may write to it.
+// Replaces the folder whole or not at all (on file systems that cannot exchange two folders there
+// is none for a moment), and makes its parents. FAILED_PRECONDITION if its parent belongs to
+// another user or users other than its owner may write to it, UNAVAILABLE naming what could not be
+// written.
 absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files);
-// Removes the folder if it exists.
+// Removes the folder if it exists; UNAVAILABLE if that fails.
 absl::Status RemoveNodeFiles(const std::string& folder);
 
 }  // namespace parplan::slurm

@@ -43,7 +43,8 @@ struct SlurmConfig {
   std::string tls_key;
   std::string tls_server_name;
 
-  // Time limit of the whole prolog of one job, and of the search within it.
+  // Time limit of the whole prolog of one job, at most an hour, and of the search within it, which
+  // is shorter (`deadline_seconds`, `search_seconds`).
   absl::Duration deadline = absl::Seconds(20);
   absl::Duration search_time = absl::Seconds(10);
   // If the planner cannot be reached or does not answer in time: kLaunch or kRequeue.
@@ -65,7 +66,7 @@ struct SlurmConfig {
   // Folder of scontrol and scancel, and the configuration they read.
   std::string slurm_bin_dir = "/usr/bin";
   std::string slurm_conf = "/etc/slurm/slurm.conf";
-  // Each job takes two ports in the range from this one to 10000 above it.
+  // Each job takes two ports in the range of 10000 that begins here, 1024 to 55000.
   int first_master_port = 20000;
   // `syslog`, or a file to append to.
   std::string log = "syslog";
