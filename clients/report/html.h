@@ -26,7 +26,7 @@ inline constexpr int kMaxGistLength = 240;
 // Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`.
 std::string Shorten(absl::string_view text, int max_characters);
 
-// Returns `12.3 %`.
+// Returns `12.3 %` for 0.123; `–` if not finite.
 std::string Percent(double ratio);
 
 // Returns `18.7`, `1240`: at least three significant digits; `–` if not finite.

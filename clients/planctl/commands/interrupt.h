@@ -11,7 +11,9 @@ namespace parplan::planctl {
 // as usual. REQUIRES: at most one exists at a time.
 class InterruptWatch {
  public:
+  // Makes `interrupted` false until the next SIGINT.
   InterruptWatch();
+  // Restores the handler of before; `interrupted` keeps its value.
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;

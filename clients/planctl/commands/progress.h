@@ -9,11 +9,13 @@
 
 namespace parplan::planctl {
 
-// A line that is rewritten on a terminal every 200 ms; elsewhere a new line every 5 s.
+// A line that is rewritten on a terminal every 200 ms; elsewhere a new line every 5 s. Used by one
+// thread.
 class ProgressLine {
  public:
+  // If `quiet`, nothing is shown.
   explicit ProgressLine(bool quiet);
-  // Ends the line.
+  // Erases the line on a terminal.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;

@@ -16,7 +16,8 @@
 
 namespace parplan::planctl {
 
-// The values of the flags.
+// The values of the flags. Unless a comment says otherwise, 0 and empty texts stand for flags that
+// are not given: the default of `PlanSpec` in plan.proto.
 struct QuestionFlags {
   std::string model_path;
   std::string cluster_path;
@@ -25,7 +26,7 @@ struct QuestionFlags {
   // 0: the number in the cluster file.
   int node_count = 0;
   std::string planner;
-  // Below 0: the default.
+  // Share of a device's memory, and probability of running out of it; below 0: the default.
   double memory_headroom_ratio = -1.0;
   double out_of_memory_risk = -1.0;
   std::string runtime;
@@ -59,14 +60,16 @@ struct QuestionFlags {
   // Adds the flags that ask for more than one plan.
   void AddAnswersTo(shell::Command command);
 
-  // Reads the files and puts the question together. INVALID_ARGUMENT (SPEC_INVALID)
-  // naming the flag or the field of the file.
+  // Reads the model and cluster files and puts the question together. INVALID_ARGUMENT
+  // (SPEC_INVALID) naming the flag or the field of the file.
   absl::StatusOr<v1::PlanSpec> ReadSpec() const;
 
-  // Reads the calibration file; null when none was named.
+  // Reads the calibration file; null when none was named. INVALID_ARGUMENT (SPEC_INVALID) naming
+  // file and field.
   absl::StatusOr<std::shared_ptr<const Calibration>> ReadCalibrationFile() const;
 
-  // Reads the profile files.
+  // Reads the profile files, in the order of the flags. INVALID_ARGUMENT naming file and field:
+  // SPEC_INVALID for a text that is no profile, PROFILE_INVALID for one that breaks a rule.
   absl::StatusOr<std::vector<v1::Profile>> ReadProfiles() const;
 };
 

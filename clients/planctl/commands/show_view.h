@@ -12,11 +12,13 @@
 
 namespace parplan::planctl {
 
-// Prints `view` as text or JSON, as the session says, and writes the HTML page to `report_path`
-// unless that is empty.
+// Writes the HTML page to `report_path` unless that is empty, then prints `view` as text or JSON,
+// as the session says. Returns the errors of WriteFile (files.h), and INTERNAL if standard output
+// fails.
 absl::Status ShowView(const Session& session, const PlanView& view, const std::string& report_path);
 
-// Reads a plan file of parplan: an envelope or an unsigned plan.
+// Reads a plan file of parplan: an envelope, whose signature is not verified, or an unsigned plan.
+// Returns the errors of ReadFile (files.h) and ViewOfFile (plan_view.h), all INVALID_ARGUMENT.
 absl::StatusOr<PlanView> ReadView(const std::string& path);
 
 }  // namespace parplan::planctl

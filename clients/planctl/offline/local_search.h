@@ -41,7 +41,8 @@ absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std
                                        const PlanningOptions& options,
                                        const SearchWatch& watch = {});
 
-// Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), naming the flags that help.
+// Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) for a search that ended without a plan: it was
+// interrupted, or a limit ended it; then it names the flags that help.
 absl::Status StoppedEmptyError(const SearchSummary& search);
 
 }  // namespace parplan::planctl

@@ -24,7 +24,8 @@ namespace parplan::planctl {
 //
 // Without any profile, devices of the library are planned for from data sheets
 // alone, whether or not `spec.options` allows estimates: there is nothing else to plan from.
-// Other devices need a profile: INVALID_ARGUMENT (SPEC_INVALID) naming `--profile`.
+// Other devices need a profile: INVALID_ARGUMENT (SPEC_INVALID) naming `--profile`. A cluster of
+// several node groups is INVALID_ARGUMENT (SPEC_INVALID) naming `topology.node_groups`.
 
 // Returns the problem of `spec`. Returns the errors of `AskedPlanFromProto`, `KnownHardware` and
 // `SnapshotOfNodes`.
@@ -36,7 +37,8 @@ absl::StatusOr<PlanningProblem> OfflineProblem(
 // answer, and returns it as a view on an unsigned payload. Limits hold for each search. Apart from
 // the errors of `OfflineProblem`:
 // FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would
-// fit and the smallest number of devices, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT).
+// fit and the smallest number of devices, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), and the other
+// errors of SearchHere.
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
@@ -50,15 +52,17 @@ absl::StatusOr<PlanningProblem> ProblemOfPlan(
 // tensor-parallel degree are the plan's; space, target and range of batch sizes are ignored, so
 // plans that no search makes can be predicted too.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or `--micro-batches` if `spec` has another than
-// the plan, and `plan` if it is not a plan for this model and cluster.
+// Apart from the errors of `OfflineProblem`: INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or
+// `--micro-batches` if `spec` has another than the plan, and `plan` if it is not a plan for this
+// model and cluster.
 // A plan that does not fit is an answer: see `Prediction::fits`.
 absl::StatusOr<PlanView> EvaluateOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
 // Runs every planner on the same question, in the order of `PlannerNames`, each under the
-// limits of `spec`.
+// limits of `spec`. A planner without a plan has a row that says so. Returns the errors of
+// `OfflineProblem`, and those of SearchHere that are no answer.
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});

@@ -46,7 +46,7 @@ struct RunResult {
   std::optional<double> first_loss;
   std::optional<double> last_loss;
 
-  // measured / predicted - 1.
+  // measured / predicted - 1; `PeakError` is 0 if no peak was predicted.
   double StepError() const { return measured_step / predicted_step - 1.0; }
   double PeakError() const;
 };
@@ -64,9 +64,9 @@ struct RunSummary {
   double worst_step_error = 0.0;
   // The worst absolute relative error of the fullest device's memory.
   double worst_peak_error = 0.0;
-  // The worst absolute relative error of a memory item of a stage, and the item's name. The error
-  // of an item below 1 % of its stage's peak is divided by 1 % of the peak instead of by the item:
-  // small items do not decide a plan.
+  // The worst absolute relative error of a memory item of a stage, and the item's name with stage
+  // and run; empty without items. The error of an item predicted below 1 % of the run's predicted
+  // peak is divided by 1 % of that peak instead of by the item: small items do not decide a plan.
   double worst_item_error = 0.0;
   std::string worst_item;
   // Spearman's rank correlation of step times. Absent for one run, or if all are equal.

@@ -27,7 +27,8 @@ struct PlanView {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  // Present if a planner was run for this view.
+  // Processor and wall time of the search; present if a planner was run for this view, here or at
+  // the server.
   std::optional<double> cpu_seconds;
   std::optional<double> wall_seconds;
   std::vector<v1::PlannerComparison> comparisons;
@@ -46,7 +47,8 @@ struct PlanView {
   bool from_cache = false;
 };
 
-// Returns the view of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) if it can't be parsed.
+// Returns the view of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field if it is no
+// plan, or its prediction has no step time or not one entry for each stage of the pipeline.
 absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload);
 
 // Returns a predicted plan in the form of the report.
@@ -57,7 +59,8 @@ PlanBeside RivalOf(const PredictedPlan& rival);
 absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 
 // Returns the view of a file: a DSSE envelope in JSON, or an unsigned payload in proto
-// JSON. The signature is not verified, and `PlanView::signature` says so.
+// JSON. The signature is not verified, and `PlanView::signature` says so. INVALID_ARGUMENT:
+// SPEC_INVALID naming `path` for a text that is neither, else PAYLOAD_MALFORMED.
 absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& path);
 
 // Returns the view as an HTML page.
