@@ -1,4 +1,4 @@
-// Measures the errors of predictions.
+// Measures the errors of predictions of published runs, for `parplan-study accuracy`. Pure.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
@@ -24,7 +24,7 @@ struct AccuracyRow {
   std::string plan_key;
   // Whether coefficients may be fitted on the row (`IsFitted`).
   bool fitted = false;
-  // Absent if not measured, and for rows that are for memory only.
+  // Absent if not measured; the step also for rows that are for memory only.
   std::optional<Seconds> measured_step;
   std::optional<Bytes> measured_memory;
   MemoryView memory_view = MemoryView::kAllocatedMax;
@@ -128,8 +128,8 @@ struct AccuracySummary {
 AccuracySummary Summarise(std::vector<AccuracyRow> rows, std::vector<SkippedRun> skipped,
                           std::string calibration_id);
 
-// Predicts the runs of `sources`, or all if it is empty. A run without a question or prediction
-// joins the skipped ones with the reason.
+// Predicts the runs of `sources`, or all if it is empty, with `predict`, which is called once a run
+// and is not empty. A run without a question or prediction joins the skipped ones with the reason.
 AccuracySummary Evaluate(const PublishedRuns& runs, const std::vector<std::string>& sources,
                          const RunPredictor& predict, std::string calibration_id);
 

@@ -61,8 +61,9 @@ struct EngineTime {
 
 class EngineModel {
  public:
-  // Returns INVALID_ARGUMENT (PROFILE_INVALID) that names what the engine would lack: a time or
-  // memory at the sequence length in its modes, or the bandwidth of some group.
+  // Reads the tables of a case, which it copies. Returns INVALID_ARGUMENT (PROFILE_INVALID) that
+  // names what the engine would lack: a time or memory at the sequence length in its modes, or the
+  // bandwidth of some group.
   static absl::StatusOr<EngineModel> Create(const OracleCase& oracle);
 
   const OracleQuestion& question() const { return question_; }

@@ -104,7 +104,7 @@ using OracleFileReader = std::function<absl::StatusOr<std::string>(const std::st
 
 // Reads a case and the files that it names. Returns INVALID_ARGUMENT (PROFILE_INVALID or
 // SPEC_INVALID) with file and field if `file` is no case or a file of it can't be imported; errors
-// of `read` are returned unchanged.
+// of `read`, which is called once a file, are returned unchanged.
 absl::StatusOr<OracleCase> ReadOracleCase(const NamedText& file, const OracleFileReader& read);
 
 // The plans among which a case is answered.
@@ -117,6 +117,8 @@ enum class OracleSpace {
 
 // Returns the case as a question to our planners. A device has the whole memory of the case:
 // reserves are those of our own model. A null `calibration` stands for `PublishedCalibration`.
+// Returns the errors of ModelFromProto, TopologyFromProto, SnapshotOfNodes and
+// PlanningProblem::Create.
 absl::StatusOr<PlanningProblem> OracleProblem(
     const OracleCase& oracle, OracleSpace space,
     const std::shared_ptr<const Calibration>& calibration = nullptr);

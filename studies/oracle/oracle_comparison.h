@@ -1,4 +1,5 @@
-// Compares the public engine's plan of a case with ours, under both models.
+// Compares the public engine's plan of a case with ours, under both models, for
+// `parplan-study oracle`.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ORACLE_COMPARISON_H_
 #define PARPLAN_STUDIES_ORACLE_ORACLE_COMPARISON_H_
@@ -54,7 +55,8 @@ struct EngineVerdict {
   std::optional<Prediction> prediction;
   // Parts of the difference between `said` and our step; they add up to it.
   std::vector<Difference> differences;
-  // Megabytes of its fullest stage, as the engine counts layers, ends, context and buffer.
+  // Megabytes (2^20 bytes) of its fullest stage, as the engine counts layers, ends, context and
+  // buffer.
   double own_megabytes = 0.0;
   // Simulated step of a plan that is better than `simulated` in the engine's own numbers.
   std::optional<Seconds> better_in_own_numbers;

@@ -114,7 +114,9 @@ double BertMicroBatchCountIn2022(int pipeline_parallel_degree, const Strategy& s
 
 // Returns the ms that a layer of the stage takes to bring activations from `from` into `to`: an
 // all-gather within the new tensor-parallel groups if ranks lack a part (papers.md 1.4). 2 MB a
-// sample whatever the model, as in the authors' program. 0 for equal strategies.
+// sample whatever the model, as in the authors' program; 0.1 ms more if the strategies shard
+// differently, which only keeps equal ones together. 0 for equal strategies. FAILED_PRECONDITION
+// (PROFILE_MISSING) when `hardware` lacks the all-reduce.
 absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
                                           int pipeline_parallel_degree, const Strategy& from,
                                           const Strategy& to, int64_t global_batch_size);

@@ -41,13 +41,15 @@ absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(
 struct PredictionOf2022 {
   std::string model;
   std::string subspace;
+  // Memory per device, in GB of 2^30 bytes.
   int budget_gb = 0;
   // Absent if out of memory.
   std::optional<double> samples_per_second;
   std::optional<int64_t> global_batch_size;
 };
 
-// Reads the cells in the order of the file. Returns INVALID_ARGUMENT (PROFILE_INVALID) as above.
+// Reads the cells, models and budgets in the order of the file, sub-spaces in that of
+// kSubspaces2022; others are ignored. Returns INVALID_ARGUMENT (PROFILE_INVALID) as above.
 absl::StatusOr<std::vector<PredictionOf2022>> ParsePredictionsOf2022(absl::string_view text);
 
 }  // namespace parplan
