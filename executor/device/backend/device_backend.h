@@ -36,6 +36,7 @@ class Device {
   // Makes the communicator of `ranks` of the job, in that order, for buffers of their devices.
   // Collective: exactly these ranks call it. On a GPU `Wait` does not block: later work of the
   // device waits for the operation, and its error may only be returned by `Synchronize`.
+  // INVALID_ARGUMENT if this rank is not among `ranks`; else the errors of RankContext and NCCL.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       RankContext& job, const std::string& name, const std::vector<int>& ranks) = 0;
 
@@ -64,10 +65,12 @@ class DeviceBackend {
   virtual const std::string& name() const = 0;
   // At least 1.
   virtual int device_count() const = 0;
-  // REQUIRES: 0 <= device < device_count().
+  // Returns the facts of a device. REQUIRES: 0 <= device < device_count(). INTERNAL if CUDA does
+  // not report them.
   virtual absl::StatusOr<DeviceFacts> Describe(int device) const = 0;
   // Opens a device for the calling thread. Does not bind the thread to a core; that is the task of
-  // the launcher of ranks.
+  // the launcher of ranks. INVALID_ARGUMENT for an index out of range, RESOURCE_EXHAUSTED or
+  // INTERNAL if the GPU cannot be used.
   virtual absl::StatusOr<std::unique_ptr<Device>> Open(int device) = 0;
 };
 

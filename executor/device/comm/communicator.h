@@ -61,8 +61,9 @@ struct CollectiveCall {
   Reduction reduction = Reduction::kSum;
 };
 
-// Checks `call` against the rules above for rank `rank` of a group of `size` ranks.
-// INVALID_ARGUMENT with the rule it breaks and the name of the group, `group`.
+// Checks `call` against the rules above for rank `rank` of a group of `size` ranks called `group`:
+// INVALID_ARGUMENT with the rule it breaks. Bytes cannot be reduced, and the buffers of an
+// all-to-all must differ.
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size, absl::string_view group);
 
 // Return the bytes that a rank of a group of `size` has in `send` and in `receive`; 0 if its
@@ -78,8 +79,8 @@ class PendingWork {
   virtual ~PendingWork() = default;
   // Blocks until the operation has ended and returns how; further calls return the same.
   // DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is lost,
-  // ABORTED after `Abort`. After an error every operation of the communicator fails, and the
-  // content of its buffers is undefined.
+  // ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error every
+  // operation of the communicator fails, and the content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
   // Returns whether `Wait` would return at once.
   virtual bool IsDone() = 0;

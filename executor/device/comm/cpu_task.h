@@ -38,7 +38,8 @@ class CpuTask {
   absl::Duration start() const { return start_; }
 
   // Moves the bytes that can be moved now and returns whether there were any. INTERNAL if the
-  // other rank runs another operation, or the same with another type or count.
+  // other rank runs another operation, or the same with another type, reduction or count; the
+  // errors of links. `link_to` returns the link to a rank of the group.
   absl::StatusOr<bool> Progress(const std::function<Link&(int)>& link_to);
   // Returns whether the program has ended.
   bool IsDone() const { return is_done_; }

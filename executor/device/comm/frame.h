@@ -48,10 +48,11 @@ struct Frame {
 // and ids below 1 kB, and a stranger's bytes must not make a reader allocate more.
 inline constexpr uint32_t kMaxFrameText = 1 << 20;
 
-// Writes a frame until `deadline` on SteadyNow(). The errors of Socket::WriteAll.
+// Writes a frame until `deadline` on SteadyNow(). INVALID_ARGUMENT for a text longer than
+// kMaxFrameText; else the errors of Socket::WriteAll: UNAVAILABLE, DEADLINE_EXCEEDED.
 absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration deadline);
 // Reads a frame. INVALID_ARGUMENT for bytes that are not a frame; else the errors of
-// Socket::ReadAll.
+// Socket::ReadAll: UNAVAILABLE, DEADLINE_EXCEEDED.
 absl::StatusOr<Frame> ReadFrame(const Socket& socket, absl::Duration deadline);
 
 // Removes the first frame from `arrived` and returns it; nothing while it is incomplete.

@@ -60,7 +60,8 @@ struct JobFabricOptions {
 // allows.
 class JobFabric : public RankContext {
  public:
-  // Waits until all ranks have joined. The errors of Rendezvous::Join and Get.
+  // Waits until all ranks have joined. The errors of Rendezvous::Join, Set and Get; UNAVAILABLE if
+  // this rank cannot listen.
   static absl::StatusOr<std::unique_ptr<JobFabric>> Join(JobFabricOptions options);
   // REQUIRES: its communicators are gone.
   ~JobFabric() override;
@@ -72,7 +73,9 @@ class JobFabric : public RankContext {
   // Makes the communicator of `ranks` of the job, in that order. Collective: exactly these ranks
   // call it. `name` says what the group is for, for example `tensor`; ranks that make several
   // groups of one name make them in the same order. INVALID_ARGUMENT if `ranks` are not distinct
-  // ranks of the job with this one among them.
+  // ranks of the job with this one among them; DEADLINE_EXCEEDED if the others do not come within
+  // `join_timeout`, UNAVAILABLE if no connection or shared memory can be made, or the error of
+  // Health. The fabric outlives the communicator.
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
                                                           const std::vector<int>& ranks) override;
 

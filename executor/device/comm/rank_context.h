@@ -31,7 +31,8 @@ class RankContext : public JobWatch {
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       const std::string& name, const std::vector<int>& ranks) = 0;
 
-  // Publishes a fact that never changes to all ranks.
+  // Publishes a fact that never changes to all ranks. The error of Health; UNAVAILABLE or
+  // DEADLINE_EXCEEDED if the rendezvous does not take it.
   virtual absl::Status Publish(const std::string& key, const std::string& value) = 0;
   // Returns the fact that some rank published as `key`; blocks until it has. DEADLINE_EXCEEDED
   // after as long as ranks may start apart, or the error of Health.

@@ -24,8 +24,9 @@ namespace parplan {
 class Rendezvous {
  public:
   // Joins as `rank` of `world_size` ranks. `address`: "HOST:PORT" of the server; waits up to
-  // `patience` for it to listen. PERMISSION_DENIED with the server's reason if it refuses the
-  // rank; UNAVAILABLE naming the address.
+  // `patience` for it to listen and to answer. PERMISSION_DENIED with the server's reason if it
+  // refuses the rank; UNAVAILABLE naming the address if there is no connection, DEADLINE_EXCEEDED
+  // if there is no answer, INVALID_ARGUMENT for a malformed address or a server of another kind.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const std::string& address,
                                                           const std::string& token, int rank,
                                                           int world_size, absl::Duration patience);
@@ -33,10 +34,11 @@ class Rendezvous {
   ~Rendezvous();
 
   // Publishes a fact that never changes to all ranks. A second, different value of the same key
-  // ends the job. The error of Health.
+  // ends the job. The error of Health; INVALID_ARGUMENT for a text above kMaxFrameText, UNAVAILABLE
+  // or DEADLINE_EXCEEDED if the server does not take it within 5 s.
   absl::Status Set(const std::string& key, const std::string& value);
   // Returns the fact; waits up to `patience` for it. DEADLINE_EXCEEDED naming the key, or the
-  // error of Health.
+  // errors of `Set`.
   absl::StatusOr<std::string> Get(const std::string& key, absl::Duration patience);
   // Ends the job for all ranks.
   void Abort(const std::string& why);

@@ -31,7 +31,8 @@ struct RendezvousServerOptions {
 // other ranks at once, and to every rank that joins later.
 class RendezvousServer {
  public:
-  // UNAVAILABLE naming the address if the server cannot listen there.
+  // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the
+  // address if the server cannot listen there.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
       const RendezvousServerOptions& options);
   // Ends all connections; ranks that have not left take the job for lost.

@@ -18,7 +18,8 @@ namespace parplan {
 // process that maps it, however that ends.
 class SharedSegment {
  public:
-  // Makes the memory for `size` ranks. UNAVAILABLE if there is not enough.
+  // Makes the memory for `size` ranks: 516 KiB for each ordered pair, taken from the system when it
+  // is first written. UNAVAILABLE if there is not enough.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Make(int size);
   // Maps what another process of the same user made, at its `path()`, before that process calls
   // `Close`. UNAVAILABLE naming the path.

@@ -22,8 +22,9 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { Close(); }
 
-  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT"; retries until `deadline` on SteadyNow()
-  // while nothing listens there. UNAVAILABLE naming the address.
+  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT"; retries every 20 ms until `deadline` on
+  // SteadyNow() while nothing listens there. INVALID_ARGUMENT for a text without a colon,
+  // UNAVAILABLE naming the address, at once for a host that cannot be resolved.
   static absl::StatusOr<Socket> Connect(const std::string& address, absl::Duration deadline);
 
   bool is_open() const { return descriptor_ >= 0; }
@@ -50,7 +51,8 @@ class Listener {
 
   int port() const { return port_; }
   int descriptor() const { return socket_.descriptor(); }
-  // Returns the next connection. DEADLINE_EXCEEDED if none comes until `deadline`.
+  // Returns the next connection. DEADLINE_EXCEEDED if none comes until `deadline`, UNAVAILABLE if
+  // it cannot be accepted.
   absl::StatusOr<Socket> Accept(absl::Duration deadline) const;
 
  private:

@@ -13,8 +13,8 @@
 namespace parplan {
 
 // Time that a rank's thread spent in communicators instead of computing: waiting for others and
-// moving bytes, in `Start`, `Run`, `RunTogether`, `Split` and `PendingWork::Wait`. Used by that
-// thread only.
+// moving bytes, in `Start`, `Run`, `RunTogether`, `Split`, `PendingWork::Wait` and `IsDone`. Used
+// by that thread only.
 struct WaitMeter {
   absl::Duration waited;
   std::function<absl::Duration()> now = SteadyNow;

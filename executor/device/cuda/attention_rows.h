@@ -11,7 +11,8 @@
 
 namespace parplan::cuda {
 
-// Tile sizes of a block of attention. Each warp has 16 rows.
+// Tile sizes of a block of attention, larger for elements of 16 bits. Each warp has 16 rows. Not
+// measured against other sizes.
 template <typename T>
 struct AttentionTiles {
   static constexpr bool kIsShort = sizeof(T) == 2;
@@ -24,6 +25,8 @@ struct AttentionTiles {
   static constexpr int kKeys = 8 * kKeyTiles;
   static constexpr int kQueryTiles = 4;
   static constexpr int kQueries = 8 * kQueryTiles;
+  // Bytes of shared memory: of `rows` rows of a tile, and of the blocks of the forward pass and of
+  // the backward passes to queries and to keys.
 
   template <int kSize>
   static constexpr int Bytes(int rows) {
@@ -50,7 +53,7 @@ __device__ __forceinline__ int64_t SeenKeys(const AttentionShape& shape, int64_t
   return seen < 0 ? 0 : seen < shape.key_count ? seen : shape.key_count;
 }
 
-// Return the offset of the first element of a head of a sample.
+// Return the offset in elements of the first element of a head of a sample.
 __device__ __forceinline__ int64_t QueryOffset(const AttentionShape& shape, int64_t sample,
                                                int head) {
   return sample * shape.query_sample_stride + static_cast<int64_t>(head) * shape.head_size;

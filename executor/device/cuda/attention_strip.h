@@ -11,6 +11,7 @@
 
 namespace parplan::cuda {
 
+// Rows of a strip: those of a tile of the tensor cores (MultiplyTiles).
 inline constexpr int kStripRows = 16;
 
 // Elements from one row of a tile to the next: 16 bytes more than a row has, so that rows begin in
@@ -25,6 +26,7 @@ __device__ __forceinline__ uint32_t LoadPair(const Bfloat16* data) {
   return *reinterpret_cast<const uint32_t*>(data);
 }
 
+// Rounds two numbers to bf16 in one register.
 __device__ __forceinline__ uint32_t RoundPair(float low, float high) {
   return Join(FromFloat<Bfloat16>(low), FromFloat<Bfloat16>(high));
 }

@@ -10,7 +10,7 @@ namespace parplan::cuda {
 // Threads of a block that works on one row.
 inline constexpr int kRowThreads = 256;
 
-// Returns the sum over a warp; all lanes get it.
+// Return the sum or the maximum over a warp; all lanes call it and get the result.
 __device__ __forceinline__ float WarpSum(float value) {
   for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);

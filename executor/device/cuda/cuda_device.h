@@ -17,8 +17,10 @@
 
 namespace parplan::cuda {
 
+// Made by the CUDA plugin's back end (plugin.h), used by the thread that opened it.
 class CudaDevice : public Device, public StagingCopies {
  public:
+  // Opens GPU `device` as CUDA numbers them. INTERNAL, or RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int device, GroupTransport groups);
 
   absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) override;

@@ -7,8 +7,8 @@
 
 namespace parplan::cuda {
 
-// Allocates memory of one GPU with cudaMalloc; `Free` waits for all earlier work of the device.
-// Used by the thread of the device.
+// Allocates memory of one GPU with cudaMalloc: RESOURCE_EXHAUSTED without memory, else INTERNAL.
+// `Free` waits for all earlier work of the device. Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
   absl::StatusOr<void*> Allocate(Bytes size) override;

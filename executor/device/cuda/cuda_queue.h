@@ -19,7 +19,7 @@ namespace parplan::cuda {
 // Used by the thread that made it, except for `Fail`.
 class CudaQueue : public KernelQueue {
  public:
-  // Makes a queue and sets `device` as the calling thread's device.
+  // Makes a queue and sets `device` as the calling thread's device. The errors of CudaStatus.
   static absl::StatusOr<std::unique_ptr<CudaQueue>> Create(int device);
   ~CudaQueue() override;
 

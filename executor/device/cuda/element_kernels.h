@@ -1,5 +1,7 @@
-// Kernels that handle each element, or a pack of adjacent ones, by itself. T: float or Bfloat16;
-// all compute in fp32.
+// Kernels that handle each element, or a pack of N adjacent ones, by itself. T: float or Bfloat16;
+// all compute in fp32. Each Work is one operation of LayerKernels (layer_kernels.h), which has the
+// formulas and shapes: work(i) handles element or pack i. Started by DeviceKernels alone. Packs are
+// read and written at once, so pointers are aligned to a pack.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
@@ -212,7 +214,8 @@ struct RotateWork {
   }
 };
 
-// Makes an optimizer step in fp32; in `masters` if T has 16 bits.
+// Makes an optimizer step in fp32; in `masters` if T has 16 bits, else that is null. `rate` is the
+// learning rate / (1 - beta1^step), `correction` 1 / (1 - beta2^step).
 template <typename T>
 struct AdamWork {
   float beta1;

@@ -24,9 +24,12 @@ class KernelQueue {
   virtual void* Scratch(int64_t byte_count) = 0;
   // Copies `tokens` to the device, for the operations up to the next call. Null after an error.
   virtual const int32_t* Upload(const int32_t* tokens, int64_t count) = 0;
+  // Starts a product of fp32 or bf16. REQUIRES: m and n are above 0.
   virtual void Multiply(ElementType type, const MatrixProduct& product) = 0;
+  // Copy between host and device after all earlier work, and wait; return the first error so far.
   virtual absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) = 0;
+  // Waits for all earlier work and returns the first error so far.
   virtual absl::Status Synchronize() = 0;
 
   // Keeps the error of the launch before it, if there is one.

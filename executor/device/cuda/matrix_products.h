@@ -20,12 +20,15 @@ namespace parplan::cuda {
 // The products of one device, used by its thread: fp32 (without TF32) and bf16, summed in fp32.
 class MatrixProducts {
  public:
+  // Takes 32 MiB of the thread's current device as workspace. RESOURCE_EXHAUSTED without memory,
+  // else INTERNAL.
   static absl::StatusOr<std::unique_ptr<MatrixProducts>> Create();
   ~MatrixProducts();
   MatrixProducts(const MatrixProducts&) = delete;
   MatrixProducts& operator=(const MatrixProducts&) = delete;
 
-  // Starts a product on `stream`. UNIMPLEMENTED if the library has no algorithm for the shape.
+  // Starts a product on `stream`. UNIMPLEMENTED if the library has no algorithm for the shape, then
+  // nothing is started; INTERNAL for its other errors. REQUIRES: m, n and k are above 0.
   absl::Status Multiply(ElementType type, const MatrixProduct& product, cudaStream_t stream);
 
  private:

@@ -24,7 +24,8 @@
 
 namespace parplan::cuda {
 
-// Returns the status of a call named `what`, with NCCL's message. OK for success.
+// Returns the status of a call named `what`, with NCCL's message: OK for success, UNAVAILABLE for
+// an error of another rank, else INTERNAL. `communicator` may be null.
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what);
 
 // Owns an event of a stream.
@@ -72,6 +73,8 @@ struct NcclChannelSetting {
   std::function<void(const CollectiveCall& call, absl::Duration busy)> on_done;
 };
 
+// Used by the thread of the device, except for `Fail`. Once an operation fails or exceeds
+// RankContext::operation_timeout (DEADLINE_EXCEEDED), or the job has (its Health), all fail.
 class NcclChannel {
  public:
   explicit NcclChannel(NcclChannelSetting setting);
@@ -80,12 +83,13 @@ class NcclChannel {
 
   // Blocks until the communicator is made. The status given to `Fail`, or the error of NCCL.
   absl::Status AwaitReady();
-  // Starts a task. The error of the channel if it has failed.
+  // Queues a task for the channel's thread. The error of the channel if it has failed.
   absl::Status Start(std::shared_ptr<NcclTask> task);
   // Blocks until the task is on the stream, or has failed.
   absl::Status AwaitStarted(NcclTask& task);
   // Blocks until the task has ended.
   absl::Status AwaitDone(NcclTask& task);
+  // Returns whether the task has ended or failed.
   bool IsDone(NcclTask& task);
   // Ends all operations with `status`. Any thread may call it.
   void Fail(const absl::Status& status);

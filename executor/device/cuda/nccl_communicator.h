@@ -1,8 +1,9 @@
 // Collectives between GPUs by NCCL.
 //
 // Operations run in order on a stream of the group, after earlier work of the device; `Wait` makes
-// the device wait for them, not the host. Sends and receives use channels of their own, one for
-// each ordered pair of ranks, so that none waits for an operation started after it.
+// the device wait for them, not the host, except for a barrier. Sends and receives use channels of
+// their own, one for each ordered pair of ranks, so that none waits for an operation started after
+// it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_

@@ -1,5 +1,8 @@
 // Kernels on rows: norms, logits, embeddings, and sums of columns. A block of kRowThreads works on
-// one row unless the comment says otherwise. All sums have a fixed order.
+// one row unless the comment says otherwise. All sums have a fixed order. Arguments are those of
+// the operation of LayerKernels (layer_kernels.h) that a kernel implements; T is float or Bfloat16,
+// and rows are read in packs of N elements, of which `row_size` is a multiple. Launched by
+// DeviceKernels alone.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
@@ -108,6 +111,7 @@ struct ColumnNormal {
   }
 };
 
+// Columns and rows of a block of SumColumnChunks: a warp reads adjacent columns.
 inline constexpr int kColumnThreads = 32;
 inline constexpr int kColumnRows = 8;
 
@@ -200,7 +204,8 @@ __global__ void EmbedRows(const int32_t* tokens, const T* table, int64_t first_t
   }
 }
 
-// Tokens that a block searches before it adds their rows.
+// Tokens that a block searches before it adds their rows; their positions fit an int16_t and 2 KiB
+// of shared memory. Not measured.
 inline constexpr int kTokenChunk = 1024;
 
 // Adds rows to the gradient of a table; one block per position. The block of a token's first

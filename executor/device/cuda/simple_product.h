@@ -9,10 +9,11 @@
 
 namespace parplan::cuda {
 
+// Rows and columns of a block's tile of c: 256 threads.
 inline constexpr int kProductTile = 16;
 
-// A kernel in blocks of kProductTile x kProductTile threads, one element of c each; x runs along
-// the columns of c.
+// Computes a MatrixProduct, summed in fp32; T is float or Bfloat16. Blocks of kProductTile x
+// kProductTile threads, one element of c each; x runs along the columns of c.
 template <typename T>
 __global__ void MultiplySimply(MatrixProduct p) {
   __shared__ float a_tile[kProductTile][kProductTile + 1];

@@ -24,6 +24,7 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   // Returns memory aligned to 256 bytes. RESOURCE_EXHAUSTED naming the size.
   virtual absl::StatusOr<void*> Allocate(Bytes size) = 0;
+  // Frees what `Allocate` returned.
   virtual void Free(void* data) = 0;
 };
 
@@ -60,6 +61,7 @@ class Array {
     return static_cast<char*>(data_) + offset * element_size;
   }
   bool is_null() const { return data_ == nullptr; }
+  // Gives the memory back to the pool; the array is null then.
   void Reset();
   // Counts the memory under another use from now on.
   void set_use(ArrayUse use);

@@ -11,7 +11,8 @@
 
 namespace parplan {
 
-// Methods have the arguments of `LayerKernels::Attention` and its kin. T: float or double.
+// `Forward`, `Backward` and `Merge` implement `LayerKernels::Attention`, `AttentionBackward` and
+// `MergeAttention`, with their arguments. T: float or double. Used by one thread.
 template <typename T>
 class CpuAttention {
  public:

@@ -28,6 +28,7 @@ T SumOf(int64_t count, F f) {
   return sum;
 }
 
+// Returns the largest of `count` values. REQUIRES: `count` is at least 1.
 template <typename T>
 T LargestOf(const T* values, int64_t count) {
   T lanes[kLaneCount];
@@ -67,7 +68,7 @@ inline float Exp(float x) {
   return x < -87.0f ? 0.0f : e * scale;
 }
 
-// 1 / (1 + e^-x).
+// Returns 1 / (1 + e^-x).
 template <typename T>
 T Sigmoid(T x) {
   return T(1) / (T(1) + Exp(-x));

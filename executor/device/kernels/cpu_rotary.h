@@ -11,7 +11,7 @@
 
 namespace parplan {
 
-// Keeps the sines and cosines of all positions it has seen. T: float or double.
+// Keeps the sines and cosines of all positions it has seen. T: float or double. Used by one thread.
 template <typename T>
 class CpuRotary {
  public:

@@ -15,12 +15,12 @@
 
 namespace parplan {
 
-// Rounds to the nearest bf16, ties to even; infinities and NaN stay.
+// Convert to and from the bits of a bf16: to the nearest, ties to even; infinities and NaN stay.
 uint16_t RoundToBfloat16(float value);
 float FromBfloat16(uint16_t bits);
 
 // Writes `values` as elements of `type` to the device memory from `data` on. REQUIRES: `type` is
-// not kByte.
+// not kByte. Both return the errors of the copy (LayerKernels).
 absl::Status WriteElements(LayerKernels& kernels, ElementType type, absl::Span<const double> values,
                            void* data);
 // Returns `count` elements of `type` from device memory `data` on, after all earlier work.

@@ -110,14 +110,16 @@ class LayerKernels {
 
   // Sets `count` elements to zero.
   virtual void Zero(void* data, int64_t count) = 0;
-  // Copy between host and device memory, after all earlier work; the copy has ended on return.
-  // `Synchronize` returns an error too.
+  // Copy between host and device memory, after all earlier work; the copy has ended on return. They
+  // return the first error of that work and the copy: RESOURCE_EXHAUSTED, UNIMPLEMENTED or INTERNAL
+  // on a GPU, none on the processor. `Synchronize` returns an error too.
   virtual absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) = 0;
   // Copies `row_count` rows of `row_size` elements; strides in elements. The ranges do not overlap.
   virtual void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                         int64_t row_count, int64_t row_size) = 0;
 
+  // Computes a product; nothing if m or n is 0.
   virtual void Multiply(const MatrixProduct& product) = 0;
   // Compute y += x and y *= factor for `count` elements.
   virtual void Add(const void* x, void* y, int64_t count) = 0;
@@ -160,7 +162,8 @@ class LayerKernels {
                               int64_t row_size) = 0;
 
   // Computes softmax attention scaled by 1 / sqrt(head_size). `kept` is [sample][head][query], the
-  // logarithms of the sums of exponentials.
+  // logarithms of the sums of exponentials. On a GPU heads have at most 128 elements
+  // (UNIMPLEMENTED).
   virtual void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
   // Computes the gradients dq, dk and dv, which have the layouts of q, k and v. If `output` and

@@ -37,9 +37,10 @@ struct ChildProcess {
 };
 
 // Starts a child. The system kills it when the calling thread ends for any reason. It has no open
-// descriptors except an empty input, this process's output, and the two above. NOT_FOUND or
-// PERMISSION_DENIED if the program cannot be run, RESOURCE_EXHAUSTED or INTERNAL if no process can
-// be made.
+// descriptors except an empty input, this process's output, and the two above. NOT_FOUND,
+// PERMISSION_DENIED or INTERNAL if the program cannot be run, FAILED_PRECONDITION if it cannot be
+// bound to `core`, RESOURCE_EXHAUSTED or INTERNAL if no process can be made. The caller reaps the
+// child (waitpid).
 absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options);
 
 }  // namespace parplan

@@ -64,7 +64,7 @@ struct RankEnvironment {
 };
 
 // Returns the first host of a list in Slurm's notation: `node003` of `node[003-010,12],login1`.
-// INVALID_ARGUMENT for a list without hosts.
+// INVALID_ARGUMENT for a list without hosts or with a bracket that is empty or not closed.
 absl::StatusOr<std::string> FirstHostOfSlurm(absl::string_view node_list);
 
 }  // namespace parplan

@@ -47,6 +47,7 @@ struct RankProcessesOptions {
   bool pins = true;
   // Whether SIGINT and SIGTERM to this process end the ranks; for one object at a time.
   bool heeds_signals = false;
+  // Limit on the run time of all ranks, from their start.
   absl::Duration time_limit = absl::InfiniteDuration();
   // Time for ranks to end by themselves once one has failed, and again after SIGTERM.
   absl::Duration grace = absl::Seconds(5);
@@ -59,7 +60,9 @@ struct RankProcessesOptions {
 // ends. All methods may be called from any thread.
 class RankProcesses {
  public:
-  // Starts the ranks. The errors of StartChild.
+  // Starts the ranks. INVALID_ARGUMENT for no ranks or no program, UNAVAILABLE if the rendezvous
+  // cannot be served or the system gives no random numbers, RESOURCE_EXHAUSTED for descriptors, and
+  // the errors of StartChild; then no rank is left.
   static absl::StatusOr<std::unique_ptr<RankProcesses>> Start(RankProcessesOptions options);
   // Ends the ranks that still run.
   ~RankProcesses();
