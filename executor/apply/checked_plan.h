@@ -23,7 +23,8 @@ class CheckedPlan {
  public:
   // Checks a verified plan. FAILED_PRECONDITION with `field` in its metadata if the plan was not
   // made for `model` (SPEC_INVALID) or `topology` (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the
-  // payload is not a plan, or the executor cannot run all of it.
+  // payload is not a plan (PAYLOAD_MALFORMED), or the executor cannot run all of it (the errors of
+  // RankProgram::Create).
   static absl::StatusOr<CheckedPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                             const Topology& topology);
 

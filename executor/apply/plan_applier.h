@@ -55,7 +55,8 @@ struct ApplierSetting {
 
 // One rank's applier, used by one thread. All ranks of the job call the same methods in the same
 // order. The first error ends the job for all ranks, and this and every later call returns it; if
-// another rank was the cause, the error names it.
+// another rank was the cause, the error names it. Only a call in the wrong state
+// (FAILED_PRECONDITION) changes nothing.
 class PlanApplier {
  public:
   enum class State { kVerified, kPrepared, kRunning, kDone, kFailed };
@@ -63,11 +64,15 @@ class PlanApplier {
   PlanApplier(CheckedPlan plan, const ApplierSetting& setting);
   ~PlanApplier();
 
-  // Makes groups, parameters and optimizer states. FAILED_PRECONDITION for a setting that does not
-  // fit the plan, RESOURCE_EXHAUSTED if memory is too small. Only in state `kVerified`.
+  // Makes groups, parameters and optimizer states. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the
+  // job has another number of ranks than the plan, INVALID_ARGUMENT (SPEC_INVALID) if the optimizer
+  // is not the model's or its precision is fp16, UNIMPLEMENTED if the device has no kernels for the
+  // type, RESOURCE_EXHAUSTED if memory is too small, and the errors of communicators. Only in state
+  // `kVerified`.
   absl::Status Prepare();
 
-  // Makes one optimizer step and returns the mean loss. In states `kPrepared` and `kRunning`.
+  // Makes one optimizer step and returns the mean loss per token, which may be infinite or NaN. In
+  // states `kPrepared` and `kRunning`. The errors of communicators, memory and the device.
   absl::StatusOr<double> Step();
 
   // Returns the window that the last step completed; nothing if it completed none.
@@ -77,14 +82,16 @@ class PlanApplier {
 
   // Continues under `plan`, which has the same model and number of ranks: parameters, optimizer
   // states and the count of steps stay, and each rank gets the parts it needs now. Measurements
-  // that were not taken are lost. INVALID_ARGUMENT if `plan` has another model or number of ranks;
-  // the job then continues under the old plan.
+  // that were not taken are lost. In states `kPrepared` and `kRunning`. INVALID_ARGUMENT
+  // (SPEC_INVALID) if `plan` has another model or number of ranks; the job then continues under the
+  // old plan.
   absl::Status Swap(const CheckedPlan& plan);
 
-  // Waits for all ranks and frees everything the plan needed. Ends in state `kDone`.
+  // Waits for all ranks and frees everything the plan needed. Ends in state `kDone`, in which
+  // another call is FAILED_PRECONDITION. In state `kVerified` it waits for no rank.
   absl::Status Teardown();
 
-  // Ends the job for all ranks, for the caller's reason `why`.
+  // Ends the job for all ranks, for the caller's reason `why`: ABORTED everywhere.
   void Abort(const std::string& why);
 
   State state() const { return state_; }

@@ -25,7 +25,8 @@
 namespace parplan {
 
 // The observer of one trainer, used by its thread. Costs two readings of a clock for each layer and
-// each collective of a step.
+// each collective of a step. A window keeps the first 256 kinds of collectives, and the first 256
+// times of each (not measured); none on an asynchronous device.
 class StepMeter : public TrainerObserver {
  public:
   struct Options {
@@ -43,8 +44,9 @@ class StepMeter : public TrainerObserver {
   // `pool` outlives it.
   StepMeter(const Options& options, ArrayPool& pool);
 
-  // Returns a communicator whose waits are counted by the purpose of its group
-  // (GroupSpec::purpose). The meter outlives it and its pending work.
+  // Returns a communicator over `inner` whose waits are counted by the purpose of its group
+  // (GroupSpec::purpose). `ranks`: those of the job in it, in order. The meter outlives it and its
+  // pending work.
   std::unique_ptr<Communicator> Meter(const std::string& purpose, const std::vector<int>& ranks,
                                       std::unique_ptr<Communicator> inner);
 

@@ -15,7 +15,8 @@
 
 namespace parplan {
 
-// Use of a rank's time; `Phase` of execution.proto, in its order.
+// Use of a rank's time; `Phase` of execution.proto, in its order. Forward to optimizer are work of
+// the device; the others are waits in communicators, by the purpose of their group.
 enum class StepPhase {
   kForward,
   kBackward,
@@ -40,6 +41,7 @@ struct CollectiveSamples {
   int rank_stride = 1;
   // Bytes, as nccl-tests counts them (WholeBytes).
   int64_t message_size = 0;
+  // Median and 90th percentile of the times.
   absl::Duration median;
   absl::Duration p90;
   int sample_count = 0;

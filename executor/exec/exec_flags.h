@@ -11,7 +11,8 @@
 namespace parplan {
 
 struct ExecFlags {
-  // Files.
+  // Paths of files; the last four may be empty: synthetic tokens, no results, no second plan, links
+  // as they are.
   std::string plan;
   std::string trust;
   std::string model;
@@ -24,9 +25,12 @@ struct ExecFlags {
   int ranks = 0;
   // Whether each of them is bound to a core.
   bool pins = true;
+  // `cpu` or `cuda`.
   std::string backend = "cpu";
   int64_t steps = 10;
+  // Steps from one printed loss to the next.
   int64_t log_every = 1;
+  // Steps of a measured window.
   int window_steps = 10;
   // 0: the optimizer's default.
   double learning_rate = 0.0;
@@ -42,6 +46,8 @@ struct ExecFlags {
   std::string node_name;
   // Folder in which times of collectives are left for the agent; empty: they are not.
   std::string spool;
+  // Limit on a collective; on the whole job, with `ranks` (0: none); and the time that launched
+  // ranks have to end by themselves once one has failed.
   double operation_timeout_seconds = 300.0;
   double time_limit_seconds = 0.0;
   double grace_seconds = 15.0;

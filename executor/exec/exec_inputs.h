@@ -29,7 +29,10 @@ struct ExecInputs {
 };
 
 // Reads all files that the flags name, and verifies the plans as of `now`. The errors of
-// PlanVerifier and CheckedPlan, and INVALID_ARGUMENT naming a file that cannot be read.
+// PlanVerifier and CheckedPlan, FAILED_PRECONDITION (SPEC_INVALID) for a plan that was predicted
+// for another runtime, and INVALID_ARGUMENT naming a file that cannot be read or has wrong
+// contents, a text (at most 8 GiB) that MakeTextTokens refuses, or `--swap-at` if it is not below
+// `--steps`.
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 
 // Reads the shapes of links between ranks, which are in order on nodes of `ranks_per_node`:
@@ -37,7 +40,8 @@ absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 //   {"ranks_per_node": 2, "between_nodes": {"bytes_per_second": 1e8, "latency_seconds": 1e-4},
 //    "within_node": {...}}
 //
-// Links and figures that are not named are not slowed down. INVALID_ARGUMENT naming the field.
+// Links and figures that are not named are not slowed down. INVALID_ARGUMENT (SPEC_INVALID) naming
+// the field that is unknown, missing (`ranks_per_node`) or not above 0.
 absl::StatusOr<std::function<LinkShape(int from, int to)>> ParseLinkShapes(
     absl::string_view json, const std::string& file_name);
 

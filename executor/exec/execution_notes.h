@@ -28,8 +28,9 @@ void NoteExecution(int descriptor, ExecutionEvent event, const std::string& exec
 std::vector<std::string> LeftOpen(absl::string_view notes);
 
 // Reports to the server that the execution failed; retries for `timeout` while it cannot be
-// reached. OK also if the execution has ended already. DEADLINE_EXCEEDED with the last error,
-// NOT_FOUND, INVALID_ARGUMENT.
+// reached, with pauses of 0.2 s that double. OK also if the execution has ended already. The error
+// of `connect`, which is called once; NOT_FOUND and INVALID_ARGUMENT of the server at once; else
+// DEADLINE_EXCEEDED with the last error.
 absl::Status FailExecution(
     const std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>& connect,
     const std::string& execution, const std::string& reason, absl::Duration timeout);

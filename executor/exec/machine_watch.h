@@ -22,7 +22,8 @@ class MachineWatch {
   void EndWindow();
   // Combines what all ranks saw. Every rank of `everyone`, whose buffers are the host's, calls it
   // at the same place. Nothing if some rank has nothing to say or too little time passed
-  // (CombineUses). The errors of `everyone`.
+  // (CombineUses). The errors of `everyone`, and INVALID_ARGUMENT if a rank of another release
+  // sent a text that RankMachineUse does not read.
   absl::StatusOr<std::optional<MachineUse>> Combine(Communicator& everyone) const;
 
  private:

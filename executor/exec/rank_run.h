@@ -11,6 +11,11 @@ namespace parplan {
 
 // Joins the job as `self` and trains. Rank 0 also prints losses and the table, reports to the
 // server and writes the results. `joined` is set once an error may be that of another rank.
+//
+// Returns the errors of ReadInputs, LoadBackend, CheckedPlan::CheckDevice, RendezvousServer::Start,
+// JobFabric and PlanApplier; FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the node has fewer devices
+// than ranks, OUT_OF_RANGE if the loss is not finite, INTERNAL if the results cannot be written. A
+// server that cannot be reached is no error.
 absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined);
 
 }  // namespace parplan

@@ -32,6 +32,7 @@ struct PlanRecord {
   // Returns the window with the highest peak among those of a stage's ranks. REQUIRES: there are
   // windows.
   const v1::MeasuredWindow& FullestOf(int stage) const;
+  // Returns the highest peak of all ranks, in bytes; 0 without windows.
   int64_t MeasuredPeak() const;
   int stage_count() const { return plan.plan().pipeline_parallel_degree(); }
   int ranks_of_stage() const { return plan.plan().device_count / stage_count(); }

@@ -43,6 +43,9 @@ struct ProbeJob {
   // matrices.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
 };
+// Makes a job whose model is the embedding of `model`, `depth` layers of definition `middle_index`,
+// and the head, in micro-batches of `shape`; only the middle layers recompute. INVALID_ARGUMENT if
+// the executor cannot run it.
 absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
                                       RecomputeLevel recompute_level, const LayerProbeShape& shape,
                                       const LayerProbeSetting& setting);
@@ -54,7 +57,8 @@ class ProbeRun {
                                                           int depth, const LayerProbeShape& shape,
                                                           const LayerProbeSetting& setting);
 
-  // Makes one step and returns [ProbedKind] its times.
+  // Makes one step of two micro-batches and returns [ProbedKind] its times. Collective; the errors
+  // of RankTrainer::Step.
   absl::StatusOr<std::array<ProbedTimes, kProbedKindCount>> Step();
 
   // Returns the number of parameters of one layer of a kind on this rank.

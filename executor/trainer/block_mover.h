@@ -17,7 +17,8 @@
 namespace parplan {
 
 // One rank's mover, used by the thread of the trainer. Sends proceed while the rank computes.
-// Blocks that are contiguous in an array are sent and received in place; others are packed.
+// Blocks that are contiguous in an array are sent and received in place; others are packed. Errors
+// are those of memory and of the group's communicator.
 class BlockMover {
  public:
   // `rank`: of the job. `width`: elements of a row.

@@ -41,6 +41,8 @@ struct StatePart {
   ElementType type = ElementType::kFloat32;
 };
 
+// Used by the thread of the trainer. Errors are those of memory and of communicators; after one the
+// state must be destroyed. All ranks of the group call the same methods in the same order.
 class LayerState {
  public:
   // Waits for a synchronization under way.
@@ -57,6 +59,7 @@ class LayerState {
   // Returns all parameters of this rank [layout.size], valid until `Release`; gathers them if they
   // are sharded.
   absl::StatusOr<const void*> Parameters();
+  // Frees what `Parameters` gathered.
   void Release();
   // Returns the array [layout.size] to which the backward pass of a micro-batch adds gradients.
   absl::StatusOr<void*> Gradients();

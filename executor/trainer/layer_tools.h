@@ -50,6 +50,7 @@ class LayerTools {
   }
   int64_t sample_count() const { return setting_.layout.SampleCount(); }
 
+  // Takes `element_count` elements of the kernels' type; RESOURCE_EXHAUSTED if there is no memory.
   absl::StatusOr<Array> Take(ArrayUse use, int64_t element_count) const;
   // Take `element_count` elements of the kernels' statistics type; the second sets them to zero.
   absl::StatusOr<Array> TakeStatistics(ArrayUse use, int64_t element_count) const;

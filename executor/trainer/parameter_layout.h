@@ -15,7 +15,8 @@ namespace parplan {
 // The axis along which tensor-parallel ranks split a matrix.
 enum class SplitAxis { kNone, kRows, kColumns };
 
-// Kind of a parameter's initial values.
+// Kind of a parameter's initial values: normal with deviation 0.02 or 0.005, those of GPT-2, or
+// all 0 or 1.
 enum class InitialValue { kNormal, kSmallNormal, kZero, kOne };
 
 // A matrix (or, with one row, a vector) of a layer and this rank's part of it.

@@ -24,6 +24,8 @@ class RingAttention {
   RingAttention(const LayerTools& tools, const AttentionShape& shape,
                 std::vector<std::vector<Interval>> pieces);
 
+  // Write outputs and logarithms, and the gradients of projections. Collective over the context
+  // group; the errors of memory and communicators.
   // Arrays have the rows of this rank's tokens (AttentionPart). `logarithms` is
   // [piece][sample][head] [query].
   absl::Status Forward(const Array& projections, const Array& outputs,

@@ -24,6 +24,7 @@ class EmbeddingLayer {
   // Returns the output [row_count x hidden]. `tokens`: one for each row of products, in host
   // memory.
   absl::StatusOr<Array> Forward(const void* parameters, const int32_t* tokens) const;
+  // Adds the gradients of the tables to `gradients` [layout.size].
   absl::Status Backward(const int32_t* tokens, Array output_gradient, void* gradients) const;
 
  private:
@@ -54,6 +55,7 @@ class HeadLayer {
   // `table`: that of the head, or of the embedding if they are tied. All arguments outlive it.
   HeadLayer(const LayerTools& tools, const ParameterLayout& layout, const ParameterTensor& table);
 
+  // Computes the norm and keeps what the backward pass needs.
   absl::Status Forward(const void* parameters, Array input, Kept& kept) const;
   // Returns the gradient of the input [row_count x hidden]. Adds the losses of this rank's rows,
   // times `factor`, to `loss`; tensor-parallel ranks get the same sum. `targets`: one for each row

@@ -11,7 +11,7 @@
 
 namespace parplan {
 
-// Samples by step and number; the same on every rank and under every plan. Thread-compatible.
+// Samples by step and number; the same on every rank and under every plan. Safe from any thread.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;

@@ -22,6 +22,8 @@
 
 namespace parplan {
 
+// Used by the thread of the trainer (RankTrainer). Errors are those of memory and communicators;
+// after one the trainer must be destroyed.
 class TrainerLayer {
  public:
   struct Setting {
@@ -43,6 +45,7 @@ class TrainerLayer {
     // May be null.
     TrainerObserver* observer = nullptr;
   };
+  // Makes the layer with its initial state. Everything that `setting` points to outlives it.
   static absl::StatusOr<std::unique_ptr<TrainerLayer>> Create(const Setting& setting);
 
   // Returns the layer's output [row_count x hidden]; null for a head. `input` has the same shape

@@ -1,4 +1,4 @@
-// Priority of threads that work beside those that train.
+// Priority of threads that work beside those that train (WindowLeaver, ExecutionReporter).
 
 #ifndef PARPLAN_EXECUTOR_WINDOWS_STEP_ASIDE_H_
 #define PARPLAN_EXECUTOR_WINDOWS_STEP_ASIDE_H_
