@@ -4,6 +4,7 @@
 
 #include "planner/cost/layer_pricing.h"
 #include "planner/cost/optimizer_step.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 
@@ -35,8 +36,11 @@ CostModel::ReshardingTimes CostModel::ReshardingTimesOf(int definition_index,
 
 namespace {
 
+static_assert(kStrategyFieldCount == 9, "say whether the new field moves samples or tokens");
+
 // Returns whether each rank holds the same samples and tokens under both strategies. Rings give a
-// rank a piece from either end of a sequence, Ulysses one piece.
+// rank a piece from either end of a sequence, Ulysses one piece. The context-parallel degree
+// follows from the others on equal devices; sequence parallelism cuts only inside a layer.
 bool SamePart(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order &&

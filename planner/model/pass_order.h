@@ -55,6 +55,7 @@ struct PipelinePass {
   // a device goes forward before it goes backward. Devices may pause for some ticks.
   int64_t tick = 0;
 
+  // True for both halves of a backward pass in two parts: who sends messages must read `kind`.
   bool is_backward() const { return kind != PassKind::kForward; }
   friend bool operator==(const PipelinePass&, const PipelinePass&) = default;
 };

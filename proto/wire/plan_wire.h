@@ -17,8 +17,8 @@
 
 namespace parplan {
 
-// Fills in the decisions and predictions of the planner: fields 12 to 20 of the payload,
-// `device_count` to `optimizer`. `model` is the planned model; its ids name the layers. The caller
+// Fills in the decisions and predictions of the planner: fields 12 to 21 of the payload,
+// `device_count` to `virtual_stage_count`. `model` is the planned model; its ids name the layers. The caller
 // sets identity, digests and times, and replaces `search` if it has processor and wall times to add
 // (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`, and `payload` is
 // not null.

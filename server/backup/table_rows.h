@@ -46,7 +46,7 @@ std::string ColumnList(const StoreTable& table);
 using TableRow = std::vector<std::variant<int64_t, std::string>>;
 using RowTaker = std::function<absl::Status(const TableRow&)>;
 
-// The rows of a database as of the moment at which the source was created.
+// The rows of a database, all as of the first that is read.
 class RowSource {
  public:
   virtual ~RowSource() = default;

@@ -10,7 +10,8 @@ namespace parplan {
 
 // Adds the flag `name`, such as `--drain-time`. A value that is not a duration above 0
 // (absl::ParseDuration, so `inf` is one) is refused while the command line is parsed. `target` must
-// live until then and stays as it is if the flag is not given.
+// live until then and stays as it is if the flag is not given. The help does not show the default:
+// end `help` with it, as in `[20s]`.
 void AddDurationFlag(shell::Command command, const char* name, absl::Duration& target,
                      const char* help);
 

@@ -15,7 +15,7 @@ struct WatchOptions {
   std::string health_listen;
   // HOST:PORT for Prometheus, over plain HTTP; empty for none.
   std::string metrics_listen;
-  // Files that the ports are written to; empty for none.
+  // Files to which the caller writes the ports (port_file.h); empty for none.
   std::string health_port_file;
   std::string metrics_port_file;
 };

@@ -31,11 +31,15 @@ StageOption OptionOf(const Strategy& strategy, int layout, const LayerCost& cost
 
 }  // namespace
 
-bool StageOption::NowhereWorse(const StageOption& other) const {
-  return forward <= other.forward && backward <= other.backward && sync <= other.sync &&
-         states <= other.states && kept <= other.kept && transient <= other.transient &&
+bool StageOption::NeedsNoMoreMemory(const StageOption& other) const {
+  return states <= other.states && kept <= other.kept && transient <= other.transient &&
          step <= other.step && bucket <= other.bucket &&
          communicator_count <= other.communicator_count && states_in_step <= other.states_in_step;
+}
+
+bool StageOption::NowhereWorse(const StageOption& other) const {
+  return forward <= other.forward && backward <= other.backward && sync <= other.sync &&
+         NeedsNoMoreMemory(other);
 }
 
 OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,

@@ -44,7 +44,9 @@ struct StageOption {
   // The part of `states` that is also held in the optimizer's step.
   Bytes states_in_step;
 
-  // Returns whether no cost of this option is larger than that of `other`.
+  // Returns whether no number of bytes or communicators is larger than that of `other`.
+  bool NeedsNoMoreMemory(const StageOption& other) const;
+  // Returns whether no cost at all of this option is larger than that of `other`.
   bool NowhereWorse(const StageOption& other) const;
 };
 

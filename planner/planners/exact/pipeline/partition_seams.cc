@@ -19,9 +19,7 @@ struct Effect {
 bool NeedsNoMore(const StageOption& a, const Effect& effect_of_a, const StageOption& b,
                  const Effect& effect_of_b) {
   if (effect_of_a.forward > effect_of_b.forward || effect_of_a.backward > effect_of_b.backward ||
-      a.sync > b.sync || a.states > b.states || a.kept > b.kept || a.transient > b.transient ||
-      a.states_in_step > b.states_in_step || a.step > b.step || a.bucket > b.bucket ||
-      a.communicator_count > b.communicator_count) {
+      a.sync > b.sync || !a.NeedsNoMoreMemory(b)) {
     return false;
   }
   for (size_t i = 0; i < effect_of_a.resharding.size(); ++i) {

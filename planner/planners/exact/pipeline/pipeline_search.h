@@ -1,4 +1,4 @@
-// The best plan of one pipeline degree, micro-batch count and schedule, with one stage per device.
+// The best plan of one pipeline degree, micro-batch count and schedule without virtual stages.
 //
 // It starts with a lower bound from the graph of partitions (partition_graph.h). Then, for a window
 // of step times above the bound, and for wider windows if there is no plan, all stages that can be
@@ -44,13 +44,15 @@ struct PipelineOutcome {
 };
 
 // Searches the best `wanted` plans whose step is below `cutoff` (infinite: any): the first is the
-// best there is, the others are those met on the way. REQUIRES: `table` is usable and made for the
-// candidate's degree and micro-batch size.
+// best there is if the outcome `is_exact`, the others are those met on the way. It is not exact if
+// `meter`, which counts states and says when to stop, or a limit of states ended a part, or if the
+// model has `kManyLayers` layers or more and prices of memory (priced_search.h) leave a gap.
+// REQUIRES: `table` is usable and made for the candidate's degree and micro-batch size.
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, int wanted, SearchMeter& meter);
 
-// Searches with few states, for a good plan and a better bound. REQUIRES: fewer than `kManyLayers`
+// Searches with few states, for a good plan and a better bound than `PipelineBound`. REQUIRES: fewer than `kManyLayers`
 // layers (priced_search.h).
 PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
