@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/quantity_text.h"
 #include "clients/report/html.h"
 #include "clients/report/style.h"
 #include "studies/accuracy/accuracy_report.h"
@@ -14,8 +15,6 @@ namespace parplan::accuracy {
 namespace {
 
 using report::Escape;
-using report::Size;
-using report::Time;
 
 // Points of one chart and rows of one table at most.
 constexpr size_t kMaxPoints = 1500;
@@ -113,13 +112,13 @@ std::string WorstTable(const std::string& source, const SourceAccuracy& accuracy
   Table table(absl::StrCat("Worst of ", source),
               {"run", "what", "error", "predicted", "measured", "largest terms"});
   for (const AccuracyRow* row : accuracy.worst_time) {
-    table.Row({row->id, "time", SignedCell(row->TimeError()), Time(row->prediction.step),
-               Time(*row->measured_step), DominatingTerms(row->prediction.time_items)},
+    table.Row({row->id, "time", SignedCell(row->TimeError()), TimeText(row->prediction.step),
+               TimeText(*row->measured_step), DominatingTerms(row->prediction.time_items)},
               5);
   }
   for (const AccuracyRow* row : accuracy.worst_memory) {
-    table.Row({row->id, "memory", SignedCell(row->MemoryError()), Size(row->prediction.memory),
-               Size(*row->measured_memory), DominatingTerms(row->prediction.memory_items)},
+    table.Row({row->id, "memory", SignedCell(row->MemoryError()), SizeText(row->prediction.memory),
+               SizeText(*row->measured_memory), DominatingTerms(row->prediction.memory_items)},
               5);
   }
   return table.Html();
@@ -134,16 +133,16 @@ std::string SourceSection(const AccuracySummary& summary, const std::string& sou
     if (row.source != source) continue;
     const std::string id = report::Shorten(row.id, 90);
     if (row.measured_step.has_value()) {
-      times.push_back(
-          {row.measured_step->value(), row.prediction.step.value(), row.fitted,
-           absl::StrCat(id, ": ", Time(row.prediction.step), " for ", Time(*row.measured_step))});
+      times.push_back({row.measured_step->value(), row.prediction.step.value(), row.fitted,
+                       absl::StrCat(id, ": ", TimeText(row.prediction.step), " for ",
+                                    TimeText(*row.measured_step))});
     }
     if (row.measured_memory.has_value()) {
       view = ViewWords(row.memory_view);
       sizes.push_back({row.measured_memory->as_double(), row.prediction.memory.as_double(),
                        row.fitted,
-                       absl::StrCat(id, ": ", Size(row.prediction.memory), " for ",
-                                    Size(*row.measured_memory))});
+                       absl::StrCat(id, ": ", SizeText(row.prediction.memory), " for ",
+                                    SizeText(*row.measured_memory))});
     }
   }
   const std::string charts = absl::StrCat(Chart(source, times, report::AxisUnit::kSeconds),

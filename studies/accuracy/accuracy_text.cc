@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/quantity_text.h"
 #include "clients/report/html.h"
 #include "studies/accuracy/accuracy_report.h"
 
@@ -83,14 +84,14 @@ std::string WorstRows(const AccuracySummary& summary) {
     std::string rows;
     for (const AccuracyRow* row : accuracy.worst_time) {
       absl::StrAppend(&rows, "  time   ", absl::StrFormat("%+7.1f %%", 100.0 * *row->TimeError()),
-                      "  ", row->id, ": ", report::Time(row->prediction.step), " for ",
-                      report::Time(*row->measured_step), " (",
+                      "  ", row->id, ": ", TimeText(row->prediction.step), " for ",
+                      TimeText(*row->measured_step), " (",
                       DominatingTerms(row->prediction.time_items), ")\n");
     }
     for (const AccuracyRow* row : accuracy.worst_memory) {
       absl::StrAppend(&rows, "  memory ", absl::StrFormat("%+7.1f %%", 100.0 * *row->MemoryError()),
-                      "  ", row->id, ": ", report::Size(row->prediction.memory), " for ",
-                      report::Size(*row->measured_memory), " (",
+                      "  ", row->id, ": ", SizeText(row->prediction.memory), " for ",
+                      SizeText(*row->measured_memory), " (",
                       DominatingTerms(row->prediction.memory_items), ")\n");
     }
     if (!rows.empty()) absl::StrAppend(&text, "\nworst of ", source, "\n", rows);

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/quantity_text.h"
 #include "clients/report/html.h"
 #include "planner/cost/pipeline_schedule.h"
 #include "tests/clients/report/page_form.h"
@@ -103,7 +104,7 @@ TEST(RenderReport, ShowsThePlansBesideTheBest) {
                             "+75.0 %", "-50.0 %", "-66.7 %", "-75.0 %", "alpha_t 0.5"}) {
     EXPECT_THAT(text, HasSubstr(words));
   }
-  EXPECT_THAT(text, HasSubstr(report::Size(input.memory_front.back().peak_memory)));
+  EXPECT_THAT(text, HasSubstr(SizeText(input.memory_front.back().peak_memory)));
 }
 
 TEST(RenderReport, StaysSmallWithAsManyPlansAsOneMayAskFor) {
@@ -179,7 +180,7 @@ TEST(RenderReport, WarnsOfAPlanThatDoesNotFit) {
   const std::string text = VisibleText(RenderReport(input));
   EXPECT_THAT(text, HasSubstr("This plan does not fit."));
   const Bytes missing = input.prediction.peak_memory_upper - input.prediction.usable_memory;
-  EXPECT_THAT(text, HasSubstr("which is " + report::Size(missing) + " more than it may hold"));
+  EXPECT_THAT(text, HasSubstr("which is " + SizeText(missing) + " more than it may hold"));
 
   // A plan that is likely to fit, but not at the accepted risk, does not fit.
   input.prediction.usable_memory = input.prediction.peak_memory;
@@ -241,7 +242,7 @@ TEST(RenderReport, DrawsInterleavedPassesInsideTheStep) {
   const PipelineRules rules = {.schedule = Schedule::kInterleaved, .virtual_stage_count = 2};
   const Seconds step = StepTime(rules, times, 8);
   input.prediction.step = step;
-  EXPECT_THAT(RenderReport(input), HasSubstr(" to " + report::Time(step) + "</title>"));
+  EXPECT_THAT(RenderReport(input), HasSubstr(" to " + TimeText(step) + "</title>"));
 }
 
 TEST(RenderReport, DrawsMessagesThatHoldUpTheDevices) {
