@@ -1,4 +1,5 @@
-// The metric of which release of which program runs.
+// The metric of which release of which program runs. The server and the agent add it once, when
+// they start.
 
 #ifndef PARPLAN_BASE_SERVICE_METRICS_BUILD_METRICS_H_
 #define PARPLAN_BASE_SERVICE_METRICS_BUILD_METRICS_H_

@@ -1,4 +1,4 @@
-// Metrics of when certificates expire.
+// Metrics of when certificates expire. The server, the agent and the sidecar expose them.
 
 #ifndef PARPLAN_BASE_SERVICE_METRICS_CERTIFICATE_METRICS_H_
 #define PARPLAN_BASE_SERVICE_METRICS_CERTIFICATE_METRICS_H_

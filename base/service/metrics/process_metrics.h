@@ -1,5 +1,5 @@
 // Metrics of the process itself, the same for every program, under the names that Prometheus'
-// client libraries agree on.
+// client libraries agree on. The server and the agent expose them.
 
 #ifndef PARPLAN_BASE_SERVICE_METRICS_PROCESS_METRICS_H_
 #define PARPLAN_BASE_SERVICE_METRICS_PROCESS_METRICS_H_

@@ -1,4 +1,5 @@
-// The default folder for files that must outlive a program.
+// The default folder for files that must outlive a program. The server and the agent use it where
+// no folder is named.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_STATE_FOLDER_H_
 #define PARPLAN_BASE_SERVICE_SHELL_STATE_FOLDER_H_

@@ -1,4 +1,5 @@
-// The script by which bash completes commands, flags, and their values.
+// The script by which bash completes commands, flags, and their values. Called by
+// `CompletionScript`.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_COMPLETION_BASH_COMPLETION_H_
 #define PARPLAN_BASE_SERVICE_SHELL_COMPLETION_BASH_COMPLETION_H_

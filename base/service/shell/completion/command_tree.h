@@ -1,5 +1,5 @@
 // The commands of a command line and what may follow each, as data: what completion in a shell
-// needs to know.
+// needs to know. The scripts of bash and fish are made from it.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMMAND_TREE_H_
 #define PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMMAND_TREE_H_
