@@ -1,5 +1,5 @@
 // Base64 (RFC 4648), decoded strictly. Abseil's decoder skips white space and accepts several texts
-// for the same bytes; a signed document must have one form.
+// for the same bytes; a signed document must have one form. Used by envelopes and trust bundles.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_BASE64_H_
 #define PARPLAN_PROTO_ENVELOPE_BASE64_H_

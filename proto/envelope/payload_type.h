@@ -1,5 +1,6 @@
 // The DSSE payload type of a plan, which says how to parse the signed bytes. The signature covers
-// it, so bytes that were signed as one type are not valid as another.
+// it, so bytes that were signed as one type are not valid as another. The signer writes it and the
+// verifier demands it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_PAYLOAD_TYPE_H_
 #define PARPLAN_PROTO_ENVELOPE_PAYLOAD_TYPE_H_

@@ -10,8 +10,10 @@
 
 namespace parplan {
 
-// Returns `VALID` for OK, and `VERDICT_UNSPECIFIED` for an error that is not the outcome of a
-// check, for example one of the network; the caller returns such an error as it is.
+// Returns `VALID` for OK, the verdict of the error's reason (SIGNATURE_INVALID is BAD_SIGNATURE,
+// PAYLOAD_MALFORMED is MALFORMED, PLAN_EXPIRED is EXPIRED, AUDIENCE_MISMATCH is WRONG_AUDIENCE,
+// TOPOLOGY_MISMATCH is WRONG_TOPOLOGY), and `VERDICT_UNSPECIFIED` for an error that is not the
+// outcome of a check, for example one of the network; the caller returns such an error as it is.
 v1::VerifyPlanResponse::Verdict VerdictOf(const absl::Status& status);
 
 // Returns the id of the trusted key that signed a plan which then failed a later check; empty if no

@@ -1,4 +1,4 @@
-// The answer of one planner in a comparison of planners.
+// The answer of one planner in a comparison of planners. Called by solve/compare_planners.
 
 #ifndef PARPLAN_PROTO_WIRE_COMPARISON_WIRE_H_
 #define PARPLAN_PROTO_WIRE_COMPARISON_WIRE_H_

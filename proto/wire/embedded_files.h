@@ -1,4 +1,5 @@
-// Files of deploy/ that cmake/EmbedText.cmake writes into the program when it is built.
+// Files of deploy/ that cmake/EmbedText.cmake writes into the program when it is built. Read by
+// `HardwareLibrary::BuiltIn` and `PublishedCalibration`.
 
 #ifndef PARPLAN_PROTO_WIRE_EMBEDDED_FILES_H_
 #define PARPLAN_PROTO_WIRE_EMBEDDED_FILES_H_
