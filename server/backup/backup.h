@@ -1,7 +1,8 @@
 // Everything a store holds in one file, and back into a store of any kind.
 //
 // The file is a SQLite database with the tables of the store and one more,
-// `backup_manifest`: how many rows each table has and a digest of them. It holds no keys.
+// `backup_manifest`: how many rows each table has and a digest of them. It holds no keys. The
+// commands `parplan-server store backup`, `check` and `restore` call it.
 
 #ifndef PARPLAN_SERVER_BACKUP_BACKUP_H_
 #define PARPLAN_SERVER_BACKUP_BACKUP_H_

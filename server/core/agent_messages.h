@@ -1,4 +1,5 @@
-// Converts messages about agents and leases between the contract and the keeper.
+// Converts messages about agents and leases between the contract and the keeper. Called by
+// `AgentCore`.
 
 #ifndef PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_
 #define PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_

@@ -1,4 +1,5 @@
-// Counts the connected agents of each cluster for the observer. Decides nothing.
+// Counts the connected agents of each cluster for the observer. Decides nothing. `AgentCore` calls
+// it under its lock.
 
 #ifndef PARPLAN_SERVER_CORE_AGENT_ROSTER_H_
 #define PARPLAN_SERVER_CORE_AGENT_ROSTER_H_
@@ -18,6 +19,7 @@ class AgentRoster {
   // `observer` outlives the roster.
   explicit AgentRoster(Observer& observer) : observer_(observer) {}
 
+  // Counts a new agent, which `Gone` takes away again.
   void Connected(AgentConnection connection, const std::string& cluster, absl::Time now);
   // Records a message of the agent. This and `Gone` ignore a connection that is not known, or not
   // any more.

@@ -1,4 +1,5 @@
-// Figures of an execution: what was predicted for its stages, and what its windows measured.
+// Figures of an execution: what was predicted for its stages, and what its windows measured. Called
+// by `ExecutionCore`. Pure.
 
 #ifndef PARPLAN_SERVER_CORE_EXECUTION_FIGURES_H_
 #define PARPLAN_SERVER_CORE_EXECUTION_FIGURES_H_

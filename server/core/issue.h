@@ -1,4 +1,5 @@
 // Makes the parts of a signed plan from the caller's question and the planner's answer. Pure.
+// Called by `PlanCore` when it signs.
 
 #ifndef PARPLAN_SERVER_CORE_ISSUE_H_
 #define PARPLAN_SERVER_CORE_ISSUE_H_

@@ -1,4 +1,5 @@
-// A store that reports duration and outcome of its methods to the observer.
+// A store that reports duration and outcome of its methods to the observer. `ServerCore` wraps its
+// store in it.
 
 #ifndef PARPLAN_SERVER_CORE_METERED_STORE_H_
 #define PARPLAN_SERVER_CORE_METERED_STORE_H_

@@ -1,5 +1,5 @@
 // One search as the core orders it: the planner asked, then the baselines, each reported to the
-// observer.
+// observer. Called by `PlanCore` and `ShapeCore` on a thread of the pool.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
 #define PARPLAN_SERVER_CORE_PLAN_SEARCH_H_

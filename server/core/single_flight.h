@@ -1,4 +1,4 @@
-// Lets equal questions in flight share one search.
+// Lets equal questions in flight share one search. Used by `PlanCore` and `ShapeCore`.
 
 #ifndef PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_
 #define PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_

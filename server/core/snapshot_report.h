@@ -1,4 +1,5 @@
-// Facts about measurements that are reported to the observer.
+// Facts about measurements that are reported to the observer. Called by `ProfileKeeper` and its
+// uploads.
 
 #ifndef PARPLAN_SERVER_CORE_SNAPSHOT_REPORT_H_
 #define PARPLAN_SERVER_CORE_SNAPSHOT_REPORT_H_

@@ -1,4 +1,4 @@
-// Checks a `MeasuredWindow` and makes its record for the store.
+// Checks a `MeasuredWindow` and makes its record for the store. Called by `ReportSession`.
 
 #ifndef PARPLAN_SERVER_CORE_WINDOW_RULES_H_
 #define PARPLAN_SERVER_CORE_WINDOW_RULES_H_
@@ -10,7 +10,9 @@
 namespace parplan {
 
 // Reads a window of an execution on `device_count` devices. INVALID_ARGUMENT (SPEC_INVALID) with
-// the path of the field, which begins with `window.`.
+// the path of the field, which begins with `window.`, for a rank outside the devices, a count or
+// time out of range, phases or memory items named twice or above the peak, and more than 1024
+// collective timings.
 absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count);
 
 }  // namespace parplan

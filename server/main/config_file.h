@@ -1,4 +1,4 @@
-// The configuration file of the server.
+// The configuration file of the server. `ReadSettings` reads it before the flags.
 
 #ifndef PARPLAN_SERVER_MAIN_CONFIG_FILE_H_
 #define PARPLAN_SERVER_MAIN_CONFIG_FILE_H_

@@ -1,4 +1,5 @@
-// Messages to the service manager that started the server.
+// Messages to the service manager that started the server. The server reports that it is ready, and
+// that it ends.
 
 #ifndef PARPLAN_SERVER_MAIN_SERVICE_MANAGER_H_
 #define PARPLAN_SERVER_MAIN_SERVICE_MANAGER_H_

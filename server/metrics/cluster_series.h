@@ -1,4 +1,4 @@
-// Time series by cluster.
+// Time series by cluster. `PrometheusObserver` hands it the reports by cluster.
 
 #ifndef PARPLAN_SERVER_METRICS_CLUSTER_SERIES_H_
 #define PARPLAN_SERVER_METRICS_CLUSTER_SERIES_H_

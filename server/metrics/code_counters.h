@@ -1,4 +1,5 @@
-// A family of counters, one for each row of a fixed list and each status code.
+// A family of counters, one for each row of a fixed list and each status code. `PrometheusObserver`
+// counts calls and methods of the store with it.
 
 #ifndef PARPLAN_SERVER_METRICS_CODE_COUNTERS_H_
 #define PARPLAN_SERVER_METRICS_CODE_COUNTERS_H_

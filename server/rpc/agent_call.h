@@ -1,5 +1,5 @@
 // The stream of an agent: hands its messages to the core and sends those of the core back, in
-// order.
+// order. `AgentService::ConnectAgent` starts one.
 
 #ifndef PARPLAN_SERVER_RPC_AGENT_CALL_H_
 #define PARPLAN_SERVER_RPC_AGENT_CALL_H_

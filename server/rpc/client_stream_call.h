@@ -1,4 +1,5 @@
-// A call with a stream of requests and one answer.
+// A call with a stream of requests and one answer. `UploadProfile` and `ReportMetrics` are such
+// calls.
 
 #ifndef PARPLAN_SERVER_RPC_CLIENT_STREAM_CALL_H_
 #define PARPLAN_SERVER_RPC_CLIENT_STREAM_CALL_H_

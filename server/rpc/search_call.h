@@ -1,4 +1,5 @@
 // A call of `SearchPlan`: sends the progress of the search, then the plan.
+// `PlanService::SearchPlan` starts one; gRPC calls it from any of its threads.
 
 #ifndef PARPLAN_SERVER_RPC_SEARCH_CALL_H_
 #define PARPLAN_SERVER_RPC_SEARCH_CALL_H_

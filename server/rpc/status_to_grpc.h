@@ -1,4 +1,4 @@
-// Converts errors of the core to gRPC statuses.
+// Converts errors of the core to gRPC statuses. `Call::End` calls it for every answer.
 
 #ifndef PARPLAN_SERVER_RPC_STATUS_TO_GRPC_H_
 #define PARPLAN_SERVER_RPC_STATUS_TO_GRPC_H_

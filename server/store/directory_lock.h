@@ -1,4 +1,5 @@
-// The lock that keeps a second server out of a data directory.
+// The lock that keeps a second server out of a data directory. `SqliteStore` holds it while it is
+// open.
 
 #ifndef PARPLAN_SERVER_STORE_DIRECTORY_LOCK_H_
 #define PARPLAN_SERVER_STORE_DIRECTORY_LOCK_H_

@@ -1,5 +1,5 @@
 // Tokens of pages: the place where a page of a list begins, as a text that clients do not
-// interpret.
+// interpret. Both stores use it for their lists.
 
 #ifndef PARPLAN_SERVER_STORE_PAGE_TOKEN_H_
 #define PARPLAN_SERVER_STORE_PAGE_TOKEN_H_

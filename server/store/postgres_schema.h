@@ -1,4 +1,5 @@
-// The tables of the PostgreSQL store, and migrations of older databases.
+// The tables of the PostgreSQL store, and migrations of older databases. `PostgresStore::Open` and
+// restores migrate; backups compare the number.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_SCHEMA_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_SCHEMA_H_

@@ -1,4 +1,5 @@
-// The tables of the SQLite store, and migrations of older files.
+// The tables of the SQLite store, and migrations of older files. `SqliteStore::Open` and restores
+// migrate; backups compare the number.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_SCHEMA_H_
 #define PARPLAN_SERVER_STORE_SQLITE_SCHEMA_H_

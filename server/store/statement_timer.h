@@ -1,4 +1,5 @@
-// A limit for statements that a database does not answer.
+// A limit for statements that a database does not answer. `PostgresPool` and `PostgresTurns` have
+// one each.
 
 #ifndef PARPLAN_SERVER_STORE_STATEMENT_TIMER_H_
 #define PARPLAN_SERVER_STORE_STATEMENT_TIMER_H_

@@ -1,4 +1,4 @@
-// Points of time as the databases store them.
+// Points of time as the databases store them. Both stores and backups have them in this form.
 
 #ifndef PARPLAN_SERVER_STORE_STORED_TIME_H_
 #define PARPLAN_SERVER_STORE_STORED_TIME_H_
