@@ -1,4 +1,5 @@
-// Measures the links to other nodes together with their agents, under a lease from the server.
+// Measures the links to other nodes together with their agents, under a lease from the server. The
+// daemon has one, unless it takes no leases.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_LINK_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_LINK_PROBE_H_

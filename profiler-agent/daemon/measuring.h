@@ -1,4 +1,5 @@
-// Runs a measurement of this node on a thread of its own.
+// Runs a measurement of this node on a thread of its own. The daemon makes one for each measurement
+// of its own node.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_MEASURING_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_MEASURING_H_

@@ -1,4 +1,5 @@
-// The agent's record of its measurements, kept on disk from one start to the next.
+// The agent's record of its measurements, kept on disk from one start to the next. The daemon asks
+// it for the next measurement.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_REMEMBERED_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_REMEMBERED_H_

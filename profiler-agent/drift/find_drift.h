@@ -1,4 +1,5 @@
-// Finds collectives whose times in running jobs differ from the stored profile.
+// Finds collectives whose times in running jobs differ from the stored profile. The daemon compares
+// with it what `WindowSpool` took, and measures drifted shapes again.
 
 #ifndef PARPLAN_PROFILER_AGENT_DRIFT_FIND_DRIFT_H_
 #define PARPLAN_PROFILER_AGENT_DRIFT_FIND_DRIFT_H_

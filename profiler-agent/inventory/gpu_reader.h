@@ -1,4 +1,5 @@
-// Reads this node's GPUs from the NVIDIA driver.
+// Reads this node's GPUs from the NVIDIA driver. Called for every inventory, and every second while
+// GPUs are measured.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_GPU_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_GPU_READER_H_

@@ -1,4 +1,4 @@
-// Reads kernel files that hold one value.
+// Reads kernel files that hold one value. Used by the reader of networks.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_SMALL_FILE_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_SMALL_FILE_H_

@@ -1,4 +1,4 @@
-// Decides whether a node is free to be measured.
+// Decides whether a node is free to be measured. Called by `MeasureNode`.
 
 #ifndef PARPLAN_PROFILER_AGENT_MEASURE_NODE_LOAD_H_
 #define PARPLAN_PROFILER_AGENT_MEASURE_NODE_LOAD_H_

@@ -1,4 +1,4 @@
-// The rank processes of a probe, as the agent sees them.
+// The rank processes of a probe, as the agent sees them. `MeasureNode` runs one.
 
 #ifndef PARPLAN_PROFILER_AGENT_MEASURE_PROBE_JOB_H_
 #define PARPLAN_PROFILER_AGENT_MEASURE_PROBE_JOB_H_

@@ -1,5 +1,6 @@
 // Times collectives in the way of nccl-tests: all groups of a shape run at once, several operations
-// make a sample, the slowest rank counts, and the first operations are discarded.
+// make a sample, the slowest rank counts, and the first operations are discarded. Used by
+// `RunProbe`, as the other probes of this folder.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_COLLECTIVE_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_COLLECTIVE_PROBE_H_

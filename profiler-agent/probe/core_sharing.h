@@ -1,4 +1,5 @@
-// Finds out whether each measuring rank has a core of its own.
+// Finds out whether each measuring rank has a core of its own. Called by `RunProbe` on the back end
+// `cpu`.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_CORE_SHARING_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_CORE_SHARING_H_

@@ -1,5 +1,5 @@
 // Measures one device beyond its collectives: how computing and communicating slow each other down,
-// and how fast it copies.
+// and how fast it copies. Called by `RunProbe`.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_DEVICE_PROBE_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_DEVICE_PROBE_H_

@@ -1,4 +1,4 @@
-// Runs one rank of a probe.
+// Runs one rank of a probe. The program parplan-agent-probe calls it, one process for each rank.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_PROBE_RANK_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_PROBE_RANK_H_

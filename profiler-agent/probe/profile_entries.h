@@ -1,4 +1,4 @@
-// Adds measurements to a profile, each once.
+// Adds measurements to a profile, each once. Used by `RunProbe`.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_PROFILE_ENTRIES_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_PROFILE_ENTRIES_H_

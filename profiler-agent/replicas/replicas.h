@@ -1,4 +1,5 @@
-// The replicas behind a server target, in the order in which agents choose among them.
+// The replicas behind a server target, in the order in which agents choose among them. `LeaseAgent`
+// connects through it.
 
 #ifndef PARPLAN_PROFILER_AGENT_REPLICAS_REPLICAS_H_
 #define PARPLAN_PROFILER_AGENT_REPLICAS_REPLICAS_H_

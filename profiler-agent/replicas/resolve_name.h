@@ -1,4 +1,4 @@
-// Resolves a name to all of its addresses.
+// Resolves a name to all of its addresses. Called by `Replicas::Order`.
 
 #ifndef PARPLAN_PROFILER_AGENT_REPLICAS_RESOLVE_NAME_H_
 #define PARPLAN_PROFILER_AGENT_REPLICAS_RESOLVE_NAME_H_

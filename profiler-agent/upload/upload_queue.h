@@ -1,4 +1,5 @@
-// A queue on disk of profiles to be uploaded to the server.
+// A queue on disk of profiles to be uploaded to the server. The daemon pushes; the `Uploader`
+// takes.
 
 #ifndef PARPLAN_PROFILER_AGENT_UPLOAD_UPLOAD_QUEUE_H_
 #define PARPLAN_PROFILER_AGENT_UPLOAD_UPLOAD_QUEUE_H_
