@@ -69,6 +69,7 @@ void ServerCore::StopTaking() {
 }
 
 void ServerCore::Drain(absl::Duration grace) {
+  StopTaking();
   pool_.Drain(grace);
   // Callers that wait for the search of another server get an error that sends them there.
   if (turns_ != nullptr) turns_->Stop();

@@ -66,7 +66,7 @@ class ServerCore {
   void StopTaking();
 
   // Calls `StopTaking`, and gives searches `grace` to end by themselves; after that they end with
-  // the best plan so far. When it returns, no thread of the core runs.
+  // the best plan so far. When it returns, no search runs.
   void Drain(absl::Duration grace);
 
  private:

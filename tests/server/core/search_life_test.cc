@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/core/agent_core.h"
 #include "server/core/plan_core.h"
 #include "tests/server/core/core_fixture.h"
 #include "tests/support/status_matchers.h"
@@ -125,6 +127,29 @@ TEST_F(SearchLife, ADrainingServerEndsSearchesAndTakesNone) {
   EXPECT_EQ(ReasonOf(running.get().status()), Reason::kDraining);
   EXPECT_EQ(ReasonOf(Ask(other).status()), Reason::kDraining);
   EXPECT_OK(Ask(Question()).status());
+}
+
+TEST_F(SearchLife, ADrainingServerEndsTheStreamsOfAgents) {
+  class Peer : public AgentPeer {
+   public:
+    void Send(v1::ConnectAgentResponse) override {}
+    void Close(const absl::Status& status) override { end = status; }
+    void Flush() override {}
+    absl::Status end;
+  };
+  StartMeasured();
+  const auto peer = std::make_shared<Peer>();
+  const std::unique_ptr<AgentSession> session = core().agents().StartSession(peer);
+  v1::ConnectAgentRequest request;
+  v1::AgentHello& hello = *request.mutable_hello();
+  hello.set_node("clusters/lab/nodes/a");
+  hello.set_instance_id("one");
+  hello.set_host("a");
+  hello.set_device_kind("CPU");
+  hello.set_device_count(1);
+  ASSERT_OK(session->Add(request));
+  core().Drain(absl::ZeroDuration());
+  EXPECT_EQ(ReasonOf(peer->end), Reason::kDraining);
 }
 
 TEST_F(SearchLife, ASearchThatALimitEndedIsNotGivenToOthers) {
