@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -306,9 +307,16 @@ v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh) {
   for (const v1::CollectiveTiming& timing : stored.collective_timings()) {
     if (!collectives.contains(PlaceOf(timing))) *merged.add_collective_timings() = timing;
   }
-  if (merged.optimizer_timings().empty() && (merged.precision() == v1::PRECISION_UNSPECIFIED ||
-                                             merged.precision() == stored.precision())) {
-    *merged.mutable_optimizer_timings() = stored.optimizer_timings();
+  if (merged.precision() == v1::PRECISION_UNSPECIFIED || merged.precision() == stored.precision()) {
+    std::set<std::pair<v1::Optimizer, int64_t>> steps;
+    for (const v1::OptimizerTiming& timing : fresh.optimizer_timings()) {
+      steps.insert({timing.optimizer(), timing.parameter_count()});
+    }
+    for (const v1::OptimizerTiming& timing : stored.optimizer_timings()) {
+      if (!steps.contains({timing.optimizer(), timing.parameter_count()})) {
+        *merged.add_optimizer_timings() = timing;
+      }
+    }
   }
   if (!merged.has_overlap_slowdown() && stored.has_overlap_slowdown()) {
     merged.set_overlap_slowdown(stored.overlap_slowdown());

@@ -23,6 +23,7 @@ using agent::v1::ProbePlan;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 std::set<std::pair<int, int>> ShapesOf(const ProbePlan& plan, v1::Collective collective) {
   std::set<std::pair<int, int>> shapes;
@@ -253,6 +254,27 @@ TEST(MergedProfile, TakesTheFresherOfEachTime) {
   EXPECT_EQ(merged.layer_timings_size(), stored.layer_timings_size());
   EXPECT_EQ(merged.overlap_slowdown(), 1.5);
   EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(whole, merged, {})));
+}
+
+TEST(MergedProfile, KeepsOptimizerStepsThatWereNotMeasuredAgain) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
+  v1::Profile stored = AnswerTo(whole, 1000);
+  v1::Profile fresh = AnswerTo(IncrementalProbe(whole, stored, {}), 2000);
+  const auto add = [](int64_t parameter_count, int nanoseconds, v1::Profile& profile) {
+    v1::OptimizerTiming& timing = *profile.add_optimizer_timings();
+    timing.set_optimizer(v1::OPTIMIZER_ADAM);
+    timing.set_parameter_count(parameter_count);
+    timing.mutable_median_duration()->set_nanos(nanoseconds);
+  };
+  add(10, 1000, stored);
+  add(20, 1000, stored);
+  add(20, 2000, fresh);
+  std::map<int64_t, int> steps;
+  const v1::Profile merged = MergedProfile(stored, fresh);
+  for (const v1::OptimizerTiming& timing : merged.optimizer_timings()) {
+    EXPECT_TRUE(steps.emplace(timing.parameter_count(), timing.median_duration().nanos()).second);
+  }
+  EXPECT_THAT(steps, ElementsAre(Pair(10, 1000), Pair(20, 2000)));
 }
 
 TEST(MergedProfile, KeepsLayersOfEqualIdsApart) {
