@@ -1,5 +1,6 @@
 #include "profiler-agent/main/once.h"
 
+#include <cerrno>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -15,11 +16,15 @@
 namespace parplan {
 namespace {
 
+absl::Status WriteOutput(const std::string& text) {
+  errno = 0;
+  std::cout << text << std::flush;
+  if (std::cout) return absl::OkStatus();
+  return absl::UnavailableError(DescribeErrno(errno, "cannot write standard output"));
+}
+
 absl::Status WriteFile(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::cout << text << std::flush;
-    return absl::OkStatus();
-  }
+  if (path == "-") return WriteOutput(text);
   const absl::Status written = AtomicWrite(path, text);
   return written.ok() ? written : absl::UnavailableError(written.message());
 }
@@ -75,12 +80,14 @@ absl::Status MeasureOnce(const Settings& settings) {
 absl::Status PrintInventory(const Settings& settings) {
   PARPLAN_ASSIGN_OR_RETURN(const NodeInventory inventory,
                            ReadInventory(settings.daemon.measurement.inventory));
-  std::cout << InventoryText(inventory) << "fingerprint " << InventoryFingerprint(inventory)
-            << "\n";
-  if (!inventory.gpus.message.empty()) std::cout << "no GPU: " << inventory.gpus.message << "\n";
+  std::string text =
+      absl::StrCat(InventoryText(inventory), "fingerprint ", InventoryFingerprint(inventory), "\n");
+  if (!inventory.gpus.message.empty()) {
+    absl::StrAppend(&text, "no GPU: ", inventory.gpus.message, "\n");
+  }
   const std::string busy = BusyGpuText(inventory.gpus);
-  if (!busy.empty()) std::cout << "busy: " << busy << "\n";
-  return absl::OkStatus();
+  if (!busy.empty()) absl::StrAppend(&text, "busy: ", busy, "\n");
+  return WriteOutput(text);
 }
 
 }  // namespace parplan
