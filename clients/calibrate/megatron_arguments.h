@@ -10,8 +10,8 @@
 namespace parplan::accuracy {
 
 // Sets the values of `run`, whose id is set already, from `arguments` (names without leading
-// dashes). Faults name the argument. Features that the planner cannot express (latent attention,
-// 8-bit products, Mamba layers, ...) are appended to `run->beyond`.
+// dashes); called by ReadPublishedRuns. Faults name the argument. Features that the planner cannot
+// express (latent attention, 8-bit products, Mamba layers, ...) are appended to `run->beyond`.
 //
 // Defaults are those of megatron/training/arguments.py: feed-forward 4 x hidden, or
 // two thirds of that in steps of 64 for SwiGLU; head size hidden / heads; tied

@@ -51,7 +51,7 @@ class LaunchPlan {
  public:
   // FAILED_PRECONDITION with `field` in its metadata if the plan was made for another `model`
   // (SPEC_INVALID) or another `topology` or names of nodes (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if
-  // the payload is not a plan or an option is out of range.
+  // the payload is not a plan (PAYLOAD_MALFORMED) or `master_port` is out of range (SPEC_INVALID).
   // O(ranks * (layers + passes + ranks of a stage)) time.
   static absl::StatusOr<LaunchPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                            const Topology& topology, LaunchOptions options = {});

@@ -22,6 +22,8 @@ inline constexpr int kMaxChartRows = 128;
 // The unit of an axis.
 enum class AxisUnit { kSeconds, kBytes };
 
+// One chart; rows count from 0 to `row_count` - 1. Texts are escaped, `css` (classes of report.css)
+// and `shapes` are not.
 class Chart {
  public:
   // `title` is read by screen readers. `banner` reserves room for a text above the rows.
@@ -57,6 +59,7 @@ class Chart {
   // Adds SVG shapes in a box of 1000 by `bottom()` that is stretched to the width.
   void AddStretched(absl::string_view shapes);
 
+  // Returns the chart as one HTML element.
   std::string Html() const;
 
  private:
@@ -82,6 +85,7 @@ struct LegendEntry {
   std::string css;
   std::string text;
 };
+// Returns the entries as an HTML list, in their order; their texts are escaped.
 std::string Legend(const std::vector<LegendEntry>& entries);
 
 }  // namespace parplan::report

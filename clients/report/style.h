@@ -18,6 +18,7 @@ namespace parplan::report {
 // Returns the CSS class that fills a bar.
 const char* FillClass(MemoryItemKind kind);
 const char* FillClass(TimeItemKind kind);
+// The class of the bars of gradient synchronisation that nothing hides, in the timeline.
 inline constexpr const char* kGradientSyncFill = "f32";
 // Returns the CSS class of the n-th strategy of a plan; repeats after 32.
 std::string StrategyFillClass(int index);
