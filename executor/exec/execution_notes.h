@@ -1,5 +1,5 @@
-// Notes by which rank 0 reports its executions to its launcher, so that the launcher can close them
-// at the server if the rank is killed.
+// Notes by which rank 0 of parplan-exec reports its executions to its launcher, so that the
+// launcher can close them at the server if the rank is killed.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
 #define PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_

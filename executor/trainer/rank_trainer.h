@@ -55,7 +55,8 @@ class RankTrainer {
   ~RankTrainer();
 
   // Makes one optimizer step over the global batch and returns the mean loss of its tokens, the
-  // same on all ranks. After an error the trainer must be destroyed.
+  // same on all ranks. The errors of communicators, memory and the device; after one the trainer
+  // must be destroyed.
   absl::StatusOr<double> Step();
   // Number of steps so far.
   int64_t step_count() const { return step_count_; }

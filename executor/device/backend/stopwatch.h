@@ -19,7 +19,7 @@ class Stopwatch {
   virtual void Start() = 0;
   virtual void Stop() = 0;
   // Returns the time between the last `Start` and `Stop`; waits until the device has reached the
-  // latter. REQUIRES: both were called.
+  // latter. REQUIRES: both were called. INTERNAL if a GPU reports an error; none on the processor.
   virtual absl::StatusOr<absl::Duration> Elapsed() = 0;
 };
 

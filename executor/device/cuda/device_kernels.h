@@ -18,6 +18,8 @@
 
 namespace parplan::cuda {
 
+// Made by MakeDeviceKernels (kernel_queue.h); `queue` outlives it. T is float or Bfloat16. Errors
+// of launches, and UNIMPLEMENTED for heads of more than 128 elements, are kept by the queue.
 template <typename T>
 class DeviceKernels : public LayerKernels {
  public:

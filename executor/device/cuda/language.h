@@ -90,6 +90,7 @@ struct alignas(sizeof(T) * kCount) Pack {
 template <typename T>
 inline constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
+// Read and write pack `index`, counted in packs, of `data`, which is aligned to a pack.
 template <int kCount, typename T>
 __device__ __forceinline__ Pack<T, kCount> LoadPack(const T* data, int64_t index) {
   return reinterpret_cast<const Pack<T, kCount>*>(data)[index];

@@ -8,7 +8,7 @@
 namespace parplan {
 
 // The product c = op(a) op(b), or c += op(a) op(b): op(a) is [m x k], op(b) [k x n], c [m x n]. A
-// stride is the number of elements from one row in memory to the next. Computed on one thread.
+// stride is the number of elements from one row in memory to the next.
 template <typename T>
 struct CpuProduct {
   bool transposes_a = false;
@@ -25,7 +25,7 @@ struct CpuProduct {
   bool adds = false;
 };
 
-// Computes the product with oneDNN.
+// Computes the product with oneDNN, on one thread after UseOneThreadForProducts.
 void Multiply(const CpuProduct<float>& product);
 // Computes the product with Eigen.
 void Multiply(const CpuProduct<double>& product);
