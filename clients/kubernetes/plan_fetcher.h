@@ -59,9 +59,9 @@ class PlanFetcher {
 
   // Tries once. Returns the errors of PlanVerifier and of plan_service.proto; INVALID_ARGUMENT
   // naming a file or a setting of the server that cannot be used, NOT_FOUND (RESOURCE_NOT_FOUND) if
-  // there is no plan yet. `timeout` holds for each call to the server. The plan of a job is looked
-  // for among the newest 2000 of its cluster; if those of the job are there but not one that can be
-  // trusted, the error is that of the newest.
+  // there is no plan yet. `timeout` holds for each call to the server, and for all pages of a list
+  // together. The plan of a job is looked for among the newest 2000 of its cluster; if those of the
+  // job are there but not one that can be trusted, the error is that of the newest.
   absl::StatusOr<FetchedPlan> Fetch(absl::Time now, absl::Duration timeout);
 
   // Returns the newest plan bound to the job of `current` if it was issued later than `current`,

@@ -27,8 +27,10 @@ namespace parplan::planctl {
 // Other devices need a profile: INVALID_ARGUMENT (SPEC_INVALID) naming `--profile`. A cluster of
 // several node groups is INVALID_ARGUMENT (SPEC_INVALID) naming `topology.node_groups`.
 
-// Returns the problem of `spec`. Returns the errors of `AskedPlanFromProto`, `KnownHardware` and
-// `SnapshotOfNodes`.
+// Returns the problem of `spec`. Apart from the errors above: INVALID_ARGUMENT for a spec
+// (SPEC_INVALID, `AskedPlanFromProto`), a fabric that is not in the library (SPEC_INVALID) or a
+// profile (PROFILE_INVALID) that breaks a rule, and FAILED_PRECONDITION (PROFILE_MISSING) if the
+// profiles have nothing on these nodes and estimates are not allowed.
 absl::StatusOr<PlanningProblem> OfflineProblem(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
