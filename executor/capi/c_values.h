@@ -16,8 +16,10 @@
 
 namespace parplan::capi {
 
-// Returns the code of `status` and writes an error to `error` unless it is null. Texts that are too
-// long for its fields are cut.
+// Returns the parplan_status of `status` and writes an error to `error` unless that is null or the
+// status OK. PERMISSION_DENIED, FAILED_PRECONDITION and PAYLOAD_MALFORMED become PARPLAN_REFUSED;
+// codes other than INVALID_ARGUMENT and OUT_OF_RANGE PARPLAN_INTERNAL. Texts that are too long for
+// its fields are cut.
 int32_t Report(const absl::Status& status, parplan_error* error);
 
 // Calls `work`, which returns a status, and reports it; no exception leaves.

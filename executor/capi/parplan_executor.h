@@ -4,9 +4,10 @@
  * prints or ends the process.
  *
  *   parplan_error error;
- *   parplan_source source = {sizeof source, envelope, trust, model, topology, job_id, node_name,
- * 0}; parplan_plan* plan = NULL; if (parplan_plan_load(&source, &plan, &error) != PARPLAN_OK)
- * fail(error.reason, error.text); parplan_layer layer = {sizeof layer};
+ *   parplan_source source = {sizeof source, envelope, trust, model, topology, NULL, NULL, 0};
+ *   parplan_plan* plan = NULL;
+ *   if (parplan_plan_load(&source, &plan, &error) != PARPLAN_OK) fail(error.reason, error.text);
+ *   parplan_layer layer = {sizeof layer};
  *   parplan_plan_get_layer(plan, 0, &layer, &error);
  *   ...                       the degrees, sharding and recomputation of layer 0
  *   parplan_rank* rank = NULL;
@@ -16,7 +17,9 @@
  *   parplan_plan_free(plan);
  *
  * Errors: functions that can fail return PARPLAN_OK or another parplan_status; in the second case
- * they fill `error` if it is not NULL.
+ * they fill `error` if it is not NULL. A handle, an output or a struct that is NULL, or a `size`
+ * that was not set, is PARPLAN_INVALID_ARGUMENT; an index outside [0, count) is
+ * PARPLAN_OUT_OF_RANGE. A handle that could not be made is set to NULL.
  * Threads: several threads may use one plan or one rank at the same time, but not while it is
  * freed. A report is used by one thread at a time. Memory: what a function returns a pointer to
  * belongs to the handle and lives as long as it does. Structs that begin with `size` are read or
@@ -56,6 +59,7 @@ typedef enum parplan_status {
 } parplan_status;
 
 typedef struct parplan_error {
+  /* A parplan_status. */
   int32_t code;
   /* Reason as in ErrorInfo, for example "PLAN_EXPIRED"; empty if there is none. */
   char reason[64];
@@ -67,7 +71,7 @@ typedef struct parplan_plan parplan_plan;
 typedef struct parplan_rank parplan_rank;
 typedef struct parplan_report parplan_report;
 
-/* A text and its length in bytes. */
+/* A text and its length in bytes; `data` may be NULL for none. The caller keeps it. */
 typedef struct parplan_text {
   const char* data;
   size_t size;
@@ -110,6 +114,7 @@ typedef struct parplan_plan_info {
   int32_t virtual_stage_count;
   int64_t global_batch_size;
   int64_t micro_batch_count;
+  /* A parplan_schedule. */
   int32_t schedule;
   double predicted_step_seconds;
   int64_t predicted_peak_memory_bytes;
@@ -147,6 +152,7 @@ typedef struct parplan_layer {
   int32_t tensor_parallel_degree;
   int32_t data_parallel_degree;
   int32_t context_parallel_degree;
+  /* A parplan_sharding, parplan_recompute and parplan_context_kind. */
   int32_t sharding;
   int32_t recompute;
   int32_t context_kind;
@@ -176,9 +182,10 @@ int32_t parplan_plan_group_count(parplan_plan* plan, int32_t* count, parplan_err
 int32_t parplan_plan_get_group(parplan_plan* plan, int32_t index, parplan_group* group,
                                parplan_error* error);
 
-/* Creates a handle to the program of rank `rank`. The plan must outlive it. */
+/* Creates a handle to the program of rank `rank`, counted from 0. The plan must outlive it. */
 int32_t parplan_rank_open(const parplan_plan* plan, int32_t rank, parplan_rank** out,
                           parplan_error* error);
+/* Frees a rank; does nothing for NULL. */
 void parplan_rank_free(parplan_rank* rank);
 
 /* List the groups that this rank is in. */
@@ -232,7 +239,8 @@ typedef struct parplan_server {
 
 /* Opens a report of measurements to the ExecutionService of a server. It works in the background:
  * adding never waits, and an unreachable server costs windows, not time. One process of the job
- * opens it. PARPLAN_INVALID_ARGUMENT naming a file that cannot be used. */
+ * opens it. PARPLAN_INVALID_ARGUMENT for an empty target, a certificate without its key, or a file
+ * that cannot be used, which it names; whether the server answers shows in the lost windows. */
 int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server* server,
                                  parplan_report** out, parplan_error* error);
 /* Opens a report to a server without TLS at `target`. */
@@ -251,13 +259,15 @@ typedef struct parplan_window {
   int64_t peak_memory_bytes;
 } parplan_window;
 
-/* Hands over a window and returns at once. */
+/* Hands over a window and returns at once. PARPLAN_INVALID_ARGUMENT for a negative number, no step,
+ * or a step time that is not above 0 and at most 1e6 s. At most 4096 windows wait for the server;
+ * beyond that the oldest are lost. */
 int32_t parplan_report_add(parplan_report* report, const parplan_window* window,
                            parplan_error* error);
 
-/* Reports how the job ended, and frees the report. `failure` is the reason, or NULL if the job
- * ended well. Returns within 10 s. `lost_count`, unless NULL, gets the number of windows that the
- * server never got. */
+/* Reports how the job ended, and frees the report in any case. `failure` is the reason, or NULL if
+ * the job ended well. Returns within 10 s; a server that got nothing is no error. `lost_count`,
+ * unless NULL, gets the number of windows that the server never got. */
 int32_t parplan_report_close(parplan_report* report, const char* failure, int64_t* lost_count,
                              parplan_error* error);
 

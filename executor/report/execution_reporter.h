@@ -52,7 +52,9 @@ struct ReportSummary {
 };
 
 // Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
-// reached until the job ends, and gives up one that does not know the plan or the execution.
+// reached until the job ends (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN), and
+// gives up at any other error, for example if the server does not know the plan or the execution;
+// windows that are INVALID_ARGUMENT are lost, and it goes on.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured
@@ -61,7 +63,7 @@ class ExecutionReporter {
  public:
   using Connect = std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>;
 
-  // `connect` is called on the reporter's thread.
+  // `connect` is called on the reporter's thread, until it succeeds once.
   ExecutionReporter(ReporterOptions options, Connect connect);
   // Drops what was not delivered if `Finish` was not called.
   ~ExecutionReporter();
@@ -69,8 +71,8 @@ class ExecutionReporter {
   // Hands over windows and returns at once. Any thread may call it.
   void Add(std::vector<v1::MeasuredWindow> windows);
 
-  // Delivers the windows that wait, then how the job ended. Returns within `close_timeout` plus one
-  // `call_timeout`. Called once.
+  // Delivers the windows that wait, then how the job ended. Returns within `close_timeout`, or when
+  // the call under way ends if that is later, at most `call_timeout`. Called once.
   ReportSummary Finish(const absl::Status& outcome);
 
  private:
