@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "executor/apply/checked_plan.h"
 #include "executor/capi/c_values.h"
@@ -69,6 +70,10 @@ using parplan::capi::Guarded;
 using parplan::capi::Missing;
 using parplan::capi::Take;
 using parplan::capi::ViewOf;
+
+// Limit for ending a report: a second less than the 10 s that parplan_report_close promises, for
+// the call under way to end.
+constexpr absl::Duration kCloseTimeout = absl::Seconds(9);
 
 std::string TextOf(const char* text) { return text == nullptr ? "" : text; }
 
@@ -306,7 +311,7 @@ int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server*
     PARPLAN_RETURN_IF_ERROR(parplan::MakeServerSink(channel).status());
     auto opened = std::make_unique<parplan_report>();
     opened->reporter = std::make_unique<parplan::ExecutionReporter>(
-        parplan::ReporterOptions{.plan = plan->plan.name()},
+        parplan::ReporterOptions{.plan = plan->plan.name(), .close_timeout = kCloseTimeout},
         [channel] { return parplan::MakeServerSink(channel); });
     *out = opened.release();
     return absl::OkStatus();
