@@ -18,8 +18,9 @@
 namespace parplan {
 
 // Fills in the decisions and predictions of the planner: fields 12 to 21 of the payload,
-// `device_count` to `virtual_stage_count`. `model` is the planned model; its ids name the layers. The caller
-// sets identity, digests and times, and replaces `search` if it has processor and wall times to add
+// `device_count` to `virtual_stage_count`. `model` is the planned model; its ids name the layers.
+// The caller sets identity, digests and times, and replaces `search` if it has processor and wall
+// times to add
 // (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`, and `payload` is
 // not null.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
