@@ -95,8 +95,7 @@ absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view 
   absl::StrAppend(&text,
                   nothing.smallest_device_count.has_value() ? ". Or use" : ". Use more devices,",
                   " a smaller batch, or another planner");
-  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan, text,
-                   std::move(metadata));
+  return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan, text, metadata);
 }
 
 bool HasNoCandidates(const absl::Status& status) {
