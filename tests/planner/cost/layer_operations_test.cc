@@ -1,6 +1,7 @@
 #include "planner/cost/layer_operations.h"
 
 #include "gtest/gtest.h"
+#include "tests/planner/cost/elementwise_bytes.h"
 #include "tests/planner/cost/hardware_of_tests.h"
 
 namespace parplan {
@@ -17,12 +18,6 @@ LayerOperations List(const LayerDefinition& layer, const RuntimeTraits& runtime,
   LayerOperations operations;
   ListOperations(layer, Precision::kBf16, runtime, shape, samples, operations);
   return operations;
-}
-
-double ElementwiseBytes(const OperationList& operations) {
-  double bytes = 0.0;
-  for (const LayerOperation& operation : operations) bytes += operation.bytes;
-  return bytes;
 }
 
 LayerDefinition LlamaLayer() {

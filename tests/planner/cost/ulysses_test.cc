@@ -9,6 +9,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/fabric_time.h"
 #include "planner/cost/layer_operations.h"
+#include "tests/planner/cost/elementwise_bytes.h"
 #include "tests/planner/cost/hardware_of_tests.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
@@ -121,8 +122,8 @@ TEST(Ulysses, DoesAsManyOperationsAsARingInFewerKernels) {
     EXPECT_DOUBLE_EQ(ulysses.forward.Flops(), ring.forward.Flops());
     EXPECT_DOUBLE_EQ(ulysses.backward.Flops(), ring.backward.Flops());
     EXPECT_DOUBLE_EQ(ulysses.selective_recompute.Flops(), ring.selective_recompute.Flops());
-    EXPECT_DOUBLE_EQ(ulysses.forward.ElementwiseBytes(), ring.forward.ElementwiseBytes());
-    EXPECT_DOUBLE_EQ(ulysses.backward.ElementwiseBytes(), ring.backward.ElementwiseBytes());
+    EXPECT_DOUBLE_EQ(ElementwiseBytes(ulysses.forward), ElementwiseBytes(ring.forward));
+    EXPECT_DOUBLE_EQ(ElementwiseBytes(ulysses.backward), ElementwiseBytes(ring.backward));
     // Four all-to-alls; one fused kernel instead of four, forward, and three times backward.
     const int fewer = kernel == AttentionKernel::kFlash ? 3 : 0;
     EXPECT_EQ(ulysses.forward.LaunchCount(), ring.forward.LaunchCount() + 4 - fewer);
