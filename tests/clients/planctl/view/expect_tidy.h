@@ -1,4 +1,4 @@
-// What tests of planctl expect of every text for a terminal.
+// Expectations that every text planctl prints to a terminal has to meet.
 
 #ifndef PARPLAN_TESTS_CLIENTS_PLANCTL_VIEW_EXPECT_TIDY_H_
 #define PARPLAN_TESTS_CLIENTS_PLANCTL_VIEW_EXPECT_TIDY_H_
