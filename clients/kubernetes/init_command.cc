@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/service/shell/event_log.h"
+#include "base/service/log/event_log.h"
 #include "base/status_macros.h"
 #include "clients/kubernetes/plan_fetcher.h"
 #include "clients/kubernetes/plan_files.h"

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/service/shell/event_log.h"
+#include "base/service/log/event_log.h"
 #include "base/status_macros.h"
 #include "clients/files/input_files.h"
 #include "proto/envelope/envelope_json.h"

@@ -14,7 +14,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/service/health/health_server.h"
-#include "base/service/shell/event_log.h"
+#include "base/service/log/event_log.h"
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
 #include "clients/cpp/channel.h"
@@ -90,6 +90,7 @@ class Sidecar {
   }
 
   absl::Status Start() {
+    SetEventLogLevel(flags_.watch.log_level);
     PARPLAN_ASSIGN_OR_RETURN(keeper_, PlanKeeper::Open(flags_.files, flags_.wanted, flags_.server));
     drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());
     PARPLAN_ASSIGN_OR_RETURN(journal_, WindowJournal::Open({.folder = flags_.state_dir}));

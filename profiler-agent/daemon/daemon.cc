@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/service/health/health_server.h"
-#include "base/service/shell/event_log.h"
+#include "base/service/log/event_log.h"
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
 #include "clients/cpp/profile_client.h"
@@ -52,6 +52,7 @@ class Daemon {
         spool_(options.spool_dir) {}
 
   absl::Status Start() {
+    SetEventLogLevel(options_.watch.log_level);
     PARPLAN_ASSIGN_OR_RETURN(wakes_, WakeSet::Create(options_.spool_dir));
     PARPLAN_ASSIGN_OR_RETURN(remembered_,
                              Remembered::Open(absl::StrCat(options_.state_dir, "/measured")));

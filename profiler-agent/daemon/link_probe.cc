@@ -4,7 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/service/shell/event_log.h"
+#include "base/service/log/event_log.h"
 #include "base/status_macros.h"
 #include "executor/device/comm/rendezvous_server.h"
 #include "profiler-agent/daemon/status_text.h"

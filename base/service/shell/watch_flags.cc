@@ -27,6 +27,12 @@ void AddWatchFlags(shell::Command command, const char* group, WatchOptions& watc
       .AddOption("--metrics-port-file", watch.metrics_port_file,
                  "Write the port of --metrics-listen to this file")
       .Group(group);
+  command
+      .AddOption("--log-level", watch.log_level,
+                 "Least level of the log: trace, debug, info, warning, error or off")
+      .Check(shell::OneOf({"trace", "debug", "info", "warning", "error", "off"}))
+      .ShowDefault(watch.log_level)
+      .Group(group);
 }
 
 }  // namespace parplan

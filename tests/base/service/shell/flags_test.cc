@@ -63,16 +63,22 @@ TEST_F(WatchFlags, ShowTheirDefaults) {
   EXPECT_THAT(line_.ParseWords({}), IsEmpty());
   EXPECT_EQ(watch_.health_listen, "127.0.0.1:1");
   EXPECT_EQ(watch_.metrics_listen, "127.0.0.1:2");
+  EXPECT_EQ(watch_.log_level, "info");
 }
 
 TEST_F(WatchFlags, GiveWhatIsAskedFor) {
   EXPECT_THAT(line_.ParseWords({"--listen", "unix:/s", "--metrics-listen", "off", "--port-file",
-                                "p", "--metrics-port-file", "m"}),
+                                "p", "--metrics-port-file", "m", "--log-level", "warning"}),
               IsEmpty());
   EXPECT_EQ(watch_.health_listen, "unix:/s");
   EXPECT_EQ(watch_.metrics_listen, "");
   EXPECT_EQ(watch_.health_port_file, "p");
   EXPECT_EQ(watch_.metrics_port_file, "m");
+  EXPECT_EQ(watch_.log_level, "warning");
+}
+
+TEST_F(WatchFlags, RefuseALevelThatIsNone) {
+  EXPECT_THAT(line_.ParseWords({"--log-level", "loud"}), HasSubstr("--log-level"));
 }
 
 }  // namespace

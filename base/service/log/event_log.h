@@ -1,0 +1,25 @@
+// The log of a long-running program other than the server: one line of JSON per event, on standard
+// error.
+
+#ifndef PARPLAN_BASE_SERVICE_LOG_EVENT_LOG_H_
+#define PARPLAN_BASE_SERVICE_LOG_EVENT_LOG_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace parplan {
+
+// Writes `time` (UTC, microseconds), `level`, `event`, then `fields` in their order
+// (service_log.h). `level` is `info`, `warning` or `error`. Safe to call from any thread: lines are
+// never mixed. A line that cannot be written is lost.
+void LogEvent(const char* level, const char* event,
+              const std::vector<std::pair<std::string, std::string>>& fields = {});
+
+// Sets the least level that `LogEvent` writes from now on; `info` until then. Words as of
+// `ServiceLog`.
+void SetEventLogLevel(const std::string& level);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_BASE_SERVICE_LOG_EVENT_LOG_H_

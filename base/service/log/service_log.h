@@ -1,0 +1,45 @@
+// The log of a program that stays: one line for each event on standard error, as JSON for machines
+// or as text for people.
+
+#ifndef PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
+#define PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
+
+#include <spdlog/logger.h>
+
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace parplan {
+
+// Returns the level of `trace`, `debug`, `info`, `warning` or `error`; off for any other word.
+spdlog::level::level_enum LogLevelOf(const std::string& level);
+
+// Safe to use from any thread: lines are never mixed. A line that cannot be written is lost.
+class ServiceLog {
+ public:
+  // `level` is a word of `LogLevelOf`, `format` is `json` or, with any other word, text.
+  ServiceLog(const std::string& level, const std::string& format);
+
+  // Sets the least level that is written from now on.
+  void SetLevel(const std::string& level);
+
+  bool Writes(spdlog::level::level_enum level) const { return logger_->should_log(level); }
+
+  // Writes `time` (UTC, microseconds), `level`, `event`, then the members of `fields`, an object of
+  // texts and numbers without those three. Bytes that are not UTF-8 are replaced.
+  void Write(spdlog::level::level_enum level, const char* event,
+             const nlohmann::ordered_json& fields) const;
+  void Info(const char* event, const nlohmann::ordered_json& fields) const;
+  void Warn(const char* event, const nlohmann::ordered_json& fields) const;
+  void Error(const char* event, const nlohmann::ordered_json& fields) const;
+
+ private:
+  const bool as_json_;
+  const std::shared_ptr<spdlog::logger> logger_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
