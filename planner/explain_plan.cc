@@ -147,15 +147,9 @@ void SpeedUp(DeviceDescription& device, double factor) {
 }
 
 // Returns the problem with other measurements and data sheets.
-PlanningProblem WithKnowledge(const PlanningProblem& problem, ProfileSnapshot::Content profile,
-                              std::optional<Hardware> hardware) {
-  absl::StatusOr<ProfileSnapshot> snapshot = ProfileSnapshot::Create(std::move(profile));
-  PARPLAN_CHECK(snapshot.ok());
+PlanningProblem WithKnowledge(const PlanningProblem& problem, std::vector<GroupKnowledge> groups) {
   Knowledge knowledge;
-  knowledge.profile = std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
-  if (hardware.has_value()) {
-    knowledge.hardware = std::make_shared<const Hardware>(*std::move(hardware));
-  }
+  knowledge.groups = std::move(groups);
   knowledge.calibration = std::make_shared<const Calibration>(problem.calibration());
   absl::StatusOr<PlanningProblem> changed =
       PlanningProblem::Create(std::make_shared<const ModelSpec>(problem.model()),
@@ -222,19 +216,23 @@ absl::string_view ResourceName(Resource resource) {
 }
 
 bool HasResource(const PlanningProblem& problem, Resource resource) {
-  const NodeGroup& group = problem.node_group();
-  if (resource == Resource::kIntraNodeBandwidth) return group.devices_per_node > 1;
-  if (resource == Resource::kInterNodeBandwidth) return group.node_count > 1;
+  const std::vector<NodeGroup>& groups = problem.topology().node_groups();
+  if (resource == Resource::kIntraNodeBandwidth) {
+    return std::any_of(groups.begin(), groups.end(),
+                       [](const NodeGroup& group) { return group.devices_per_node > 1; });
+  }
+  if (resource == Resource::kInterNodeBandwidth) {
+    return groups.size() > 1 || groups.front().node_count > 1;
+  }
   return true;
 }
 
-PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, double factor) {
-  PARPLAN_CHECK(factor >= 1.0);
-  if (resource == Resource::kMemory) {
-    return problem.WithUsableMemory(
-        Bytes::Of(static_cast<int64_t>(problem.usable_memory().as_double() * factor)));
-  }
-  const ProfileSnapshot& profile = problem.profile();
+namespace {
+
+// Returns what is known of a group if it has `factor` times as much of a resource but memory.
+GroupKnowledge GroupWithMore(const PlanningProblem& problem, GroupIndex group, Resource resource,
+                             double factor) {
+  const ProfileSnapshot& profile = problem.profile(group);
   ProfileSnapshot::Content content = {.digest = profile.digest(),
                                       .device_kind = profile.device_kind(),
                                       .devices_per_node = profile.devices_per_node(),
@@ -244,7 +242,7 @@ PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, doub
                                       .overlap_slowdown = profile.overlap_slowdown(),
                                       .context_memory = profile.context_memory()};
   std::optional<Hardware> hardware;
-  if (problem.hardware() != nullptr) hardware = *problem.hardware();
+  if (problem.hardware(group) != nullptr) hardware = *problem.hardware(group);
   if (resource == Resource::kDevices) {
     SpeedUp(content.layers, factor);
     for (OptimizerPoint& point : content.optimizers) {
@@ -253,13 +251,34 @@ PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, doub
     if (hardware.has_value()) SpeedUp(hardware->device, factor);
   } else {
     const bool between_nodes = resource == Resource::kInterNodeBandwidth;
-    WidenLinks(content.collectives, between_nodes, problem.node_group().devices_per_node, factor);
+    WidenLinks(content.collectives, between_nodes, problem.node_group(group).devices_per_node,
+               factor);
     if (hardware.has_value()) {
       FabricDescription& fabric = hardware->fabric;
       WidenLink(between_nodes ? fabric.inter_node : fabric.intra_node, factor);
     }
   }
-  return WithKnowledge(problem, std::move(content), std::move(hardware));
+  absl::StatusOr<ProfileSnapshot> snapshot = ProfileSnapshot::Create(std::move(content));
+  PARPLAN_CHECK(snapshot.ok());
+  GroupKnowledge more;
+  more.profile = std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
+  if (hardware.has_value()) more.hardware = std::make_shared<const Hardware>(*std::move(hardware));
+  return more;
+}
+
+}  // namespace
+
+PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, double factor) {
+  PARPLAN_CHECK(factor >= 1.0);
+  if (resource == Resource::kMemory) {
+    return problem.WithUsableMemory(
+        Bytes::Of(static_cast<int64_t>(problem.usable_memory().as_double() * factor)));
+  }
+  std::vector<GroupKnowledge> groups;
+  for (int i = 0; i < problem.group_count(); ++i) {
+    groups.push_back(GroupWithMore(problem, GroupIndex(i), resource, factor));
+  }
+  return WithKnowledge(problem, std::move(groups));
 }
 
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(const PlanningProblem& problem,

@@ -30,22 +30,31 @@ struct Planner {
   bool gives_alternatives = false;
   bool gives_front = false;
   bool takes_alpha = false;
+  bool takes_partitioner = false;
+  // Takes a memory granule and a number of fused layers.
+  bool takes_granules = false;
   // Empty if the planner is not part of this build.
   Search search;
 };
 
-Search GalvatronPlanner(GalvatronVariant variant) {
-  return [variant](const PlanningProblem& problem, const CostModel& costs,
-                   const SearchControl& control) {
-    return SearchGalvatron(problem, costs, variant, control);
-  };
+Planner GalvatronPlanner(const std::string& name, GalvatronVariant variant) {
+  return {.name = name,
+          .takes_partitioner = true,
+          .takes_granules = true,
+          .search = [variant](const PlanningProblem& problem, const CostModel& costs,
+                              const SearchControl& control) {
+            return SearchGalvatron(problem, costs, variant, control);
+          }};
 }
 
-Search BaselinePlanner(const std::string& name) {
-  return
-      [name](const PlanningProblem& problem, const CostModel& costs, const SearchControl& control) {
-        return SearchBaseline(problem, costs, *SpaceOfBaseline(name, problem), control);
-      };
+Planner BaselinePlanner(const std::string& name) {
+  return {.name = name,
+          .is_baseline = true,
+          .takes_partitioner = true,
+          .search = [name](const PlanningProblem& problem, const CostModel& costs,
+                           const SearchControl& control) {
+            return SearchBaseline(problem, costs, *SpaceOfBaseline(name, problem), control);
+          }};
 }
 
 Search GridPlanner(const UniformGrid& grid) {
@@ -62,17 +71,20 @@ const std::vector<Planner>& AllPlanners() {
     const IlpSearches ilp = IlpSearchesOfBuild();
     auto* const list = new std::vector<Planner>{
         {.name = "exact", .gives_alternatives = true, .gives_front = true, .search = SearchExact},
-        {.name = "galvatron", .search = GalvatronPlanner(GalvatronVariant::kGalvatron)},
-        {.name = "galvatron-base", .search = GalvatronPlanner(GalvatronVariant::kGalvatronBase)},
-        {.name = "galvatron-bmw", .search = GalvatronPlanner(GalvatronVariant::kGalvatronBmw)},
+        GalvatronPlanner("galvatron", GalvatronVariant::kGalvatron),
+        GalvatronPlanner("galvatron-base", GalvatronVariant::kGalvatronBase),
+        GalvatronPlanner("galvatron-bmw", GalvatronVariant::kGalvatronBmw),
         {.name = "min-memory-ilp",
          .gives_alternatives = true,
          .takes_alpha = true,
          .search = ilp.min_memory_ilp},
         {.name = "alpa-like", .gives_alternatives = true, .search = ilp.alpa_like},
+        {.name = "colossal-auto-like",
+         .gives_alternatives = true,
+         .search = ilp.colossal_auto_like},
     };
-    for (const char* name : {"dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d"}) {
-      list->push_back({.name = name, .is_baseline = true, .search = BaselinePlanner(name)});
+    for (const absl::string_view name : PaperBaselineNames()) {
+      list->push_back(BaselinePlanner(std::string(name)));
     }
     list->push_back(
         {.name = "megatron", .is_baseline = true, .search = GridPlanner(MegatronGrid())});
@@ -106,12 +118,13 @@ absl::Status GivesOnePlan(absl::string_view field, absl::string_view planner,
                                  "ask ", absl::StrJoin(others, " or ")));
 }
 
-std::vector<std::string> PlannersWithAlpha() {
+// Returns the names of all planners, in this build or not, that take a rule, for an error.
+std::string PlannersThatTake(bool Planner::*takes) {
   std::vector<std::string> names;
   for (const Planner& planner : AllPlanners()) {
-    if (planner.takes_alpha) names.push_back(planner.name);
+    if (planner.*takes) names.push_back(planner.name);
   }
-  return names;
+  return absl::StrJoin(names, " or ");
 }
 
 // Checks that the planner has what the rules ask for.
@@ -125,7 +138,21 @@ absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
   if (rules.ilp_alpha_bytes_per_second.has_value() && !planner.takes_alpha) {
     return FieldError(Reason::kSpecInvalid, "options.ilp_alpha_bytes_per_second",
                       absl::StrCat("planner `", planner.name, "` has no alpha; leave it out, or ",
-                                   "ask ", absl::StrJoin(PlannersWithAlpha(), " or ")));
+                                   "ask ", PlannersThatTake(&Planner::takes_alpha)));
+  }
+  if (rules.partitioner != Partitioner::kBest && !planner.takes_partitioner) {
+    return FieldError(
+        Reason::kSpecInvalid, "options.partitioner",
+        absl::StrCat("planner `", planner.name, "` has no partitioner; leave it out, or ask ",
+                     PlannersThatTake(&Planner::takes_partitioner)));
+  }
+  for (const auto& [field, is_set] :
+       {std::pair("options.memory_granule_bytes", rules.memory_granule != kMinMemoryGranule),
+        std::pair("options.fused_layer_count", rules.fused_layer_count != 1)}) {
+    if (!is_set || planner.takes_granules) continue;
+    return FieldError(Reason::kSpecInvalid, field,
+                      absl::StrCat("planner `", planner.name, "` searches without it; leave it ",
+                                   "out, or ask ", PlannersThatTake(&Planner::takes_granules)));
   }
   return absl::OkStatus();
 }
@@ -161,11 +188,21 @@ PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner) {
   rules.wants_memory_front = false;
   const Planner* const known = PlannerNamed(planner);
   if (known == nullptr || !known->takes_alpha) rules.ilp_alpha_bytes_per_second.reset();
+  if (known == nullptr || !known->takes_partitioner) rules.partitioner = Partitioner::kBest;
+  if (known == nullptr || !known->takes_granules) {
+    rules.memory_granule = kMinMemoryGranule;
+    rules.fused_layer_count = 1;
+  }
   return rules;
 }
 
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control) {
+  if (problem.group_count() != 1) {
+    return FieldError(Reason::kSpecInvalid, "topology.node_groups",
+                      absl::StrCat("must have one entry, not ", problem.group_count(),
+                                   "; plan each node group separately"));
+  }
   const Planner* const chosen = PlannerNamed(planner);
   if (chosen == nullptr) {
     return FieldError(Reason::kSpecInvalid, "planner",

@@ -58,7 +58,8 @@ PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
 //
 // Errors:
 //
-//   INVALID_ARGUMENT (SPEC_INVALID)       the planner is unknown or not part of this build; or the
+//   INVALID_ARGUMENT (SPEC_INVALID)       the planner is unknown or not part of this build; the
+//                                         problem has several node groups; or the
 //                                         rules ask for several plans, a front, or an alpha
 //                                         (`ilp_alpha_bytes_per_second`) that it does not have
 //   FAILED_PRECONDITION (PROFILE_MISSING) the cost model lacks a measurement

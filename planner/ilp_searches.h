@@ -6,7 +6,9 @@
 
 #include <optional>
 
+#include "absl/status/statusor.h"
 #include "planner/cost/cost_model.h"
+#include "planner/model/auxiliary_graph.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
 
@@ -18,6 +20,10 @@ struct IlpSearches {
                                                    const SearchControl&);
   Search min_memory_ilp = nullptr;
   Search alpa_like = nullptr;
+  Search colossal_auto_like = nullptr;
+  // The graph they solve, for drawings (planner/planners/ilp/draw_graph.h).
+  absl::StatusOr<AuxiliaryGraph> (*draw_graph)(const PlanningProblem&, const CostModel&,
+                                               const AuxiliaryGraphQuestion&) = nullptr;
 };
 
 // Returns the searches of this build. Defined in ilp_searches.cc, or in no_ilp_searches.cc for

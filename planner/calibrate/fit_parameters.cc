@@ -24,13 +24,12 @@ struct Widths {
 constexpr auto kStep = ResidualQuantity::kStepDuration;
 constexpr auto kMemory = ResidualQuantity::kPeakMemory;
 
-// Shares of peaks are known to a twentieth from published kernels, and libraries, clocks and
-// cooling of two clusters differ by as much again. Host times and latencies vary by half between
-// machines.
+// The widths are our choice. Shares of peaks are known to a twentieth from the sources that
+// coefficients.cc names, and libraries, clocks and cooling of two clusters are taken to differ by
+// as much again. Host times and latencies are taken to vary by half between machines.
 constexpr Widths kWidths[] = {
-    // Large published products of one family differ by this much (0.79 to 0.86 of the peak on
-    // A100). Small
-    // ones, which wait for launches, must not move the value.
+    // Large products of one family differ by this much in those sources (0.79 to 0.86 of the peak
+    // on A100). Small ones, which wait for launches, must not move the value.
     {kMatrixEfficiency, kStep, 0.06, 0.03, 0.03},   {kAttentionEfficiency, kStep, 0.25, 0.15, 0.10},
     {kMemoryEfficiency, kStep, 0.05, 0.05, 0.05},   {kSoftmaxEfficiency, kStep, 0.15, 0.05, 0.10},
     {kReductionRamp, kStep, 0.30, 0.30, 0.30},      {kDeviceSpread, kStep, 0.30, 0.0, 0.30},

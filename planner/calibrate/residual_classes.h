@@ -26,8 +26,8 @@ struct ResidualOptions {
   // with 8 runs no quantile beyond 1/9 is an order statistic.
   int64_t fewest_runs = 8;
   // Standard deviation between laboratories that run the same job, which runs of one laboratory do
-  // not show. On three published jobs two laboratories differ by 2 to 6.5 %, which is about 3 %
-  // each.
+  // not show. On three published jobs two laboratories differ by 2 to 6.5 % (docs/papers.md 14),
+  // which is about 3 % each.
   double laboratory_deviation = 0.03;
   // Number p of coefficients fitted on the same n runs, which makes residuals smaller by
   // sqrt((n - p) / n).

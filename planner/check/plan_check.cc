@@ -48,14 +48,19 @@ absl::Status Expect(const std::string& what, Bytes promised, Bytes recomputed) {
 // One device, recomputed layer by layer.
 struct RecomputedDevice {
   StagePrediction sum;
+  GroupIndex group;
+  Bytes lower;
   Bytes upper;
 };
 
 // Returns whether any rank sends to another node.
 bool LeavesNode(const PlanningProblem& problem, const StagePlan& stage, const StagePlan& next) {
-  const int per_node = problem.node_group().devices_per_node;
+  const Topology& topology = problem.topology();
   for (int rank = 0; rank < stage.rank_count; ++rank) {
-    if ((stage.first_rank + rank) / per_node != (next.first_rank + rank) / per_node) return true;
+    if (topology.NodeOfRank(stage.first_rank + rank) !=
+        topology.NodeOfRank(next.first_rank + rank)) {
+      return true;
+    }
   }
   return false;
 }
@@ -69,6 +74,8 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
   const bool is_edge = device == 0 || device == depth - 1;
   RecomputedDevice recomputed;
   StagePrediction& sum = recomputed.sum;
+  recomputed.group = problem.topology().GroupOfRank(plan.stages[device].first_rank);
+  const GroupCosts& group = costs.group(recomputed.group);
   RankPlace place;
   place.schedule = plan.schedule;
   place.pipeline_parallel_degree = depth;
@@ -88,9 +95,9 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
       for (int layer = run.first_layer_index; layer < run.first_layer_index + run.layer_count;
            ++layer) {
         definition = problem.model().definition_of_layer()[layer];
-        const LayerCost cost = costs.CostOfLayer(definition, run.strategy, micro_batch, depth);
+        const LayerCost cost = group.CostOfLayer(definition, run.strategy, micro_batch, depth);
         const Seconds moving = before == nullptr ? Seconds()
-                                                 : costs.TransitionTime(definition, *before,
+                                                 : group.TransitionTime(definition, *before,
                                                                         run.strategy, micro_batch);
         part.forward += cost.forward + 0.5 * moving;
         part.backward += cost.backward + 0.5 * moving;
@@ -108,7 +115,8 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
     const bool is_last = index + 1 == static_cast<int>(plan.stages.size());
     if (!is_last && depth > 1) {
       const StagePlan& next = plan.stages[index + 1];
-      part.send = costs.SendTime(definition, *before, next.layer_runs.front().strategy,
+      part.send = costs.SendTime(recomputed.group, problem.topology().GroupOfRank(next.first_rank),
+                                 definition, *before, next.layer_runs.front().strategy,
                                  stage.rank_count, LeavesNode(problem, stage, next), micro_batch);
     }
     sum.forward += part.forward;
@@ -116,10 +124,12 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
     sum.send += part.send;
   }
   const ReplayedMemory memory =
-      ReplayMemory(layers, place, costs.runtime(), costs.memory_coefficients());
+      ReplayMemory(layers, place, costs.runtime(), group.memory_coefficients());
   sum.memory = memory.total;
   sum.in_flight_micro_batch_count = memory.in_flight_micro_batch_count;
-  recomputed.upper = costs.overheads().Upper(costs.overheads().DeviceMemory(
+  recomputed.lower = Bytes::Of(
+      static_cast<int64_t>(sum.memory.Total().as_double() * group.overheads().lower_factor));
+  recomputed.upper = group.overheads().Upper(group.overheads().DeviceMemory(
       memory.tensor_bound, depth, plan.stages[device].rank_count, place.communicator_count));
   recomputed.upper = std::max(recomputed.upper, sum.memory.Total());
   return recomputed;
@@ -153,19 +163,19 @@ absl::Status CompareStage(const std::string& stage, const StagePrediction& promi
                 recomputed.forward + recomputed.backward);
 }
 
-// Checks the ranges of step time and memory.
-absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
-                         const Prediction& prediction, Seconds step, Bytes peak) {
+// Checks the range of the step time.
+absl::Status CheckStepRange(const PlanningProblem& problem, const CostModel& costs,
+                            const Plan& plan, const Prediction& prediction, Seconds step) {
   // Whether two ranks of a tensor-parallel group are on different nodes, found rank by rank.
   bool across_nodes = false;
-  const int per_node = problem.node_group().devices_per_node;
+  const Topology& topology = problem.topology();
   for (const StagePlan& stage : plan.stages) {
     for (const StageLayerRun& run : stage.layer_runs) {
       const int stride = run.strategy.tensor_stride();
       for (int rank = 0; rank < stage.rank_count && !across_nodes; ++rank) {
         const int place = rank / stride % run.strategy.tensor_parallel_degree;
         const int first = stage.first_rank + rank - place * stride;
-        across_nodes = first / per_node != (stage.first_rank + rank) / per_node;
+        across_nodes = topology.NodeOfRank(first) != topology.NodeOfRank(stage.first_rank + rank);
       }
     }
   }
@@ -175,8 +185,7 @@ absl::Status CheckRanges(const PlanningProblem& problem, const CostModel& costs,
   PARPLAN_RETURN_IF_ERROR(Expect("step_upper", prediction.step_upper, step * range.upper));
   if (prediction.range_basis != range.basis)
     return WrongPrediction("the range is that of another class");
-  return Expect("peak_memory_lower", prediction.peak_memory_lower,
-                Bytes::Of(static_cast<int64_t>(peak.as_double() * costs.overheads().lower_factor)));
+  return absl::OkStatus();
 }
 
 // Returns the share of the step in which a stage is idle. It is compared absolutely, because it may
@@ -209,12 +218,20 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   std::vector<StagePrediction> stages;
   std::vector<SimulatedStage> simulated(plan.stages.size());
   Bytes peak;
+  Bytes lower;
   Bytes upper;
+  absl::Status fits;
   for (int device = 0; device < stage_count; ++device) {
     const RecomputedDevice recomputed = RecomputeDevice(problem, costs, plan, device, simulated);
     stages.push_back(recomputed.sum);
     peak = std::max(peak, recomputed.sum.memory.Total());
+    lower = std::max(lower, recomputed.lower);
     upper = std::max(upper, recomputed.upper);
+    const Bytes usable = problem.usable_memory(recomputed.group);
+    if (fits.ok() && recomputed.upper > usable) {
+      fits = WrongPrediction(absl::StrCat("stage ", device, ": it may need ",
+                                          recomputed.upper.count(), " bytes of ", usable.count()));
+    }
   }
   SimulatedPipeline pipeline;
   pipeline.schedule = plan.schedule;
@@ -234,12 +251,10 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   PARPLAN_RETURN_IF_ERROR(Expect("peak_memory", prediction.peak_memory, peak));
   PARPLAN_RETURN_IF_ERROR(
       Expect("usable_memory", prediction.usable_memory, problem.usable_memory()));
+  PARPLAN_RETURN_IF_ERROR(Expect("peak_memory_lower", prediction.peak_memory_lower, lower));
   PARPLAN_RETURN_IF_ERROR(Expect("peak_memory_upper", prediction.peak_memory_upper, upper));
-  if (upper > problem.usable_memory()) {
-    return WrongPrediction(
-        absl::StrCat("it may need ", upper.count(), " bytes of ", problem.usable_memory().count()));
-  }
-  PARPLAN_RETURN_IF_ERROR(CheckRanges(problem, costs, plan, prediction, step, peak));
+  PARPLAN_RETURN_IF_ERROR(fits);
+  PARPLAN_RETURN_IF_ERROR(CheckStepRange(problem, costs, plan, prediction, step));
   if (prediction.confidence != costs.confidence() ||
       prediction.estimated_items != costs.estimated_items()) {
     return WrongPrediction("estimated items or confidence are not those of the cost model");

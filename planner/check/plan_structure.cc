@@ -51,7 +51,7 @@ absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefini
 absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefinition& layer,
                                const std::string& where, const Strategy& strategy) {
   const int context = strategy.context_parallel_degree;
-  const bool has_data_sheets = problem.hardware() != nullptr && problem.rules().allow_estimates;
+  const bool has_data_sheets = problem.has_hardware() && problem.rules().allow_estimates;
   if ((context > 1 || strategy.expert_parallel_degree > 1) && !has_data_sheets) {
     return InvalidPlan(
         absl::StrCat(where,
@@ -216,6 +216,11 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
                                       " on; stages share ranks equally, in order"));
     }
     next_rank += stage.rank_count;
+    // Ranks of one tensor- or data-parallel group would wait for the slowest kind of device.
+    if (problem.topology().GroupOfRank(stage.first_rank) !=
+        problem.topology().GroupOfRank(next_rank - 1)) {
+      return InvalidPlan(absl::StrCat(stage_name, " has ranks of several node groups"));
+    }
     if (stage.layer_runs.empty()) return InvalidPlan(absl::StrCat(stage_name, " has no layers"));
     const StageLayerRun* previous = nullptr;
     for (const StageLayerRun& run : stage.layer_runs) {

@@ -142,7 +142,7 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
                                            nothing.smallest_usable_memory.count(),
                                            " bytes would do of ", problem.usable_memory().count()));
   }
-  const Bytes reserved = problem.node_group().reserved_memory;
+  const Bytes reserved = problem.node_group(kSearchedGroup).reserved_memory;
   const double share = 1.0 - problem.rules().memory_headroom_ratio;
   const auto usable_of = [&](Bytes device) {
     return std::floor((device - reserved).as_double() * share);
@@ -161,7 +161,7 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
   if (!nothing.smallest_device_count.has_value()) return absl::OkStatus();
   const int64_t count = *nothing.smallest_device_count;
   const int64_t present = problem.device_count();
-  const int64_t a_node = problem.node_group().devices_per_node;
+  const int64_t a_node = problem.node_group(kSearchedGroup).devices_per_node;
   if (count < a_node || count == present || count % a_node != 0 ||
       count > present + a_node * kMostNodesTried) {
     return InconsistentAnswer(

@@ -11,6 +11,15 @@
 #include "planner/cost/cost_model.h"
 
 namespace parplan {
+
+// The measurements that strategies of a problem can need, on any of its groups.
+struct ProblemNeeds {
+  std::vector<int> tensor_parallel_degrees;
+  std::set<GroupShape> tensor_groups;
+  std::set<GroupShape> data_groups;
+  std::set<GroupShape> pipeline_pairs;
+};
+
 namespace {
 
 std::vector<int> Divisors(int value) {
@@ -20,14 +29,6 @@ std::vector<int> Divisors(int value) {
   }
   return divisors;
 }
-
-// The measurements that strategies of a problem can need.
-struct ProblemNeeds {
-  std::vector<int> tensor_parallel_degrees;
-  std::set<GroupShape> tensor_groups;
-  std::set<GroupShape> data_groups;
-  std::set<GroupShape> pipeline_pairs;
-};
 
 // Returns whether the heads of some transformer layer can be split `degree` times.
 bool SplitsSomeLayer(const ModelSpec& model, int degree) {
@@ -39,13 +40,21 @@ bool SplitsSomeLayer(const ModelSpec& model, int degree) {
                      });
 }
 
+// Returns whether some stage would have ranks of several groups if each has `rank_count`.
+bool CrossesGroups(const Topology& topology, int rank_count) {
+  return std::any_of(
+      topology.node_groups().begin(), topology.node_groups().end(),
+      [rank_count](const NodeGroup& group) { return group.device_count() % rank_count != 0; });
+}
+
 ProblemNeeds NeedsOf(const PlanningProblem& problem) {
   ProblemNeeds needs;
-  const bool shares_tokens = problem.hardware() != nullptr && problem.rules().allow_estimates;
+  const bool shares_tokens = problem.has_hardware() && problem.rules().allow_estimates;
   std::set<int> degrees = {1};
   for (int depth : Divisors(problem.device_count())) {
     if (depth > problem.max_pipeline_parallel_degree()) break;
     const int ranks = problem.device_count() / depth;
+    if (CrossesGroups(problem.topology(), ranks)) continue;
     if (depth > 1) needs.pipeline_pairs.insert({2, ranks});
     for (int tensor : Divisors(ranks)) {
       if (tensor > problem.max_tensor_parallel_degree()) break;
@@ -82,7 +91,7 @@ absl::Status MissingError(const std::vector<std::string>& missing, const Plannin
           problem.rules().allow_estimates
               ? ". There is nothing similar to estimate them from, and the device is in no "
                 "library: measure them"
-          : problem.hardware() != nullptr
+          : problem.has_hardware()
               ? ". Measure them, or set allow_estimates to fill them from the nearest ones "
                 "and from the data sheet of the device"
               : ". Measure them, or set allow_estimates to fill them from the nearest ones"),
@@ -95,7 +104,7 @@ constexpr double kLargestTotalBytes = 0x1p61;
 
 // Returns more bytes than any plan can hold or move: every layer whole, with all samples of the
 // step at once. Doubles do not overflow.
-double WorstTotalBytes(const PlanningProblem& problem, const std::vector<LayerSource>& layers,
+double WorstTotalBytes(const PlanningProblem& problem, const GroupCosts& group,
                        const std::vector<int>& degrees) {
   constexpr double kBytesPerParameter = 32.0;
   double total = 0.0;
@@ -104,8 +113,8 @@ double WorstTotalBytes(const PlanningProblem& problem, const std::vector<LayerSo
     for (const int degree : degrees) {
       Strategy strategy;
       strategy.tensor_parallel_degree = degree;
-      const LayerFootprint layer =
-          layers[run.definition_index].Footprint(strategy, /*pipeline_parallel_degree=*/2);
+      const LayerFootprint layer = group.layer_source(run.definition_index)
+                                       .Footprint(strategy, /*pipeline_parallel_degree=*/2);
       const double parameters =
           static_cast<double>(layer.parameter_count + layer.expert_parameter_count);
       const double per_sample = layer.activations.Kept(RecomputeLevel::kNone) +
@@ -118,15 +127,25 @@ double WorstTotalBytes(const PlanningProblem& problem, const std::vector<LayerSo
   return total;
 }
 
-constexpr double kDefaultOverlapSlowdown = 1.2;  // middle of the 1.1 to 1.3 published
+// Middle of the 1.1 to 1.3 that Galvatron 2's documentation calls usual (docs/papers.md 1.6).
+constexpr double kDefaultOverlapSlowdown = 1.2;
 constexpr int64_t kDefaultContextBytes = int64_t{1} << 30;
+
+// Returns a range that covers both. The basis names both classes.
+RangeFactors Covering(const RangeFactors& a, const RangeFactors& b) {
+  RangeFactors both = a;
+  both.lower = std::min(a.lower, b.lower);
+  both.median = std::max(a.median, b.median);
+  both.upper = std::max(a.upper, b.upper);
+  both.residual_count = std::min(a.residual_count, b.residual_count);
+  if (a.basis != b.basis) both.basis = absl::StrCat(a.basis, "; ", b.basis);
+  return both;
+}
 
 }  // namespace
 
-void CostModel::ResolveOverheads(const PlanningProblem& problem, bool has_overlap,
-                                 ResolutionNotes& notes) {
-  const ProfileSnapshot& profile = problem.profile();
-  const bool allow_estimates = problem.rules().allow_estimates;
+void GroupCosts::ResolveOverheads(const ProfileSnapshot& profile, bool allow_estimates,
+                                  bool has_overlap, ResolutionNotes& notes) {
   const bool from_data_sheet = device_.has_value() && allow_estimates;
   if (profile.overlap_slowdown().has_value()) {
     overlap_slowdown_ = *profile.overlap_slowdown();
@@ -168,19 +187,19 @@ void CostModel::ResolveOverheads(const PlanningProblem& problem, bool has_overla
   }
 }
 
-void CostModel::ResolveOptimizer(const PlanningProblem& problem) {
+void GroupCosts::ResolveOptimizer(const ProfileSnapshot& profile) {
   std::vector<SizeCurve::Point> points;
-  for (const OptimizerPoint& point : problem.profile().optimizers()) {
+  for (const OptimizerPoint& point : profile.optimizers()) {
     if (point.optimizer != optimizer_ || point.precision != precision_) continue;
     points.push_back({static_cast<double>(point.parameter_count), point.duration});
   }
   if (!points.empty()) optimizer_time_.emplace(std::move(points));
 }
 
-void CostModel::ResolveRanges(const PlanningProblem& problem) {
+void GroupCosts::ResolveRanges(const PlanningProblem& problem, Confidence confidence) {
   const Calibration& calibration = problem.calibration();
   ResidualKey key;
-  key.confidence = confidence_;
+  key.confidence = confidence;
   if (device_.has_value()) key.device_family = device_->device_family;
   key.quantity = ResidualQuantity::kPeakMemory;
   overheads_.upper_factor = calibration.UpperFactor(key, problem.rules().out_of_memory_risk);
@@ -192,71 +211,97 @@ void CostModel::ResolveRanges(const PlanningProblem& problem) {
   step_across_nodes_ = calibration.Range(key);
 }
 
-absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
+GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const ProblemNeeds& needs,
+                       ResolutionNotes& notes)
+    : precision_(problem.model().precision()),
+      optimizer_(problem.model().optimizer()),
+      runtime_(problem.rules().runtime),
+      device_count_(problem.device_count()),
+      devices_per_node_(problem.node_group(group).devices_per_node) {
   const ModelSpec& model = problem.model();
+  const ProfileSnapshot& profile = problem.profile(group);
   const bool allow_estimates = problem.rules().allow_estimates;
-  const ProblemNeeds needs = NeedsOf(problem);
-  ResolutionNotes notes;
-
-  CostModel costs;
-  costs.precision_ = model.precision();
-  costs.optimizer_ = model.optimizer();
-  costs.runtime_ = problem.rules().runtime;
-  costs.device_count_ = problem.device_count();
-  costs.devices_per_node_ = problem.node_group().devices_per_node;
   if (const LayerDefinition& head = model.layer(model.layer_count() - 1); head.tied_embedding) {
-    costs.tied_vocabulary_size_ = head.vocabulary_size;
+    tied_vocabulary_size_ = head.vocabulary_size;
   }
   std::optional<FabricTime> fabric;
   std::string family;
-  if (const Hardware* const hardware = problem.hardware(); hardware != nullptr) {
+  const Hardware* const hardware = problem.hardware(group);
+  if (hardware != nullptr) {
     family = hardware->device.device_family;
-    costs.device_ = hardware->device;
+    device_ = hardware->device;
   }
-  costs.coefficients_ = problem.calibration().Resolve(family, problem.topology().cluster());
-  if (problem.hardware() != nullptr) {
-    fabric.emplace(problem.hardware()->fabric, costs.coefficients_,
-                   problem.node_group().devices_per_node);
-  }
+  coefficients_ = problem.calibration().Resolve(family, problem.topology().cluster());
+  if (hardware != nullptr) fabric.emplace(hardware->fabric, coefficients_, devices_per_node_);
 
   const LayerNeeds layer_needs = {
       .tensor_parallel_degrees = needs.tensor_parallel_degrees,
       .allow_estimates = allow_estimates,
-      .sequence_parallel = allow_estimates && costs.runtime_.sequence_parallel};
+      .sequence_parallel = allow_estimates && runtime_.sequence_parallel};
   for (const LayerDefinition& definition : model.layer_definitions()) {
-    costs.layers_.push_back(LayerSource::Resolve(problem, definition, layer_needs, notes));
+    layers_.push_back(LayerSource::Resolve(problem, group, definition, layer_needs, notes));
   }
 
-  costs.collectives_ = CollectiveCosts(problem.profile(), problem.node_group().devices_per_node,
-                                       fabric, allow_estimates);
+  collectives_ = CollectiveCosts(profile, devices_per_node_, fabric, allow_estimates);
   std::set<GroupShape> shapes = needs.tensor_groups;
   shapes.insert(needs.data_groups.begin(), needs.data_groups.end());
   for (const Collective collective :
        {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
-    costs.collectives_.Resolve(collective, shapes, notes);
+    collectives_.Resolve(collective, shapes, notes);
   }
-  costs.collectives_.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
+  collectives_.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
   const bool has_overlap = !needs.data_groups.empty() ||
-                           (costs.runtime_.overlap_tensor_parallel && !needs.tensor_groups.empty());
-  costs.ResolveOptimizer(problem);
-  costs.ResolveOverheads(problem, has_overlap, notes);
+                           (runtime_.overlap_tensor_parallel && !needs.tensor_groups.empty());
+  ResolveOptimizer(profile);
+  ResolveOverheads(profile, allow_estimates, has_overlap, notes);
+}
 
+absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
+  const ProblemNeeds needs = NeedsOf(problem);
+  ResolutionNotes notes;
+
+  CostModel costs;
+  costs.runtime_ = problem.rules().runtime;
+  for (int i = 0; i < problem.group_count(); ++i) {
+    const GroupIndex group(i);
+    ResolutionNotes group_notes;
+    costs.groups_.push_back(GroupCosts(problem, group, needs, group_notes));
+    const std::string prefix = problem.group_count() == 1
+                                   ? ""
+                                   : absl::StrCat(problem.node_group(group).node_group_id, ": ");
+    for (const std::string& item : group_notes.missing) notes.missing.push_back(prefix + item);
+    for (const std::string& item : group_notes.estimated) notes.estimated.push_back(prefix + item);
+  }
   if (!notes.missing.empty()) return MissingError(notes.missing, problem);
-  if (WorstTotalBytes(problem, costs.layers_, needs.tensor_parallel_degrees) +
-          costs.overheads_.context.as_double() >
-      kLargestTotalBytes) {
-    return FieldError(Reason::kSpecInvalid, "global_batch_size",
-                      "activations of all layers and samples together are beyond 2^61 bytes; use a "
-                      "smaller batch or model, or look for a wrong size in the profile");
+  for (const GroupCosts& group : costs.groups_) {
+    if (WorstTotalBytes(problem, group, needs.tensor_parallel_degrees) +
+            group.overheads_.context.as_double() >
+        kLargestTotalBytes) {
+      return FieldError(Reason::kSpecInvalid, "global_batch_size",
+                        "activations of all layers and samples together are beyond 2^61 bytes; use "
+                        "a smaller batch or model, or look for a wrong size in the profile");
+    }
   }
   std::sort(notes.estimated.begin(), notes.estimated.end());
   costs.estimated_items_ = std::move(notes.estimated);
-  const bool any_measured = std::any_of(costs.layers_.begin(), costs.layers_.end(),
-                                        [](const LayerSource& layer) { return layer.measured(); });
+  const bool any_measured =
+      std::any_of(costs.groups_.begin(), costs.groups_.end(), [](const GroupCosts& group) {
+        return std::any_of(group.layers_.begin(), group.layers_.end(),
+                           [](const LayerSource& layer) { return layer.measured(); });
+      });
   costs.confidence_ = !any_measured                    ? Confidence::kEstimated
                       : costs.estimated_items_.empty() ? Confidence::kMeasured
                                                        : Confidence::kMixed;
-  costs.ResolveRanges(problem);
+  for (GroupCosts& group : costs.groups_) {
+    group.ResolveRanges(problem, costs.confidence_);
+    const bool is_first = &group == &costs.groups_.front();
+    costs.step_overhead_ = std::max(costs.step_overhead_, group.step_overhead_);
+    costs.step_within_node_ = is_first ? group.step_within_node_
+                                       : Covering(costs.step_within_node_, group.step_within_node_);
+    costs.step_across_nodes_ = is_first
+                                   ? group.step_across_nodes_
+                                   : Covering(costs.step_across_nodes_, group.step_across_nodes_);
+  }
   return costs;
 }
 

@@ -15,7 +15,7 @@ double SamplesOf(const Strategy& strategy, int64_t micro_batch_size) {
 
 }  // namespace
 
-LayerPricing::LayerPricing(const CostModel& costs, int definition_index, const Strategy& strategy,
+LayerPricing::LayerPricing(const GroupCosts& costs, int definition_index, const Strategy& strategy,
                            int64_t micro_batch_size, int pipeline_parallel_degree,
                            bool with_selective_recompute)
     : costs_(costs),

@@ -7,26 +7,27 @@
 #include <cstdint>
 #include <optional>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/group_costs.h"
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_source.h"
 #include "planner/model/strategy.h"
 
 namespace parplan {
 
-// Prices one layer definition under all strategies that differ from a given one only in sharding
-// level, recompute level and rank order, so that the work they share is done once. Each cost
-// equals that of `CostModel::CostOfLayer` to the last bit and takes about a tenth of its time.
+// Prices one layer definition on one node group under all strategies that differ from a given one
+// only in sharding level, recompute level and rank order, so that the work they share is done once.
+// Each cost equals that of `GroupCosts::CostOfLayer` to the last bit and takes about a tenth of its
+// time.
 //
-//   LayerPricing pricing(costs, definition_index, strategy, micro_batch_size, depth, true);
+//   LayerPricing pricing(group, definition_index, strategy, micro_batch_size, depth, true);
 //   for (ShardingLevel level : levels) Use(pricing.CostOf(level, RecomputeLevel::kNone));
 //
-// Keeps a reference to the cost model. One thread at a time may use it.
+// Keeps a reference to the costs. One thread at a time may use it.
 class LayerPricing {
  public:
-  // Takes the arguments of `CostModel::CostOfLayer`; the levels of `strategy` are ignored.
+  // Takes the arguments of `GroupCosts::CostOfLayer`; the levels of `strategy` are ignored.
   // `CostOf` may be called with `kSelective` only if `with_selective_recompute` is set.
-  LayerPricing(const CostModel& costs, int definition_index, const Strategy& strategy,
+  LayerPricing(const GroupCosts& costs, int definition_index, const Strategy& strategy,
                int64_t micro_batch_size, int pipeline_parallel_degree,
                bool with_selective_recompute);
 
@@ -48,7 +49,7 @@ class LayerPricing {
   Passes BarePasses();
 
  private:
-  using Exchange = CostModel::Exchange;
+  using Exchange = GroupCosts::Exchange;
   // Times of both passes with all traffic but that of data parallelism.
   struct Timed {
     Seconds forward;
@@ -63,7 +64,7 @@ class LayerPricing {
   const Timed& TimeOf(RecomputeLevel recompute);
   const Exchange& DataParallelOf(ShardingLevel sharding);
 
-  const CostModel& costs_;
+  const GroupCosts& costs_;
   const LayerSource& layer_;
   int pipeline_parallel_degree_;
   double samples_;

@@ -61,15 +61,16 @@ LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& d
 
 }  // namespace
 
-LayerSource LayerSource::Resolve(const PlanningProblem& problem, const LayerDefinition& definition,
-                                 const LayerNeeds& needs, ResolutionNotes& notes) {
+LayerSource LayerSource::Resolve(const PlanningProblem& problem, GroupIndex group,
+                                 const LayerDefinition& definition, const LayerNeeds& needs,
+                                 ResolutionNotes& notes) {
   LayerSource source;
   source.definition_ = definition;
   source.precision_ = problem.model().precision();
   source.runtime_ = problem.rules().runtime;
   source.attention_share_ = AttentionCoreShare(definition);
   const Precision precision = source.precision_;
-  const Hardware* const hardware = problem.hardware();
+  const Hardware* const hardware = problem.hardware(group);
   const Coefficients coefficients =
       problem.calibration().Resolve(hardware != nullptr ? hardware->device.device_family : "",
                                     problem.topology().cluster(), definition.kind);
@@ -78,9 +79,10 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, const LayerDefi
   if (hardware != nullptr) {
     source.analytic_.emplace(definition, precision, source.runtime_, hardware->device,
                              coefficients);
-    source.slowest_device_factor_ = SlowestDeviceFactor(problem.device_count(), coefficients);
+    source.slowest_device_factor_ =
+        SlowestDeviceFactor(problem.node_group(group).device_count(), coefficients);
   }
-  const MeasuredLayer* const measured = problem.profile().FindLayer(definition, precision);
+  const MeasuredLayer* const measured = problem.profile(group).FindLayer(definition, precision);
   if (measured == nullptr && needs.allow_estimates && source.analytic_.has_value()) {
     source.sequence_parallel_ = source.runtime_.sequence_parallel;
     notes.estimated.push_back(

@@ -50,10 +50,11 @@ struct LayerWork {
 // The numbers of one layer definition. Immutable.
 class LayerSource {
  public:
-  // Resolves a definition of `problem` for `needs`. Missing and estimated numbers are added to
-  // `notes`; if any is missing the source is unusable.
-  static LayerSource Resolve(const PlanningProblem& problem, const LayerDefinition& definition,
-                             const LayerNeeds& needs, ResolutionNotes& notes);
+  // Resolves a definition of `problem` on the devices of `group` for `needs`. Missing and estimated
+  // numbers are added to `notes`; if any is missing the source is unusable.
+  static LayerSource Resolve(const PlanningProblem& problem, GroupIndex group,
+                             const LayerDefinition& definition, const LayerNeeds& needs,
+                             ResolutionNotes& notes);
 
   const LayerDefinition& definition() const { return definition_; }
 
@@ -90,7 +91,7 @@ class LayerSource {
   std::optional<AnalyticLayer> analytic_;
   // The calibration's factor for the kind of layer, applied to measured and estimated times.
   double time_factor_ = 1.0;
-  // Factor by which the slowest device of the job is slower than the average one. Only estimated
+  // Factor by which the slowest device of the group is slower than the average one. Only estimated
   // times have it, since measured ones contain it.
   double slowest_device_factor_ = 1.0;
   double activation_factor_ = 1.0;

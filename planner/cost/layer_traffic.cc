@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/group_costs.h"
 
 namespace parplan {
 namespace {
@@ -64,9 +64,9 @@ Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) 
 
 // The traffic is exposed, since the next product waits for it, but for the part that the runtime
 // hides behind the gradients of weights (Korthikanti et al., 4.2.2).
-CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
-                                              const Strategy& strategy, double samples,
-                                              Seconds hiding_backward) const {
+GroupCosts::Exchange GroupCosts::TensorParallel(const LayerDefinition& definition,
+                                                const Strategy& strategy, double samples,
+                                                Seconds hiding_backward) const {
   const int tensor = strategy.tensor_parallel_degree;
   if (tensor == 1) return {};
   const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
@@ -112,8 +112,8 @@ CostModel::Exchange CostModel::TensorParallel(const LayerDefinition& definition,
 // After the projection every rank exchanges its tokens of the other heads for all tokens of its own
 // heads, and after attention back: queries, keys, values and output, and the gradients of each
 // (DeepSpeed-Ulysses, arXiv 2309.14509, section 3). No computation overlaps the exchange.
-CostModel::Exchange CostModel::UlyssesExchange(const LayerDefinition& definition,
-                                               const Strategy& strategy, double samples) const {
+GroupCosts::Exchange GroupCosts::UlyssesExchange(const LayerDefinition& definition,
+                                                 const Strategy& strategy, double samples) const {
   const GroupShape group{strategy.context_parallel_degree, strategy.context_stride()};
   const double bytes_a_head = samples * definition.sequence_length /
                               strategy.context_parallel_degree * definition.head_size *
@@ -131,9 +131,9 @@ CostModel::Exchange CostModel::UlyssesExchange(const LayerDefinition& definition
 // In ring attention every rank receives the keys and values of all others, one after the other, and
 // in the backward pass their gradients too. The ring is as fast as its slowest link. Keys and
 // values travel while attention works on those already there, except for the last ones.
-CostModel::Exchange CostModel::ContextParallel(const LayerDefinition& definition,
-                                               const Strategy& strategy, double samples,
-                                               const LayerPasses& passes) const {
+GroupCosts::Exchange GroupCosts::ContextParallel(const LayerDefinition& definition,
+                                                 const Strategy& strategy, double samples,
+                                                 const LayerPasses& passes) const {
   const int context = strategy.context_parallel_degree;
   if (context == 1 || !IsTransformer(definition.kind)) return {};
   if (strategy.context_kind == ContextKind::kUlysses) {
@@ -152,8 +152,8 @@ CostModel::Exchange CostModel::ContextParallel(const LayerDefinition& definition
 }
 
 // Tokens go to their experts and come back, forward and backward.
-CostModel::Exchange CostModel::ExpertParallel(const LayerDefinition& definition,
-                                              const Strategy& strategy, double samples) const {
+GroupCosts::Exchange GroupCosts::ExpertParallel(const LayerDefinition& definition,
+                                                const Strategy& strategy, double samples) const {
   const int expert = strategy.expert_parallel_degree;
   if (expert == 1 || definition.expert_count == 0) return {};
   double message = samples * definition.sequence_length / strategy.context_parallel_degree *
@@ -164,22 +164,22 @@ CostModel::Exchange CostModel::ExpertParallel(const LayerDefinition& definition,
   return {both, both};
 }
 
-Seconds CostModel::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
+Seconds GroupCosts::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
   if (!overlaps) return communication;
   return OverlappedTime(compute, communication, overlap_slowdown_) - compute;
 }
 
 // Layers smaller than a bucket share a message with others.
-Seconds CostModel::BucketTime(Collective collective, const GroupShape& group, double bytes,
-                              bool in_buckets) const {
+Seconds GroupCosts::BucketTime(Collective collective, const GroupShape& group, double bytes,
+                               bool in_buckets) const {
   const double bucket = runtime_.gradient_bucket.as_double();
   if (!in_buckets || bytes >= bucket) return collectives_.Time(collective, group, bytes);
   return collectives_.Time(collective, group, bucket) * (bytes / bucket);
 }
 
 // Gradients are reduced once per step; sharded parameters are gathered for every pass.
-CostModel::Exchange CostModel::DataParallel(const LayerFootprint& footprint,
-                                            const Strategy& strategy, ShardingLevel level) const {
+GroupCosts::Exchange GroupCosts::DataParallel(const LayerFootprint& footprint,
+                                              const Strategy& strategy, ShardingLevel level) const {
   const GroupShape replicas = ReplicaGroup(strategy);
   const int expert = strategy.expert_parallel_degree;
   struct Part {
@@ -211,8 +211,8 @@ CostModel::Exchange CostModel::DataParallel(const LayerFootprint& footprint,
   return exchange;
 }
 
-void CostModel::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
-                                Seconds forward, Seconds backward, LayerCost& cost) const {
+void GroupCosts::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
+                                 Seconds forward, Seconds backward, LayerCost& cost) const {
   const Seconds gather = exchange.forward;
   const Seconds reduce = exchange.backward;
   const bool overlaps_reduce = runtime_.overlap_gradient_sync;
@@ -249,15 +249,15 @@ void CostModel::AddDataParallel(LayerKind kind, const Exchange& exchange, Shardi
   cost.time[TimeItemKind::kShardedDataParallel] += in_forward + in_backward;
 }
 
-bool CostModel::SharesTable(const LayerDefinition& definition) const {
+bool GroupCosts::SharesTable(const LayerDefinition& definition) const {
   if (tied_vocabulary_size_ == 0) return false;
   return definition.tied_embedding || (definition.kind == LayerKind::kEmbedding &&
                                        definition.vocabulary_size == tied_vocabulary_size_);
 }
 
 // Both stages take part, each after its last backward pass.
-Seconds CostModel::TiedTableSync(const LayerFootprint& footprint,
-                                 int pipeline_parallel_degree) const {
+Seconds GroupCosts::TiedTableSync(const LayerFootprint& footprint,
+                                  int pipeline_parallel_degree) const {
   const int ranks = device_count_ / pipeline_parallel_degree;
   const double bytes = TraitsOf(precision_).has_master_weights() ? runtime_.gradient_bytes : 4.0;
   const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;

@@ -87,8 +87,10 @@ void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& predict
 
 }  // namespace
 
-TensorParallelReach ReachOf(const Plan& plan, int devices_per_node) {
+TensorParallelReach ReachOf(const Plan& plan, const Topology& topology) {
   for (const StagePlan& stage : plan.stages) {
+    const int devices_per_node =
+        topology.node_group(topology.GroupOfRank(stage.first_rank)).devices_per_node;
     for (const StageLayerRun& run : stage.layer_runs) {
       const int stride = run.strategy.tensor_stride();
       const int block = run.strategy.tensor_parallel_degree * stride;
@@ -99,7 +101,7 @@ TensorParallelReach ReachOf(const Plan& plan, int devices_per_node) {
            begin += block) {
         for (int first = begin; first < begin + stride; ++first) {
           const int last = first + block - stride;
-          if (first / devices_per_node != last / devices_per_node) {
+          if (topology.NodeOfRank(first) != topology.NodeOfRank(last)) {
             return TensorParallelReach::kAcrossNodes;
           }
         }
@@ -114,20 +116,22 @@ PlanEvaluator::PlanEvaluator(const PlanningProblem& problem, const CostModel& co
   known_.resize(kKnownCount);
 }
 
-const LayerCost& PlanEvaluator::CostOf(int definition_index, const Strategy& strategy,
-                                       const Plan& plan) {
+const LayerCost& PlanEvaluator::CostOf(GroupIndex group, int definition_index,
+                                       const Strategy& strategy, const Plan& plan) {
   const int64_t micro_batch = plan.micro_batch_size();
   const int depth = plan.pipeline_parallel_degree();
   for (const Known& known : known_) {
     if (known.definition_index == definition_index && known.micro_batch_size == micro_batch &&
-        known.pipeline_parallel_degree == depth && known.strategy == strategy) {
+        known.pipeline_parallel_degree == depth && known.group == group &&
+        known.strategy == strategy) {
       return known.cost;
     }
   }
   Known& known = known_[next_known_];
   next_known_ = (next_known_ + 1) % known_.size();
-  known = {definition_index, strategy, micro_batch, depth,
-           costs_.CostOfLayer(definition_index, strategy, micro_batch, depth)};
+  const LayerCost cost =
+      costs_.group(group).CostOfLayer(definition_index, strategy, micro_batch, depth);
+  known = {group, definition_index, strategy, micro_batch, depth, cost};
   return known.cost;
 }
 
@@ -143,8 +147,9 @@ bool PlanEvaluator::SameLayers(const StagePlan& a, const StagePlan& b) const {
 }
 
 int PlanEvaluator::SumOf(const Plan& plan, const StagePlan& stage) {
+  const GroupIndex group = GroupOf(stage);
   for (int i = sum_count_ - 1; i >= std::max(0, sum_count_ - kSumsCompared); --i) {
-    if (SameLayers(*sums_[i].stage, stage)) return i;
+    if (sums_[i].group == group && SameLayers(*sums_[i].stage, stage)) return i;
   }
   if (sum_count_ == static_cast<int>(sums_.size())) sums_.emplace_back();
   AddSum(plan, stage, sums_[sum_count_]);
@@ -155,10 +160,11 @@ void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, StageSum& s
   const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
   sum = {};
   sum.stage = &stage;
+  sum.group = GroupOf(stage);
   const StageLayerRun* previous = nullptr;
   for (const StageLayerRun& run : stage.layer_runs) {
     const int definition = definition_of_layer[run.first_layer_index];
-    const LayerCost& cost = CostOf(definition, run.strategy, plan);
+    const LayerCost& cost = CostOf(sum.group, definition, run.strategy, plan);
     const auto count = static_cast<double>(run.layer_count);
     sum.forward += cost.forward * count;
     sum.backward += cost.backward * count;
@@ -172,8 +178,8 @@ void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, StageSum& s
         sum.communicator_count, CommunicatorCount(run.strategy, plan.pipeline_parallel_degree(),
                                                   /*has_tied_table_elsewhere=*/false));
     if (previous != nullptr && previous->strategy != run.strategy) {
-      const Seconds move = costs_.TransitionTime(definition, previous->strategy, run.strategy,
-                                                 plan.micro_batch_size());
+      const Seconds move = costs_.group(sum.group).TransitionTime(
+          definition, previous->strategy, run.strategy, plan.micro_batch_size());
       sum.time[TimeItemKind::kResharding] += move;
       sum.forward += move * 0.5;
       sum.backward += move * 0.5;
@@ -185,11 +191,11 @@ void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, StageSum& s
 Seconds PlanEvaluator::SendTime(const Plan& plan, int index) {
   const StagePlan& stage = plan.stages[index];
   const StagePlan& next = plan.stages[index + 1];
-  const int devices_per_node = problem_.node_group().devices_per_node;
+  const Topology& topology = problem_.topology();
   // Returns whether the rank's counterpart is on another node.
-  const auto node_changes = [=, &stage, &next](int rank) {
-    return (stage.first_rank + rank) / devices_per_node !=
-           (next.first_rank + rank) / devices_per_node;
+  const auto node_changes = [&](int rank) {
+    return topology.NodeOfRank(stage.first_rank + rank) !=
+           topology.NodeOfRank(next.first_rank + rank);
   };
   const Hop hop = {.from_sum = sum_of_stage_[index],
                    .to_sum = sum_of_stage_[index + 1],
@@ -197,7 +203,8 @@ Seconds PlanEvaluator::SendTime(const Plan& plan, int index) {
   if (last_hop_ == hop) return last_send_;
   const StageLayerRun& last = stage.layer_runs.back();
   last_hop_ = hop;
-  last_send_ = costs_.SendTime(problem_.model().definition_of_layer()[last.first_layer_index],
+  last_send_ = costs_.SendTime(sums_[hop.from_sum].group, sums_[hop.to_sum].group,
+                               problem_.model().definition_of_layer()[last.first_layer_index],
                                last.strategy, next.layer_runs.front().strategy, stage.rank_count,
                                hop.leaves_node, plan.micro_batch_size());
   return last_send_;
@@ -215,9 +222,12 @@ void PlanEvaluator::SumDevice(const Plan& plan, int device) {
   const bool is_edge = device == 0 || device + 1 == depth;
   if (has_tied_table_ && is_edge && depth > 1) ++place.communicator_count;
   DeviceSum& sum = devices_[device];
+  const GroupCosts& costs = costs_.group(sums_[sum_of_stage_[device]].group);
   sum.memory =
-      MemoryOfRank(memory_of_device_, place, costs_.runtime(), costs_.memory_coefficients());
-  const MemoryOverheads& overheads = costs_.overheads();
+      MemoryOfRank(memory_of_device_, place, costs_.runtime(), costs.memory_coefficients());
+  const MemoryOverheads& overheads = costs.overheads();
+  sum.lower = Bytes::Of(
+      static_cast<int64_t>(sum.memory.total.Total().as_double() * overheads.lower_factor));
   sum.upper = overheads.Upper(overheads.DeviceMemory(
       sum.memory.tensor_bound, depth, plan.stages[device].rank_count, place.communicator_count));
   // The device also shows what its allocator keeps for later.
@@ -286,15 +296,13 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
                          stage.optimizer_step;
     stage.idle_ratio = std::max(0.0, 1.0 - (busy + costs_.step_overhead()) / prediction.step);
     prediction.peak_memory = std::max(prediction.peak_memory, stage.peak_memory());
+    prediction.peak_memory_lower = std::max(prediction.peak_memory_lower, devices_[device].lower);
     prediction.peak_memory_upper = std::max(prediction.peak_memory_upper, devices_[device].upper);
   }
-  const RangeFactors& range =
-      costs_.step_range(ReachOf(plan, problem_.node_group().devices_per_node));
+  const RangeFactors& range = costs_.step_range(ReachOf(plan, problem_.topology()));
   prediction.step_lower = prediction.step * range.lower;
   prediction.step_upper = prediction.step * range.upper;
   prediction.range_basis = range.basis;
-  prediction.peak_memory_lower = Bytes::Of(
-      static_cast<int64_t>(prediction.peak_memory.as_double() * costs_.overheads().lower_factor));
   NameBottleneck(plan, costs_.step_overhead(), prediction);
   prediction.confidence = costs_.confidence();
   prediction.estimated_items = costs_.estimated_items();

@@ -59,8 +59,9 @@ class PlanEvaluator {
   // Sums over the layers of a virtual stage, shared by all stages with the same layers under the
   // same strategies.
   struct StageSum {
-    // One of these stages.
+    // One of these stages, and the node group of all of them.
     const StagePlan* stage = nullptr;
+    GroupIndex group;
     Seconds forward;
     Seconds backward;
     Seconds gradient_sync;
@@ -72,6 +73,8 @@ class PlanEvaluator {
   // Memory of one device.
   struct DeviceSum {
     RankMemory memory;
+    // Ends of the range of `memory.total`.
+    Bytes lower;
     Bytes upper;
   };
   // The message from one stage to the next.
@@ -83,6 +86,7 @@ class PlanEvaluator {
   };
   // A layer cost that was computed before, and what it is for.
   struct Known {
+    GroupIndex group;
     int definition_index = -1;
     Strategy strategy;
     int64_t micro_batch_size = 0;
@@ -91,11 +95,16 @@ class PlanEvaluator {
   };
 
   // Returns the cost of a layer; the reference is valid until the next call.
-  const LayerCost& CostOf(int definition_index, const Strategy& strategy, const Plan& plan);
+  const LayerCost& CostOf(GroupIndex group, int definition_index, const Strategy& strategy,
+                          const Plan& plan);
   bool SameLayers(const StagePlan& a, const StagePlan& b) const;
   // Returns the index of the stage's sum in `sums_`.
   int SumOf(const Plan& plan, const StagePlan& stage);
   void AddSum(const Plan& plan, const StagePlan& stage, StageSum& sum);
+  // Returns the group of a stage. Stages do not cross groups.
+  GroupIndex GroupOf(const StagePlan& stage) const {
+    return problem_.topology().GroupOfRank(stage.first_rank);
+  }
   Seconds SendTime(const Plan& plan, int index);
   void SumDevice(const Plan& plan, int device);
   Seconds Run(const Plan& plan);
@@ -120,7 +129,7 @@ class PlanEvaluator {
 };
 
 // Returns whether some tensor-parallel group of the plan has ranks on several nodes.
-TensorParallelReach ReachOf(const Plan& plan, int devices_per_node);
+TensorParallelReach ReachOf(const Plan& plan, const Topology& topology);
 
 // Predicts a single plan.
 //

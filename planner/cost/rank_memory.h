@@ -3,7 +3,8 @@
 // Model states are those of ZeRO (Rajbhandari et al., arXiv 1910.02054, section 3), activations
 // those of activation_tensors.h, micro-batches in flight those of PipeDream-flush and its
 // interleaved form (Narayanan et al., SC'21, section 2.2). The peak is taken over the layers'
-// backward passes as in Galvatron-BMW (docs/papers.md 2.2). We add the peak of the optimizer step,
+// backward passes (docs/papers.md 2.2: notation of Galvatron-BMW from memory, unverified; the
+// recurrence is derived). We add the peak of the optimizer step,
 // logits, flat buckets, and memory outside tensors. docs/cost-model-memory.md has the formula and
 // the source of every item.
 //

@@ -1,14 +1,15 @@
 // The built-in calibration, which holds if nothing was calibrated. Values of coefficients are the
 // priors of coefficients.cc; this file has the ranges.
 //
-// They are guesses from published errors, meant to be wide rather than tight. For steps, simulators
-// that were given measured layers are off by 4 to 9 % on average (Calculon on Korthikanti's table
-// 5, Sailor on GH200), analytic ones by 10 to 40 % (Calculon on SC21 and vTrain, vTrain's own
-// multi-node 15 %); two laboratories that run the same job differ by 2 to 6.5 %. For memory,
-// simulators with profiles are off by 6 % on average (Sailor). Our own estimates of the fitted half
-// of Megatron's test runs are off by 3 % between their quartiles, of which 1.5 times is taken; one
-// run in ten of that half is off by much more, because of settings that its arguments do not
-// contain. For a normal distribution a mean error of 8 % is a standard deviation of 10 %; tails are
+// They are guesses from errors of other programs (docs/papers.md 14), meant to be wide rather than
+// tight. For steps, simulators that were given measured layers are off by 4 to 9 % on average
+// (Calculon on Korthikanti's table 5, Sailor on GH200; both run for this project), analytic ones by
+// 10 to 40 % (Calculon on SC21 and vTrain, run for this project; vTrain's own multi-node 15 %, by
+// its authors); two laboratories that run the same job differ by 2 to 6.5 %. For memory, simulators
+// with profiles are off by 6 % on average (Sailor). Our own estimates of the fitted half of
+// Megatron's test runs are off by 3 % between their quartiles, of which 1.5 times is taken; one run
+// in ten of that half is off by much more, because of settings that its arguments do not contain.
+// For a normal distribution a mean error of 8 % is a standard deviation of 10 %; tails are
 // taken 1.5 times as heavy.
 
 #include <vector>

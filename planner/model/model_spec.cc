@@ -79,6 +79,13 @@ absl::Status CheckExperts(const LayerDefinition& layer, const std::string& field
   if (layer.expert_feed_forward_size < 1) {
     return SpecError(field + ".expert_feed_forward_size", "must be at least 1");
   }
+  // A product of three sizes would overflow.
+  const int64_t per_width =
+      int64_t{FeedForwardMatrixCount(layer.feed_forward_kind)} * layer.hidden_size;
+  if (int64_t{layer.expert_count} * layer.expert_feed_forward_size >
+      kMaxParameterCount / per_width) {
+    return SpecError(field + ".expert_count", "makes experts of more than 2^50 parameters");
+  }
   return absl::OkStatus();
 }
 

@@ -173,7 +173,7 @@ struct Prediction {
   Seconds step;
   double samples_per_second = 0.0;
   Bytes peak_memory;    // of the fullest device
-  Bytes usable_memory;  // of one device
+  Bytes usable_memory;  // of the smallest device
   // The range in which nine of ten measured steps lie. Measured memory lies above its range with at
   // most the problem's `out_of_memory_risk` (docs/calibration.md).
   Seconds step_lower;

@@ -77,6 +77,14 @@ absl::Status CheckRules(const PlanningRules& rules, int64_t global_batch_size) {
       alpha.has_value() && !(std::isfinite(*alpha) && *alpha >= 0.0)) {
     return SpecError("options.ilp_alpha_bytes_per_second", "must be finite and at least 0");
   }
+  if (rules.memory_granule < kMinMemoryGranule || rules.memory_granule > kMaxMemoryGranule) {
+    return SpecError(
+        "options.memory_granule_bytes",
+        absl::StrCat("must be ", kMinMemoryGranule.count(), " to ", kMaxMemoryGranule.count()));
+  }
+  if (rules.fused_layer_count < 1 || rules.fused_layer_count > kMaxLayerCount) {
+    return SpecError("options.fused_layer_count", absl::StrCat("must be 1 to ", kMaxLayerCount));
+  }
   return CheckSchedule(rules);
 }
 
@@ -111,30 +119,30 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const Mo
     return SpecError("topology.node_groups", absl::StrCat("have ", topology->device_count(),
                                                           " devices, at most ", kMaxDeviceCount));
   }
-  if (topology->node_groups().size() != 1) {
-    return SpecError("topology.node_groups",
-                     absl::StrCat("must have one entry, not ", topology->node_groups().size(),
-                                  "; plan each node group separately"));
-  }
   if (global_batch_size < 1 || global_batch_size > kMaxGlobalBatchSize) {
     return SpecError("global_batch_size", absl::StrCat("must be 1 to ", kMaxGlobalBatchSize));
   }
   if (absl::Status status = CheckRules(rules, global_batch_size); !status.ok()) return status;
-  const NodeGroup& group = topology->node_groups().front();
-  if (knowledge.profile == nullptr) {
-    ProfileSnapshot::Content nothing;
-    nothing.device_kind = group.device_kind;
-    nothing.devices_per_node = group.devices_per_node;
-    PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot empty, ProfileSnapshot::Create(std::move(nothing)));
-    knowledge.profile = std::make_shared<const ProfileSnapshot>(std::move(empty));
-  }
-  if (absl::Status status = CheckProfile(*knowledge.profile, group); !status.ok()) return status;
+  PARPLAN_CHECK(knowledge.groups.size() <= topology->node_groups().size());
+  knowledge.groups.resize(topology->node_groups().size());
   if (knowledge.calibration == nullptr) knowledge.calibration = Calibration::BuiltIn();
 
   PlanningProblem problem;
-  problem.usable_memory_ = Bytes::Of(static_cast<int64_t>(
-      std::floor(group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio))));
-  rules.runtime = TraitsOn(rules.runtime, group.device_kind);
+  for (size_t i = 0; i < knowledge.groups.size(); ++i) {
+    const NodeGroup& group = topology->node_groups()[i];
+    std::shared_ptr<const ProfileSnapshot>& profile = knowledge.groups[i].profile;
+    if (profile == nullptr) {
+      ProfileSnapshot::Content nothing;
+      nothing.device_kind = group.device_kind;
+      nothing.devices_per_node = group.devices_per_node;
+      PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot empty, ProfileSnapshot::Create(std::move(nothing)));
+      profile = std::make_shared<const ProfileSnapshot>(std::move(empty));
+    }
+    if (absl::Status status = CheckProfile(*profile, group); !status.ok()) return status;
+    problem.usable_memory_.push_back(Bytes::Of(static_cast<int64_t>(
+        std::floor(group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio)))));
+  }
+  rules.runtime = TraitsOn(rules.runtime, topology->node_group(kFirstGroup).device_kind);
   problem.model_ = std::move(model);
   problem.topology_ = std::move(topology);
   problem.knowledge_ = std::move(knowledge);
@@ -143,9 +151,23 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const Mo
   return problem;
 }
 
+bool PlanningProblem::has_hardware() const {
+  return std::all_of(knowledge_.groups.begin(), knowledge_.groups.end(),
+                     [](const GroupKnowledge& group) { return group.hardware != nullptr; });
+}
+
+Bytes PlanningProblem::usable_memory() const {
+  return *std::min_element(usable_memory_.begin(), usable_memory_.end());
+}
+
 int PlanningProblem::max_tensor_parallel_degree() const {
   const int limit = rules_.max_tensor_parallel_degree;
-  return limit > 0 ? limit : node_group().devices_per_node;
+  if (limit > 0) return limit;
+  int largest = 0;
+  for (const NodeGroup& group : topology_->node_groups()) {
+    largest = std::max(largest, group.devices_per_node);
+  }
+  return largest;
 }
 
 int PlanningProblem::max_pipeline_parallel_degree() const {
@@ -196,13 +218,14 @@ PlanningProblem PlanningProblem::WithGlobalBatchSize(int64_t size) const {
 
 PlanningProblem PlanningProblem::WithRules(PlanningRules rules) const {
   PlanningProblem problem = *this;
-  rules.runtime = TraitsOn(rules.runtime, node_group().device_kind);
+  rules.runtime = TraitsOn(rules.runtime, node_group(kFirstGroup).device_kind);
   problem.rules_ = std::move(rules);
   return problem;
 }
 
 PlanningProblem PlanningProblem::WithNodeCount(int node_count) const {
-  NodeGroup group = node_group();
+  PARPLAN_CHECK(group_count() == 1);
+  NodeGroup group = node_group(kFirstGroup);
   group.node_count = node_count;
   group.node_names.clear();
   std::vector<LinkTier> tiers = topology_->link_tiers();
@@ -217,7 +240,7 @@ PlanningProblem PlanningProblem::WithNodeCount(int node_count) const {
 
 PlanningProblem PlanningProblem::WithUsableMemory(Bytes usable_memory) const {
   PlanningProblem problem = *this;
-  problem.usable_memory_ = usable_memory;
+  problem.usable_memory_.assign(usable_memory_.size(), usable_memory);
   return problem;
 }
 

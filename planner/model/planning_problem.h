@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "planner/model/hardware.h"
 #include "planner/model/model_spec.h"
+#include "planner/model/partitioner.h"
 #include "planner/model/plan.h"
 #include "planner/model/profile_snapshot.h"
 #include "planner/model/runtime_traits.h"
@@ -21,6 +22,10 @@
 namespace parplan {
 
 class Calibration;
+
+// The bounds of `PlanningRules::memory_granule`: 1 MiB and 1 TiB.
+inline constexpr Bytes kMinMemoryGranule = Bytes::Of(int64_t{1} << 20);
+inline constexpr Bytes kMaxMemoryGranule = Bytes::Of(int64_t{1} << 40);
 
 // The rules of the search, which are part of the question and of the plan key. Fields and defaults
 // are those of `PlanningOptions` of the proto.
@@ -50,9 +55,17 @@ struct PlanningRules {
   int top_plan_count = 1;
   bool wants_memory_front = false;
   // Only for `min-memory-ilp`: weight of a second of step time in its objective, in bytes, finite
-  // and at least 0 (alpha in docs/min-memory-ilp.md, (5)). If absent, it minimises memory first,
+  // and at least 0 (alpha in docs/min-memory-ilp.md, (5')). If absent, it minimises memory first,
   // then time.
   std::optional<double> ilp_alpha_bytes_per_second;
+  // How the `galvatron` planners and the baselines that choose layer by layer divide layers into
+  // stages. Stages are even in any case if `dimensions` lack `uneven-stages`.
+  Partitioner partitioner = Partitioner::kBest;
+  // Only for the `galvatron` planners: the unit in which their programme counts memory, rounded up
+  // per layer, from `kMinMemoryGranule` to `kMaxMemoryGranule`; and the number of equal layers in a
+  // row that get one strategy, from 1 to `kMaxLayerCount` (docs/galvatron.md).
+  Bytes memory_granule = kMinMemoryGranule;
+  int fused_layer_count = 1;
   bool allow_recompute = true;
   bool allow_sharded_data_parallel = true;
   // Missing measurements are filled in from the nearest one, or from data sheets.
@@ -72,24 +85,36 @@ inline constexpr int64_t kMaxGlobalBatchSize = int64_t{1} << 30;
 inline constexpr int64_t kMaxBatchSizeCount = 4096;
 inline constexpr int kMaxTopPlanCount = 100;
 
-// Measurements and data sheets for a question.
-struct Knowledge {
+// Measurements and data sheets of one node group.
+struct GroupKnowledge {
   // Null if nothing was measured.
   std::shared_ptr<const ProfileSnapshot> profile;
-  // Null if the device is in no library, so that nothing comes from data sheets.
+  // The devices, and the links inside and between nodes as these devices reach them. Null if the
+  // device is in no library, so that nothing comes from data sheets.
   std::shared_ptr<const Hardware> hardware;
+};
+
+// Measurements and data sheets for a question.
+struct Knowledge {
+  // [node group] Nothing is known about groups past the end.
+  std::vector<GroupKnowledge> groups;
   // Null for the built-in one.
   std::shared_ptr<const Calibration> calibration;
 };
 
+// The group on whose devices searches price every layer. They do not know several groups yet, so
+// `FindPlan` refuses them (docs/adr/0019-one-device-description-per-node-group.md, step 6).
+inline constexpr GroupIndex kSearchedGroup = kFirstGroup;
+
 // A valid question. Immutable.
 class PlanningProblem {
  public:
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field for more than one node group, a batch
-  // that is not positive, an empty range of batches, a micro-batch count that does not divide the
-  // batch, a schedule outside space or target, a ratio out of range, or a size over its limit.
-  // Returns FAILED_PRECONDITION (PROFILE_MISSING) if the profile is of another device kind or node
-  // size. `CostModel::Create` finds out whether its points suffice.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field for a batch that is not positive, an
+  // empty range of batches, a micro-batch count that does not divide the batch, a schedule outside
+  // space or target, a ratio out of range, or a size over its limit.
+  // Returns FAILED_PRECONDITION (PROFILE_MISSING) if a group's profile is of another device kind or
+  // node size. `CostModel::Create` finds out whether its points suffice.
+  // REQUIRES: `knowledge` has no more groups than `topology`.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
                                                 Knowledge knowledge, int64_t global_batch_size,
@@ -97,10 +122,17 @@ class PlanningProblem {
 
   const ModelSpec& model() const { return *model_; }
   const Topology& topology() const { return *topology_; }
-  const NodeGroup& node_group() const { return topology_->node_groups().front(); }
-  const ProfileSnapshot& profile() const { return *knowledge_.profile; }
+  const NodeGroup& node_group(GroupIndex group) const { return topology_->node_group(group); }
+  int group_count() const { return topology_->group_count(); }
+  const ProfileSnapshot& profile(GroupIndex group) const {
+    return *knowledge_.groups[group.value()].profile;
+  }
   // Null if the device is in no library.
-  const Hardware* hardware() const { return knowledge_.hardware.get(); }
+  const Hardware* hardware(GroupIndex group) const {
+    return knowledge_.groups[group.value()].hardware.get();
+  }
+  // Returns whether the devices of all groups are in the library.
+  bool has_hardware() const;
   const Calibration& calibration() const { return *knowledge_.calibration; }
   // The batch, or the largest one if batches are searched.
   int64_t global_batch_size() const { return global_batch_size_; }
@@ -113,22 +145,25 @@ class PlanningProblem {
   const PlanningRules& rules() const { return rules_; }
 
   int device_count() const { return topology_->device_count(); }
-  // Memory that one device may hold: available memory less headroom.
-  Bytes usable_memory() const { return usable_memory_; }
-  // Returns `rules().max_tensor_parallel_degree` with its default filled in.
+  // Memory that one device of a group may hold: available memory less headroom.
+  Bytes usable_memory(GroupIndex group) const { return usable_memory_[group.value()]; }
+  // Memory that every device may hold: the least of all groups.
+  Bytes usable_memory() const;
+  // Returns `rules().max_tensor_parallel_degree` with its default filled in: the devices of the
+  // largest node.
   int max_tensor_parallel_degree() const;
   // Returns the same for the pipeline degree; never above the number of layers.
   int max_pipeline_parallel_degree() const;
 
-  // Returns the same question with another memory per device, for finding the smallest memory that
-  // would fit.
+  // Returns the same question with another memory for each device, the same in all groups, for
+  // finding the smallest memory that would fit.
   PlanningProblem WithUsableMemory(Bytes usable_memory) const;
   // Returns the question with this batch only. REQUIRES: AllowsGlobalBatchSize(size).
   PlanningProblem WithGlobalBatchSize(int64_t size) const;
   // Returns the question with other rules, which must be valid for the batch.
   PlanningProblem WithRules(PlanningRules rules) const;
-  // Returns the question for `node_count` nodes of the same kind, without names. REQUIRES: at most
-  // kMaxDeviceCount devices.
+  // Returns the question for `node_count` nodes of the same kind, without names. REQUIRES: one node
+  // group; at most kMaxDeviceCount devices.
   PlanningProblem WithNodeCount(int node_count) const;
 
  private:
@@ -138,7 +173,8 @@ class PlanningProblem {
   Knowledge knowledge_;
   int64_t global_batch_size_ = 0;
   PlanningRules rules_;
-  Bytes usable_memory_;
+  // [node group]
+  std::vector<Bytes> usable_memory_;
 };
 
 }  // namespace parplan

@@ -104,7 +104,7 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kUlysses)
                          .With(kFullRecompute),
        .most_sharding_in_pipeline = ShardingLevel::kOptimizer},
-      // The public Galvatron engine (reference of docs/search.md): powers of two, layer by
+      // The public Galvatron engine (docs/papers.md 12): powers of two, layer by
       // layer, tensor parallelism or Ulysses.
       {.target = Target::kGalvatron,
        .name = "galvatron",

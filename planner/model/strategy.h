@@ -9,7 +9,7 @@
 namespace parplan {
 
 // ZeRO's levels, as in proto/parplan/v1/plan.proto. `kNone` and `kParameters` are DP and
-// SDP of the papers.
+// SDP of the Galvatron papers (docs/papers.md 6).
 enum class ShardingLevel { kNone = 1, kOptimizer = 2, kGradients = 3, kParameters = 4 };
 
 // The axis of the rank grid whose ranks are neighbours. If either degree is 1 the order has no

@@ -104,10 +104,29 @@ absl::StatusOr<Topology> Topology::Create(std::string cluster, std::vector<NodeG
   Topology topology;
   topology.fabric_id_ = std::move(fabric_id);
   topology.cluster_ = std::move(cluster);
+  int first_rank = 0;
+  int first_node = 0;
+  for (const NodeGroup& group : node_groups) {
+    topology.first_rank_.push_back(first_rank);
+    topology.first_node_.push_back(first_node);
+    first_rank += group.device_count();
+    first_node += group.node_count;
+  }
   topology.node_groups_ = std::move(node_groups);
   topology.link_tiers_ = std::move(link_tiers);
   topology.device_count_ = static_cast<int>(device_count);
   return topology;
+}
+
+GroupIndex Topology::GroupOfRank(int rank) const {
+  int group = 0;
+  while (group + 1 < group_count() && rank >= first_rank_[group + 1]) ++group;
+  return GroupIndex(group);
+}
+
+int Topology::NodeOfRank(int rank) const {
+  const int group = GroupOfRank(rank).value();
+  return first_node_[group] + (rank - first_rank_[group]) / node_groups_[group].devices_per_node;
 }
 
 std::vector<std::string> Topology::NodeNames() const {

@@ -11,6 +11,20 @@
 
 namespace parplan {
 
+// The index of a node group in `Topology::node_groups()`. A type of its own, so that it is not
+// mistaken for the index of a layer definition or a stage.
+class GroupIndex {
+ public:
+  constexpr GroupIndex() = default;
+  constexpr explicit GroupIndex(int value) : value_(value) {}
+  constexpr int value() const { return value_; }
+  friend bool operator==(GroupIndex, GroupIndex) = default;
+
+ private:
+  int value_ = 0;
+};
+inline constexpr GroupIndex kFirstGroup{0};
+
 // Nodes that are interchangeable. Fields as in proto/parplan/v1/topology.proto.
 struct NodeGroup {
   std::string node_group_id;
@@ -48,12 +62,20 @@ class Topology {
 
   const std::string& cluster() const { return cluster_; }
   const std::vector<NodeGroup>& node_groups() const { return node_groups_; }
+  const NodeGroup& node_group(GroupIndex group) const { return node_groups_[group.value()]; }
+  int group_count() const { return static_cast<int>(node_groups_.size()); }
   const std::vector<LinkTier>& link_tiers() const { return link_tiers_; }
   // Name in the library of fabrics; empty for the usual one of the device.
   const std::string& fabric_id() const { return fabric_id_; }
 
   // Number of devices of all groups.
   int device_count() const { return device_count_; }
+
+  // Return the group of a rank, and its node, counted from 0 over all groups. Both are as fast as
+  // the groups are few. Ranks past the last device count as devices of further nodes of the last
+  // group. REQUIRES: rank >= 0.
+  GroupIndex GroupOfRank(int rank) const;
+  int NodeOfRank(int rank) const;
 
   // Lists the names of all nodes in rank order; empty if no group names its nodes.
   std::vector<std::string> NodeNames() const;
@@ -67,6 +89,9 @@ class Topology {
   std::vector<LinkTier> link_tiers_;
   std::string fabric_id_;
   int device_count_ = 0;
+  // [node group] its first rank and its first node.
+  std::vector<int> first_rank_;
+  std::vector<int> first_node_;
 };
 
 }  // namespace parplan

@@ -292,9 +292,16 @@ std::string PlanKey(absl::string_view model_digest, absl::string_view topology_d
           {StringWord(rules.dimensions.ToString()), StringWord(LimitsOf(rules.target).name),
            IntegerWord(rules.smallest_global_batch_size), IntegerWord(rules.global_batch_size_step),
            IntegerWord(rules.top_plan_count), FlagWord(rules.wants_memory_front)}),
-      // Left out if not requested, so that older keys stay valid.
+      // Each left out if not requested, so that older keys stay valid.
       rules.ilp_alpha_bytes_per_second.has_value()
           ? CanonicalLine("ilp_alpha", {NumberWord(*rules.ilp_alpha_bytes_per_second)})
+          : "",
+      rules.partitioner != Partitioner::kBest
+          ? CanonicalLine("partitioner", {StringWord(PartitionerName(rules.partitioner))})
+          : "",
+      rules.memory_granule != kMinMemoryGranule || rules.fused_layer_count != 1
+          ? CanonicalLine("coarse", {IntegerWord(rules.memory_granule.count()),
+                                     IntegerWord(rules.fused_layer_count)})
           : "",
       CanonicalLine("planner", {StringWord(planner), StringWord(planner_version)})));
 }

@@ -68,7 +68,9 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
                         {message.max_state_count(), "max_state_count"},
                         {message.smallest_global_batch_size(), "smallest_global_batch_size"},
                         {message.global_batch_size_step(), "global_batch_size_step"},
-                        {message.top_plan_count(), "top_plan_count"}},
+                        {message.top_plan_count(), "top_plan_count"},
+                        {message.memory_granule_bytes(), "memory_granule_bytes"},
+                        {message.fused_layer_count(), "fused_layer_count"}},
                        field));
   rules.max_tensor_parallel_degree = message.max_tensor_parallel_degree();
   rules.max_pipeline_parallel_degree = message.max_pipeline_parallel_degree();
@@ -130,6 +132,18 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
     if (alpha == 0.0) alpha = 0.0;  // -0 is the same rule.
     rules.ilp_alpha_bytes_per_second = alpha;
   }
+  if (!message.partitioner().empty()) {
+    const std::optional<Partitioner> partitioner = FindPartitioner(message.partitioner());
+    if (!partitioner.has_value()) {
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "partitioner"),
+                        absl::StrCat("must be one of ", PartitionerNames()));
+    }
+    rules.partitioner = *partitioner;
+  }
+  if (message.memory_granule_bytes() > 0) {
+    rules.memory_granule = Bytes::Of(message.memory_granule_bytes());
+  }
+  if (message.fused_layer_count() > 0) rules.fused_layer_count = message.fused_layer_count();
   options.max_state_count = message.max_state_count();
   options.compare_baselines = message.compare_baselines();
   if (message.has_search_time_limit()) {

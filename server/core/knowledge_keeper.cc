@@ -46,8 +46,9 @@ absl::StatusOr<JobKnowledge> KnowledgeKeeper::Find(const Topology& topology,
                                                    const KnowledgeVersion& version,
                                                    bool allow_estimates, absl::string_view field) {
   JobKnowledge known;
-  PARPLAN_ASSIGN_OR_RETURN(known.knowledge.hardware, KnownHardware(topology, field));
-  const Hardware* const hardware = known.knowledge.hardware.get();
+  GroupKnowledge& known_group = known.knowledge.groups.emplace_back();
+  PARPLAN_ASSIGN_OR_RETURN(known_group.hardware, KnownHardware(topology, field));
+  const Hardware* const hardware = known_group.hardware.get();
   if (hardware != nullptr) known.hardware_digest = HardwareDigest(*hardware);
 
   PARPLAN_ASSIGN_OR_RETURN(known.knowledge.calibration, calibrations_.Find(version.calibration));
@@ -60,7 +61,7 @@ absl::StatusOr<JobKnowledge> KnowledgeKeeper::Find(const Topology& topology,
   absl::StatusOr<SnapshotHandle> snapshot =
       profiles_.Snapshot(topology.cluster(), group.device_kind, group.devices_per_node);
   if (snapshot.ok()) {
-    known.knowledge.profile = std::move(snapshot->snapshot);
+    known_group.profile = std::move(snapshot->snapshot);
     known.newest_measurement = snapshot->newest_measurement;
     return known;
   }

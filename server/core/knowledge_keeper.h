@@ -29,12 +29,12 @@ struct KnowledgeVersion {
   friend bool operator==(const KnowledgeVersion&, const KnowledgeVersion&) = default;
 };
 
-// The knowledge about the nodes of one job.
+// The knowledge about the nodes of one job, which has one node group.
 struct JobKnowledge {
   Knowledge knowledge;
   // End of the newest measurement; InfinitePast if nothing was measured.
   absl::Time newest_measurement = absl::InfinitePast();
-  // Digests of `knowledge.hardware`, empty if that is null, and of `knowledge.calibration`, which
+  // Digests of the group's hardware, empty if that is null, and of `knowledge.calibration`, which
   // is never null: without an active calibration it is the published one inside the program.
   std::string hardware_digest;
   std::string calibration_digest;

@@ -153,7 +153,7 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
                                                   .request_key = std::move(request_key)});
   question->model_digest = ModelDigest(question->problem.model());
   question->topology_digest = TopologyDigest(question->problem.topology());
-  question->profile_digest = question->problem.profile().digest();
+  question->profile_digest = question->problem.profile(kFirstGroup).digest();
   question->hardware_digest = std::move(known.hardware_digest);
   question->calibration_digest = std::move(known.calibration_digest);
   const std::string plan_key = PlanKey(

@@ -184,18 +184,19 @@ TEST(WithMore, MemoryIsMoreOfIt) {
   const PlanningProblem problem = TwoNodes();
   const PlanningProblem more = WithMore(problem, Resource::kMemory, 1.5);
   EXPECT_EQ(more.usable_memory().count(), problem.usable_memory().count() / 2 * 3);
-  EXPECT_EQ(more.profile().collectives().size(), problem.profile().collectives().size());
+  EXPECT_EQ(more.profile(kFirstGroup).collectives().size(),
+            problem.profile(kFirstGroup).collectives().size());
 }
 
 // The smallest message keeps its time t0; the others take t0 + (t - t0) / factor.
 TEST(WithMore, BandwidthShortensWhatIsNotLatencyOnLinksOfItsKindOnly) {
   const PlanningProblem problem = TwoNodes();
-  const std::vector<CollectivePoint>& before = problem.profile().collectives();
+  const std::vector<CollectivePoint>& before = problem.profile(kFirstGroup).collectives();
   for (const bool between_nodes : {false, true}) {
     const PlanningProblem more = WithMore(
         problem, between_nodes ? Resource::kInterNodeBandwidth : Resource::kIntraNodeBandwidth,
         2.0);
-    const std::vector<CollectivePoint>& after = more.profile().collectives();
+    const std::vector<CollectivePoint>& after = more.profile(kFirstGroup).collectives();
     ASSERT_EQ(after.size(), before.size());
     int changed = 0;
     for (size_t i = 0; i < before.size(); ++i) {
@@ -223,19 +224,20 @@ TEST(WithMore, ASinglePointIsABandwidthAlone) {
   SyntheticOptions options;
   options.rules.allow_estimates = true;
   ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot, ProfileSnapshot::Create(content));
-  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem,
-                       PlanningProblem::Create(SyntheticModel(options), SyntheticTopology(options),
-                                               {std::make_shared<const ProfileSnapshot>(snapshot)},
-                                               16, options.rules));
+  ASSERT_OK_AND_ASSIGN(
+      const PlanningProblem problem,
+      PlanningProblem::Create(SyntheticModel(options), SyntheticTopology(options),
+                              {{{std::make_shared<const ProfileSnapshot>(snapshot)}}}, 16,
+                              options.rules));
   const PlanningProblem more = WithMore(problem, Resource::kIntraNodeBandwidth, 2.0);
-  EXPECT_DOUBLE_EQ(more.profile().collectives().front().duration.value(), 0.25);
+  EXPECT_DOUBLE_EQ(more.profile(kFirstGroup).collectives().front().duration.value(), 0.25);
 }
 
 TEST(WithMore, FasterDevicesMakeMeasuredLayersFaster) {
   const PlanningProblem problem = TwoNodes();
   const PlanningProblem more = WithMore(problem, Resource::kDevices, 2.0);
-  const std::vector<MeasuredLayer>& before = problem.profile().layers();
-  const std::vector<MeasuredLayer>& after = more.profile().layers();
+  const std::vector<MeasuredLayer>& before = problem.profile(kFirstGroup).layers();
+  const std::vector<MeasuredLayer>& after = more.profile(kFirstGroup).layers();
   ASSERT_EQ(after.size(), before.size());
   for (size_t i = 0; i < before.size(); ++i) {
     for (size_t p = 0; p < before[i].timings.size(); ++p) {
@@ -245,27 +247,28 @@ TEST(WithMore, FasterDevicesMakeMeasuredLayersFaster) {
                        before[i].timings[p].backward->value() / 2.0);
     }
   }
-  EXPECT_EQ(more.profile().collectives().back().duration,
-            problem.profile().collectives().back().duration);
+  EXPECT_EQ(more.profile(kFirstGroup).collectives().back().duration,
+            problem.profile(kFirstGroup).collectives().back().duration);
 }
 
 TEST(WithMore, OfDataSheetsIsTheirRatesAndNotTheirLatencies) {
   const PlanningProblem problem = EstimatedProblem({.device_count = 64});
-  const Hardware& before = *problem.hardware();
+  const Hardware& before = *problem.hardware(kFirstGroup);
   const PlanningProblem wide = WithMore(problem, Resource::kInterNodeBandwidth, 2.0);
   Hardware expected = before;
   expected.fabric.inter_node.bytes_per_second_per_device *= 2.0;
   expected.fabric.inter_node.bytes_per_second_per_node *= 2.0;
-  EXPECT_TRUE(*wide.hardware() == expected);
+  EXPECT_TRUE(*wide.hardware(kFirstGroup) == expected);
   const PlanningProblem inside = WithMore(problem, Resource::kIntraNodeBandwidth, 2.0);
-  EXPECT_EQ(inside.hardware()->fabric.intra_node.bytes_per_second_per_device,
+  EXPECT_EQ(inside.hardware(kFirstGroup)->fabric.intra_node.bytes_per_second_per_device,
             2.0 * before.fabric.intra_node.bytes_per_second_per_device);
-  EXPECT_TRUE(inside.hardware()->fabric.inter_node == before.fabric.inter_node);
+  EXPECT_TRUE(inside.hardware(kFirstGroup)->fabric.inter_node == before.fabric.inter_node);
   const PlanningProblem fast = WithMore(problem, Resource::kDevices, 2.0);
-  EXPECT_EQ(fast.hardware()->device.matrix_flops_16_bit, 2.0 * before.device.matrix_flops_16_bit);
-  EXPECT_EQ(fast.hardware()->device.memory_bytes_per_second,
+  EXPECT_EQ(fast.hardware(kFirstGroup)->device.matrix_flops_16_bit,
+            2.0 * before.device.matrix_flops_16_bit);
+  EXPECT_EQ(fast.hardware(kFirstGroup)->device.memory_bytes_per_second,
             2.0 * before.device.memory_bytes_per_second);
-  EXPECT_TRUE(fast.hardware()->fabric == before.fabric);
+  EXPECT_TRUE(fast.hardware(kFirstGroup)->fabric == before.fabric);
 }
 
 // More of anything never makes a given plan slower.

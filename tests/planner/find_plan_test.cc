@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
 
@@ -30,6 +31,16 @@ PlanningResult Find(const PlanningProblem& problem, absl::string_view planner = 
 Seconds StepOf(const PlanningResult& result) {
   const auto* found = std::get_if<PlanFound>(&result);
   return found == nullptr ? Seconds::Infinite() : found->prediction.step;
+}
+
+// Searches price every layer on the first group.
+TEST(FindPlan, RefusesSeveralNodeGroups) {
+  const PlanningProblem alone = EstimatedProblem({.device_count = 8, .global_batch_size = 8});
+  for (const std::string& planner : PlannerNames()) {
+    EXPECT_THAT(FindPlan(JoinedProblem(alone, alone), planner),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("topology.node_groups")))
+        << planner;
+  }
 }
 
 TEST(FindPlan, AnswersPassTheCheck) {
@@ -209,7 +220,7 @@ TEST(FindPlan, NamesThePlannersThereAre) {
 
 // A build without CBC knows the names of the planners it lacks.
 TEST(FindPlan, PlannersThatAreNotBuiltSayHowToGetThem) {
-  for (const char* planner : {"min-memory-ilp", "alpa-like"}) {
+  for (const char* planner : {"min-memory-ilp", "alpa-like", "colossal-auto-like"}) {
     const absl::StatusOr<PlanningResult> result = FindPlan(SyntheticProblem(), planner);
     if (absl::c_linear_search(PlannerNames(), planner)) {
       EXPECT_OK(result.status());

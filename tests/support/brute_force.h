@@ -20,7 +20,7 @@ std::optional<StageAssignment> BruteForceAssign(const StageChoices& stage, Bytes
 // The smallest peak of any assignment.
 Bytes BruteForceSmallestBudget(const StageChoices& stage);
 
-// The dynamic programme as the papers print it (papers.md 1.3): memory in units
+// The dynamic programme in its plain form (papers.md 1.3): memory in units
 // of `granule`, rounded up, and room for the largest transient there is. Gives
 // the time, or nothing when nothing fits.
 std::optional<Seconds> GridAssign(const StageChoices& stage, Bytes budget, Bytes granule);

@@ -39,7 +39,7 @@ bool SpreadApplies(const PlanningProblem& problem, const LayerDefinition& layer,
   }
   if (context == 1 && !is_ring) return false;
   if (context > 1) {
-    if (problem.hardware() == nullptr || !problem.rules().allow_estimates) return false;
+    if (!problem.has_hardware() || !problem.rules().allow_estimates) return false;
     if (!dimensions.has(is_ring ? kContext : kUlysses)) return false;
     if (layer.sequence_length % (is_ring ? 2 * context : context) != 0) return false;
     if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, tensor * context)) {
@@ -97,8 +97,8 @@ bool ExpertsApply(const LayerDefinition& layer, const Strategy& strategy,
   const int expert = strategy.expert_parallel_degree;
   if (expert == 1) return true;
   const int ranks = strategy.data_parallel_degree * strategy.context_parallel_degree;
-  return problem.hardware() != nullptr && problem.rules().allow_estimates &&
-         layer.expert_count > 0 && layer.expert_count % expert == 0 && ranks % expert == 0;
+  return problem.has_hardware() && problem.rules().allow_estimates && layer.expert_count > 0 &&
+         layer.expert_count % expert == 0 && ranks % expert == 0;
 }
 
 // Levels of recomputation that are worth a name: `kSelective` only where it keeps
@@ -110,7 +110,7 @@ std::vector<RecomputeLevel> RecomputeLevels(const PlanningProblem& problem, cons
   if (!IsTransformer(problem.model().layer_definitions()[definition_index].kind)) return levels;
   const auto kept = [&](RecomputeLevel level) {
     strategy.recompute_level = level;
-    return costs
+    return costs.group(kFirstGroup)
         .CostOfLayer(definition_index, strategy, shape.micro_batch_size(),
                      shape.pipeline_parallel_degree)
         .memory.kept;
@@ -234,7 +234,8 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
           s.data_parallel_degree = ranks / (tensor * context);
           s.context_kind = kind;
           s.rank_order = order;
-          s.sequence_parallel = tensor > 1 && costs.sequence_parallel(definition_index);
+          s.sequence_parallel =
+              tensor > 1 && costs.group(kFirstGroup).sequence_parallel(definition_index);
           if (SpreadApplies(problem, layer, s, shape)) add_levels();
         }
       }

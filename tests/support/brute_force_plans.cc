@@ -153,7 +153,7 @@ class StageCombiner {
 
   Seconds SendTo(const LayerMenus& menus, size_t index) const {
     const int ranks = problem_.device_count() / shape_.pipeline_parallel_degree;
-    const int per_node = problem_.node_group().devices_per_node;
+    const int per_node = problem_.node_group(kFirstGroup).devices_per_node;
     bool leaves_node = false;
     for (int rank = 0; rank < ranks; ++rank) {
       const int from = static_cast<int>(index - 1) * ranks + rank;
@@ -162,7 +162,8 @@ class StageCombiner {
     const int first = first_layer_[index];
     const Strategy& from = menus[first - 1][chosen_[index - 1]->options.back()];
     const Strategy& to = menus[first][chosen_[index]->options.front()];
-    return costs_.SendTime(problem_.model().definition_of_layer()[first - 1], from, to, ranks,
+    return costs_.SendTime(kFirstGroup, kFirstGroup,
+                           problem_.model().definition_of_layer()[first - 1], from, to, ranks,
                            leaves_node, shape_.micro_batch_size());
   }
 

@@ -57,7 +57,8 @@ StageGrower::StageGrower(const PlanningProblem& problem, const CostModel& costs,
     std::vector<Option>& options = options_.emplace_back();
     for (const Strategy& strategy : menus[layer]) {
       Option& option = options.emplace_back();
-      option.cost = costs.CostOfLayer(definition, strategy, shape.micro_batch_size(), depth);
+      option.cost = costs.group(kFirstGroup)
+                        .CostOfLayer(definition, strategy, shape.micro_batch_size(), depth);
       option.communicator_count = CommunicatorCount(strategy, depth, false);
     }
   }
@@ -79,8 +80,9 @@ Seconds StageGrower::Transition(int layer, int from, int to) const {
   const Strategy& before = menus_[layer - 1][from];
   const Strategy& after = menus_[layer][to];
   if (before == after) return Seconds();
-  return costs_.TransitionTime(problem_.model().definition_of_layer()[layer], before, after,
-                               shape_.micro_batch_size());
+  return costs_.group(kFirstGroup)
+      .TransitionTime(problem_.model().definition_of_layer()[layer], before, after,
+                      shape_.micro_batch_size());
 }
 
 void StageGrower::Classify() {
@@ -97,8 +99,9 @@ void StageGrower::Classify() {
         behind[from].push_back(moving);
         before[to].push_back(moving);
         for (int leaves_node = 0; has_pipeline && leaves_node < 2; ++leaves_node) {
-          const Seconds send = costs_.SendTime(sender, menus_[layer - 1][from], menus_[layer][to],
-                                               ranks, leaves_node == 1, shape_.micro_batch_size());
+          const Seconds send = costs_.SendTime(kFirstGroup, kFirstGroup, sender,
+                                               menus_[layer - 1][from], menus_[layer][to], ranks,
+                                               leaves_node == 1, shape_.micro_batch_size());
           behind[from].push_back(send);
           before[to].push_back(send);
         }
@@ -192,10 +195,15 @@ Bytes StageGrower::Upper(const GrownStage& stage, int index) const {
     ++place.communicator_count;
   }
   const StageMemory* const memory_of_stage[] = {&stage.memory};
-  const RankMemory memory =
-      MemoryOfRank(memory_of_stage, place, costs_.runtime(), costs_.memory_coefficients());
-  const Bytes upper = costs_.overheads().Upper(costs_.overheads().DeviceMemory(
-      memory.tensor_bound, depth, problem_.device_count() / depth, place.communicator_count));
+  const RankMemory memory = MemoryOfRank(memory_of_stage, place, costs_.runtime(),
+                                         costs_.group(kFirstGroup).memory_coefficients());
+  const Bytes upper =
+      costs_.group(kFirstGroup)
+          .overheads()
+          .Upper(costs_.group(kFirstGroup)
+                     .overheads()
+                     .DeviceMemory(memory.tensor_bound, depth, problem_.device_count() / depth,
+                                   place.communicator_count));
   return std::max(upper, memory.total.Total());
 }
 

@@ -80,12 +80,30 @@ PlanningProblem EstimatedProblem(const EstimatedOptions& options) {
   std::vector<LinkTier> tiers = {{"node", per_node}};
   if (group.node_count > 1) tiers.push_back({"network", options.device_count});
   Knowledge knowledge;
-  knowledge.hardware = std::make_shared<const Hardware>(
+  knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(
       EightA100Nodes(options.device_speed, options.link_speed, options.network_speed));
   return Valid(PlanningProblem::Create(
       std::make_shared<const ModelSpec>(Model(options)),
       std::make_shared<const Topology>(Valid(Topology::Create("estimated", {group}, tiers))),
       std::move(knowledge), options.global_batch_size, options.rules));
+}
+
+PlanningProblem JoinedProblem(const PlanningProblem& first, const PlanningProblem& joined) {
+  std::vector<NodeGroup> groups;
+  Knowledge knowledge;
+  for (const PlanningProblem* problem : {&first, &joined}) {
+    groups.push_back(problem->node_group(kFirstGroup));
+    knowledge.groups.push_back(
+        {.profile = std::make_shared<const ProfileSnapshot>(problem->profile(kFirstGroup)),
+         .hardware = std::make_shared<const Hardware>(*problem->hardware(kFirstGroup))});
+  }
+  groups.back().node_group_id = "joined";
+  const int device_count = first.device_count() + joined.device_count();
+  return Valid(PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(first.model()),
+      std::make_shared<const Topology>(
+          Valid(Topology::Create("joined", groups, {{"network", device_count}}))),
+      std::move(knowledge), first.global_batch_size(), first.rules()));
 }
 
 Plan PlanOf(const PlanningProblem& problem, const UniformPlan& uniform) {

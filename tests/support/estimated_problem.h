@@ -38,6 +38,10 @@ Hardware EightA100Nodes(double device_speed = 1.0, double link_speed = 1.0,
 // Ends the process when the options make no valid problem.
 PlanningProblem EstimatedProblem(const EstimatedOptions& options = {});
 
+// Returns the problem on the devices of both as two node groups, `joined` and that of `first`
+// before it. Model, batch and rules are those of `first`.
+PlanningProblem JoinedProblem(const PlanningProblem& first, const PlanningProblem& joined);
+
 // How to spread it: the decoders evenly over (virtual) stages, the embedding before
 // the first and the head behind the last.
 struct UniformPlan {

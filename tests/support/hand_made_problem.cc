@@ -119,8 +119,8 @@ PlanningProblem HandMadeProblem(const HandMadeOptions& options) {
           Valid(ModelSpec::Create("hand-made", std::move(definitions), std::move(runs),
                                   options.precision, Optimizer::kAdam))),
       std::make_shared<const Topology>(Valid(Topology::Create("hand-made", {group}, tiers))),
-      {std::make_shared<const ProfileSnapshot>(
-          Valid(ProfileSnapshot::Create(HandMadeContent(options))))},
+      {{{std::make_shared<const ProfileSnapshot>(
+          Valid(ProfileSnapshot::Create(HandMadeContent(options))))}}},
       options.global_batch_size, options.rules));
 }
 

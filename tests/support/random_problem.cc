@@ -141,10 +141,10 @@ PlanningProblem Measured(Dice& dice, const RandomProblemShape& shape) {
   options.rules = DrawRules(dice, devices, options.global_batch_size);
   ProfileSnapshot::Content content = SyntheticProfileContent(options);
   AddMissingPairs(devices.count, content);
-  return Valid(PlanningProblem::Create(
-      SyntheticModel(options), SyntheticTopology(options),
-      {std::make_shared<const ProfileSnapshot>(Valid(ProfileSnapshot::Create(std::move(content))))},
-      options.global_batch_size, options.rules));
+  return Valid(PlanningProblem::Create(SyntheticModel(options), SyntheticTopology(options),
+                                       {{{std::make_shared<const ProfileSnapshot>(
+                                           Valid(ProfileSnapshot::Create(std::move(content))))}}},
+                                       options.global_batch_size, options.rules));
 }
 
 std::vector<LayerDefinition> DrawDefinitions(Dice& dice) {
@@ -211,7 +211,7 @@ PlanningProblem Estimated(Dice& dice, const RandomProblemShape& shape) {
   std::vector<LinkTier> tiers = {{"node", devices.per_node}};
   if (group.node_count > 1) tiers.push_back({"network", devices.count});
   Knowledge knowledge;
-  knowledge.hardware = std::make_shared<const Hardware>(
+  knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(
       EightA100Nodes(dice.Of({0.1, 1.0}), dice.Of({0.1, 1.0, 10.0}), dice.Of({0.1, 1.0})));
   const int64_t batch = dice.Of({1, 2, 4, 6, 8, 12});
   PlanningRules rules = DrawRules(dice, devices, batch);

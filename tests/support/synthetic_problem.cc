@@ -160,8 +160,8 @@ ProfileSnapshot::Content SyntheticProfileContent(const SyntheticOptions& options
 PlanningProblem SyntheticProblem(const SyntheticOptions& options) {
   return Valid(PlanningProblem::Create(
       SyntheticModel(options), SyntheticTopology(options),
-      {std::make_shared<const ProfileSnapshot>(
-          Valid(ProfileSnapshot::Create(SyntheticProfileContent(options))))},
+      {{{std::make_shared<const ProfileSnapshot>(
+          Valid(ProfileSnapshot::Create(SyntheticProfileContent(options))))}}},
       options.global_batch_size, options.rules));
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "planner/model/device_memory.h"
 #include "planner/model/tied_table.h"
 #include "planner/planners/baselines/candidate_search.h"
@@ -74,8 +75,9 @@ class BaselineSearch {
  private:
   // Returns the bytes available for tensors on a device of a stage.
   Bytes StageBudget(int pipeline_parallel_degree) const {
-    return costs_.overheads().TensorBudget(problem_.usable_memory(), pipeline_parallel_degree,
-                                           problem_.device_count() / pipeline_parallel_degree);
+    return costs_.searched_group().overheads().TensorBudget(
+        problem_.usable_memory(), pipeline_parallel_degree,
+        problem_.device_count() / pipeline_parallel_degree);
   }
 
   // Returns the strategies that all transformer layers of a plan may share; one empty choice if
@@ -95,7 +97,7 @@ class BaselineSearch {
       for (const Strategy& strategy :
            AllowedStrategies(problem_, space_, run.definition_index,
                              problem_.device_count() / pipeline_parallel_degree, micro_batch_size,
-                             costs_.sequence_parallel(run.definition_index))) {
+                             costs_.searched_group().sequence_parallel(run.definition_index))) {
         choices.emplace_back(strategy);
       }
       return choices;
@@ -119,7 +121,7 @@ class BaselineSearch {
       std::vector<Strategy> shardings;
       for (const Strategy& table_sharding : AllowedStrategies(
                problem_, space, head, problem_.device_count() / pipeline_parallel_degree,
-               micro_batch_size, costs_.sequence_parallel(head))) {
+               micro_batch_size, costs_.searched_group().sequence_parallel(head))) {
         if (std::any_of(shardings.begin(), shardings.end(),
                         [&table_sharding](const Strategy& other) {
                           return HoldTableAlike(other, table_sharding);
@@ -262,7 +264,7 @@ class BaselineSearch {
           .search = summary,
           .alternatives = {},
           .memory_front = {},
-          .notes = {},
+          .notes = {absl::StrCat("partitioner ", PartitionerName(problem_.rules().partitioner))},
       };
     }
     if (meter_.stopped()) return StoppedEmpty{summary};

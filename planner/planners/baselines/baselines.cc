@@ -43,6 +43,12 @@ ThreeDegrees EqualDegrees(const PlanningProblem& problem) {
   return degrees;
 }
 
+absl::Span<const absl::string_view> PaperBaselineNames() {
+  static constexpr absl::string_view kNames[] = {"dp",    "sdp",   "tp",          "pp",
+                                                 "dp+tp", "dp+pp", "deepspeed-3d"};
+  return kNames;
+}
+
 std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const PlanningProblem& problem) {
   using Sharding = SearchSpace::Sharding;
   const int device_count = problem.device_count();

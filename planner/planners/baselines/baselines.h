@@ -6,11 +6,15 @@
 #include <optional>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "planner/model/planning_problem.h"
 #include "planner/planners/baselines/uniform_search.h"
 #include "planner/search/space/strategy_tree.h"
 
 namespace parplan {
+
+// Returns the names of these baselines, which are those of the Galvatron papers.
+absl::Span<const absl::string_view> PaperBaselineNames();
 
 // Returns the space of a baseline that chooses layer by layer (docs/papers.md 1.1), or nothing for
 // another name:
@@ -23,7 +27,8 @@ namespace parplan {
 //  deepspeed-3d     one strategy for all layers, degrees as equal as possible
 //                   (`EqualDegrees`), tensor parallelism on consecutive ranks
 //
-// These search the number of micro-batches and the partition, and do not recompute.
+// These search the number of micro-batches, divide layers into stages by the partitioner of the
+// rules, and do not recompute.
 std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const PlanningProblem& problem);
 
 // Returns the grid of `megatron`: uniform tensor, pipeline, data and context degrees, micro-batch

@@ -9,7 +9,9 @@
 
 #include "base/check.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/search/stage/greedy_split.h"
 #include "planner/search/stage/layer_assignment.h"
+#include "planner/search/stage/partition_moves.h"
 #include "planner/search/stage/stage_balance.h"
 
 namespace parplan {
@@ -99,12 +101,6 @@ std::vector<StageObjective> Objectives(const StageTables& tables) {
   return {whole, {whole.repeat_count + bubble, 1.0}, {whole.repeat_count, 0.0}};
 }
 
-// Up to this many stages, layers are moved between any two; with more, the number of pairs would
-// use up the limit of passes.
-constexpr int kFewStages = 8;
-// Passes of schedules simulated for moves of layers before they end. Not measured for other values.
-constexpr int64_t kMaxPassesOfMoves = int64_t{1} << 21;
-
 class CandidateSearch {
  public:
   CandidateSearch(const PlanningProblem& problem, const CostModel& costs, const StageTables& tables,
@@ -114,21 +110,23 @@ class CandidateSearch {
         tables_(tables),
         meter_(meter),
         best_(best),
-        budget_(costs.overheads().TensorBudget(problem.usable_memory(),
-                                               tables.pipeline_parallel_degree(), RanksPerStage())),
+        budget_(costs.searched_group().overheads().TensorBudget(
+            problem.usable_memory(), tables.pipeline_parallel_degree(), RanksPerStage())),
         solver_(tables, budget_, meter),
-        evaluator_(problem, costs),
-        is_even_(!problem.dimensions().has(SearchDimension::kUnevenStages)) {}
+        evaluator_(problem, costs) {}
 
   CandidateOutcome Run() {
     const Partition even = Even();
     const LeastMemory memory = tables_.LeastMemoryOfStages();
+    const std::vector<int>& definitions = problem_.model().definition_of_layer();
+    const std::optional<Partition> only = OnlyPartition(even, memory);
     const std::optional<MemoryBalancedPartition> by_memory =
-        is_even_ ? MemoryBalancedPartition{even, LeastOf(memory, even)}
-                 : MemoryBalancedSplit(problem_.model().definition_of_layer(), memory, even);
+        only ? MemoryBalancedPartition{*only, LeastMemoryOf(definitions, memory, *only)}
+             : MemoryBalancedSplit(definitions, memory, even);
     PARPLAN_CHECK(by_memory.has_value());
     CandidateOutcome outcome;
-    outcome.smallest_usable_memory = costs_.overheads().Upper(costs_.overheads().DeviceMemory(
+    const MemoryOverheads& overheads = costs_.searched_group().overheads();
+    outcome.smallest_usable_memory = overheads.Upper(overheads.DeviceMemory(
         by_memory->largest_stage, tables_.pipeline_parallel_degree(), RanksPerStage()));
     if (outcome.smallest_usable_memory > problem_.usable_memory()) {
       outcome.proved_bound = Seconds::Infinite();
@@ -137,11 +135,12 @@ class CandidateSearch {
     }
     for (const StageObjective& objective : Objectives(tables_)) {
       for (const Partition& partition :
-           Partitions(objective, even, memory, by_memory->layer_counts)) {
+           only ? std::vector<Partition>{*only}
+                : Partitions(objective, even, memory, by_memory->layer_counts)) {
         Try(partition, objective);
       }
     }
-    MoveLayers();
+    if (!only) Move();
     if (!own_best_ && dropped_any_) {
       outcome.smallest_usable_memory = TryLeast(by_memory->layer_counts);
     }
@@ -163,31 +162,29 @@ class CandidateSearch {
     return EvenSplit(is_transformer, tables_.pipeline_parallel_degree());
   }
 
-  // Returns the least memory of the fullest stage of a partition.
-  Bytes LeastOf(const LeastMemory& memory, const Partition& partition) const {
-    Bytes fullest;
-    int layer = 0;
-    for (size_t stage = 0; stage < partition.size(); ++stage) {
-      const int first = layer;
-      layer += partition[stage];
-      Bytes least = Bytes::Max();
-      for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
-        Bytes sum = memory.caps[cap];
-        for (int i = first; i < layer && sum != Bytes::Max(); ++i) {
-          const Bytes kept = memory.kept[stage][problem_.model().definition_of_layer()[i]][cap];
-          sum = kept == Bytes::Max() ? kept : sum + kept;
-        }
-        least = std::min(least, sum);
-      }
-      fullest = std::max(fullest, least);
+  // Returns the greedy balance of the least memory on the first stage.
+  Partition Greedy(const Partition& even, const LeastMemory& memory) const {
+    std::vector<double> layer_memory;
+    for (const int definition : problem_.model().definition_of_layer()) {
+      layer_memory.push_back(memory.kept.front()[definition].back().as_double());
     }
-    return fullest;
+    return GreedyMemorySplitOr(layer_memory, even);
+  }
+
+  // Returns the only partition that the rules leave; nothing if there is a choice.
+  std::optional<Partition> OnlyPartition(const Partition& even, const LeastMemory& memory) const {
+    const Partitioner partitioner = problem_.rules().partitioner;
+    if (!problem_.dimensions().has(SearchDimension::kUnevenStages) ||
+        partitioner == Partitioner::kEven) {
+      return even;
+    }
+    if (partitioner != Partitioner::kGreedy) return std::nullopt;
+    return Greedy(even, memory);
   }
 
   // Returns the partitions to try, without repetition.
   std::vector<Partition> Partitions(const StageObjective& objective, const Partition& even,
                                     const LeastMemory& memory, const Partition& by_memory) const {
-    if (is_even_) return {even};
     std::vector<Partition> partitions;
     const auto add = [&partitions](const Partition& partition) {
       if (std::find(partitions.begin(), partitions.end(), partition) == partitions.end()) {
@@ -198,6 +195,7 @@ class CandidateSearch {
     add(by_time);
     add(even);
     add(by_memory);
+    add(Greedy(even, memory));
     const std::optional<Partition> limited =
         MemoryLimitedSplit(problem_.model().definition_of_layer(), memory, budget_, by_time);
     if (limited) add(*limited);
@@ -252,41 +250,19 @@ class CandidateSearch {
     return needed;
   }
 
-  // Moves layers between stages, one at a time, as long as the plan gets better: from any stage if
-  // there are few, else from the slowest (the adjustment of Galvatron-BMW, docs/papers.md 2.4,
-  // moves to neighbours only).
-  void MoveLayers() {
+  // Moves layers between stages as long as the plan gets better. All partitions of a round of moves
+  // are solved for the objective of the best plan before it.
+  void Move() {
     const int stage_count = tables_.pipeline_parallel_degree();
-    int64_t trials_left = kMaxPassesOfMoves / (stage_count * tables_.micro_batch_count());
-    bool improved = own_best_.has_value() && stage_count > 1 && !is_even_;
-    while (improved && !meter_.stopped()) {
-      improved = false;
-      const Partition start = own_partition_;
-      const StageObjective objective = own_objective_;
-      for (const auto& [from, to] : MovesFrom(start)) {
-        if (--trials_left < 0) return;
-        Partition moved = start;
-        --moved[from];
-        ++moved[to];
-        improved |= Try(moved, objective);
-      }
-    }
-  }
-
-  // Returns pairs of stages, closest first.
-  std::vector<std::pair<int, int>> MovesFrom(const Partition& partition) const {
-    const int stage_count = static_cast<int>(partition.size());
-    const int slowest = SlowestStage();
-    std::vector<std::pair<int, int>> moves;
-    for (int distance = 1; distance < stage_count; ++distance) {
-      for (int from = 0; from < stage_count; ++from) {
-        if (partition[from] == 1) continue;
-        if (stage_count > kFewStages && from != slowest) continue;
-        if (from - distance >= 0) moves.push_back({from, from - distance});
-        if (from + distance < stage_count) moves.push_back({from, from + distance});
-      }
-    }
-    return moves;
+    if (!own_best_ || stage_count == 1) return;
+    StageObjective objective;
+    MoveLayers(
+        own_partition_, MoveTrialCount(stage_count, tables_.micro_batch_count()),
+        [&] {
+          objective = own_objective_;
+          return SlowestStage();
+        },
+        [&](const Partition& moved) { return !meter_.stopped() && Try(moved, objective); });
   }
 
   int SlowestStage() const {
@@ -311,8 +287,6 @@ class CandidateSearch {
   const Bytes budget_;
   StageSolver solver_;
   PlanEvaluator evaluator_;
-  // Whether stages must be even, regardless of cost.
-  const bool is_even_;
   // The best plan of this candidate, with its partition and objective below.
   std::optional<PredictedPlan> own_best_;
   // Whether some plan of the tables did not fit after all, so that nothing is proved about the

@@ -22,12 +22,12 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
     if (!entries_[definition].empty() || !usable_) continue;
     for (const Strategy& strategy :
          AllowedStrategies(problem, space, definition, rank_count, micro_batch_size,
-                           costs.sequence_parallel(definition))) {
+                           costs.searched_group().sequence_parallel(definition))) {
       entries_[definition].push_back(
           {.strategy = strategy,
            .layout = LayoutOf(strategy),
-           .cost = costs.CostOfLayer(definition, strategy, micro_batch_size,
-                                     pipeline_parallel_degree_)});
+           .cost = costs.searched_group().CostOfLayer(definition, strategy, micro_batch_size,
+                                                      pipeline_parallel_degree_)});
     }
     if (entries_[definition].empty()) usable_ = false;
   }
@@ -38,8 +38,9 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
     transitions_[definition].resize(layouts_.size() * layouts_.size());
     for (const TableEntry& entry : entries_[definition]) {
       for (size_t from = 0; from < layouts_.size(); ++from) {
-        transitions_[definition][from * layouts_.size() + entry.layout] = costs.TransitionTime(
-            static_cast<int>(definition), layouts_[from], entry.strategy, micro_batch_size);
+        transitions_[definition][from * layouts_.size() + entry.layout] =
+            costs.searched_group().TransitionTime(static_cast<int>(definition), layouts_[from],
+                                                  entry.strategy, micro_batch_size);
       }
     }
   }

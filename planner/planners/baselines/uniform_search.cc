@@ -188,9 +188,9 @@ class UniformSearch {
     for (const int layer : transformer_layers_) ++count[layers[layer]];
     for (int definition = 0; definition < static_cast<int>(count.size()); ++definition) {
       if (count[definition] == 0) continue;
-      const LayerCost cost =
-          costs_.CostOfLayer(definition, choice.strategies[definition], cell.micro_batch_size(),
-                             cell.pipeline_parallel_degree);
+      const LayerCost cost = costs_.searched_group().CostOfLayer(
+          definition, choice.strategies[definition], cell.micro_batch_size(),
+          cell.pipeline_parallel_degree);
       const auto times = static_cast<double>(count[definition]);
       choice.work += (cost.forward + cost.backward) * times;
       choice.sync += (cost.gradient_sync + cost.optimizer_step) * times;
@@ -238,7 +238,10 @@ class UniformSearch {
       if (!meter_.Expand(1)) return false;
       PredictedPlan predicted{PlanOf(cell, choice), {}};
       const PlanScore score = evaluator_.Evaluate(predicted.plan);
-      smallest_usable_memory_ = std::min(smallest_usable_memory_, score.peak_memory_upper);
+      if (score.peak_memory_upper < smallest_usable_memory_) {
+        smallest_usable_memory_ = score.peak_memory_upper;
+        smallest_plan_ = predicted.plan;
+      }
       if (score.peak_memory_upper > problem_.usable_memory()) continue;
       predicted.prediction.step = score.step;
       predicted.prediction.peak_memory = score.peak_memory;
@@ -296,6 +299,7 @@ class UniformSearch {
     return NothingFits{.smallest_usable_memory = smallest_usable_memory_,
                        .smallest_device_memory = DeviceMemoryFor(problem_, smallest_usable_memory_),
                        .memory_is_proved = true,
+                       .smallest_plan = std::move(smallest_plan_),
                        .smallest_device_count = std::nullopt,
                        .search = summary};
   }
@@ -320,6 +324,7 @@ class UniformSearch {
   std::optional<PredictedPlan> best_;
   Seconds best_per_sample_ = Seconds::Infinite();
   Bytes smallest_usable_memory_ = Bytes::Max();
+  std::optional<Plan> smallest_plan_;
 };
 
 }  // namespace

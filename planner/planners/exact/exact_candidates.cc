@@ -205,7 +205,7 @@ std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostM
       take(SearchUniform(each, costs, grid, limits()));
     }
     if (!meter.ShouldContinue()) return seeds;
-    take(SearchGalvatron(each, costs, GalvatronVariant::kGalvatronBmw, limits()));
+    take(SearchGalvatronMethod(each, costs, {.with_recompute = true, .adjusts = true}, limits()));
   }
   return seeds;
 }

@@ -1,5 +1,5 @@
 // The queue of partitions of Galvatron-BMW: from the one that balances memory towards the one that
-// balances time (TKDE 2024; docs/papers.md 2.4).
+// balances time (docs/papers.md 2.4: from memory, unverified; rules of ours in 2.6).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
@@ -32,20 +32,45 @@ BalanceDegrees DegreesOf(const StageFigures& figures);
 // grows in proportion.
 inline constexpr int kMaxPartitions = 512;
 
-// Visits partitions in queue order, starting with `memory_balanced`, and adjusts each: moves a
-// boundary layer of its slowest stage (the first of equally slow ones) to the stage before, and in
-// another partition to the stage after. The new partition joins the queue if its slowest stage
-// takes no longer than that of the partition it came from, every stage fits, and its fullest stage
-// needs no more memory than the fullest stage of `time_balanced`, if that partition fits. No
-// partition joins twice.
+// Why a partition is in the queue, or is not.
+enum class PartitionVerdict {
+  kStart,       // the memory-balanced partition; without figures if a stage does not fit
+  kEnd,         // the time-balanced partition, which is offered where it fits, joined or not
+  kJoined,      // satisfies the three tests below
+  kSlower,      // test 1: its slowest stage takes longer than that of its parent
+  kDoesNotFit,  // test 2: a stage does not fit
+  kTooFull,     // test 3: it needs more memory than the time-balanced partition
+};
+
+// One partition that the queue came to.
+struct AdjustmentStep {
+  Partition partition;
+  PartitionVerdict verdict = PartitionVerdict::kStart;
+  // Index of the step whose partition this one was made from, and the stages that gave and got a
+  // layer; -1 for the two ends.
+  int parent = -1;
+  int from_stage = -1;
+  int to_stage = -1;
+  // Absent if a stage does not fit.
+  std::optional<StageFigures> figures;
+};
+
+// Goes through partitions in queue order and calls `on_step` with each it comes to: first
+// `memory_balanced` (p_m), then `time_balanced` (p_t) if it is another one, then what comes of
+// adjusting. Each partition of the queue is adjusted: a boundary layer of its slowest stage (the
+// first of equally slow ones) moves to the stage before, and in another partition to the stage
+// after. The new partition joins the queue if its slowest stage takes no longer than that of the
+// partition it came from, every stage fits, and `memory_of` it is no more than `memory_of` the
+// time-balanced partition. No partition is tried twice. Ends if `on_step` returns false.
 //
-// `solve` returns the figures of a partition, or nothing if a stage does not fit; `visit` is called
-// with each partition that joined, including the first, and returns false to end the search. The
-// paper does not say what the memory of a partition is before its strategies are known; here it is
-// that of its solved stages.
+//  memory_of   the memory of the fullest stage in the measure under which p_m is balanced: solved
+//              stages all fill the budget they are given, so their peaks say nothing (ours,
+//              docs/papers.md 2.6)
+//  solve       the figures of a partition, or nothing if a stage does not fit
 void AdjustPartitions(const Partition& memory_balanced, const Partition& time_balanced,
+                      const std::function<Bytes(const Partition&)>& memory_of,
                       const std::function<std::optional<StageFigures>(const Partition&)>& solve,
-                      const std::function<bool(const Partition&, const StageFigures&)>& visit);
+                      const std::function<bool(const AdjustmentStep&)>& on_step);
 
 }  // namespace parplan
 

@@ -1,122 +1,109 @@
 #include "planner/planners/galvatron/galvatron_search.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <numeric>
-#include <tuple>
+#include <deque>
+#include <limits>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
-#include "planner/planners/galvatron/bi_objective.h"
-#include "planner/planners/galvatron/galvatron_partition.h"
-#include "planner/planners/galvatron/galvatron_stages.h"
-#include "planner/planners/galvatron/galvatron_tables.h"
-#include "planner/search/base/search_meter.h"
-#include "planner/search/space/strategy_space.h"
-#include "planner/search/stage/stage_balance.h"
+#include "planner/planners/baselines/baseline_search.h"
+#include "planner/planners/galvatron/bmw_walk.h"
 
 namespace parplan {
 namespace {
 
-// One part of the space.
-struct Candidate {
-  int64_t global_batch_size = 1;
-  int64_t micro_batch_count = 1;
-  const GalvatronTables* tables = nullptr;
-  // Lower bound of the step of its plans.
-  Seconds bound;
-  // Lower bound of the peak of plans of the method's first partition.
-  Bytes least_memory;
-  Seconds per_sample() const { return bound / static_cast<double>(global_batch_size); }
-};
-
-bool MorePromising(const Candidate& a, const Candidate& b) {
-  const auto rank = [](const Candidate& each) {
-    return std::tuple(each.per_sample(), each.global_batch_size,
-                      each.tables->pipeline_parallel_degree(), each.micro_batch_count);
-  };
-  return rank(a) < rank(b);
+// Returns the methods of a variant, those of the variant before it first.
+std::vector<GalvatronMethod> MethodsOf(const PlanningProblem& problem, GalvatronVariant variant) {
+  const bool can_recompute = problem.dimensions().has(SearchDimension::kFullRecompute);
+  std::vector<GalvatronMethod> methods = {{}};
+  if (variant == GalvatronVariant::kGalvatron) return methods;
+  if (can_recompute) methods.push_back({.with_recompute = true});
+  if (variant == GalvatronVariant::kGalvatronBase) return methods;
+  methods.push_back({.adjusts = true});
+  if (can_recompute) methods.push_back({.with_recompute = true, .adjusts = true});
+  return methods;
 }
 
+std::string TextOf(GalvatronMethod method, Partitioner partitioner) {
+  return absl::StrCat("found by the dynamic programme ", method.with_recompute ? "with" : "without",
+                      " recomputation, ",
+                      method.adjusts
+                          ? "stages adjusted from balanced memory"
+                          : absl::StrCat("stages by partitioner ", PartitionerName(partitioner)));
+}
+
+// The search of several methods and baselines.
 class GalvatronSearch {
  public:
-  GalvatronSearch(const PlanningProblem& problem, const CostModel& costs, GalvatronVariant variant,
-                  SearchMeter& meter, const SearchControl& control)
+  GalvatronSearch(const PlanningProblem& problem, const CostModel& costs,
+                  const std::vector<GalvatronMethod>& methods,
+                  absl::Span<const absl::string_view> baselines, SearchMeter& meter,
+                  const SearchControl& control)
       : problem_(problem),
         costs_(costs),
-        variant_(variant),
+        methods_(methods),
+        baselines_(baselines),
         meter_(meter),
         control_(control),
         space_(problem, costs),
-        evaluator_(problem, costs),
-        schedule_(problem.rules().schedule.value_or(kDefaultSchedule)) {}
-
-  // Returns whether there is any candidate, regardless of memory.
-  bool List() {
-    for (int64_t batch : problem_.GlobalBatchSizes()) {
-      for (int degree : space_.PipelineDegrees()) {
-        const std::vector<Schedule> schedules = space_.Schedules(degree);
-        if (std::find(schedules.begin(), schedules.end(), schedule_) == schedules.end()) continue;
-        for (int64_t count : space_.MicroBatchCounts(batch)) {
-          if (count > kMaxForwardPassCount / degree) break;
-          if (!meter_.ShouldContinue()) return false;
-          for (const GalvatronTables& tables : TablesOf(degree, batch / count)) {
-            Add({.global_batch_size = batch, .micro_batch_count = count, .tables = &tables});
-          }
-        }
-      }
+        tables_(space_, costs) {
+    for (const GalvatronMethod& method : methods) {
+      searches_.emplace_back(problem, costs, space_, tables_, method, meter);
     }
-    std::stable_sort(candidates_.begin(), candidates_.end(), MorePromising);
-    return !candidates_.empty();
   }
 
-  // Searches all candidates for the best plan.
+  // Lists the candidates of all methods, and returns how many there are.
+  int64_t List() {
+    for (GalvatronMethodSearch& search : searches_) {
+      search.List();
+      total_ += search.candidate_count();
+    }
+    listed_all_ = !meter_.stopped();
+    return total_;
+  }
+
+  // Searches the baselines, which take least time, and the methods in order, so that what a variant
+  // with fewer methods does is the first part of what one with more does.
   void Run() {
-    for (const Candidate& candidate : candidates_) {
+    for (const absl::string_view baseline : baselines_) RunBaseline(baseline);
+    List();
+    for (size_t index = 0; index < searches_.size(); ++index) {
       if (!meter_.ShouldContinue()) return;
-      Report();
-      ++done_;
-      if (best_ && candidate.per_sample() > PerSample(*best_)) {
-        meter_.Prune(1);
-        continue;
-      }
-      if (candidate.least_memory > problem_.usable_memory()) continue;
-      Visit(candidate);
+      const bool improved = searches_[index].Run(best_, [this] {
+        Report();
+        ++done_;
+      });
+      if (improved) found_by_ = TextOf(methods_[index], problem_.rules().partitioner);
     }
   }
 
-  // Returns whether a plan was found, or `Run` would find one.
+  // Returns whether any method finds a plan.
   bool FindsAny() {
-    for (const Candidate& candidate : candidates_) {
-      if (best_ || !meter_.ShouldContinue()) break;
-      if (candidate.least_memory <= problem_.usable_memory()) Visit(candidate);
-    }
-    return best_.has_value();
+    List();
+    return std::any_of(searches_.begin(), searches_.end(),
+                       [](GalvatronMethodSearch& search) { return search.FindsAny(); });
   }
 
-  Bytes LeastMemory() const {
+  // Returns whether a method or a baseline had candidates.
+  bool had_candidates() const { return total_ > 0 || baseline_count_ > 0; }
+  const std::optional<PredictedPlan>& best() const { return best_; }
+  const std::string& found_by() const { return found_by_; }
+
+  // Returns a lower bound of the memory with which a method finds a plan, and the least memory with
+  // which a baseline does; `Bytes::Max()` without one.
+  Bytes LeastUsableMemory() {
     Bytes least = Bytes::Max();
-    for (const Candidate& each : candidates_) least = std::min(least, each.least_memory);
+    for (GalvatronMethodSearch& search : searches_) {
+      least = std::min(least, search.LeastUsableMemory());
+    }
     return least;
   }
-
-  std::optional<PlanFound> TakeBest() {
-    if (!best_) return std::nullopt;
-    PlanFound found{std::move(best_->plan), std::move(best_->prediction)};
-    found.notes = best_notes_;
-    if (!found.notes.empty()) {
-      found.notes.push_back(absl::StrFormat(
-          "%.6g ms a sample at best with memory-balanced stages, %.6g ms after adjustment",
-          least_start_.milliseconds(),
-          (found.prediction.step / static_cast<double>(found.plan.global_batch_size))
-              .milliseconds()));
-    }
-    return found;
-  }
+  Bytes least_of_baselines() const { return least_of_baselines_; }
 
   SearchSummary Summary() const {
     SearchSummary summary{.termination = Termination::kFeasible,
@@ -124,13 +111,14 @@ class GalvatronSearch {
                           .gap_ratio = best_ ? 1.0 : 0.0,
                           .expanded_state_count = meter_.expanded_state_count(),
                           .pruned_state_count = meter_.pruned_state_count(),
-                          .candidate_count = static_cast<int64_t>(candidates_.size())};
-    if (!best_) return summary;
-    // Over all plans of the tree with this batch size.
-    summary.bound = best_->prediction.step;
-    for (const Candidate& each : candidates_) {
-      if (each.global_batch_size != best_->plan.global_batch_size) continue;
-      summary.bound = std::min(summary.bound, each.bound);
+                          .candidate_count = total_};
+    if (!best_ || !listed_all_) return summary;
+    // Over all plans of the methods and baselines with this batch size.
+    const int64_t batch = best_->plan.global_batch_size;
+    summary.bound =
+        std::min(best_->prediction.step, baseline_bound_per_sample_ * static_cast<double>(batch));
+    for (const GalvatronMethodSearch& search : searches_) {
+      summary.bound = std::min(summary.bound, search.LowerBound(batch));
     }
     summary.gap_ratio =
         std::clamp((best_->prediction.step - summary.bound) / best_->prediction.step, 0.0, 1.0);
@@ -138,133 +126,36 @@ class GalvatronSearch {
   }
 
  private:
-  static Seconds PerSample(const PredictedPlan& plan) {
-    return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
-  }
-
-  // Returns the tables of a degree and micro-batch size, made once.
-  const std::vector<GalvatronTables>& TablesOf(int degree, int64_t micro_batch_size) {
-    const auto [found, is_new] = tables_.try_emplace(std::pair(degree, micro_batch_size));
-    if (!is_new) return found->second;
-    const GalvatronTables tables(space_, costs_, degree, micro_batch_size,
-                                 variant_ != GalvatronVariant::kGalvatron);
-    if (tables.usable()) found->second = tables.Choices(space_);
-    return found->second;
-  }
-
-  void Add(Candidate candidate) {
-    GalvatronStages stages(problem_, costs_, *candidate.tables, schedule_,
-                           candidate.micro_batch_count, meter_);
-    candidate.bound =
-        candidate.tables->LowerBound(candidate.micro_batch_count) + costs_.step_overhead();
-    const Partition first = FirstPartition(*candidate.tables, stages);
-    if (*std::min_element(first.begin(), first.end()) < 1) return;
-    int unit = 0;
-    for (size_t stage = 0; stage < first.size(); ++stage) {
-      candidate.least_memory = std::max(
-          candidate.least_memory, stages.LeastPeak(unit, first[stage], static_cast<int>(stage)));
-      unit += first[stage];
+  void RunBaseline(absl::string_view baseline) {
+    if (!meter_.ShouldContinue()) return;
+    SearchControl part = meter_.PartOf(std::numeric_limits<int64_t>::max());
+    part.on_progress = nullptr;
+    std::optional<PlanningResult> result =
+        SearchBaseline(problem_, costs_, *SpaceOfBaseline(baseline, problem_), part);
+    if (!result) return;
+    ++baseline_count_;
+    const SearchSummary& summary = std::visit(
+        [](const auto& answer) -> const SearchSummary& { return answer.search; }, *result);
+    meter_.Expand(summary.expanded_state_count);
+    if (summary.limit == SearchLimit::kTime) meter_.Stop(SearchLimit::kTime);
+    if (const auto* nothing = std::get_if<NothingFits>(&*result)) {
+      least_of_baselines_ = std::min(least_of_baselines_, nothing->smallest_usable_memory);
     }
-    candidates_.push_back(candidate);
-  }
-
-  static Partition Even(const GalvatronTables& tables) {
-    std::vector<char> counts;
-    for (int kind : tables.kind_of_unit()) {
-      counts.push_back(tables.kinds()[kind].has_transformer ? 1 : 0);
-    }
-    return EvenSplit(counts, tables.pipeline_parallel_degree());
-  }
-
-  bool HasKindsOfTransformers(const GalvatronTables& tables) const {
-    return std::count_if(tables.kinds().begin(), tables.kinds().end(),
-                         [](const GalvatronKind& kind) { return kind.has_transformer; }) > 1;
-  }
-
-  bool AllowsUneven() const { return space_.dimensions().has(SearchDimension::kUnevenStages); }
-
-  Partition FirstPartition(const GalvatronTables& tables, const GalvatronStages& stages) const {
-    const int degree = tables.pipeline_parallel_degree();
-    if (degree == 1 || !AllowsUneven()) return Even(tables);
-    if (variant_ == GalvatronVariant::kGalvatronBmw) {
-      return MemoryBalancedSplit(tables.kind_of_unit(), stages.LeastMemoryOfStages(), Even(tables))
-          ->layer_counts;
-    }
-    if (!HasKindsOfTransformers(tables)) return Even(tables);
-    // One number per layer, as published: that of the first stage.
-    std::vector<double> memory;
-    for (Bytes kept : stages.LeastKept(0)) memory.push_back(kept.as_double());
-    return GreedyMemorySplit(memory, 0.0, degree);
-  }
-
-  void Visit(const Candidate& candidate) {
-    const GalvatronTables& tables = *candidate.tables;
-    GalvatronStages stages(problem_, costs_, tables, schedule_, candidate.micro_batch_count,
-                           meter_);
-    const Partition first = FirstPartition(tables, stages);
-    const bool adjusts = variant_ == GalvatronVariant::kGalvatronBmw && AllowsUneven() &&
-                         tables.pipeline_parallel_degree() > 1;
-    std::vector<const GalvatronStage*> solved;
-    const auto solve = [&](const Partition& partition) -> std::optional<StageFigures> {
-      StageFigures figures;
-      solved.clear();
-      int unit = 0;
-      for (size_t stage = 0; stage < partition.size(); ++stage) {
-        const GalvatronStage* const each =
-            stages.Solve(unit, partition[stage], static_cast<int>(stage));
-        if (each == nullptr) return std::nullopt;
-        // The work of a stage alone takes longer than the best plan.
-        if (!adjusts && best_ &&
-            each->time * (1.0 - 1e-9) >
-                PerSample(*best_) * static_cast<double>(candidate.global_batch_size)) {
-          return std::nullopt;
-        }
-        solved.push_back(each);
-        figures.times.push_back(each->time);
-        figures.peaks.push_back(each->peak);
-        unit += partition[stage];
-      }
-      return figures;
-    };
-    std::optional<BalanceDegrees> start;
-    const auto visit = [&](const Partition& partition, const StageFigures& figures) {
-      const BalanceDegrees degrees = DegreesOf(figures);
-      const bool is_start = !start;
-      if (is_start) start = degrees;
-      Offer(stages.PlanOf(partition, candidate.global_batch_size, solved), is_start, *start,
-            degrees);
-      return !meter_.stopped();
-    };
-    if (adjusts) {
-      AdjustPartitions(first, TimeBalancedSplit(stages.FastestTimes(), first), solve, visit);
-    } else if (const std::optional<StageFigures> figures = solve(first)) {
-      visit(first, *figures);
-    }
-  }
-
-  void Offer(Plan plan, bool is_start, const BalanceDegrees& before, const BalanceDegrees& after) {
-    PredictedPlan predicted{std::move(plan), {}};
-    predicted.prediction = evaluator_.Predict(predicted.plan);
-    if (!predicted.prediction.fits()) return;
-    if (is_start && PerSample(predicted) < least_start_) least_start_ = PerSample(predicted);
-    if (best_ && !IsBetterPlan(predicted, *best_)) return;
-    best_ = std::move(predicted);
-    best_notes_.clear();
-    if (variant_ != GalvatronVariant::kGalvatronBmw) return;
-    const int depth = best_->plan.pipeline_parallel_degree();
-    best_notes_ = {
-        absl::StrFormat("alpha_t %.4f with memory-balanced stages, %.4f after adjustment "
-                        "(%.4f is perfect balance of time)",
-                        before.time, after.time, 1.0 - 1.0 / depth),
-        absl::StrFormat("alpha_m %.4f with memory-balanced stages, %.4f after adjustment "
-                        "(%.4f is perfect balance of memory)",
-                        before.memory, after.memory, 1.0 - 1.0 / depth)};
+    auto* const found = std::get_if<PlanFound>(&*result);
+    if (found == nullptr) return;
+    baseline_bound_per_sample_ =
+        std::min(baseline_bound_per_sample_,
+                 summary.bound / static_cast<double>(found->plan.global_batch_size));
+    PredictedPlan plan{std::move(found->plan), std::move(found->prediction)};
+    if (best_ && !IsBetterPlan(plan, *best_)) return;
+    best_ = std::move(plan);
+    found_by_ = absl::StrCat("found by baseline ", baseline, ", whose plans are in the space");
   }
 
   void Report() const {
     if (!control_.on_progress) return;
     SearchProgress progress{.done_candidate_count = done_,
-                            .total_candidate_count = static_cast<int64_t>(candidates_.size()),
+                            .total_candidate_count = total_,
                             .bound = Summary().bound,
                             .expanded_state_count = meter_.expanded_state_count()};
     if (best_) progress.incumbent = best_->prediction.step;
@@ -273,33 +164,39 @@ class GalvatronSearch {
 
   const PlanningProblem& problem_;
   const CostModel& costs_;
-  const GalvatronVariant variant_;
+  const std::vector<GalvatronMethod>& methods_;
+  const absl::Span<const absl::string_view> baselines_;
   SearchMeter& meter_;
   const SearchControl& control_;
   const StrategySpace space_;
-  PlanEvaluator evaluator_;
-  const Schedule schedule_;
-  // [degree, micro-batch size]
-  std::map<std::pair<int, int64_t>, std::vector<GalvatronTables>> tables_;
-  std::vector<Candidate> candidates_;
+  GalvatronTableCache tables_;
+  // [method]
+  std::deque<GalvatronMethodSearch> searches_;
+  int64_t total_ = 0;
+  // Whether no limit ended the listing of candidates, so that their bounds are proved.
+  bool listed_all_ = false;
   int64_t done_ = 0;
+  int baseline_count_ = 0;
+  Bytes least_of_baselines_ = Bytes::Max();
+  Seconds baseline_bound_per_sample_ = Seconds::Infinite();
   std::optional<PredictedPlan> best_;
-  std::vector<std::string> best_notes_;
-  // Least time per sample of the first partition of any candidate.
-  Seconds least_start_ = Seconds::Infinite();
+  std::string found_by_;
 };
 
-// Returns the least memory with which the method finds a plan, searched between `bound`, with which
-// it finds none, and what doubling finds. Because memory is rounded to the grid, it is slightly
-// more than any plan needs, so it is found by trying. Returns nothing if a limit ended that.
+// Returns the least memory with which the methods or baselines find a plan, searched between
+// `bound`, with which no method does, and what a baseline needs or doubling finds. Because memory
+// is rounded to the grid, a method needs slightly more than any plan, so it is found by trying.
+// Returns nothing if a limit ended that.
 std::optional<Bytes> SmallestMemory(const PlanningProblem& problem, const CostModel& costs,
-                                    GalvatronVariant variant, Bytes bound, SearchMeter& meter) {
+                                    const std::vector<GalvatronMethod>& methods, Bytes bound,
+                                    Bytes least_of_baselines, SearchMeter& meter) {
   constexpr int64_t kMebibyte = int64_t{1} << 20;
+  if (bound >= least_of_baselines) return least_of_baselines;
   const SearchControl quiet;
   const auto finds = [&](Bytes usable) {
+    if (usable >= least_of_baselines) return true;
     const PlanningProblem larger = problem.WithUsableMemory(usable);
-    GalvatronSearch search(larger, costs, variant, meter, quiet);
-    return search.List() && search.FindsAny();
+    return GalvatronSearch(larger, costs, methods, {}, meter, quiet).FindsAny();
   };
   Bytes none = std::max(bound - Bytes::Of(1), problem.usable_memory());
   Bytes enough = std::max(bound, problem.usable_memory() + Bytes::Of(kMebibyte));
@@ -308,6 +205,7 @@ std::optional<Bytes> SmallestMemory(const PlanningProblem& problem, const CostMo
     none = enough;
     enough += Bytes::Of(step);
   }
+  enough = std::min(enough, least_of_baselines);
   while ((enough - none).count() > kMebibyte) {
     const Bytes middle = none + Bytes::Of((enough - none).count() / 2);
     (finds(middle) ? enough : none) = middle;
@@ -316,30 +214,69 @@ std::optional<Bytes> SmallestMemory(const PlanningProblem& problem, const CostMo
   return enough;
 }
 
-}  // namespace
+// Returns alpha_t and alpha_m of the plan, and of both ends of each walk of its batch, depth and
+// number of micro-batches.
+std::vector<std::string> BalanceNotes(const PlanningProblem& problem, const CostModel& costs,
+                                      const PredictedPlan& plan, const SearchControl& control) {
+  const int depth = plan.plan.pipeline_parallel_degree();
+  if (depth == 1) return {"one stage: there is no balance of stages to adjust"};
+  const double perfect = 1.0 - 1.0 / depth;
+  const BalanceDegrees answer = DegreesOfPlan(plan);
+  std::vector<std::string> notes = {
+      absl::StrFormat("alpha_t %.4f, alpha_m %.4f in the answer (%.4f is perfect balance)",
+                      answer.time, answer.memory, perfect)};
+  SearchControl quiet = control;
+  quiet.on_progress = nullptr;
+  for (const ExplainedWalk& walk : ExplainWalks(problem, costs, plan.plan, quiet)) {
+    const bool ends_at_start = std::none_of(
+        walk.steps.begin(), walk.steps.end(),
+        [](const ExplainedStep& each) { return each.step.verdict == PartitionVerdict::kEnd; });
+    for (const ExplainedStep& step : walk.steps) {
+      const bool is_start = step.step.verdict == PartitionVerdict::kStart;
+      if (!is_start && step.step.verdict != PartitionVerdict::kEnd) continue;
+      const std::string end = absl::StrCat(
+          is_start ? "memory-balanced" : "time-balanced",
+          is_start && ends_at_start ? " and time-balanced stages " : " stages ",
+          walk.with_recompute ? "with" : "without", " recomputation",
+          walk.measure == MemoryMeasure::kLeast && walk.with_recompute ? ", least memory" : "");
+      if (!step.degrees) {
+        notes.push_back(absl::StrCat("no plan of ", end, " fits"));
+        continue;
+      }
+      notes.push_back(absl::StrFormat("alpha_t %.4f, alpha_m %.4f with %s", step.degrees->time,
+                                      step.degrees->memory, end));
+    }
+  }
+  return notes;
+}
 
-std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
-                                              const CostModel& costs, GalvatronVariant variant,
-                                              const SearchControl& control) {
-  // The papers have one stage per device.
+std::optional<PlanningResult> SearchMethods(const PlanningProblem& problem, const CostModel& costs,
+                                            const std::vector<GalvatronMethod>& methods,
+                                            absl::Span<const absl::string_view> baselines,
+                                            const SearchControl& control) {
+  // Neither text nor code of Galvatron has several stages per device.
   if (TraitsOf(problem.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages) {
     return std::nullopt;
   }
   SearchMeter meter(control);
-  GalvatronSearch search(problem, costs, variant, meter, control);
-  if (!search.List()) {
-    if (!meter.stopped()) return std::nullopt;
-    return StoppedEmpty{search.Summary()};
-  }
+  GalvatronSearch search(problem, costs, methods, baselines, meter, control);
   search.Run();
   SearchSummary summary = search.Summary();
-  if (std::optional<PlanFound> found = search.TakeBest()) {
-    found->search = summary;
-    return *std::move(found);
+  if (const std::optional<PredictedPlan>& best = search.best()) {
+    return PlanFound{
+        .plan = best->plan,
+        .prediction = best->prediction,
+        .search = summary,
+        .alternatives = {},
+        .memory_front = {},
+        .notes = {absl::StrCat("partitioner ", PartitionerName(problem.rules().partitioner)),
+                  search.found_by()},
+    };
   }
   if (meter.stopped()) return StoppedEmpty{summary};
-  const std::optional<Bytes> smallest =
-      SmallestMemory(problem, costs, variant, search.LeastMemory(), meter);
+  if (!search.had_candidates()) return std::nullopt;
+  const std::optional<Bytes> smallest = SmallestMemory(
+      problem, costs, methods, search.LeastUsableMemory(), search.least_of_baselines(), meter);
   summary = search.Summary();
   if (!smallest) return StoppedEmpty{summary};
   // The whole method was tried.
@@ -351,6 +288,32 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                      // memory up.
                      .memory_is_proved = false,
                      .search = summary};
+}
+
+}  // namespace
+
+std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
+                                              const CostModel& costs, GalvatronVariant variant,
+                                              const SearchControl& control) {
+  std::optional<PlanningResult> result =
+      SearchMethods(problem, costs, MethodsOf(problem, variant), PaperBaselineNames(), control);
+  if (!result || variant != GalvatronVariant::kGalvatronBmw) return result;
+  if (auto* const found = std::get_if<PlanFound>(&*result)) {
+    for (std::string& note :
+         BalanceNotes(problem, costs, {found->plan, found->prediction}, control)) {
+      found->notes.push_back(std::move(note));
+    }
+  }
+  return result;
+}
+
+std::optional<PlanningResult> SearchGalvatronMethod(const PlanningProblem& problem,
+                                                    const CostModel& costs, GalvatronMethod method,
+                                                    const SearchControl& control) {
+  std::optional<PlanningResult> result = SearchMethods(problem, costs, {method}, {}, control);
+  if (result && std::holds_alternative<PlanFound>(*result))
+    std::get<PlanFound>(*result).notes.clear();
+  return result;
 }
 
 }  // namespace parplan

@@ -1,29 +1,44 @@
-// The planners of the Galvatron papers, as published (docs/papers.md 1 and 2).
+// The planners of the Galvatron papers, as far as texts and public code bear them (docs/papers.md 1
+// and 2; rules of ours in 1.10 and 2.6).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
 
 #include <optional>
 
+#include "absl/types/span.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
+#include "planner/planners/baselines/baselines.h"
+#include "planner/planners/galvatron/galvatron_method.h"
 
 namespace parplan {
 
-// The published variants.
+// The variants. Each has the methods of those before it.
 enum class GalvatronVariant {
-  kGalvatron,      // PVLDB 16(3): no recomputation, memory-balanced stages
-  kGalvatronBase,  // TKDE 2024 without the bi-objective partition: with recomputation
-  kGalvatronBmw,   // and with it
+  kGalvatron,      // PVLDB 16(3): nothing is recomputed; stages by the partitioner of the rules
+  kGalvatronBase,  // TKDE 2024 without the bi-objective partition: with recomputation too
+  kGalvatronBmw,   // and with stages adjusted from balanced memory to balanced time
 };
 
-// Searches with a variant's method. Proves only that nothing of its own method fits; otherwise the
-// answer is `kFeasible` with `kMethod`. For `kGalvatronBmw`, `PlanFound::notes` has alpha_t and
-// alpha_m before and after. Returns nothing if no pipeline degree has a strategy for every layer.
+// Searches with the methods of a variant and the paper's baselines, whose plans are in its space
+// (docs/papers.md 1.1), and answers with the best plan of all. So within limits that end no search
+// an answer is never worse than that of a baseline, of a variant before it, or without
+// recomputation.
+//
+// Proves only that nothing of its own methods fits; otherwise the answer is `kFeasible` with
+// `kMethod`. `PlanFound::notes` has the partitioner and what found the plan and, for
+// `kGalvatronBmw`, alpha_t and alpha_m of both ends and the answer. Returns nothing if no pipeline
+// degree has a strategy for every layer.
 std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control);
+
+// Searches with one method alone, for a plan to start from. No notes; otherwise as above.
+std::optional<PlanningResult> SearchGalvatronMethod(const PlanningProblem& problem,
+                                                    const CostModel& costs, GalvatronMethod method,
+                                                    const SearchControl& control);
 
 }  // namespace parplan
 

@@ -7,14 +7,10 @@
 namespace parplan {
 namespace {
 
-constexpr int64_t kMebibyte = int64_t{1} << 20;
-
-// Returns the whole units that hold `bytes`.
-int64_t UnitsFor(Bytes bytes) { return (bytes.count() + kMebibyte - 1) / kMebibyte; }
-
-// Returns the whole units within `bytes`, which may be negative.
-int64_t UnitsWithin(Bytes bytes) {
-  return bytes.count() >= 0 ? bytes.count() / kMebibyte : -UnitsFor(Bytes() - bytes);
+bool Recomputes(const GalvatronOption& option) {
+  return std::any_of(option.strategies.begin(), option.strategies.end(), [](const Strategy& each) {
+    return each.recompute_level != RecomputeLevel::kNone;
+  });
 }
 
 }  // namespace
@@ -28,6 +24,16 @@ GalvatronStages::GalvatronStages(const PlanningProblem& problem, const CostModel
       schedule_(schedule),
       micro_batch_count_(micro_batch_count),
       meter_(meter) {}
+
+int64_t GalvatronStages::UnitsFor(Bytes bytes) const {
+  const int64_t granule = problem_.rules().memory_granule.count();
+  return (bytes.count() + granule - 1) / granule;
+}
+
+int64_t GalvatronStages::UnitsWithin(Bytes bytes) const {
+  return bytes.count() >= 0 ? bytes.count() / problem_.rules().memory_granule.count()
+                            : -UnitsFor(Bytes() - bytes);
+}
 
 int64_t GalvatronStages::InFlight(int stage_index) const {
   return InFlightMicroBatchCount(schedule_, tables_.pipeline_parallel_degree(), stage_index,
@@ -75,8 +81,8 @@ Bytes GalvatronStages::PeakOf(int first_unit, const std::vector<int>& options,
   place.communicator_count = CommunicatorsAt(stage_index, place.communicator_count);
   const StageMemory* const stage = &memory;
   const RankMemory rank = MemoryOfRank(absl::MakeConstSpan(&stage, 1), place, costs_.runtime(),
-                                       costs_.memory_coefficients());
-  const MemoryOverheads& overheads = costs_.overheads();
+                                       costs_.searched_group().memory_coefficients());
+  const MemoryOverheads& overheads = costs_.searched_group().overheads();
   const Bytes upper = overheads.Upper(overheads.DeviceMemory(
       rank.tensor_bound, depth, problem_.device_count() / depth, place.communicator_count));
   return std::max(upper, rank.total.Total());
@@ -116,8 +122,8 @@ std::optional<GalvatronStage> GalvatronStages::SolveNew(int first_unit, int unit
     }
     least_transient = std::max(least_transient, least);
   }
-  const Bytes budget = costs_.overheads().TensorBudget(problem_.usable_memory(), depth,
-                                                       problem_.device_count() / depth);
+  const Bytes budget = costs_.searched_group().overheads().TensorBudget(
+      problem_.usable_memory(), depth, problem_.device_count() / depth);
   const int64_t largest = UnitsWithin(budget - least_transient);
   const int64_t least = std::min(largest, UnitsWithin(budget - max_transient));
   const DenseStage dense = DenseOf(first_unit, unit_count, stage_index);
@@ -172,7 +178,7 @@ std::vector<Bytes> GalvatronStages::LeastKept(int stage_index) const {
   return of_unit;
 }
 
-LeastMemory GalvatronStages::LeastMemoryOfStages() const {
+LeastMemory GalvatronStages::LeastMemoryOfStages(bool with_recompute) const {
   LeastMemory memory;
   for (const GalvatronKind& kind : tables_.kinds()) {
     for (const GalvatronOption& option : kind.options) memory.caps.push_back(option.transient);
@@ -190,7 +196,8 @@ LeastMemory GalvatronStages::LeastMemoryOfStages() const {
       for (Bytes cap : memory.caps) {
         Bytes least = Bytes::Max();
         for (const GalvatronOption& option : kind.options) {
-          if (option.transient <= cap) least = std::min(least, Kept(option, stage));
+          if (option.transient > cap || (!with_recompute && Recomputes(option))) continue;
+          least = std::min(least, Kept(option, stage));
         }
         of_kind.push_back(least);
       }
@@ -214,7 +221,7 @@ Bytes GalvatronStages::LeastPeak(int first_unit, int unit_count, int stage_index
     transient = std::max(transient, least);
   }
   const int depth = tables_.pipeline_parallel_degree();
-  const MemoryOverheads& overheads = costs_.overheads();
+  const MemoryOverheads& overheads = costs_.searched_group().overheads();
   return overheads.Upper(
       overheads.DeviceMemory(tensors + transient, depth, problem_.device_count() / depth));
 }

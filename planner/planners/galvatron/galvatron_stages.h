@@ -32,7 +32,8 @@ struct GalvatronStage {
   Bytes peak;
 };
 
-// Solves stages, each distinct one once. Memory is counted in MiB, rounded up per unit.
+// Solves stages, each distinct one once. Memory is counted in the granules of
+// the rules, rounded up per unit.
 class GalvatronStages {
  public:
   // References must outlive this object. `tables` are usable.
@@ -48,12 +49,16 @@ class GalvatronStages {
 
   // Returns [unit] the least bytes any option keeps in this stage.
   std::vector<Bytes> LeastKept(int stage_index) const;
-  // Returns the same in the form of stage_balance.h.
-  LeastMemory LeastMemoryOfStages() const;
+  // Returns the same in the form of stage_balance.h, over the options that recompute nothing unless
+  // `with_recompute`.
+  LeastMemory LeastMemoryOfStages(bool with_recompute = true) const;
   // Returns a lower bound of the peak of any assignment of the stage.
   Bytes LeastPeak(int first_unit, int unit_count, int stage_index) const;
   // Returns [unit] m (forward + backward) + synchronisation of the fastest option.
   std::vector<Seconds> FastestTimes() const;
+
+  // Returns the states that all searches on this meter expanded.
+  int64_t expanded_state_count() const { return meter_.expanded_state_count(); }
 
   Plan PlanOf(const Partition& partition, int64_t global_batch_size,
               const std::vector<const GalvatronStage*>& stages) const;
@@ -63,6 +68,9 @@ class GalvatronStages {
   // unit, count).
   using Key = std::tuple<int64_t, bool, bool, std::vector<std::pair<int, int>>>;
 
+  // Returns the whole granules that hold `bytes`, and those within `bytes`, which may be negative.
+  int64_t UnitsFor(Bytes bytes) const;
+  int64_t UnitsWithin(Bytes bytes) const;
   int64_t InFlight(int stage_index) const;
   Seconds TimeOf(const GalvatronOption& option) const;
   Bytes Kept(const GalvatronOption& option, int stage_index) const;

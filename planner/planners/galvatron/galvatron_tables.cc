@@ -47,20 +47,29 @@ GalvatronTables::GalvatronTables(const StrategySpace& space, const CostModel& co
 void GalvatronTables::AddUnits(const StrategySpace& space) {
   const ModelSpec& model = space.problem().model();
   const bool own_ends = space.dimensions().has(SearchDimension::kEndStrategies);
+  const int fused_count = space.problem().rules().fused_layer_count;
   std::vector<std::vector<int>> units;
   std::vector<char> has_transformer;
+  // Transformer layers in the last unit, all of one definition.
+  int transformer_count = 0;
   for (int layer = 0; layer < model.layer_count(); ++layer) {
     const int definition = model.definition_of_layer()[layer];
     const bool is_transformer = IsTransformer(model.layer(layer).kind);
     // An end layer joins the unit before it; the first ones join the unit of the first transformer
     // layer.
-    const bool joins = !own_ends && !units.empty() && (!is_transformer || !has_transformer.back());
-    if (!joins) {
+    const bool joins_end =
+        !own_ends && !units.empty() && (!is_transformer || !has_transformer.back());
+    const bool is_fused = is_transformer && transformer_count > 0 &&
+                          transformer_count < fused_count && units.back().back() == definition;
+    if (!joins_end && !is_fused) {
       units.emplace_back();
       has_transformer.push_back(0);
+      transformer_count = 0;
     }
     units.back().push_back(definition);
-    if (is_transformer) has_transformer.back() = 1;
+    if (!is_transformer) continue;
+    has_transformer.back() = 1;
+    ++transformer_count;
   }
   for (size_t unit = 0; unit < units.size(); ++unit) {
     const auto same = std::find_if(kinds_.begin(), kinds_.end(), [&](const GalvatronKind& kind) {
@@ -92,16 +101,17 @@ void GalvatronTables::AddOptions(const StrategySpace& space, const CostModel& co
     for (size_t index = 0; index < strategies.size(); ++index) {
       const auto strategy = std::find_if(
           strategies[index].begin(), strategies[index].end(), [&](const Strategy& each) {
-            return index == leader ? each == leading : Follows(each, leading);
+            const bool is_alike = kind.definitions[index] == kind.definitions[leader];
+            return is_alike ? each == leading : Follows(each, leading);
           });
       if (strategy == strategies[index].end()) break;
       const int definition = kind.definitions[index];
-      const LayerCost cost =
-          costs.CostOfLayer(definition, *strategy, micro_batch_size_, pipeline_parallel_degree_);
+      const LayerCost cost = costs.searched_group().CostOfLayer(
+          definition, *strategy, micro_batch_size_, pipeline_parallel_degree_);
       option.micro_batch += cost.forward + cost.backward;
       if (index > 0) {
-        option.micro_batch += costs.TransitionTime(definition, option.strategies.back(), *strategy,
-                                                   micro_batch_size_);
+        option.micro_batch += costs.searched_group().TransitionTime(
+            definition, option.strategies.back(), *strategy, micro_batch_size_);
       }
       option.once += cost.gradient_sync + cost.optimizer_step;
       option.states += cost.states();
@@ -120,8 +130,9 @@ void GalvatronTables::AddTransitions(const CostModel& costs, GalvatronKind& kind
   kind.transitions.resize(layouts_.size() * layouts_.size());
   for (const GalvatronOption& option : kind.options) {
     for (size_t from = 0; from < layouts_.size(); ++from) {
-      kind.transitions[from * layouts_.size() + option.layout] = costs.TransitionTime(
-          kind.definitions.front(), layouts_[from], option.strategies.front(), micro_batch_size_);
+      kind.transitions[from * layouts_.size() + option.layout] =
+          costs.searched_group().TransitionTime(kind.definitions.front(), layouts_[from],
+                                                option.strategies.front(), micro_batch_size_);
     }
   }
 }

@@ -28,8 +28,9 @@ struct GalvatronOption {
   Bytes transient;
 };
 
-// Layers that are solved as one unit: a single layer or, if embedding and head have no strategies
-// of their own, these together with the neighbouring transformer layer.
+// Layers that are solved as one unit: a single layer; up to `PlanningRules::fused_layer_count`
+// equal transformer layers in a row, which share a strategy; and, if embedding and head have no
+// strategies of their own, these together with the neighbouring transformer layer.
 struct GalvatronKind {
   // [layer of the unit]
   std::vector<int> definitions;

@@ -1,6 +1,7 @@
 // The integer programme over a strategy graph, and the questions it answers.
 //
-// Variables, with X binary and B within [0, 1] (papers of docs/min-memory-ilp.md):
+// Variables, with X binary and B within [0, 1]. (7) and (8) have a row for each edge and class
+// where docs/papers.md 3.1 has the paper's sums over the edges of a node:
 //
 //  X[v][i]     node v takes option i
 //  B[e][a][b]  the ends of edge e are in the classes a and b
@@ -49,8 +50,8 @@ class GraphSearch {
   // Keeps a reference to `graph`. `limits` apply to all solves together.
   GraphSearch(const StrategyGraph& graph, SolveLimits limits);
 
-  // Minimises the objective of the paper, (5): memory + alpha * time, in bytes, with alpha in bytes
-  // per second. 0 means memory alone; a large alpha means time.
+  // Minimises (5), memory + alpha * time, in bytes, with alpha in bytes per second; memory is on
+  // nodes as well as edges (docs/papers.md 3.1). 0 means memory alone; a large alpha means time.
   //
   // This and the following solves return nothing if no choice is within the cap, or if a limit
   // ended the solve before any was found (`stopped`).

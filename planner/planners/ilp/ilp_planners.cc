@@ -10,18 +10,25 @@
 #include "absl/strings/str_format.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
+#include "planner/planners/baselines/baselines.h"
+#include "planner/planners/baselines/uniform_search.h"
+#include "planner/planners/exact/least_memory_search.h"
+#include "planner/planners/exact/memory/smallest_memory.h"
 #include "planner/planners/ilp/mesh_search.h"
 #include "planner/planners/ilp/nearest_plan.h"
+#include "planner/planners/ilp/recomputed_plan.h"
+#include "planner/search/base/search_meter.h"
+#include "planner/search/space/strategy_space.h"
 
 namespace parplan {
 namespace {
 
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
-// A plan and the solution it was made from.
+// A plan, and the solution it was made from; none if another search found it.
 struct Candidate {
   PredictedPlan predicted;
-  MeshSolution solution;
+  std::optional<MeshSolution> solution;
 };
 
 Bytes UpperOf(const Candidate& candidate) {
@@ -72,7 +79,8 @@ std::vector<BatchCut> CutsOf(const PlanningProblem& problem, const CostModel& co
   return cuts;
 }
 
-// Returns the objective of the papers, (5), for a plan, in bytes.
+// Returns what takes the place of the objective (5') for a plan, in bytes: the upper
+// bound of its peak plus alpha times its step.
 double WeightOf(const Candidate& candidate, double alpha) {
   return UpperOf(candidate).as_double() + alpha * candidate.predicted.prediction.step.value();
 }
@@ -80,21 +88,31 @@ double WeightOf(const Candidate& candidate, double alpha) {
 std::vector<std::string> NotesOf(const MeshSolution& solution, const std::string& objective,
                                  double unit, const char* unit_name) {
   const GraphAnswer& answer = solution.answer;
+  const double memory = answer.totals.memory_bytes();
   std::vector<std::string> notes;
   notes.push_back(absl::StrFormat(
       "program on a mesh of %s, %d micro-batch(es) of %d: %.3f GiB a device in all, %.3f GiB at "
       "the peak, %.1f ms a step",
       solution.mesh.ToString(), solution.cut.micro_batch_count, solution.cut.micro_batch_size,
-      answer.totals.memory_bytes() / kGibibyte, answer.totals.peak_bytes / kGibibyte,
-      answer.totals.seconds * 1e3));
+      memory / kGibibyte, answer.totals.peak_bytes / kGibibyte, answer.totals.seconds * 1e3));
   notes.push_back(
       absl::StrFormat("%s %.6g %s, proved not to be below %.6g %s (%s; relaxation %.6g, %d nodes)",
                       objective, answer.objective / unit, unit_name, answer.bound / unit, unit_name,
                       answer.is_proved ? "optimal for the mesh" : "not proved optimal",
                       answer.relaxed_bound / unit, answer.node_count));
+  notes.push_back(absl::StrFormat(
+      "redundant in the program: %.3f GiB a device, which is its memory beyond an even share of "
+      "%.3f GiB",
+      (memory - solution.even_share_bytes) / kGibibyte, solution.even_share_bytes / kGibibyte));
   notes.insert(notes.end(), solution.choices.begin(), solution.choices.end());
   return notes;
 }
+
+// Candidates of the memory that the search for any plan visits whatever the limits say, so that a
+// limit of milliseconds still has an answer. Each takes one table of options: 64 are a few tenths
+// of a second for thousands of unlike layers and far less otherwise (not measured for other
+// numbers).
+constexpr int64_t kPatientCandidates = 64;
 
 // Nodes after which a programme under a cap ends with the best solution so far, since capped
 // programmes are hard to prove and the nearest plan is what counts. Not measured for other values.
@@ -102,7 +120,7 @@ constexpr int kMaxNodesWithinCap = 40;
 
 class IlpPlanner {
  public:
-  enum class Goal { kLeastMemory, kLeastTime };
+  enum class Goal { kLeastMemory, kLeastTime, kLeastTimeRecomputed };
 
   IlpPlanner(const PlanningProblem& problem, const CostModel& costs, const SearchControl& control,
              Goal goal)
@@ -110,6 +128,7 @@ class IlpPlanner {
         costs_(costs),
         control_(control),
         goal_(goal),
+        meter_(control),
         // A cap makes programmes hard: equal layers all choose alike. One percent is close enough,
         // because the nearest plan is what counts.
         search_(problem, costs,
@@ -119,62 +138,147 @@ class IlpPlanner {
                  .max_node_count = goal == Goal::kLeastMemory ? 0 : kMaxNodesWithinCap},
                 goal == Goal::kLeastMemory ? Folding::kMiddle : Folding::kAll),
         evaluator_(problem, costs),
-        cuts_(CutsOf(problem, costs)) {}
+        cuts_(WantsVirtualStages(problem) ? std::vector<BatchCut>() : CutsOf(problem, costs)) {}
 
   std::optional<PlanningResult> Run() {
-    if (cuts_.empty()) return std::nullopt;
+    if (goal_ != Goal::kLeastMemory && cuts_.empty()) return std::nullopt;
+    AddQuickPlans();
+    if (goal_ == Goal::kLeastMemory) AddLeastMemoryPlans();
     for (const BatchCut& cut : cuts_) {
+      if (search_.stopped() || meter_.stopped()) break;
       if (goal_ == Goal::kLeastMemory) {
         std::optional<MeshSolution> solution =
             alpha() ? search_.LeastWeighted(cut, *alpha()) : search_.LeastMemory(cut);
         if (solution) Add(*std::move(solution));
       } else {
-        // One cap, halfway; the ends are solved in any case.
-        constexpr int kCapCount = 1;
-        for (const DeviceMesh& mesh : search_.meshes()) {
-          for (MeshSolution& solution : search_.TimeLadder(mesh, cut, kCapCount)) {
-            Add(std::move(solution));
-          }
-        }
+        AddLadder(search_, cut);
       }
       if (search_.stopped()) break;
       ++done_count_;
       Report();
     }
+    if (candidates_.empty() && !stopped()) return std::nullopt;
     return Result();
   }
 
  private:
   std::optional<double> alpha() const { return problem_.rules().ilp_alpha_bytes_per_second; }
+  bool stopped() const { return search_.stopped() || meter_.stopped(); }
 
   // Returns whether `a` is preferred to `b`.
   bool ComesFirst(const Candidate& a, const Candidate& b) const {
-    if (goal_ == Goal::kLeastTime) return IsFaster(a, b);
+    if (goal_ != Goal::kLeastMemory) return IsFaster(a, b);
     if (!alpha()) return IsSmaller(a, b);
     const double weight_of_a = WeightOf(a, *alpha());
     const double weight_of_b = WeightOf(b, *alpha());
     return weight_of_a != weight_of_b ? weight_of_a < weight_of_b : IsSmaller(a, b);
   }
 
+  // Adds plans that need no search, whatever the limits say: of one stage, each definition with
+  // the strategy of least memory, without recomputation and with all of it. If none fits, the
+  // first of any plans that does.
+  void AddQuickPlans() {
+    if (!cuts_.empty()) {
+      const std::vector<LayerShare> nothing(problem_.model().layer_definitions().size());
+      if (std::optional<Plan> plan = NearestPlan(problem_, costs_, nothing, cuts_.back())) {
+        // Least memory does not depend on the budget.
+        AddRecomputed(*plan, std::nullopt,
+                      goal_ == Goal::kLeastMemory ? Bytes::Of(1) : problem_.usable_memory());
+        Add(*std::move(plan), std::nullopt);
+      }
+    }
+    if (goal_ != Goal::kLeastMemory || FindFitting() != candidates_.end()) return;
+    const SearchControl patient{.max_state_count = kPatientCandidates};
+    SearchMeter meter(patient);
+    std::optional<Plan> plan = FindPlanThatFits(StrategySpace(problem_, costs_), costs_, meter);
+    if (plan) Add(*std::move(plan), std::nullopt);
+  }
+
+  // Adds the plan of least memory of the whole space. Where that is not proved, also the smallest
+  // plans of the rivals it is compared with, so that none of them is below the answer.
+  void AddLeastMemoryPlans() {
+    std::optional<LeastMemoryPlan> least = FindLeastMemoryPlan(problem_, costs_, meter_);
+    if (least) {
+      is_least_ = least->memory_is_proved;
+      Add(std::move(least->predicted), std::nullopt);
+    }
+    if (is_least_) return;
+    const PlanningProblem without_room = problem_.WithUsableMemory(Bytes::Of(1));
+    SearchControl quiet = control_;
+    quiet.on_progress = nullptr;
+    for (const UniformGrid& grid : {MegatronGrid(), FsdpGrid()}) {
+      if (!meter_.ShouldContinue()) return;
+      std::optional<PlanningResult> result = SearchUniform(without_room, costs_, grid, quiet);
+      auto* const nothing = result ? std::get_if<NothingFits>(&*result) : nullptr;
+      if (nothing != nullptr && nothing->smallest_plan) {
+        Add(*std::move(nothing->smallest_plan), std::nullopt);
+      }
+    }
+    MeshSearch ladders(problem_, costs_, LadderLimits(), Folding::kAll);
+    for (const BatchCut& cut : cuts_) {
+      if (ladders.stopped() || !meter_.ShouldContinue()) return;
+      AddLadder(ladders, cut);
+    }
+  }
+
+  SolveLimits LadderLimits() const {
+    return {.max_iteration_count = control_.max_state_count,
+            .should_stop = control_.should_stop,
+            .gap_ratio = 0.01,
+            .max_node_count = kMaxNodesWithinCap};
+  }
+
+  // Adds the plans of `alpa-like` for one micro-batch size.
+  void AddLadder(MeshSearch& search, const BatchCut& cut) {
+    // One cap, halfway; the ends are solved in any case.
+    constexpr int kCapCount = 1;
+    for (const DeviceMesh& mesh : search.meshes()) {
+      for (MeshSolution& solution : search.TimeLadder(mesh, cut, kCapCount)) {
+        Add(std::move(solution));
+      }
+    }
+  }
+
   std::vector<std::string> Notes(const MeshSolution& solution) const {
-    if (goal_ == Goal::kLeastTime) return NotesOf(solution, "objective", 1.0, "s");
+    if (goal_ != Goal::kLeastMemory) return NotesOf(solution, "objective", 1.0, "s");
     if (!alpha()) return NotesOf(solution, "least memory", kGibibyte, "GiB");
     return NotesOf(solution,
                    absl::StrFormat("memory and time at %.6g GiB a second", *alpha() / kGibibyte),
                    kGibibyte, "GiB");
   }
 
-  // Adds the nearest plan of a solution, unless it is already there.
+  // Adds a plan, unless it is already there. A plan that is there without a solution gets it.
+  void Add(PredictedPlan predicted, std::optional<MeshSolution> solution) {
+    const auto same = std::find_if(
+        candidates_.begin(), candidates_.end(),
+        [&](const Candidate& candidate) { return candidate.predicted.plan == predicted.plan; });
+    if (same == candidates_.end()) {
+      candidates_.push_back({std::move(predicted), std::move(solution)});
+    } else if (!same->solution) {
+      same->solution = std::move(solution);
+    }
+  }
+  void Add(Plan plan, std::optional<MeshSolution> solution) {
+    Prediction prediction = evaluator_.Predict(plan);
+    Add({std::move(plan), std::move(prediction)}, std::move(solution));
+  }
+
+  // Adds the nearest plan of a solution, and with recomputation where the planner chooses it.
   void Add(MeshSolution solution) {
     std::optional<Plan> plan = NearestPlan(problem_, costs_, solution.shares, solution.cut);
     if (!plan) return;
-    if (std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& candidate) {
-          return candidate.predicted.plan == *plan;
-        })) {
-      return;
+    if (goal_ == Goal::kLeastTimeRecomputed) {
+      AddRecomputed(*plan, solution, problem_.usable_memory());
     }
-    Prediction prediction = evaluator_.Predict(*plan);
-    candidates_.push_back({{*std::move(plan), std::move(prediction)}, std::move(solution)});
+    Add(*std::move(plan), std::move(solution));
+  }
+
+  // Adds the plan with as little recomputation as makes it fit into `usable` bytes, or with all of
+  // it.
+  void AddRecomputed(const Plan& plan, std::optional<MeshSolution> solution, Bytes usable) {
+    if (goal_ == Goal::kLeastTime) return;
+    std::optional<Plan> recomputed = RecomputedToFit(problem_, costs_, plan, usable, evaluator_);
+    if (recomputed) Add(*std::move(recomputed), std::move(solution));
   }
 
   void Report() const {
@@ -182,7 +286,7 @@ class IlpPlanner {
     SearchProgress progress;
     progress.done_candidate_count = done_count_;
     progress.total_candidate_count = static_cast<int64_t>(cuts_.size());
-    progress.expanded_state_count = search_.iteration_count();
+    progress.expanded_state_count = StateCount();
     for (const Candidate& candidate : candidates_) {
       const Prediction& prediction = candidate.predicted.prediction;
       if (!prediction.fits()) continue;
@@ -193,84 +297,119 @@ class IlpPlanner {
     control_.on_progress(progress);
   }
 
+  int64_t StateCount() const { return search_.iteration_count() + meter_.expanded_state_count(); }
+
   SearchSummary Summary() const {
     SearchSummary summary;
     summary.termination = Termination::kFeasible;
     summary.limit = SearchLimit::kMethod;
-    if (search_.stopped()) {
+    if (stopped()) {
       const bool asked = control_.should_stop && control_.should_stop();
       summary.limit = asked ? SearchLimit::kTime : SearchLimit::kStates;
     }
-    summary.expanded_state_count = search_.iteration_count();
+    summary.expanded_state_count = StateCount();
     summary.candidate_count =
         static_cast<int64_t>(cuts_.size()) * static_cast<int64_t>(search_.meshes().size());
     return summary;
   }
 
+  std::vector<Candidate>::iterator FindFitting() {
+    return std::find_if(candidates_.begin(), candidates_.end(), [](const Candidate& candidate) {
+      return candidate.predicted.prediction.fits();
+    });
+  }
+
+  // Returns the solution to report beside an answer: its own, or that of the first candidate with
+  // one; null if there is none.
+  const MeshSolution* SolutionBeside(const Candidate& answer) const {
+    if (answer.solution) return &*answer.solution;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.solution) return &*candidate.solution;
+    }
+    return nullptr;
+  }
+
+  std::vector<std::string> NotesBeside(const Candidate& answer) const {
+    std::vector<std::string> notes;
+    const MeshSolution* const solution = SolutionBeside(answer);
+    if (solution != nullptr) notes = Notes(*solution);
+    notes.push_back(absl::StrCat(answer.solution ? "nearest plan: " : "plan of another search: ",
+                                 PlanGist(answer.predicted.plan)));
+    if (goal_ == Goal::kLeastMemory && !alpha()) {
+      notes.push_back(is_least_ ? "no plan of the space has a smaller peak, proved"
+                                : "not proved that no plan of the space has a smaller peak");
+    }
+    return notes;
+  }
+
   PlanningResult Result() {
     if (candidates_.empty()) return StoppedEmpty{Summary()};
-    std::sort(candidates_.begin(), candidates_.end(),
-              [this](const Candidate& a, const Candidate& b) { return ComesFirst(a, b); });
-    const auto fits = [](const Candidate& candidate) {
-      return candidate.predicted.prediction.fits();
-    };
-    const auto found = std::find_if(candidates_.begin(), candidates_.end(), fits);
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [this](const Candidate& a, const Candidate& b) { return ComesFirst(a, b); });
+    const auto found = FindFitting();
     if (found == candidates_.end()) {
-      if (search_.stopped()) return StoppedEmpty{Summary()};
+      if (stopped()) return StoppedEmpty{Summary()};
       const Candidate& least = *std::min_element(candidates_.begin(), candidates_.end(), IsSmaller);
       return NothingFits{.smallest_usable_memory = UpperOf(least),
                          .smallest_device_memory = DeviceMemoryFor(problem_, UpperOf(least)),
-                         // Proved for these mappings only; others of the same programmes may need
-                         // less.
-                         .memory_is_proved = false,
+                         // Otherwise found for these mappings only; others of the same programmes
+                         // may need less.
+                         .memory_is_proved = is_least_,
                          .smallest_plan = least.predicted.plan,
                          .smallest_device_count = std::nullopt,
                          .search = Summary()};
     }
     PlanFound result;
     result.search = Summary();
-    result.notes = Notes(found->solution);
-    result.notes.push_back(absl::StrCat("nearest plan: ", PlanGist(found->predicted.plan)));
+    result.notes = NotesBeside(*found);
     for (auto other = found + 1; other != candidates_.end(); ++other) {
       if (static_cast<int>(result.alternatives.size()) + 1 >= problem_.rules().top_plan_count) {
         break;
       }
-      if (fits(*other)) result.alternatives.push_back(other->predicted);
+      if (other->predicted.prediction.fits()) result.alternatives.push_back(other->predicted);
     }
     result.plan = std::move(found->predicted.plan);
     result.prediction = std::move(found->predicted.prediction);
     return result;
   }
 
+  // Programmes make plans of one stage, which cannot be divided into virtual stages.
+  static bool WantsVirtualStages(const PlanningProblem& problem) {
+    return TraitsOf(problem.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages;
+  }
+
   const PlanningProblem& problem_;
   const CostModel& costs_;
   const SearchControl& control_;
   const Goal goal_;
+  // Counts the states of searches over plans; `search_` counts steps of the simplex method.
+  SearchMeter meter_;
   MeshSearch search_;
   PlanEvaluator evaluator_;
   const std::vector<BatchCut> cuts_;
   std::vector<Candidate> candidates_;
+  // Whether a candidate has the least memory of the space, proved.
+  bool is_least_ = false;
   int64_t done_count_ = 0;
 };
-
-// Both planners make plans of one stage, which cannot be divided into virtual stages.
-bool WantsVirtualStages(const PlanningProblem& problem) {
-  return TraitsOf(problem.rules().schedule.value_or(kDefaultSchedule)).has_virtual_stages;
-}
 
 }  // namespace
 
 std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
                                                  const CostModel& costs,
                                                  const SearchControl& control) {
-  if (WantsVirtualStages(problem)) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastMemory).Run();
 }
 
 std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchControl& control) {
-  if (WantsVirtualStages(problem)) return std::nullopt;
   return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastTime).Run();
+}
+
+std::optional<PlanningResult> SearchColossalAutoLike(const PlanningProblem& problem,
+                                                     const CostModel& costs,
+                                                     const SearchControl& control) {
+  return IlpPlanner(problem, costs, control, IlpPlanner::Goal::kLeastTimeRecomputed).Run();
 }
 
 }  // namespace parplan

@@ -14,20 +14,26 @@ namespace parplan {
 // The planner `min-memory-ilp`: least memory (Shi et al., FITEE 26(1), 2025;
 // docs/min-memory-ilp.md).
 //
-// For every mesh and micro-batch size it solves the programme for the least memory and then the
-// least time; takes the best mesh of each micro-batch size and the plan nearest to its solution;
-// and of those plans the one with the smallest peak, then the better one. No pipeline, no
-// recomputation. If the batch may vary, only the ends of its range are tried.
+// The answer is the plan with the smallest `peak_memory_upper` of the space that the question
+// allows, then the better one (`IsBetterPlan`), from these sources:
+//  - the least-memory plan of that space (`FindLeastMemoryPlan`), pipelines and recomputation
+//    included where the space has them;
+//  - if that is not proved to be the least, also the smallest plans of the grids `megatron` and
+//    `fsdp-best` and all plans of `alpa-like`;
+//  - for every micro-batch size, the plan nearest to the programme for the least memory and then
+//    the least time on the best mesh. If the batch may vary, only the ends of its range are tried.
 //
 // With an alpha (`PlanningRules::ilp_alpha_bytes_per_second`) the programmes minimise memory +
 // alpha * time instead, and the plan with the least peak + alpha * step is the answer.
 //
-// The answer does not depend on the available memory: it fits or it does not. Returns nothing if no
-// plan of one stage exists. If a limit cut a programme off, the answer is `kFeasible` with that
-// limit; otherwise with `kMethod`, because nothing is proved about the step, and `notes` say what
-// was proved about memory.
+// Anytime: a plan of least memory for each layer of one stage, and if it does not fit, the first of
+// any plans that does, are found before a limit is asked. So a limit ends the search without a plan
+// only if no such plan fits. Returns nothing if no plan exists at any memory. If a limit ended a
+// search, the answer is `kFeasible` with that limit; otherwise with `kMethod`, because nothing is
+// proved about the step, and `notes` say what was proved about memory.
 //
-// `SearchControl::max_state_count` counts steps of the simplex method.
+// `SearchControl::max_state_count` counts steps of the simplex method, and on its own the states of
+// the searches over plans.
 std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
                                                  const CostModel& costs,
                                                  const SearchControl& control);
@@ -35,9 +41,21 @@ std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
 // The planner `alpa-like`: least time under a cap on memory, as Alpa's intra-operator pass does
 // (Zheng et al., OSDI'22, section 4.2), over the same graph. Solves programmes without a cap and
 // with caps between the least peak and that of the fastest solution; the answer is the fastest of
-// their nearest plans that fits, so more memory is never slower.
+// their nearest plans, and of the plan of least memory for each layer, that fits. So more memory is
+// never slower. No pipeline, no recomputation.
 std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchControl& control);
+
+// The planner `colossal-auto-like`: two steps, as Colossal-Auto takes them (Liu et al., 2023, from
+// memory, unverified; docs/papers.md 4.1): an integer program under a budget of memory, and then
+// recomputation chosen for its solution so that it fits. The program, its budgets and the plans are
+// those of `alpa-like`; each plan that does not fit recomputes as few layers as are enough
+// (`RecomputedToFit`, where Colossal-Auto has a solver for chains), and the fastest plan that fits
+// is the answer. So it is never slower than `alpa-like`, and more memory is never slower. All of
+// that is ours except for the two steps.
+std::optional<PlanningResult> SearchColossalAutoLike(const PlanningProblem& problem,
+                                                     const CostModel& costs,
+                                                     const SearchControl& control);
 
 }  // namespace parplan
 

@@ -24,8 +24,10 @@ namespace {
 
 // Largest distance of a value from an integer that counts as integral; the default of CBC.
 constexpr double kIntegrality = 1e-6;
-// Steps of the simplex method between two questions to `should_stop`.
-constexpr int kIterationsBetweenQuestions = 256;
+// Steps of the simplex method between two questions to `should_stop`. A step of a programme of 40
+// unlike layers takes milliseconds, and a question at most a microsecond, so that more steps would
+// only delay the stop.
+constexpr int kIterationsBetweenQuestions = 16;
 
 double CoinBound(double bound) {
   return std::isinf(bound) ? std::copysign(COIN_DBL_MAX, bound) : bound;

@@ -57,7 +57,12 @@ void MeshSearch::Count(const GraphSearch& search) {
 
 MeshSolution MeshSearch::SolutionOf(const StrategyGraph& graph, const DeviceMesh& mesh,
                                     const BatchCut& cut, GraphAnswer answer) const {
-  MeshSolution solution{.mesh = mesh, .cut = cut, .answer = {}, .shares = {}, .choices = {}};
+  MeshSolution solution{.mesh = mesh,
+                        .cut = cut,
+                        .answer = {},
+                        .even_share_bytes = EvenShareBytes(graph, mesh.device_count()),
+                        .shares = {},
+                        .choices = {}};
   const ModelSpec& model = problem_.model();
   std::vector<int> layer_count(model.layer_definitions().size());
   for (const int index : model.definition_of_layer()) ++layer_count[index];

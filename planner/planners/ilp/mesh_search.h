@@ -23,6 +23,8 @@ struct MeshSolution {
   DeviceMesh mesh;
   BatchCut cut;
   GraphAnswer answer;
+  // Even share of one device (`EvenShareBytes`): the memory of the answer beyond it is redundant.
+  double even_share_bytes = 0.0;
   // [definition] the share of one of its layers.
   std::vector<LayerShare> shares;
   // Texts for notes, such as `decoder: norm1 m, qkv n, ...`, one per definition; of several

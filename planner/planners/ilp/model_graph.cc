@@ -20,12 +20,13 @@ struct Block {
 
 double Ratio(double wanted, double had) { return had > 0.0 && wanted > 0.0 ? wanted / had : 1.0; }
 
-// Adds the bytes of a kept output to every option.
+// Adds the bytes of a kept output to every option, and to the unique bytes of the node.
 void KeepOutput(const std::vector<OperatorOption>& options, double bytes, const DeviceMesh& mesh,
                 GraphNode& node) {
   for (size_t i = 0; i < options.size(); ++i) {
     node.options[i].kept_bytes += bytes / options[i].output.Shards(mesh);
   }
+  node.unique_bytes += bytes;
 }
 
 class GraphMaker {
@@ -57,8 +58,10 @@ class GraphMaker {
     block.operators = OperatorsOf(definition, model_.precision(), costs_.runtime(), samples,
                                   definition.tied_embedding);
     // The whole layer on one device.
-    const LayerCost whole = costs_.CostOfLayer(definition_index, Strategy(), samples, 1);
-    const LayerFootprint footprint = costs_.layer_source(definition_index).Footprint({}, 1);
+    const LayerCost whole =
+        costs_.searched_group().CostOfLayer(definition_index, Strategy(), samples, 1);
+    const LayerFootprint footprint =
+        costs_.searched_group().layer_source(definition_index).Footprint({}, 1);
     const auto parameter_count =
         static_cast<double>(footprint.parameter_count + footprint.expert_parameter_count);
     double parameters = 0.0;
@@ -117,6 +120,9 @@ class GraphMaker {
       node.instance = instance_count_;
       node.multiplicity = multiplicity;
       for (const OperatorOption& option : block.options[i]) node.options.push_back(option.cost);
+      const Operator& op = block.operators.operators[i];
+      node.unique_bytes = op.parameter_count * block.scales.state_bytes_per_parameter +
+                          op.extra_kept_bytes * block.scales.activation_factor;
       graph_.nodes.push_back(std::move(node));
       place_.push_back({definition_index, static_cast<int>(i)});
       keeps_output_.push_back(false);

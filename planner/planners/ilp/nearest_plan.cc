@@ -104,7 +104,7 @@ class PlanMapper {
   }
   Strategy OfDefinition(Strategy strategy, int index) const {
     strategy.sequence_parallel =
-        strategy.tensor_parallel_degree > 1 && costs_.sequence_parallel(index);
+        strategy.tensor_parallel_degree > 1 && costs_.searched_group().sequence_parallel(index);
     return strategy;
   }
 
@@ -113,7 +113,8 @@ class PlanMapper {
     // Distances that differ by less than one percent of the share count as equal, so that time
     // decides.
     constexpr double kGrain = 0.01;
-    const LayerCost cost = costs_.CostOfLayer(index, strategy, cut_.micro_batch_size, 1);
+    const LayerCost cost =
+        costs_.searched_group().CostOfLayer(index, strategy, cut_.micro_batch_size, 1);
     const LayerShare& share = shares_[index];
     const double distance = std::fabs(cost.states().as_double() - share.state_bytes) +
                             std::fabs(cost.memory.kept.as_double() - share.kept_bytes);
@@ -233,7 +234,8 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
         strategy.data_parallel_degree = data;
         strategy.rank_order = order;
         strategy.sharding_level = level;
-        strategy.sequence_parallel = tensor > 1 && costs.sequence_parallel(definition_index);
+        strategy.sequence_parallel =
+            tensor > 1 && costs.searched_group().sequence_parallel(definition_index);
         strategies.push_back(strategy);
       }
     }

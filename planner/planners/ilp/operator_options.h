@@ -1,4 +1,5 @@
-// Every way to split one operator over a mesh (K_v of the paper), and its costs.
+// Every way to split one operator over a mesh, and its costs. The candidates are ours
+// (docs/papers.md 3.4): the text at hand shows one product only.
 //
 // For a product Y = X W each axis takes one of
 //

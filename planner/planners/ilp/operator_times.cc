@@ -18,9 +18,9 @@ constexpr double kNominalBytesPerSecond = 1e12;
 OperatorTimes::OperatorTimes(const PlanningProblem& problem, const std::vector<DeviceMesh>& meshes)
     : attention_flops_per_second_(kNominalFlopsPerSecond),
       bytes_per_second_(kNominalBytesPerSecond) {
-  const int devices_per_node = problem.node_group().devices_per_node;
+  const int devices_per_node = problem.node_group(kSearchedGroup).devices_per_node;
   std::optional<FabricTime> fabric;
-  if (const Hardware* const hardware = problem.hardware(); hardware != nullptr) {
+  if (const Hardware* const hardware = problem.hardware(kSearchedGroup); hardware != nullptr) {
     const DeviceDescription& device = hardware->device;
     const Precision precision = problem.model().precision();
     const Coefficients coefficients =
@@ -33,7 +33,7 @@ OperatorTimes::OperatorTimes(const PlanningProblem& problem, const std::vector<D
     kernel_overhead_ = coefficients[Coefficient::kKernelOverhead];
     fabric.emplace(hardware->fabric, coefficients, devices_per_node);
   }
-  collectives_ = CollectiveCosts(problem.profile(), devices_per_node, fabric,
+  collectives_ = CollectiveCosts(problem.profile(kSearchedGroup), devices_per_node, fabric,
                                  /*allow_estimates=*/true);
   std::set<GroupShape> shapes;
   for (const DeviceMesh& mesh : meshes) {

@@ -77,6 +77,16 @@ std::vector<GraphTotals> EvaluateGroups(const StrategyGraph& graph, const GraphC
   return groups;
 }
 
+double EvenShareBytes(const StrategyGraph& graph, int device_count) {
+  double unique = 0.0;
+  for (const GraphNode& node : graph.nodes) unique += node.multiplicity * node.unique_bytes;
+  return unique / device_count;
+}
+
+double RedundantBytes(const GraphNode& node, const NodeOption& option, int device_count) {
+  return option.state_bytes + option.kept_bytes - node.unique_bytes / device_count;
+}
+
 namespace {
 
 bool NoWorse(const NodeOption& a, const NodeOption& b) {

@@ -1,9 +1,8 @@
 // The auxiliary graph of the integer programme: the options of every operator, and the costs of
 // pairs of neighbouring options.
 //
-// Shi et al., FITEE 26(1), 2025; as docs/min-memory-ilp.md reconstructs it. A node or an edge may
-// stand for several equal ones (`multiplicity`), which all choose alike.
-// edge may stand for several equal ones (`multiplicity`): all of them choose alike.
+// Shi et al., FITEE 26(1), 2025 (docs/papers.md 3.1), as docs/min-memory-ilp.md reconstructs it. A
+// node or an edge may stand for several equal ones (`multiplicity`), which all choose alike.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_
@@ -35,6 +34,8 @@ struct GraphNode {
   // copies of an instance run one after the other.
   int instance = 0;
   int multiplicity = 1;
+  // Bytes of states and kept tensors of one copy of the operator, each held once in all.
+  double unique_bytes = 0.0;
   std::vector<NodeOption> options;  // at least one
 };
 
@@ -79,7 +80,7 @@ struct GraphTotals {
   double peak_bytes = 0.0;
   double seconds = 0.0;
 
-  // Returns the memory in the objective of the paper.
+  // Returns the memory in the objective (5') of docs/min-memory-ilp.md.
   double memory_bytes() const { return state_bytes + kept_bytes; }
 };
 
@@ -89,6 +90,15 @@ GraphTotals EvaluateChoice(const StrategyGraph& graph, const GraphChoice& choice
 // Returns states and kept bytes by `GraphNode::group`; edges belong to the group of `to`.
 // `peak_bytes` is 0.
 std::vector<GraphTotals> EvaluateGroups(const StrategyGraph& graph, const GraphChoice& choice);
+
+// Returns the even share of one device: the unique bytes of all nodes, divided by the devices. The
+// redundancy of a choice is its memory less this share (docs/min-memory-ilp.md); a second copy of a
+// tensor is redundant as a whole.
+double EvenShareBytes(const StrategyGraph& graph, int device_count);
+
+// Returns the redundancy of one copy of the operator under an option, in bytes a device: the memory
+// it holds beyond an even share. At least 0, up to rounding.
+double RedundantBytes(const GraphNode& node, const NodeOption& option, int device_count);
 
 // Removes dominated options: those for which another option of the same node, in the same classes
 // on all edges, is at least as good in memory, transient memory and time; of equal ones the first

@@ -70,7 +70,8 @@ LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_ba
         if (pricing.has_value() && pricing->Serves(strategy)) {
           pricing->UseRankOrder(strategy.rank_order);
         } else {
-          pricing.emplace(costs_, definition, strategy, micro_batch_size, pipeline_parallel_degree,
+          pricing.emplace(costs_.searched_group(), definition, strategy, micro_batch_size,
+                          pipeline_parallel_degree,
                           /*with_selective_recompute=*/false);
         }
         passes = pricing->BarePasses();

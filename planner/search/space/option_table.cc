@@ -50,6 +50,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
       micro_batch_size_(micro_batch_size),
       binds_neighbours_(space.dimensions().has(SearchDimension::kPerLayer) &&
                         !space.dimensions().has(SearchDimension::kEndStrategies)) {
+  const GroupCosts& group = costs.searched_group();
   const ModelSpec& model = problem.model();
   const size_t definition_count = model.layer_definitions().size();
   options_.resize(definition_count);
@@ -59,7 +60,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   for (const ModelLayerRun& run : model.layer_runs()) {
     OptionsByLayout& of_definition = priced[run.definition_index];
     if (!of_definition.empty()) continue;
-    of_definition = PriceOptions(costs, space, run.definition_index);
+    of_definition = PriceOptions(group, space, run.definition_index);
     if (!of_definition.empty()) continue;
     usable_ = false;
     layouts_.clear();
@@ -68,7 +69,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   for (size_t definition = 0; definition < definition_count; ++definition) {
     if (priced[definition].empty()) continue;
     priced[definition].resize(layouts_.size());
-    PriceResharding(costs, static_cast<int>(definition));
+    PriceResharding(group, static_cast<int>(definition));
   }
   Keep(priced, DominatedLayouts(space, priced));
 }
@@ -99,10 +100,10 @@ int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
   return layout_count() - 1;
 }
 
-OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
+OptionTable::OptionsByLayout OptionTable::PriceOptions(const GroupCosts& group,
                                                        const StrategySpace& space,
                                                        int definition_index) {
-  const bool of_end = !IsTransformer(costs.layer_source(definition_index).definition().kind);
+  const bool of_end = !IsTransformer(group.layer_source(definition_index).definition().kind);
   const bool with_selective = space.dimensions().has(SearchDimension::kSelectiveRecompute);
   const auto dominates = [&](const StageOption& a, const StageOption& b) {
     return a.NowhereWorse(b) && space.MayReplace(definition_index, b.strategy, a.strategy);
@@ -126,7 +127,7 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
     if (pricing.has_value() && pricing->Serves(strategy)) {
       pricing->UseRankOrder(strategy.rank_order);
     } else {
-      pricing.emplace(costs, definition_index, strategy, micro_batch_size_,
+      pricing.emplace(group, definition_index, strategy, micro_batch_size_,
                       pipeline_parallel_degree_, with_selective);
     }
     const auto recompute_levels = space.RecomputeLevels(pricing->footprint());
@@ -145,17 +146,17 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const CostModel& costs,
   return best;
 }
 
-void OptionTable::PriceResharding(const CostModel& costs, int definition_index) {
+void OptionTable::PriceResharding(const GroupCosts& group, int definition_index) {
   const bool has_pipeline = pipeline_parallel_degree_ > 1;
   for (const Layout& layout : layouts_) {
     const Strategy& strategy = layout.strategy;
     resharding_[definition_index].push_back(
-        costs.ReshardingTimesOf(definition_index, strategy, micro_batch_size_));
+        group.ReshardingTimesOf(definition_index, strategy, micro_batch_size_));
     Sent message;
     if (has_pipeline) {
-      message.size = costs.MessageSize(definition_index, strategy, micro_batch_size_);
+      message.size = group.MessageSize(definition_index, strategy, micro_batch_size_);
       const auto time = [&](bool leaves_node) {
-        return costs.MessageTime(definition_index, strategy, rank_count_, leaves_node,
+        return group.MessageTime(definition_index, strategy, rank_count_, leaves_node,
                                  micro_batch_size_);
       };
       message.time_within_node = time(/*leaves_node=*/false);
@@ -180,8 +181,8 @@ bool OptionTable::PlaceDominates(const StrategySpace& space,
         ++a;
       }
       if (a == layout_count()) return false;
-      const CostModel::ReshardingTimes& moves_a = resharding_[definition][a];
-      const CostModel::ReshardingTimes& moves_b = resharding_[definition][b];
+      const GroupCosts::ReshardingTimes& moves_a = resharding_[definition][a];
+      const GroupCosts::ReshardingTimes& moves_b = resharding_[definition][b];
       const Sent& sent_a = messages_[definition][a];
       const Sent& sent_b = messages_[definition][b];
       if (moves_a.gather > moves_b.gather || moves_a.regroup > moves_b.regroup ||
@@ -253,7 +254,7 @@ void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
   }
   for (size_t definition = 0; definition < priced.size(); ++definition) {
     if (priced[definition].empty()) continue;
-    std::vector<CostModel::ReshardingTimes> moves;
+    std::vector<GroupCosts::ReshardingTimes> moves;
     std::vector<Sent> messages;
     std::vector<StageOption>& options = options_[definition];
     for (int layout = 0; layout < layout_count(); ++layout) {

@@ -78,7 +78,7 @@ class OptionTable {
   // the space constrains pairs of layers (`PlanWideMasks`), constrained alike. Dominated layouts
   // are dropped too: those for which another layout of the same tensor-parallel degree has, for
   // each option of each definition, one at least as good, and whose moves take no longer. Costs are
-  // those of `CostModel::CostOfLayer`, so their sums are what `PlanEvaluator` computes.
+  // those of `GroupCosts::CostOfLayer`, so their sums are what `PlanEvaluator` computes.
   const std::vector<StageOption>& options(int definition_index) const {
     return options_[definition_index];
   }
@@ -96,9 +96,9 @@ class OptionTable {
       return Seconds::Infinite();
     }
     if (from.place == to.place) return Seconds();
-    const std::vector<CostModel::ReshardingTimes>& moves = resharding_[definition_index];
-    return CostModel::TransitionTime(from.strategy, to.strategy, moves[from_layout],
-                                     moves[to_layout]);
+    const std::vector<GroupCosts::ReshardingTimes>& moves = resharding_[definition_index];
+    return GroupCosts::TransitionTime(from.strategy, to.strategy, moves[from_layout],
+                                      moves[to_layout]);
   }
   // Returns the time of one message, one direction, from a stage whose last layer is of
   // `definition_index` under `from_layout` to one that begins under `to_layout`. 0 with one stage;
@@ -137,9 +137,9 @@ class OptionTable {
   int LayoutOf(const Strategy& strategy, bool of_end);
   // Returns [layout] the options of a definition, without those another option of the layout
   // dominates.
-  OptionsByLayout PriceOptions(const CostModel& costs, const StrategySpace& space,
+  OptionsByLayout PriceOptions(const GroupCosts& group, const StrategySpace& space,
                                int definition_index);
-  void PriceResharding(const CostModel& costs, int definition_index);
+  void PriceResharding(const GroupCosts& group, int definition_index);
   // Returns whether any plan with layers in place `worse` can be changed to place `better` without
   // loss.
   bool PlaceDominates(const StrategySpace& space, const std::vector<OptionsByLayout>& priced,
@@ -160,7 +160,7 @@ class OptionTable {
   // [definition][option]
   std::vector<std::vector<StageOption>> options_;
   // [definition][layout]
-  std::vector<std::vector<CostModel::ReshardingTimes>> resharding_;
+  std::vector<std::vector<GroupCosts::ReshardingTimes>> resharding_;
   std::vector<std::vector<Sent>> messages_;
 };
 

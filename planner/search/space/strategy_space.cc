@@ -43,7 +43,7 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
       costs_(costs),
       dimensions_(problem.dimensions()),
       target_(LimitsOf(problem.rules().target)),
-      has_data_sheets_(problem.hardware() != nullptr && problem.rules().allow_estimates) {
+      has_data_sheets_(problem.has_hardware() && problem.rules().allow_estimates) {
   // Key of everything that bare strategies depend on.
   using Kind = std::tuple<bool, int, int, int, int, int, bool>;
   std::map<Kind, int> first_of_kind;
@@ -57,7 +57,7 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
                        layer.hidden_size,
                        layer.sequence_length,
                        layer.expert_count,
-                       costs.sequence_parallel(index)};
+                       costs.searched_group().sequence_parallel(index)};
     alike_.push_back(first_of_kind.try_emplace(kind, index).first->second);
     holds_tied_table_.push_back(parplan::HoldsTiedTable(problem.model(), index));
   }
@@ -166,7 +166,8 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
       strategy.tensor_parallel_degree = tensor;
       strategy.data_parallel_degree = data;
       strategy.context_parallel_degree = context;
-      strategy.sequence_parallel = tensor > 1 && costs_.sequence_parallel(definition_index);
+      strategy.sequence_parallel =
+          tensor > 1 && costs_.searched_group().sequence_parallel(definition_index);
       const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
       const int max_expert = has_data_sheets_ && layer.expert_count > 0
                                  ? std::gcd(data * context, layer.expert_count)
@@ -227,8 +228,10 @@ std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeli
   std::vector<Strategy> strategies;
   for (Strategy strategy :
        BareStrategies(definition_index, pipeline_parallel_degree, micro_batch_size)) {
-    const auto recompute_levels = RecomputeLevels(
-        costs_.layer_source(definition_index).Footprint(strategy, pipeline_parallel_degree));
+    const auto recompute_levels =
+        RecomputeLevels(costs_.searched_group()
+                            .layer_source(definition_index)
+                            .Footprint(strategy, pipeline_parallel_degree));
     for (const ShardingLevel sharding :
          ShardingLevels(definition_index, strategy, pipeline_parallel_degree)) {
       strategy.sharding_level = sharding;

@@ -1,6 +1,6 @@
 // The decision tree of Galvatron: every way to spread a layer over the ranks of a stage.
 //
-// Galvatron, PVLDB 16(3), section 3.3 (docs/papers.md 1.1), with its three rules: the pipeline
+// It has the three rules of docs/papers.md 1.1 (reading notes and authors' code): the pipeline
 // comes first, between equal groups of devices; every split is into equal groups; data parallelism
 // and sharded data parallelism are never mixed in one strategy. A stage of 2^k ranks has 4k-1
 // strategies (1 for one rank), all pipeline degrees of 2^n devices together have 2n^2+n+1, and

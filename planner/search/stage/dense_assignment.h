@@ -1,10 +1,9 @@
-// Galvatron's dynamic programme over layers and memory as published: memory is a whole number of
-// units, and every number of units is a state.
+// Galvatron's dynamic programme over layers and memory as its authors' code has it (docs/papers.md
+// 1.3): memory is a whole number of units, and every number of units is a state.
 //
 // C(L,E,S) = min over S' { C(L-1, E - O(L,S), S') + R(L,S',S) } + c(L,S), C(0,*) = 0; the first
-// layer reshards nothing (PVLDB 16(3), section 3.3; docs/papers.md 1.3). Among equal costs the
-// lowest strategy wins, from the last layer to the first, as if an argmin were stored in every
-// state.
+// layer reshards nothing. Among equal costs the lowest strategy wins, from the last layer to the
+// first, as if an argmin were stored in every state.
 //
 // The answer equals that of the plain programme, which takes O(L * E * S^2). This one takes O(L * E
 // * (S + K^2)) for K layouts: strategies that share a layout share R, so the minimum over S' is

@@ -10,8 +10,14 @@
 namespace parplan {
 namespace {
 
-// Eight costs at any address. Both compilers split the operation if registers are narrower.
-using Eight = int32_t __attribute__((vector_size(32), aligned(4), may_alias));
+// Both compilers split an operation on eight costs if registers are narrower.
+using Eight = int32_t __attribute__((vector_size(32)));
+
+// Eight costs at any address. `aligned(4)` on the alias above would not do: Clang 14 ignores it and
+// loads as if addresses were multiples of 32.
+struct __attribute__((packed, may_alias)) EightAnywhere {
+  Eight costs;
+};
 constexpr int64_t kLanes = 8;
 
 #define PARPLAN_INLINE inline __attribute__((always_inline))
@@ -22,16 +28,17 @@ PARPLAN_INLINE void LeastSumsBody(absl::Span<const int32_t* const> before,
   int64_t i = 0;
   // Two vectors at a time hide the latency of one minimum.
   for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-    Eight a = *reinterpret_cast<const Eight*>(before[0] + i) + add[0];
-    Eight b = *reinterpret_cast<const Eight*>(before[0] + i + kLanes) + add[0];
+    Eight a = reinterpret_cast<const EightAnywhere*>(before[0] + i)->costs + add[0];
+    Eight b = reinterpret_cast<const EightAnywhere*>(before[0] + i + kLanes)->costs + add[0];
     for (size_t j = 1; j < term_count; ++j) {
-      const Eight c = *reinterpret_cast<const Eight*>(before[j] + i) + add[j];
-      const Eight d = *reinterpret_cast<const Eight*>(before[j] + i + kLanes) + add[j];
+      const Eight c = reinterpret_cast<const EightAnywhere*>(before[j] + i)->costs + add[j];
+      const Eight d =
+          reinterpret_cast<const EightAnywhere*>(before[j] + i + kLanes)->costs + add[j];
       a = c < a ? c : a;
       b = d < b ? d : b;
     }
-    *reinterpret_cast<Eight*>(arrival + i) = a;
-    *reinterpret_cast<Eight*>(arrival + i + kLanes) = b;
+    reinterpret_cast<EightAnywhere*>(arrival + i)->costs = a;
+    reinterpret_cast<EightAnywhere*>(arrival + i + kLanes)->costs = b;
   }
   for (; i < count; ++i) {
     int32_t least = before[0][i] + add[0];
@@ -44,9 +51,9 @@ PARPLAN_INLINE void TakeLeastBody(const int32_t* source, int32_t add, int64_t co
                                   int32_t* target) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    const Eight sum = *reinterpret_cast<const Eight*>(source + i) + add;
-    const Eight old = *reinterpret_cast<const Eight*>(target + i);
-    *reinterpret_cast<Eight*>(target + i) = sum < old ? sum : old;
+    const Eight sum = reinterpret_cast<const EightAnywhere*>(source + i)->costs + add;
+    const Eight old = reinterpret_cast<const EightAnywhere*>(target + i)->costs;
+    reinterpret_cast<EightAnywhere*>(target + i)->costs = sum < old ? sum : old;
   }
   for (; i < count; ++i) target[i] = std::min(target[i], source[i] + add);
 }

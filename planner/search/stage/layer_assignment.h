@@ -1,12 +1,12 @@
 // Assigns a strategy to every layer of one stage so that the stage is as fast as possible and its
 // peak memory fits a budget.
 //
-// The dynamic programme of Galvatron (PVLDB 16(3), section 3.3; docs/papers.md 1.3), C(L,E) = min {
-// C(L-1, E - O(L,S)) + c(L,S) + R(L,S',S) }, with two differences. Memory is not rounded to a grid:
-// the states of a layer are the Pareto-optimal pairs of memory and time (labels), so the answer is
-// exact. And transient memory counts: for each value the largest transient can have, layers may use
-// only strategies that stay below it, and the rest of the budget is for what they keep (the peak of
-// Galvatron-BMW, docs/papers.md 2.2, without its omissions).
+// The dynamic programme of Galvatron (docs/papers.md 1.3), C(L,E) = min { C(L-1, E - O(L,S)) +
+// c(L,S) + R(L,S',S) }, with two differences. Memory is not rounded to a grid: the states of a
+// layer are the Pareto-optimal pairs of memory and time (labels), so the answer is exact. And
+// transient memory counts: for each value the largest transient can have, layers may use only
+// strategies that stay below it, and the rest of the budget is for what they keep. That is the peak
+// of docs/papers.md 2.2 without the scan that can miss plans.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_

@@ -229,6 +229,27 @@ Partition TimeBalancedSplit(absl::Span<const Seconds> layer_times, const Partiti
   return splitter.ClosestTo(preferred);
 }
 
+Bytes LeastMemoryOf(absl::Span<const int> kind_of_layer, const LeastMemory& memory,
+                    const Partition& partition) {
+  Bytes fullest;
+  int end = 0;
+  for (size_t stage = 0; stage < partition.size(); ++stage) {
+    const int first = end;
+    end += partition[stage];
+    Bytes least = Bytes::Max();
+    for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
+      Bytes sum = memory.caps[cap];
+      for (int layer = first; layer < end && sum != Bytes::Max(); ++layer) {
+        const Bytes kept = memory.kept[stage][kind_of_layer[layer]][cap];
+        sum = kept == Bytes::Max() ? kept : sum + kept;
+      }
+      least = std::min(least, sum);
+    }
+    fullest = std::max(fullest, least);
+  }
+  return fullest;
+}
+
 std::optional<Partition> MemoryLimitedSplit(absl::Span<const int> kind_of_layer,
                                             const LeastMemory& memory, Bytes limit,
                                             const Partition& preferred) {

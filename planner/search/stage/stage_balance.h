@@ -3,9 +3,9 @@
 // A partition is the number of layers of each stage, all at least 1. Only `MemoryLimitedSplit`
 // depends on the memory of a device.
 //
-// Galvatron-BMW (docs/papers.md 2.4) balances memory by a greedy fill with correction factors; here
-// the largest stage is the smallest possible. Among the partitions that achieve it, the one closest
-// to a preferred partition is taken.
+// Galvatron's public code balances memory by a greedy fill with correction factors (docs/papers.md
+// 2.4); here the largest stage is the smallest possible. Among the partitions that achieve it, the
+// one closest to a preferred partition is taken.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
@@ -45,6 +45,11 @@ struct LeastMemory {
   // Bytes, [stage][kind][cap]; `Bytes::Max()` if no strategy stays below the cap.
   std::vector<std::vector<std::vector<Bytes>>> kept;
 };
+
+// Returns the least bytes of the fullest stage of a partition; `Bytes::Max()` if some layer has no
+// strategy there. O(layers * caps).
+Bytes LeastMemoryOf(absl::Span<const int> kind_of_layer, const LeastMemory& memory,
+                    const Partition& partition);
 
 // A partition and the memory it needs.
 struct MemoryBalancedPartition {

@@ -50,7 +50,7 @@ struct Shape {
   int heads;
   int sequence;
 };
-// 22B, 175B, 530B and 1T of the paper.
+// 22B, 175B, 530B and 1T of Korthikanti et al. (docs/papers.md 7).
 constexpr Shape kPaperShapes[] = {
     {6144, 64, 2048}, {12288, 96, 2048}, {20480, 128, 2048}, {25600, 160, 2048}};
 

@@ -66,7 +66,9 @@ TEST(CostModelCreate, NeverExtendsActivationsBelowAPerfectSplit) {
       },
       rules);
   const CostModel costs = *CostModel::Create(problem);
-  EXPECT_GE(costs.CostOfLayer(kDecoder, Degrees(4, 1), 1, 1).kept_per_micro_batch(), Bytes::Of(50));
+  EXPECT_GE(
+      costs.group(kFirstGroup).CostOfLayer(kDecoder, Degrees(4, 1), 1, 1).kept_per_micro_batch(),
+      Bytes::Of(50));
 }
 
 TEST(CostModelCreate, RefusesSizesWhoseSumsWouldOverflow) {

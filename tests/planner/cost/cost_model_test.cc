@@ -23,7 +23,7 @@ TEST(OverlappedTime, IsTheClosedFormOfThePaper) {
 }
 
 TEST(CostModel, OneDeviceOnlyComputes) {
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Degrees(1, 1), 2, 1);
+  const LayerCost cost = SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, Degrees(1, 1), 2, 1);
   EXPECT_DOUBLE_EQ(cost.forward.milliseconds(), 2.0);
   EXPECT_DOUBLE_EQ(cost.backward.milliseconds(), 6.0);
   EXPECT_EQ(cost.gradient_sync, Seconds());
@@ -49,21 +49,29 @@ TEST(CostModel, TheOptimizersStepIsWhatWasMeasuredOfTheParametersARankSteps) {
         {Optimizer::kAdam, Precision::kFp32, 1000, Seconds::Milliseconds(1.0)});
   });
   const CostModel costs = *CostModel::Create(problem);
-  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Degrees(1, 2), 2, 1).optimizer_step.milliseconds(),
+  EXPECT_DOUBLE_EQ(costs.group(kFirstGroup)
+                       .CostOfLayer(kDecoder, Degrees(1, 2), 2, 1)
+                       .optimizer_step.milliseconds(),
                    2000.0);
-  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, Degrees(2, 1), 2, 1).optimizer_step.milliseconds(),
+  EXPECT_DOUBLE_EQ(costs.group(kFirstGroup)
+                       .CostOfLayer(kDecoder, Degrees(2, 1), 2, 1)
+                       .optimizer_step.milliseconds(),
                    1000.0);
   Strategy sharded = Degrees(1, 2);
   sharded.sharding_level = ShardingLevel::kOptimizer;
-  EXPECT_DOUBLE_EQ(costs.CostOfLayer(kDecoder, sharded, 2, 1).optimizer_step.milliseconds(),
-                   1000.0);
-  EXPECT_EQ(SmallCosts().CostOfLayer(kDecoder, Degrees(1, 2), 2, 1).optimizer_step, Seconds());
+  EXPECT_DOUBLE_EQ(
+      costs.group(kFirstGroup).CostOfLayer(kDecoder, sharded, 2, 1).optimizer_step.milliseconds(),
+      1000.0);
+  EXPECT_EQ(
+      SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, Degrees(1, 2), 2, 1).optimizer_step,
+      Seconds());
   // Sharded gradients are cleared (2 bytes a parameter) and added up (3 times 2 of half of them)
   // in every backward pass, of the 30 that the step moves.
   const auto sharded_traffic = [&](const CostModel& model) {
     Strategy gradients = Degrees(1, 2);
     gradients.sharding_level = ShardingLevel::kGradients;
-    return model.CostOfLayer(kDecoder, gradients, 2, 1)
+    return model.group(kFirstGroup)
+        .CostOfLayer(kDecoder, gradients, 2, 1)
         .time[TimeItemKind::kShardedDataParallel]
         .milliseconds();
   };
@@ -71,7 +79,7 @@ TEST(CostModel, TheOptimizersStepIsWhatWasMeasuredOfTheParametersARankSteps) {
 }
 
 TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, Degrees(2, 1), 2, 1);
+  const LayerCost cost = SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, Degrees(2, 1), 2, 1);
   // Messages of 2 samples * 16 bytes take 0.032 ms.
   EXPECT_NEAR(cost.forward.milliseconds(), 1.1 + 2 * 0.032, 1e-12);
   EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 2 * 0.032, 1e-12);
@@ -83,7 +91,7 @@ TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
 TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
   Strategy strategy = Degrees(2, 1);
   strategy.recompute_level = RecomputeLevel::kFull;
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
+  const LayerCost cost = SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, strategy, 2, 1);
   EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 1.1 + 4 * 0.032, 1e-12);
   EXPECT_EQ(cost.kept_per_micro_batch(), Bytes::Of(32));
   EXPECT_EQ(cost.transient(), Bytes::Of(1000 - 32));
@@ -91,7 +99,8 @@ TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
 
 TEST(CostModel, DataParallelismHidesItsAllReduceBehindTheBackwardPass) {
   // 2000 bytes of gradients take 2 ms; the backward pass of one sample 3 ms.
-  const LayerCost hidden = SmallCosts().CostOfLayer(kDecoder, Degrees(1, 2), 2, 1);
+  const LayerCost hidden =
+      SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, Degrees(1, 2), 2, 1);
   EXPECT_DOUBLE_EQ(hidden.forward.milliseconds(), 1.0);
   EXPECT_DOUBLE_EQ(hidden.backward.milliseconds(), 3.0);
   EXPECT_NEAR(hidden.gradient_sync.milliseconds(), 3.0 + 0.25 * 2.0 - 3.0, 1e-12);
@@ -100,7 +109,7 @@ TEST(CostModel, DataParallelismHidesItsAllReduceBehindTheBackwardPass) {
 TEST(CostModel, ShardingGathersEveryMicroBatchAndSplitsTheStates) {
   Strategy strategy = Degrees(1, 2);
   strategy.sharding_level = ShardingLevel::kParameters;
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
+  const LayerCost cost = SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, strategy, 2, 1);
   // An all-gather of 2000 bytes takes 1 ms: as long as the forward pass.
   EXPECT_NEAR(cost.forward.milliseconds(), 1.0 + 0.25, 1e-12);
   // All-gather and reduce-scatter, 2 ms, beside 3 ms.
@@ -119,7 +128,8 @@ TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
   for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
                               ShardingLevel::kGradients, ShardingLevel::kParameters}) {
     strategy.sharding_level = level;
-    const Bytes states = SmallCosts().CostOfLayer(kDecoder, strategy, 4, 1).states();
+    const Bytes states =
+        SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, strategy, 4, 1).states();
     EXPECT_LT(states, last);
     last = states;
   }
@@ -128,7 +138,7 @@ TEST(CostModel, EachShardingLevelHoldsNoMoreThanTheOneBefore) {
 TEST(CostModel, ShardedGradientsAreScatteredEveryMicroBatch) {
   Strategy strategy = Degrees(1, 2);
   strategy.sharding_level = ShardingLevel::kGradients;
-  const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 2, 1);
+  const LayerCost cost = SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, strategy, 2, 1);
   // A reduce-scatter of 2000 bytes takes 1 ms beside 3 ms; the gather 1 ms beside the
   // first forward pass of 1 ms.
   EXPECT_NEAR(cost.backward.milliseconds(), 3.0 + 0.25 * 1.0, 1e-12);
@@ -152,7 +162,7 @@ Added AddedBy(ShardingLevel level, bool overlaps_sync, bool overlaps_gather,
   Strategy strategy = Degrees(1, 2);
   strategy.sharding_level = level;
   const CostModel costs = *CostModel::Create(SmallProblem({}, rules));
-  const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 2, 1);
+  const LayerCost cost = costs.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 2, 1);
   // For one sample the passes take 1 and 3 ms.
   return {cost.forward.milliseconds() - 1.0, cost.backward.milliseconds() - 3.0,
           cost.gradient_sync.milliseconds()};
@@ -206,7 +216,9 @@ TEST(CostModel, LayersSmallerThanABucketTravelWithOthers) {
           }
         },
         rules));
-    return costs.CostOfLayer(kDecoder, Degrees(1, 2), 2, 1).gradient_sync.milliseconds();
+    return costs.group(kFirstGroup)
+        .CostOfLayer(kDecoder, Degrees(1, 2), 2, 1)
+        .gradient_sync.milliseconds();
   };
   // Alone 2000 bytes take 3 ms; a quarter of a message of 8000 bytes takes 9 / 4 ms.
   EXPECT_NEAR(sync(Bytes::Of(1000)), 3.0, 1e-9);
@@ -224,16 +236,21 @@ TEST(CostModel, OverlappedTensorParallelismIsWorkedByHand) {
     const CostModel overlapped = *CostModel::Create(EstimatedProblem(options));
     Strategy strategy = Degrees(8, 8);
     strategy.sequence_parallel = sequence_parallel;
-    const double total =
-        plain.CostOfLayer(kDecoder, strategy, 8, 1).time[TimeItemKind::kTensorParallel].value();
+    const double total = plain.group(kFirstGroup)
+                             .CostOfLayer(kDecoder, strategy, 8, 1)
+                             .time[TimeItemKind::kTensorParallel]
+                             .value();
     // Forward 2 all-reduces, backward 2; with sequence parallelism 4 and 6 halves.
     const double hidden = total * (sequence_parallel ? 4.0 / 10.0 : 2.0 / 4.0);
-    const double shade =
-        overlapped.layer_source(kDecoder).Passes(strategy, 1).hiding_backward.value() *
-        (sequence_parallel ? 2.0 : 1.0);
+    const double shade = overlapped.group(kFirstGroup)
+                             .layer_source(kDecoder)
+                             .Passes(strategy, 1)
+                             .hiding_backward.value() *
+                         (sequence_parallel ? 2.0 : 1.0);
     ASSERT_GT(shade, 0.0);
     const double slowdown = Coefficients("ampere")[Coefficient::kContention];
-    EXPECT_NEAR(overlapped.CostOfLayer(kDecoder, strategy, 8, 1)
+    EXPECT_NEAR(overlapped.group(kFirstGroup)
+                    .CostOfLayer(kDecoder, strategy, 8, 1)
                     .time[TimeItemKind::kTensorParallel]
                     .value(),
                 total - hidden + std::max(shade, hidden) +
@@ -249,11 +266,11 @@ TEST(CostModel, ExposesOfARingWhatAttentionDoesNotHide) {
   const PlanningProblem problem = EstimatedProblem(options);
   const CostModel costs = *CostModel::Create(problem);
   const Coefficients coefficients("ampere");
-  const FabricTime fabric(problem.hardware()->fabric, coefficients, 8);
+  const FabricTime fabric(problem.hardware(kFirstGroup)->fabric, coefficients, 8);
   for (const int context : {2, 8}) {
     Strategy strategy = Degrees(4, 16 / context);
     strategy.context_parallel_degree = context;
-    const LayerPasses passes = costs.layer_source(kDecoder).Passes(strategy, 1);
+    const LayerPasses passes = costs.group(kFirstGroup).layer_source(kDecoder).Passes(strategy, 1);
     // Keys and values of 24 heads of 128; the ring of 8 ranks, 4 apart, leaves the node.
     const double bytes = 2.0 * 2048 / context * 24 * 128 * 2;
     const Seconds hop = fabric.Time(Collective::kSendReceive, {context, 4}, bytes);
@@ -265,12 +282,14 @@ TEST(CostModel, ExposesOfARingWhatAttentionDoesNotHide) {
     };
     const Seconds expected = exposed(passes.forward_attention, hop * hops) +
                              exposed(passes.backward_attention, hop * (2 * hops));
-    const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 16 / context, 1);
+    const LayerCost cost =
+        costs.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 16 / context, 1);
     EXPECT_NEAR(cost.time[TimeItemKind::kContextParallel] / expected, 1.0, 1e-9);
     // Those that share a sample hold the same parameters.
     strategy.data_parallel_degree = 1;
     strategy.context_parallel_degree = 16;
-    EXPECT_GT(costs.CostOfLayer(kDecoder, strategy, 1, 1).gradient_sync, Seconds());
+    EXPECT_GT(costs.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 1, 1).gradient_sync,
+              Seconds());
   }
 }
 
@@ -283,16 +302,17 @@ TEST(CostModel, MakesExpertsEqualOnFewerRanks) {
   options.rules.runtime.gradient_bucket = Bytes();
   const PlanningProblem problem = EstimatedProblem(options);
   const CostModel costs = *CostModel::Create(problem);
-  const FabricTime fabric(problem.hardware()->fabric, Coefficients("ampere"), 8);
+  const FabricTime fabric(problem.hardware(kFirstGroup)->fabric, Coefficients("ampere"), 8);
   Strategy strategy = Degrees(4, 16);
   strategy.expert_parallel_degree = 8;
-  const LayerFootprint footprint = costs.layer_source(kDecoder).Footprint(strategy, 1);
+  const LayerFootprint footprint =
+      costs.group(kFirstGroup).layer_source(kDecoder).Footprint(strategy, 1);
   const auto bytes = [](int64_t count) { return 2.0 * static_cast<double>(count); };
   // One expert a rank: the next rank with the same one is 8 x 4 ranks on.
   const Seconds expected =
       fabric.Time(Collective::kAllReduce, {16, 4}, bytes(footprint.parameter_count)) +
       fabric.Time(Collective::kAllReduce, {2, 32}, bytes(footprint.expert_parameter_count));
-  const LayerCost cost = costs.CostOfLayer(kDecoder, strategy, 16, 1);
+  const LayerCost cost = costs.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 16, 1);
   EXPECT_NEAR(cost.gradient_sync / expected, 1.0, 1e-9);
   // Two of eight experts for each of the tokens of a sample, there and back, both ways.
   const Seconds exchange = fabric.Time(Collective::kAllToAll, {8, 4}, 2.0 * 2048 * 12288 * 2);
@@ -307,8 +327,10 @@ TEST(CostModel, MakesTiedTablesEqualOnBothStages) {
     options.tied_embedding = tied;
     const CostModel costs = *CostModel::Create(EstimatedProblem(options));
     for (const int table : {0, 2}) {
-      const Seconds one = costs.CostOfLayer(table, Degrees(8, 1), 1, 1).gradient_sync;
-      const Seconds several = costs.CostOfLayer(table, Degrees(8, 1), 1, 8).gradient_sync;
+      const Seconds one =
+          costs.group(kFirstGroup).CostOfLayer(table, Degrees(8, 1), 1, 1).gradient_sync;
+      const Seconds several =
+          costs.group(kFirstGroup).CostOfLayer(table, Degrees(8, 1), 1, 8).gradient_sync;
       EXPECT_EQ(one, Seconds());
       EXPECT_EQ(several > Seconds(), tied) << table;
     }
@@ -322,10 +344,12 @@ TEST(SendTime, IsThatBetweenNodesWhereSmallStagesMeetTheEdge) {
   const CostModel costs = *CostModel::Create(EstimatedProblem(options));
   const Strategy strategy = Degrees(4, 1);
   const auto send = [&](bool leaves_node) {
-    return costs.SendTime(kDecoder, strategy, strategy, 4, leaves_node, 1);
+    return costs.SendTime(kFirstGroup, kFirstGroup, kDecoder, strategy, strategy, 4, leaves_node,
+                          1);
   };
   EXPECT_GT(send(true), send(false));
-  EXPECT_EQ(send(true), costs.SendTime(kDecoder, strategy, strategy, 8, true, 1));
+  EXPECT_EQ(send(true),
+            costs.SendTime(kFirstGroup, kFirstGroup, kDecoder, strategy, strategy, 8, true, 1));
 }
 
 TEST(CostModel, TimeItemsAddUpToForwardAndBackward) {
@@ -335,7 +359,8 @@ TEST(CostModel, TimeItemsAddUpToForwardAndBackward) {
         Strategy strategy = Degrees(tensor, 4 / tensor);
         strategy.sharding_level = level;
         strategy.recompute_level = recompute;
-        const LayerCost cost = SmallCosts().CostOfLayer(kDecoder, strategy, 8, 1);
+        const LayerCost cost =
+            SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, strategy, 8, 1);
         EXPECT_NEAR(cost.time.Total().value(), (cost.forward + cost.backward).value(), 1e-15);
       }
     }
@@ -351,8 +376,8 @@ TEST(CostModel, FasterLinksNeverSlowAnyLayer) {
     for (ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kParameters}) {
       Strategy strategy = Degrees(tensor, 4 / tensor);
       strategy.sharding_level = level;
-      const LayerCost before = slow.CostOfLayer(kDecoder, strategy, 8, 1);
-      const LayerCost after = fast.CostOfLayer(kDecoder, strategy, 8, 1);
+      const LayerCost before = slow.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 8, 1);
+      const LayerCost after = fast.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 8, 1);
       EXPECT_LE(after.forward, before.forward);
       EXPECT_LE(after.backward, before.backward);
       EXPECT_LE(after.gradient_sync, before.gradient_sync);
@@ -364,17 +389,23 @@ TEST(TransitionTime, IsFreeBetweenEqualLayoutsAndPaidForWiderGroups) {
   const CostModel costs = SmallCosts();
   Strategy sharded = Degrees(2, 2);
   sharded.sharding_level = ShardingLevel::kParameters;
-  EXPECT_EQ(costs.TransitionTime(kDecoder, Degrees(2, 2), sharded, 4), Seconds());
+  EXPECT_EQ(costs.group(kFirstGroup).TransitionTime(kDecoder, Degrees(2, 2), sharded, 4),
+            Seconds());
   // Widening and narrowing between degrees 1 and 2: one all-gather of 2 samples.
   const double gather = 0.5 * 2 * 16 * 1e-3;
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, Degrees(1, 4), Degrees(2, 2), 4).milliseconds(),
+  EXPECT_NEAR(costs.group(kFirstGroup)
+                  .TransitionTime(kDecoder, Degrees(1, 4), Degrees(2, 2), 4)
+                  .milliseconds(),
               gather, 1e-12);
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, Degrees(2, 2), Degrees(1, 4), 4).milliseconds(),
+  EXPECT_NEAR(costs.group(kFirstGroup)
+                  .TransitionTime(kDecoder, Degrees(2, 2), Degrees(1, 4), 4)
+                  .milliseconds(),
               gather, 1e-12);
   Strategy strided = Degrees(2, 2);
   strided.rank_order = RankOrder::kDataInnermost;
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, Degrees(2, 2), strided, 4).milliseconds(), 2 * gather,
-              1e-12);
+  EXPECT_NEAR(
+      costs.group(kFirstGroup).TransitionTime(kDecoder, Degrees(2, 2), strided, 4).milliseconds(),
+      2 * gather, 1e-12);
 }
 
 }  // namespace

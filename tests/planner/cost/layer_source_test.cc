@@ -71,10 +71,11 @@ struct World {
            {{1, false, 512, 1024, Bytes::Of(100), Bytes::Of(50), Origin::kMeasured}}});
     }
     Knowledge knowledge;
-    knowledge.profile =
+    GroupKnowledge& known = knowledge.groups.emplace_back();
+    known.profile =
         std::make_shared<const ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content)));
     if (has_hardware) {
-      knowledge.hardware = std::make_shared<const Hardware>(Hardware{TestDevice(), TestFabric(8)});
+      known.hardware = std::make_shared<const Hardware>(Hardware{TestDevice(), TestFabric(8)});
     }
     Calibration::Content calibration;
     calibration.provenance.agent = "test 1";
@@ -88,7 +89,7 @@ struct World {
     LayerNeeds needs;
     needs.tensor_parallel_degrees = {1, 2};
     needs.allow_estimates = rules.allow_estimates;
-    return LayerSource::Resolve(Problem(), definition, needs, notes);
+    return LayerSource::Resolve(Problem(), kFirstGroup, definition, needs, notes);
   }
   LayerSource Resolve(const LayerDefinition& definition) const {
     ResolutionNotes notes;

@@ -71,7 +71,8 @@ TEST(PredictPlan, OfTwoStagesIsWorkedByHand) {
   EXPECT_EQ(prediction.peak_memory, Bytes::Of(43464));
   // The embedding makes a gradient of 4 x 128 elements; its moment is not the fullest,
   // but the bound counts with it.
-  EXPECT_EQ(prediction.peak_memory_upper, costs.overheads().Upper(Bytes::Of(43464 + 2 * 4 * 128)));
+  EXPECT_EQ(prediction.peak_memory_upper,
+            costs.group(kFirstGroup).overheads().Upper(Bytes::Of(43464 + 2 * 4 * 128)));
 }
 
 TEST(PredictPlan, ItemsAddUpToPeaksAndTimes) {

@@ -84,7 +84,8 @@ PlanningProblem SmallProblem(const std::function<void(ProfileSnapshot::Content&)
   return *PlanningProblem::Create(
       std::make_shared<ModelSpec>(SmallModel()),
       std::make_shared<Topology>(*Topology::Create("test", {group}, {{"link", 4}})),
-      {std::make_shared<ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content)))}, 16, rules);
+      {{{std::make_shared<ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content)))}}}, 16,
+      rules);
 }
 
 CostModel SmallCosts() { return *CostModel::Create(SmallProblem()); }

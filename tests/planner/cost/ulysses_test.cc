@@ -40,16 +40,18 @@ Strategy Shared(int tensor, int context, int data, ContextKind kind) {
 }
 
 Seconds ContextTime(const CostModel& costs, const Strategy& strategy, int64_t micro_batch_size) {
-  return costs.CostOfLayer(kDecoder, strategy, micro_batch_size, 1)
+  return costs.group(kFirstGroup)
+      .CostOfLayer(kDecoder, strategy, micro_batch_size, 1)
       .time[TimeItemKind::kContextParallel];
 }
 
 // Made from the problem's coefficients, as in the cost model.
 FabricTime FabricOf(const PlanningProblem& problem) {
-  return FabricTime(problem.hardware()->fabric,
-                    problem.calibration().Resolve(problem.hardware()->device.device_family,
-                                                  problem.topology().cluster()),
-                    problem.node_group().devices_per_node);
+  return FabricTime(
+      problem.hardware(kFirstGroup)->fabric,
+      problem.calibration().Resolve(problem.hardware(kFirstGroup)->device.device_family,
+                                    problem.topology().cluster()),
+      problem.node_group(kFirstGroup).devices_per_node);
 }
 
 TEST(Ulysses, TradesTokensForHeadsFourTimesEachWay) {
@@ -67,7 +69,9 @@ TEST(Ulysses, RepeatsTheForwardOnesInFullRecomputationOnly) {
   Strategy strategy = Shared(1, 8, 1, ContextKind::kUlysses);
   const Seconds plain = ContextTime(costs, strategy, 1);
   strategy.recompute_level = RecomputeLevel::kSelective;
-  EXPECT_GT(costs.CostOfLayer(kDecoder, strategy, 1, 1).time[TimeItemKind::kRecompute], Seconds());
+  EXPECT_GT(
+      costs.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 1, 1).time[TimeItemKind::kRecompute],
+      Seconds());
   EXPECT_EQ(ContextTime(costs, strategy, 1), plain);
   strategy.recompute_level = RecomputeLevel::kFull;
   EXPECT_NEAR(ContextTime(costs, strategy, 1) / plain, 1.5, 1e-12);
@@ -84,7 +88,7 @@ TEST(Ulysses, SendsLessWithFewerKeyAndValueHeads) {
     const EstimatedOptions options = OneNode();
     const PlanningProblem like = EstimatedProblem(options);
     Knowledge knowledge;
-    knowledge.hardware = std::make_shared<const Hardware>(EightA100Nodes());
+    knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(EightA100Nodes());
     return *PlanningProblem::Create(
         std::make_shared<const ModelSpec>(
             *ModelSpec::Create("one", {layer}, {{0, 2}}, Precision::kBf16, Optimizer::kAdam)),
@@ -93,7 +97,8 @@ TEST(Ulysses, SendsLessWithFewerKeyAndValueHeads) {
   const auto time_of = [&](const LayerDefinition& layer) {
     const PlanningProblem problem = problem_of(layer);
     return CostModel::Create(problem)
-        ->CostOfLayer(0, Shared(1, 8, 1, ContextKind::kUlysses), 1, 1)
+        ->group(kFirstGroup)
+        .CostOfLayer(0, Shared(1, 8, 1, ContextKind::kUlysses), 1, 1)
         .time[TimeItemKind::kContextParallel];
   };
   const PlanningProblem problem = problem_of(whole);
@@ -137,8 +142,8 @@ TEST(Ulysses, HoldsWhatARingHolds) {
     Strategy ring = Shared(2, 2, 2, ContextKind::kRing);
     Strategy ulysses = Shared(2, 2, 2, ContextKind::kUlysses);
     ring.sharding_level = ulysses.sharding_level = sharding;
-    const LayerCost a = costs.CostOfLayer(kDecoder, ring, 4, 1);
-    const LayerCost b = costs.CostOfLayer(kDecoder, ulysses, 4, 1);
+    const LayerCost a = costs.group(kFirstGroup).CostOfLayer(kDecoder, ring, 4, 1);
+    const LayerCost b = costs.group(kFirstGroup).CostOfLayer(kDecoder, ulysses, 4, 1);
     EXPECT_EQ(a.states(), b.states());
     EXPECT_EQ(a.kept_per_micro_batch(), b.kept_per_micro_batch());
     EXPECT_EQ(a.transient(), b.transient());
@@ -149,8 +154,10 @@ TEST(Ulysses, HoldsWhatARingHolds) {
 TEST(Ulysses, CostsEndsNothingMoreThanARing) {
   const CostModel costs = *CostModel::Create(EstimatedProblem(OneNode()));
   for (const int end : {0, 2}) {
-    const LayerCost a = costs.CostOfLayer(end, Shared(1, 4, 2, ContextKind::kRing), 4, 1);
-    const LayerCost b = costs.CostOfLayer(end, Shared(1, 4, 2, ContextKind::kUlysses), 4, 1);
+    const LayerCost a =
+        costs.group(kFirstGroup).CostOfLayer(end, Shared(1, 4, 2, ContextKind::kRing), 4, 1);
+    const LayerCost b =
+        costs.group(kFirstGroup).CostOfLayer(end, Shared(1, 4, 2, ContextKind::kUlysses), 4, 1);
     EXPECT_EQ(a.forward, b.forward);
     EXPECT_EQ(a.backward, b.backward);
     EXPECT_EQ(a.time[TimeItemKind::kContextParallel], Seconds());
@@ -201,8 +208,10 @@ TEST(TransitionTime, ExchangesTokensForSamples) {
   const Strategy tokens = Shared(1, 8, 1, ContextKind::kRing);
   // One sample's worth of tokens a rank, forward and backward.
   const Seconds one = FabricOf(problem).Time(Collective::kAllToAll, {8, 1}, 8.0 * 256 * 4096 * 2);
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, samples, tokens, 8) / one, 2.0, 1e-9);
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, tokens, samples, 8) / one, 2.0, 1e-9);
+  EXPECT_NEAR(costs.group(kFirstGroup).TransitionTime(kDecoder, samples, tokens, 8) / one, 2.0,
+              1e-9);
+  EXPECT_NEAR(costs.group(kFirstGroup).TransitionTime(kDecoder, tokens, samples, 8) / one, 2.0,
+              1e-9);
 }
 
 // Rings give a rank the n-th piece from either end, Ulysses one piece in a row.
@@ -213,12 +222,12 @@ TEST(TransitionTime, RegroupsBetweenRingsAndUlysses) {
   const Strategy ulysses = Shared(1, 8, 1, ContextKind::kUlysses);
   // Together on the one side, apart on the other, forward and backward.
   const Seconds one = FabricOf(problem).Time(Collective::kAllToAll, {8, 1}, 8.0 * 256 * 4096 * 2);
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, ring, ulysses, 8) / one, 4.0, 1e-9);
-  EXPECT_NEAR(costs.TransitionTime(kDecoder, ulysses, ring, 8) / one, 4.0, 1e-9);
-  EXPECT_EQ(costs.TransitionTime(kDecoder, ulysses, ulysses, 8), Seconds());
+  EXPECT_NEAR(costs.group(kFirstGroup).TransitionTime(kDecoder, ring, ulysses, 8) / one, 4.0, 1e-9);
+  EXPECT_NEAR(costs.group(kFirstGroup).TransitionTime(kDecoder, ulysses, ring, 8) / one, 4.0, 1e-9);
+  EXPECT_EQ(costs.group(kFirstGroup).TransitionTime(kDecoder, ulysses, ulysses, 8), Seconds());
   // Half of it on the way to another stage.
-  EXPECT_NEAR((costs.SendTime(kDecoder, ring, ulysses, 8, false, 8) -
-               costs.SendTime(kDecoder, ring, ring, 8, false, 8)) /
+  EXPECT_NEAR((costs.SendTime(kFirstGroup, kFirstGroup, kDecoder, ring, ulysses, 8, false, 8) -
+               costs.SendTime(kFirstGroup, kFirstGroup, kDecoder, ring, ring, 8, false, 8)) /
                   one,
               2.0, 1e-9);
 }

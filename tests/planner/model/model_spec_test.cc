@@ -1,5 +1,6 @@
 #include "planner/model/model_spec.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -56,6 +57,21 @@ int64_t ParameterCount(const LayerDefinition& raw) {
   const absl::StatusOr<LayerDefinition> layer = Create(raw);
   EXPECT_OK(layer);
   return layer.ok() ? layer->parameter_count : -1;
+}
+
+// Without the rule the product of hidden size, experts and their width passes 64 bits.
+TEST(LayerDefinition, ExpertsOfMoreThanTheLargestModelAreRefused) {
+  LayerDefinition layer = LlamaDecoder();
+  layer.expert_count = 1 << 24;
+  layer.experts_per_token = 1;
+  layer.expert_feed_forward_size = 1 << 24;
+  EXPECT_THAT(Create(layer).status().ToString(),
+              ::testing::HasSubstr("model.layer_definitions[3].expert_count: "));
+  // 3 4096 2^36 parameters are below 2^50; twice as many are not.
+  layer.expert_feed_forward_size = 1 << 12;
+  EXPECT_OK(Create(layer).status());
+  layer.expert_feed_forward_size = 1 << 13;
+  EXPECT_FALSE(Create(layer).ok());
 }
 
 TEST(LayerDefinition, FillsInHeadsFromTheSizes) {

@@ -49,7 +49,7 @@ absl::StatusOr<PlanningProblem> Create(const RawProblem& raw) {
                       raw.node_count,
                       {},
                       raw.devices_per_node,
-                      Bytes::Of(1001),
+                      Bytes::Of(1001 + 1000 * i),
                       Bytes::Of(1)});
   }
   const absl::StatusOr<Topology> topology =
@@ -62,7 +62,7 @@ absl::StatusOr<PlanningProblem> Create(const RawProblem& raw) {
 
   return PlanningProblem::Create(
       std::make_shared<ModelSpec>(*model), std::make_shared<Topology>(*topology),
-      {std::make_shared<ProfileSnapshot>(*profile)}, raw.global_batch_size, raw.rules);
+      {{{std::make_shared<ProfileSnapshot>(*profile)}}}, raw.global_batch_size, raw.rules);
 }
 
 TEST(PlanningProblem, LeavesReserveAndHeadroomFree) {
@@ -77,6 +77,27 @@ TEST(PlanningProblem, RoundsUsableMemoryDown) {
   raw.rules.memory_headroom_ratio = 0.0005;
   ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(raw));
   EXPECT_EQ(problem.usable_memory(), Bytes::Of(999));
+}
+
+TEST(PlanningProblem, GroupsMayHaveUnlikeMemory) {
+  RawProblem raw;
+  raw.group_count = 2;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(raw));
+  EXPECT_EQ(problem.group_count(), 2);
+  EXPECT_EQ(problem.usable_memory(kFirstGroup), Bytes::Of(1000));
+  EXPECT_EQ(problem.usable_memory(GroupIndex(1)), Bytes::Of(2000));
+  EXPECT_EQ(problem.usable_memory(), Bytes::Of(1000));
+}
+
+// Knowledge was given for the first group only.
+TEST(PlanningProblem, NothingIsKnownAboutGroupsThatKnowledgeLacks) {
+  RawProblem raw;
+  raw.group_count = 2;
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(raw));
+  EXPECT_FALSE(problem.has_hardware());
+  EXPECT_EQ(problem.hardware(GroupIndex(1)), nullptr);
+  EXPECT_EQ(problem.profile(GroupIndex(1)).device_kind(), "H200");
+  EXPECT_TRUE(problem.profile(GroupIndex(1)).layers().empty());
 }
 
 TEST(PlanningProblem, DefaultsToTensorParallelismInsideANode) {
@@ -190,7 +211,6 @@ TEST_P(PlanningProblemRules, AreEnforcedAndNamed) {
 INSTANTIATE_TEST_SUITE_P(
     All, PlanningProblemRules,
     testing::ValuesIn(std::vector<BrokenProblem>{
-        {"TwoNodeGroups", "topology.node_groups", [](RawProblem& p) { p.group_count = 2; }},
         {"TooManyDevices", "topology.node_groups",
          [](RawProblem& p) { p.node_count = kMaxDeviceCount / 8 + 1; }},
         {"NoBatch", "global_batch_size", [](RawProblem& p) { p.global_batch_size = 0; }},
@@ -216,6 +236,12 @@ INSTANTIATE_TEST_SUITE_P(
          [](RawProblem& p) {
            p.rules.ilp_alpha_bytes_per_second = std::numeric_limits<double>::infinity();
          }},
+        {"GranuleBelowAMebibyte", "options.memory_granule_bytes",
+         [](RawProblem& p) { p.rules.memory_granule = Bytes::Of((1 << 20) - 1); }},
+        {"GranuleAboveATebibyte", "options.memory_granule_bytes",
+         [](RawProblem& p) { p.rules.memory_granule = Bytes::Of((int64_t{1} << 40) + 1); }},
+        {"NoFusedLayer", "options.fused_layer_count",
+         [](RawProblem& p) { p.rules.fused_layer_count = 0; }},
         {"MicroBatchesDoNotDivide", "options.micro_batch_count",
          [](RawProblem& p) { p.rules.micro_batch_count = 48; }},
     }),

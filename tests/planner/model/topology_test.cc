@@ -53,6 +53,16 @@ TEST(Topology, CountsTheDevicesOfAllGroups) {
   EXPECT_EQ(topology.node_groups()[0].available_memory(), Bytes::Of(39'000'000'000));
 }
 
+TEST(Topology, FindsGroupAndNodeOfARank) {
+  RawTopology raw = ValidTopology();
+  raw.node_groups[1].devices_per_node = 4;
+  ASSERT_OK_AND_ASSIGN(const Topology topology, Create(raw));
+  for (int rank = 0; rank < 24; ++rank) {
+    EXPECT_EQ(topology.GroupOfRank(rank), GroupIndex(rank < 16 ? 0 : 1)) << rank;
+    EXPECT_EQ(topology.NodeOfRank(rank), rank < 16 ? rank / 8 : 2 + (rank - 16) / 4) << rank;
+  }
+}
+
 TEST(Topology, NamesNodesInRankOrder) {
   ASSERT_OK_AND_ASSIGN(const Topology topology, Create(ValidTopology()));
   EXPECT_THAT(topology.NodeNames(), ElementsAre("a0", "a1", "b0", "b1"));

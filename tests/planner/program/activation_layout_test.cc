@@ -88,14 +88,14 @@ TEST(ActivationLayout, EveryRowIsHeldEquallyOften) {
 
 // If the planner predicts no movement, ranks hold the same as before.
 TEST(ActivationLayout, IsTheSameWhereTheCostModelMovesNothing) {
-  const CostModel::ReshardingTimes moves = {Seconds::Of(1.0), Seconds::Of(2.0)};
+  const GroupCosts::ReshardingTimes moves = {Seconds::Of(1.0), Seconds::Of(2.0)};
   int free_count = 0;
   int priced_count = 0;
   for (const int ranks : {1, 2, 4, 6, 12}) {
     for (const Strategy& from : StrategiesOf(ranks)) {
       for (const Strategy& to : StrategiesOf(ranks)) {
         if (from.sequence_parallel != to.sequence_parallel) continue;
-        const bool is_free = CostModel::TransitionTime(from, to, moves, moves) == Seconds();
+        const bool is_free = GroupCosts::TransitionTime(from, to, moves, moves) == Seconds();
         ++(is_free ? free_count : priced_count);
         if (!is_free) continue;
         EXPECT_TRUE(ActivationLayout(0, from, 24, 24).IsSameAs(ActivationLayout(0, to, 24, 24)))

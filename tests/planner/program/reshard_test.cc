@@ -54,8 +54,10 @@ int64_t ExpectMoves(const ActivationLayout& from, const ActivationLayout& to) {
     }
   }
   int64_t moved = 0;
-  for (const auto& [rank, program] : programs) {
-    for (const Transfer& send : program.sends) {
+  // Lambdas cannot capture the names of a structured binding in every compiler.
+  for (const auto& entry : programs) {
+    const auto rank = entry.first;
+    for (const Transfer& send : entry.second.sends) {
       Rows rows;
       const Rows held = HeldBy(from, rank);
       ForEachRow(send.block, [&](int64_t sample, int64_t token) {
@@ -65,7 +67,9 @@ int64_t ExpectMoves(const ActivationLayout& from, const ActivationLayout& to) {
       under_way[{rank, send.peer}].push_back({send.block, rows});
     }
   }
-  for (const auto& [rank, program] : programs) {
+  for (const auto& entry : programs) {
+    const auto rank = entry.first;
+    const auto& program = entry.second;
     if (!to.Has(rank)) {
       EXPECT_TRUE(program.receives.empty() && program.copies.empty());
       continue;

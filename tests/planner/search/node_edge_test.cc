@@ -86,7 +86,9 @@ TEST(NodeEdge, GroupsThatLieAcrossItExchangeOverTheNetwork) {
                                                       .attention_head_count = 24,
                                                       .global_batch_size = 12});
     const CostModel costs = *CostModel::Create(problem);
-    return costs.CostOfLayer(1, StrategyOf(4, 3), 12, 1).time[TimeItemKind::kTensorParallel];
+    return costs.group(kFirstGroup)
+        .CostOfLayer(1, StrategyOf(4, 3), 12, 1)
+        .time[TimeItemKind::kTensorParallel];
   };
   EXPECT_NEAR(exchange(4) / exchange(12), 1.0, 0.01);
   EXPECT_GT(exchange(6) / exchange(12), 1.5);

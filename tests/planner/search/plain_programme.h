@@ -1,4 +1,4 @@
-// The dense dynamic programme as the paper writes it, for tests that compare.
+// The dense dynamic programme in its plain form (docs/papers.md 1.3), for tests that compare.
 
 #ifndef PARPLAN_TESTS_PLANNER_SEARCH_PLAIN_PROGRAMME_H_
 #define PARPLAN_TESTS_PLANNER_SEARCH_PLAIN_PROGRAMME_H_
@@ -13,7 +13,7 @@
 
 namespace parplan {
 
-// Every state, every predecessor, marks to go back (papers.md 1.3). "At most" so many
+// Every state, every predecessor, marks to go back. "At most" so many
 // units; ties go to the lowest strategy.
 class PlainProgramme {
  public:

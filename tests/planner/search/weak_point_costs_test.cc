@@ -142,11 +142,13 @@ TEST(WeakPoint3, LayoutsChangeAtTheirPriceInSearchAndStep) {
     EXPECT_EQ(strategies[3], StrategyOf(1, 2));
     // Both samples' activations, 768 bytes, gathered once on the way back.
     ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
-    const Seconds change = costs.TransitionTime(1, strategies[1], strategies[2], 2);
+    const Seconds change =
+        costs.group(kFirstGroup).TransitionTime(1, strategies[1], strategies[2], 2);
     EXPECT_NEAR(change.value(), 768 * 1e-9 / 2, 1e-15);
     Seconds layers;
     for (int layer = 0; layer < 4; ++layer) {
-      const LayerCost cost = costs.CostOfLayer(layer / 2, strategies[layer], 2, 1);
+      const LayerCost cost =
+          costs.group(kFirstGroup).CostOfLayer(layer / 2, strategies[layer], 2, 1);
       layers += cost.forward + cost.backward + cost.gradient_sync + cost.optimizer_step;
     }
     EXPECT_NEAR(found->prediction.step.value(), (layers + change).value(), 1e-12);
@@ -203,8 +205,8 @@ TEST(WeakPoint5, UlyssesSynchronisesAndShardsItsReplicas) {
     Strategy ulysses = StrategyOf(1, 1, level);
     ulysses.context_parallel_degree = 8;
     ulysses.context_kind = ContextKind::kUlysses;
-    const LayerCost one = costs.CostOfLayer(1, data, 8, 1);
-    const LayerCost other = costs.CostOfLayer(1, ulysses, 8, 1);
+    const LayerCost one = costs.group(kFirstGroup).CostOfLayer(1, data, 8, 1);
+    const LayerCost other = costs.group(kFirstGroup).CostOfLayer(1, ulysses, 8, 1);
     EXPECT_NEAR(one.gradient_sync.value(), other.gradient_sync.value(), 1e-12);
     EXPECT_EQ(one.states(), other.states());
     if (level == ShardingLevel::kNone) {
@@ -230,11 +232,13 @@ TEST(WeakPoint6, ShardedParametersAreGatheredTwiceInEveryKindOfLayer) {
   ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
   const double gather = 0.024;
   for (const int definition : {0, 1}) {
-    const LayerCost none = costs.CostOfLayer(definition, StrategyOf(1, 2), 2, 1);
+    const LayerCost none = costs.group(kFirstGroup).CostOfLayer(definition, StrategyOf(1, 2), 2, 1);
     const LayerCost gradients =
-        costs.CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kGradients), 2, 1);
+        costs.group(kFirstGroup)
+            .CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kGradients), 2, 1);
     const LayerCost parameters =
-        costs.CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kParameters), 2, 1);
+        costs.group(kFirstGroup)
+            .CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kParameters), 2, 1);
     EXPECT_NEAR((parameters.forward - none.forward).value(), gather, 1e-9) << definition;
     EXPECT_NEAR((parameters.backward - gradients.backward).value(), gather, 1e-9) << definition;
     // Gradients of an embedding cost what as many of a layer do: 48 MB at 1 ns a byte.
@@ -246,9 +250,11 @@ TEST(WeakPoint6, ShardedParametersAreGatheredTwiceInEveryKindOfLayer) {
   ASSERT_OK_AND_ASSIGN(const CostModel sparing, CostModel::Create(without));
   for (const int definition : {0, 1}) {
     const LayerCost gradients =
-        sparing.CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kGradients), 2, 1);
+        sparing.group(kFirstGroup)
+            .CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kGradients), 2, 1);
     const LayerCost parameters =
-        sparing.CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kParameters), 2, 1);
+        sparing.group(kFirstGroup)
+            .CostOfLayer(definition, StrategyOf(1, 2, ShardingLevel::kParameters), 2, 1);
     EXPECT_NEAR((parameters.backward - gradients.backward).value(), definition == 0 ? 0.0 : gather,
                 1e-9);
   }
@@ -289,13 +295,19 @@ TEST(WeakPoint8, SeveralKindsOfLayersCostWhatTheyAre) {
                           .device_count = 2};
   const PlanningProblem problem = HandMadeProblem(options);
   ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
-  EXPECT_NEAR(costs.CostOfLayer(0, StrategyOf(1, 2), 2, 1).forward.milliseconds(), 8, 1e-9);
-  EXPECT_NEAR(costs.CostOfLayer(1, StrategyOf(1, 2), 2, 1).forward.milliseconds(), 1, 1e-9);
+  EXPECT_NEAR(
+      costs.group(kFirstGroup).CostOfLayer(0, StrategyOf(1, 2), 2, 1).forward.milliseconds(), 8,
+      1e-9);
+  EXPECT_NEAR(
+      costs.group(kFirstGroup).CostOfLayer(1, StrategyOf(1, 2), 2, 1).forward.milliseconds(), 1,
+      1e-9);
   // And its own size in layout changes and messages.
-  EXPECT_DOUBLE_EQ(costs.TransitionTime(1, StrategyOf(2, 1), StrategyOf(1, 2), 2) /
-                       costs.TransitionTime(0, StrategyOf(2, 1), StrategyOf(1, 2), 2),
-                   2.0);
-  EXPECT_EQ(costs.MessageSize(1, StrategyOf(1, 1), 2), costs.MessageSize(0, StrategyOf(1, 1), 4));
+  EXPECT_DOUBLE_EQ(
+      costs.group(kFirstGroup).TransitionTime(1, StrategyOf(2, 1), StrategyOf(1, 2), 2) /
+          costs.group(kFirstGroup).TransitionTime(0, StrategyOf(2, 1), StrategyOf(1, 2), 2),
+      2.0);
+  EXPECT_EQ(costs.group(kFirstGroup).MessageSize(1, StrategyOf(1, 1), 2),
+            costs.group(kFirstGroup).MessageSize(0, StrategyOf(1, 1), 4));
 }
 
 TEST(WeakPoint9, MessagesOfFp32AreTwiceAsLong) {
@@ -307,13 +319,16 @@ TEST(WeakPoint9, MessagesOfFp32AreTwiceAsLong) {
   const CostModel fp32 = costs_of(Precision::kFp32);
   const CostModel bf16 = costs_of(Precision::kBf16);
   // 2 samples of 4 tokens of 48 numbers.
-  EXPECT_EQ(bf16.MessageSize(0, StrategyOf(2, 1), 2), Bytes::Of(768));
-  EXPECT_EQ(fp32.MessageSize(0, StrategyOf(2, 1), 2), Bytes::Of(1536));
-  EXPECT_DOUBLE_EQ(fp32.TransitionTime(0, StrategyOf(1, 2), StrategyOf(2, 1), 2) /
-                       bf16.TransitionTime(0, StrategyOf(1, 2), StrategyOf(2, 1), 2),
-                   2.0);
+  EXPECT_EQ(bf16.group(kFirstGroup).MessageSize(0, StrategyOf(2, 1), 2), Bytes::Of(768));
+  EXPECT_EQ(fp32.group(kFirstGroup).MessageSize(0, StrategyOf(2, 1), 2), Bytes::Of(1536));
+  EXPECT_DOUBLE_EQ(
+      fp32.group(kFirstGroup).TransitionTime(0, StrategyOf(1, 2), StrategyOf(2, 1), 2) /
+          bf16.group(kFirstGroup).TransitionTime(0, StrategyOf(1, 2), StrategyOf(2, 1), 2),
+      2.0);
   const auto tensor = [](const CostModel& costs) {
-    return costs.CostOfLayer(0, StrategyOf(2, 1), 2, 1).time[TimeItemKind::kTensorParallel];
+    return costs.group(kFirstGroup)
+        .CostOfLayer(0, StrategyOf(2, 1), 2, 1)
+        .time[TimeItemKind::kTensorParallel];
   };
   EXPECT_DOUBLE_EQ(tensor(fp32) / tensor(bf16), 2.0);
 }

@@ -91,7 +91,7 @@ TEST(WeakPoint15, MemoryIsNotRoundedUpByLayer) {
   const std::optional<PlanFound> roomy = AnswerOf(HandMadeProblem(options));
   ASSERT_TRUE(roomy.has_value());
   ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(HandMadeProblem(options)));
-  const LayerCost layer = costs.CostOfLayer(0, Strategy(), 1, 1);
+  const LayerCost layer = costs.group(kFirstGroup).CostOfLayer(0, Strategy(), 1, 1);
   const Bytes own = layer.states() + layer.kept_per_micro_batch();
   constexpr int64_t kMebibyte = int64_t{1} << 20;
   const int64_t rounded = (own.count() + kMebibyte - 1) / kMebibyte * kMebibyte;
@@ -127,7 +127,7 @@ TEST(WeakPoint16, StagesShareWhatDoesNotDivide) {
       ASSERT_TRUE(found.has_value());
       ASSERT_EQ(found->plan.stages.size(), static_cast<size_t>(each.stages));
       for (const StagePlan& stage : found->plan.stages) {
-        // The paper's partition also weighs the memory of early stages.
+        // The partition of `galvatron-bmw` also weighs the memory of early stages.
         if (planner == std::string("exact")) {
           EXPECT_LE(stage.layer_count(), each.longest);
         }

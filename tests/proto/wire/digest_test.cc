@@ -306,6 +306,10 @@ TEST(PlanKey, EveryRuleChangesIt) {
       Key([](auto& r) { r.wants_memory_front = true; }),
       Key([](auto& r) { r.ilp_alpha_bytes_per_second = 0.0; }),
       Key([](auto& r) { r.ilp_alpha_bytes_per_second = 1e9; }),
+      Key([](auto& r) { r.partitioner = Partitioner::kEven; }),
+      Key([](auto& r) { r.partitioner = Partitioner::kGreedy; }),
+      Key([](auto& r) { r.memory_granule = Bytes::Of(2 << 20); }),
+      Key([](auto& r) { r.fused_layer_count = 2; }),
       Key([](auto& r) { r.allow_recompute = false; }),
       Key([](auto& r) { r.allow_sharded_data_parallel = false; }),
       Key([](auto& r) { r.allow_estimates = true; }),
@@ -318,7 +322,7 @@ TEST(PlanKey, EveryRuleChangesIt) {
       PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "hardware"),
       PlanKey("model", "topology", "snapshot", 64, rules, "galvatron", "0.1.0", "", "calibration"),
   };
-  EXPECT_EQ(keys.size(), 29u);
+  EXPECT_EQ(keys.size(), 33u);
 }
 
 }  // namespace

@@ -55,47 +55,47 @@ TEST(AskedPlanFromProto, CarriesEveryPart) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_options()->set_memory_headroom_ratio(0.5);
   spec.mutable_options()->set_micro_batch_count(4);
-  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemFromSpec(spec, {Snapshot()}));
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemFromSpec(spec, {{{Snapshot()}}}));
   EXPECT_EQ(problem.model().layer_count(), 4);
   EXPECT_EQ(problem.device_count(), 8);
   EXPECT_EQ(problem.global_batch_size(), 16);
   EXPECT_EQ(problem.rules().micro_batch_count, 4);
   EXPECT_EQ(problem.usable_memory().count(), 500'000);
-  EXPECT_EQ(problem.profile().layers().size(), 1u);
+  EXPECT_EQ(problem.profile(kFirstGroup).layers().size(), 1u);
 }
 
 TEST(AskedPlanFromProto, NamesFieldsFromTheCallersMessageOn) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_model()->mutable_layer_runs(0)->set_layer_count(0);
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}).status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}).status()),
             "SPEC_INVALID model.layer_runs[0].layer_count");
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}, "spec").status()),
             "SPEC_INVALID spec.model.layer_runs[0].layer_count");
 
   spec = SmallSpec();
   spec.set_global_batch_size(0);
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}).status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}).status()),
             "SPEC_INVALID global_batch_size");
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}, "spec").status()),
             "SPEC_INVALID spec.global_batch_size");
 
   spec = SmallSpec();
   spec.mutable_options()->set_micro_batch_count(3);
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}, "spec").status()),
             "SPEC_INVALID spec.options.micro_batch_count");
 
   spec = SmallSpec();
   spec.mutable_options()->set_smallest_global_batch_size(17);
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}, "spec").status()),
             "SPEC_INVALID spec.options.smallest_global_batch_size");
   spec.mutable_options()->set_smallest_global_batch_size(1);
   spec.mutable_options()->set_top_plan_count(kMaxTopPlanCount + 1);
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}, "spec").status()),
             "SPEC_INVALID spec.options.top_plan_count");
 
   spec = SmallSpec();
   spec.mutable_topology()->mutable_node_groups(0)->clear_device_kind();
-  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {Snapshot()}, "spec").status()),
+  EXPECT_EQ(Rejection(ProblemFromSpec(spec, {{{Snapshot()}}}, "spec").status()),
             "SPEC_INVALID spec.topology.node_groups[0].device_kind");
 }
 
@@ -109,14 +109,15 @@ TEST(AskedPlanFromProto, RefusesASpaceThatIsUnknown) {
 TEST(ProblemFor, TakesRulesThatNoRequestMayAskFor) {
   ASSERT_OK_AND_ASSIGN(AskedPlan asked, AskedPlanFromProto(SmallSpec()));
   asked.options.rules.schedule = Schedule::kInterleaved;
-  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemFor(asked, {Snapshot()}));
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, ProblemFor(asked, {{{Snapshot()}}}));
   EXPECT_TRUE(problem.rules() == asked.options.rules);
 }
 
 TEST(ProblemFor, NeedsAProfileOfTheNodes) {
   v1::PlanSpec spec = SmallSpec();
   spec.mutable_topology()->mutable_node_groups(0)->set_device_kind("Other");
-  EXPECT_THAT(ProblemFromSpec(spec, {Snapshot()}), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(ProblemFromSpec(spec, {{{Snapshot()}}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

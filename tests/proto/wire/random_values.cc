@@ -140,6 +140,9 @@ v1::PlanningOptions RandomValues::Options() {
   options.set_top_plan_count(static_cast<int>(Integer(0, 10)));
   options.set_wants_memory_front(Flag());
   if (Flag()) options.set_ilp_alpha_bytes_per_second(1e12 * Ratio());
+  if (Flag()) options.set_partitioner(Flag() ? "even" : "greedy");
+  if (Flag()) options.set_memory_granule_bytes(Integer(1 << 20, int64_t{1} << 30));
+  if (Flag()) options.set_fused_layer_count(static_cast<int>(Integer(1, 16)));
   return options;
 }
 

@@ -43,6 +43,9 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   if (options.rules.ilp_alpha_bytes_per_second.has_value()) {
     message.set_ilp_alpha_bytes_per_second(*options.rules.ilp_alpha_bytes_per_second);
   }
+  message.set_partitioner(std::string(PartitionerName(options.rules.partitioner)));
+  message.set_memory_granule_bytes(options.rules.memory_granule.count());
+  message.set_fused_layer_count(options.rules.fused_layer_count);
   message.set_max_state_count(options.max_state_count);
   message.set_compare_baselines(options.compare_baselines);
   return message;

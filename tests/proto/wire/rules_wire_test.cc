@@ -90,6 +90,21 @@ TEST(OptionsWire, AnAlphaOfZeroIsNotNone) {
   }
 }
 
+TEST(OptionsWire, WhatThePapersPlannersTakeIsOneUnlessGiven) {
+  v1::PlanningOptions message;
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions unset, OptionsFromProto(message));
+  EXPECT_EQ(unset.rules.partitioner, Partitioner::kBest);
+  EXPECT_EQ(unset.rules.memory_granule, Bytes::Of(1 << 20));
+  EXPECT_EQ(unset.rules.fused_layer_count, 1);
+  message.set_partitioner("greedy");
+  message.set_memory_granule_bytes(32 << 20);
+  message.set_fused_layer_count(4);
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
+  EXPECT_EQ(options.rules.partitioner, Partitioner::kGreedy);
+  EXPECT_EQ(options.rules.memory_granule, Bytes::Of(32 << 20));
+  EXPECT_EQ(options.rules.fused_layer_count, 4);
+}
+
 TEST(OptionsWire, EveryRuntimeIsFoundByItsId) {
   for (const RuntimeTraits& runtime : KnownRuntimes()) {
     v1::PlanningOptions message;
@@ -130,6 +145,9 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
       {"ilp_alpha_bytes_per_second",
        [](auto& o) { o.set_ilp_alpha_bytes_per_second(std::nan("")); }},
       {"ilp_alpha_bytes_per_second", [](auto& o) { o.set_ilp_alpha_bytes_per_second(HUGE_VAL); }},
+      {"partitioner", [](auto& o) { o.set_partitioner("uneven"); }},
+      {"memory_granule_bytes", [](auto& o) { o.set_memory_granule_bytes(-1); }},
+      {"fused_layer_count", [](auto& o) { o.set_fused_layer_count(-1); }},
   };
   for (const Case& c : cases) {
     v1::PlanningOptions broken;

@@ -50,9 +50,9 @@ TEST_F(KnowledgeKeeperTest, AMeasuredDeviceOfTheLibraryHasBoth) {
   for (const bool allow_estimates : {false, true}) {
     ASSERT_OK_AND_ASSIGN(const JobKnowledge known,
                          Find(MakeTopology(kLibraryDevice), allow_estimates));
-    ASSERT_NE(known.knowledge.profile, nullptr);
-    ASSERT_NE(known.knowledge.hardware, nullptr);
-    EXPECT_EQ(known.knowledge.hardware->device.device_id, "a100-sxm-80gb");
+    ASSERT_NE(known.knowledge.groups.front().profile, nullptr);
+    ASSERT_NE(known.knowledge.groups.front().hardware, nullptr);
+    EXPECT_EQ(known.knowledge.groups.front().hardware->device.device_id, "a100-sxm-80gb");
     EXPECT_EQ(known.hardware_digest.size(), 64u);
     EXPECT_EQ(known.knowledge.calibration, PublishedCalibration());
     EXPECT_EQ(known.calibration_digest, PublishedCalibration()->content().digest);
@@ -69,8 +69,8 @@ TEST_F(KnowledgeKeeperTest, WithoutMeasurementsAnEstimateHasToBeAskedFor) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("a100-sxm-80gb"));
 
   ASSERT_OK_AND_ASSIGN(const JobKnowledge known, Find(MakeTopology(kLibraryDevice), true));
-  EXPECT_EQ(known.knowledge.profile, nullptr);
-  EXPECT_NE(known.knowledge.hardware, nullptr);
+  EXPECT_EQ(known.knowledge.groups.front().profile, nullptr);
+  EXPECT_NE(known.knowledge.groups.front().hardware, nullptr);
   EXPECT_EQ(known.newest_measurement, absl::InfinitePast());
 }
 

@@ -84,15 +84,15 @@ PartitionChoices::PartitionChoices(const PipelineSetting& setting,
 
 void PartitionChoices::AddHops() {
   const int rank_count = setting_.problem().device_count() / depth_;
-  const int devices_per_node = setting_.problem().node_group().devices_per_node;
+  const Topology& topology = setting_.problem().topology();
   const auto stage_count = static_cast<int>(partition_.layer_counts.size());
   int layer = 0;
   for (int stage = 0; stage + 1 < stage_count; ++stage) {
     layer += partition_.layer_counts[stage];
     const int from = stage % depth_ * rank_count;
     const int to = (stage + 1) % depth_ * rank_count;
-    const auto node_changes = [=](int rank) {
-      return (from + rank) / devices_per_node != (to + rank) / devices_per_node;
+    const auto node_changes = [&](int rank) {
+      return topology.NodeOfRank(from + rank) != topology.NodeOfRank(to + rank);
     };
     const Hop hop = {.before = setting_.definition_of(layer - 1),
                      .after = setting_.definition_of(layer),

@@ -70,7 +70,7 @@ class LeanPartition {
   Bytes Needed() const {
     const int depth = setting_.depth();
     const int virtual_stage_count = counts_.stage_count() / depth;
-    const MemoryOverheads& overheads = setting_.costs().overheads();
+    const MemoryOverheads& overheads = setting_.costs().searched_group().overheads();
     const int rank_count = setting_.problem().device_count() / depth;
     std::vector<Bytes> kept(virtual_stage_count);
     std::vector<int64_t> unused(virtual_stage_count);

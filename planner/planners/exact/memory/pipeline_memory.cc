@@ -67,7 +67,7 @@ Plan PipelineMemory::PlanWithin(Bytes usable) const {
 }
 
 BudgetByCommunicators PipelineMemory::BudgetsFor(Bytes usable) const {
-  return BudgetsOf(setting_.costs().overheads(), usable, setting_.depth(),
+  return BudgetsOf(setting_.costs().searched_group().overheads(), usable, setting_.depth(),
                    setting_.problem().device_count() / setting_.depth(),
                    static_cast<int>(setting_.budget().size()) - 1);
 }

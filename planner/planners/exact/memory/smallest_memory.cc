@@ -89,6 +89,12 @@ class MemorySearch {
     return Answer();
   }
 
+  // Returns the first plan found that needs no more than `enough`.
+  std::optional<Plan> FirstWithin(Bytes enough) {
+    Fits(enough);
+    return plan_;
+  }
+
   // Returns whether some plan needs no more than `enough`; nothing if undecided.
   std::optional<bool> Fits(Bytes enough) {
     best_ = enough + Bytes::Of(1);
@@ -104,7 +110,7 @@ class MemorySearch {
   void Look(std::optional<Bytes> enough) {
     if (const std::optional<Schedule> schedule = LeanSchedule(space_)) {
       for (const PipelineCandidate& candidate : SmallestCandidates(space_, *schedule)) {
-        if (!meter_.Expand(1)) break;
+        if (!GoesOn()) break;
         const OptionTable table(space_.problem(), costs_, space_,
                                 candidate.pipeline_parallel_degree,
                                 candidate.global_batch_size / candidate.micro_batch_count);
@@ -114,7 +120,7 @@ class MemorySearch {
       }
     }
     for (const PipelineCandidate& candidate : SmallestCandidates(space_, Schedule::kInterleaved)) {
-      if (!meter_.Expand(1)) break;
+      if (!GoesOn()) break;
       if (InterleavedPartitions(space_, candidate.pipeline_parallel_degree).empty()) continue;
       const OptionTable table(space_.problem(), costs_, space_, candidate.pipeline_parallel_degree,
                               candidate.global_batch_size / candidate.micro_batch_count);
@@ -130,6 +136,9 @@ class MemorySearch {
       if (enough.has_value() && plan_.has_value()) return;
     }
   }
+
+  // Counts a candidate. A table takes long enough that each asks whether to go on.
+  bool GoesOn() { return meter_.Expand(1) && meter_.ShouldContinue(); }
 
   // Notes whether the table has memory that sums of lean options do not include.
   void NoteSums(const OptionTable& table) {
@@ -218,8 +227,13 @@ std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& cos
   return MemorySearch(space, costs, meter).Fits(space.problem().usable_memory());
 }
 
+std::optional<Plan> FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
+                                     SearchMeter& meter) {
+  return MemorySearch(space, costs, meter).FirstWithin(space.problem().usable_memory());
+}
+
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter) {
-  const NodeGroup& group = problem.node_group();
+  const NodeGroup& group = problem.node_group(kSearchedGroup);
   for (int nodes = 1; nodes <= group.node_count + kMostNodesTried; ++nodes) {
     const int64_t count = int64_t{group.devices_per_node} * nodes;
     if (count > kMaxDeviceCount || !meter.ShouldContinue()) return std::nullopt;

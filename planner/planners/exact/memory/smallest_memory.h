@@ -34,6 +34,11 @@ std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, con
 std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& costs,
                                 SearchMeter& meter);
 
+// Returns the first plan found that fits in the problem's memory, by the same search; nothing if it
+// finds none, which proves nothing.
+std::optional<Plan> FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
+                                     SearchMeter& meter);
+
 // Returns the fewest devices, in whole nodes, with which some plan of `exact` fits: tries one node,
 // two, and so on up to `kMostNodesTried` (planning_result.h) more than the problem has. Creates a
 // cost model for each number. Returns nothing at the first number for which no cost model can be

@@ -31,8 +31,8 @@ PipelineSetting::PipelineSetting(const StrategySpace& space, const CostModel& co
       max_communicators = std::max(max_communicators, option.communicator_count);
     }
   }
-  budget_ = BudgetsOf(costs.overheads(), usable_memory, depth(), problem().device_count() / depth(),
-                      max_communicators + 1);
+  budget_ = BudgetsOf(costs.searched_group().overheads(), usable_memory, depth(),
+                      problem().device_count() / depth(), max_communicators + 1);
   largest_budget_ = *std::max_element(budget_.begin(), budget_.end());
   for (const ModelLayerRun& run : problem().model().layer_runs()) {
     const int end = static_cast<int>(end_of_run_.size()) + run.layer_count;
@@ -50,7 +50,7 @@ void PipelineSetting::DescribeStages() {
   const ModelSpec& model = problem().model();
   const bool has_tied_table = model.layer(model.layer_count() - 1).tied_embedding;
   const int rank_count = problem().device_count() / depth();
-  const int devices_per_node = problem().node_group().devices_per_node;
+  const Topology& topology = problem().topology();
   least_send_within_node_ = LeastSend(/*leaves_node=*/false);
   least_send_between_nodes_ = LeastSend(/*leaves_node=*/true);
   for (int i = 0; i < depth(); ++i) {
@@ -59,9 +59,9 @@ void PipelineSetting::DescribeStages() {
     stage.in_flight =
         InFlightMicroBatchCount(candidate_.schedule, depth(), i, candidate_.micro_batch_count);
     stage.keeps_outputs = costs_.runtime().keep_stage_outputs && !is_last;
-    const auto node_changes = [=](int rank) {
-      return (i * rank_count + rank) / devices_per_node !=
-             ((i + 1) * rank_count + rank) / devices_per_node;
+    const auto node_changes = [&](int rank) {
+      return topology.NodeOfRank(i * rank_count + rank) !=
+             topology.NodeOfRank((i + 1) * rank_count + rank);
     };
     stage.leaves_node = node_changes(0) || node_changes(rank_count - 1);
     stage.extra_communicator_count = has_tied_table && depth() > 1 && (i == 0 || is_last) ? 1 : 0;

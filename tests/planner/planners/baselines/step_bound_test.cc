@@ -37,8 +37,10 @@ TEST(StepLowerBound, IsBelowEveryPlanFound) {
         }
         ++found_count;
         const int depth = static_cast<int>(degree);
-        const Bytes budget = costs.overheads().TensorBudget(problem.usable_memory(), depth,
-                                                            problem.device_count() / depth);
+        const Bytes budget =
+            costs.group(kFirstGroup)
+                .overheads()
+                .TensorBudget(problem.usable_memory(), depth, problem.device_count() / depth);
         const Seconds bound = StepLowerBound(tables, budget);
         EXPECT_GT(bound, Seconds());
         EXPECT_LE(bound, best->prediction.step);

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "planner/planners/galvatron/galvatron_partition.h"
+#include "planner/search/stage/greedy_split.h"
 
 namespace parplan {
 namespace {
@@ -21,6 +21,14 @@ struct Layers {
   std::vector<int64_t> memory;
   int stage_count = 2;
   Bytes budget;
+
+  // The memory of the fullest stage, whatever the budget.
+  Bytes Memory(const Partition& partition) const {
+    Layers endless = *this;
+    endless.budget = Bytes::Max();
+    const std::vector<Bytes> peaks = endless.Figures(partition)->peaks;
+    return *std::max_element(peaks.begin(), peaks.end());
+  }
 
   std::optional<StageFigures> Figures(const Partition& partition) const {
     StageFigures figures;
@@ -83,7 +91,7 @@ Partition Best(const Layers& layers, Value value) {
   });
 }
 
-// The result of the paper's rules, found by examining every partition repeatedly.
+// The result of the rules of papers.md 2.4 and 2.6, found by examining every partition repeatedly.
 std::set<Partition> Reachable(const Layers& layers, const Partition& start, Bytes most_memory) {
   std::set<Partition> reached;
   if (layers.Figures(start)) reached.insert(start);
@@ -129,21 +137,36 @@ TEST(AdjustPartitions, ReachesWhatTheThreeRulesReach) {
       const Bytes least = Fullest(*layers.Figures(by_memory));
       layers.budget = Bytes::Of((least.count() + most_memory.count()) / 2);
     }
-    const std::set<Partition> expected =
-        Reachable(layers, by_memory, layers.Figures(by_time) ? most_memory : Bytes::Max());
+    const std::set<Partition> expected = Reachable(layers, by_memory, most_memory);
     std::set<Partition> visited;
     Seconds best = Seconds::Infinite();
+    int step_count = 0;
+    bool had_end = by_memory == by_time;
     AdjustPartitions(
-        by_memory, by_time, [&](const Partition& partition) { return layers.Figures(partition); },
-        [&](const Partition& partition, const StageFigures& figures) {
-          if (visited.empty()) {
-            EXPECT_EQ(partition, by_memory);
+        by_memory, by_time, [&](const Partition& partition) { return layers.Memory(partition); },
+        [&](const Partition& partition) { return layers.Figures(partition); },
+        [&](const AdjustmentStep& step) {
+          EXPECT_EQ(step.verdict == PartitionVerdict::kStart, step_count == 0);
+          EXPECT_LT(step.parent, step_count);
+          ++step_count;
+          EXPECT_EQ(step.figures.has_value(), layers.Figures(step.partition).has_value());
+          if (step.verdict == PartitionVerdict::kEnd) {
+            EXPECT_FALSE(had_end);
+            EXPECT_EQ(step.partition, by_time);
+            had_end = true;
+            return true;
           }
-          EXPECT_TRUE(visited.insert(partition).second);
-          EXPECT_EQ(Slowest(figures), Slowest(*layers.Figures(partition)));
-          best = std::min(best, Slowest(figures));
+          const bool is_joined =
+              step.verdict == PartitionVerdict::kStart || step.verdict == PartitionVerdict::kJoined;
+          if (!is_joined || !step.figures) return true;
+          if (visited.empty()) {
+            EXPECT_EQ(step.partition, by_memory);
+          }
+          EXPECT_TRUE(visited.insert(step.partition).second);
+          best = std::min(best, Slowest(*step.figures));
           return true;
         });
+    EXPECT_TRUE(had_end);
     // A partition that is refused from one side is not tried again from another, which
     // the rules would allow where that one is slower.
     EXPECT_TRUE(std::includes(expected.begin(), expected.end(), visited.begin(), visited.end()));
@@ -169,27 +192,59 @@ TEST(AdjustPartitions, GoesFromBalancedMemoryToBalancedTimeByHand) {
                          .memory = std::vector<int64_t>(6, 10),
                          .stage_count = 2,
                          .budget = Bytes::Of(1000)};
-  std::vector<Partition> visited;
-  std::vector<BalanceDegrees> degrees;
-  const auto visit = [&](const Partition& partition, const StageFigures& figures) {
-    visited.push_back(partition);
-    degrees.push_back(DegreesOf(figures));
-    return true;
+  using Verdict = PartitionVerdict;
+  using Steps = std::vector<std::pair<Partition, Verdict>>;
+  const auto steps_of = [](const Layers& each, std::vector<BalanceDegrees>* degrees) {
+    Steps steps;
+    AdjustPartitions(
+        {2, 4}, {3, 3}, [&](const Partition& partition) { return each.Memory(partition); },
+        [&](const Partition& partition) { return each.Figures(partition); },
+        [&](const AdjustmentStep& step) {
+          steps.emplace_back(step.partition, step.verdict);
+          if (degrees != nullptr) degrees->push_back(DegreesOf(*step.figures));
+          return true;
+        });
+    return steps;
   };
-  AdjustPartitions(
-      {2, 4}, {3, 3}, [&](const Partition& partition) { return layers.Figures(partition); }, visit);
-  ASSERT_EQ(visited, (std::vector<Partition>{{2, 4}, {3, 3}}));
+  std::vector<BalanceDegrees> degrees;
+  EXPECT_EQ(
+      steps_of(layers, &degrees),
+      (Steps{{{2, 4}, Verdict::kStart}, {{3, 3}, Verdict::kEnd}, {{3, 3}, Verdict::kJoined}}));
   EXPECT_DOUBLE_EQ(degrees[0].time, 1.0 - 4.0 / 6.0);
   EXPECT_DOUBLE_EQ(degrees[1].time, 0.5);
   EXPECT_DOUBLE_EQ(degrees[0].memory, 0.5);
   EXPECT_DOUBLE_EQ(degrees[1].memory, 1.0 - 60.0 / 90.0);
-  // With a budget below 60 the second rule keeps the start.
+  // With a budget below 60 the second test keeps the start.
   Layers tight = layers;
   tight.budget = Bytes::Of(50);
-  visited.clear();
+  EXPECT_EQ(
+      steps_of(tight, nullptr),
+      (Steps{{{2, 4}, Verdict::kStart}, {{3, 3}, Verdict::kEnd}, {{3, 3}, Verdict::kDoesNotFit}}));
+}
+
+// Six layers as fast as each other, of which the fifth holds five times as much as the others.
+// Balanced time, 2 + 2 + 2 layers, needs 6 on the first and on the last stage.
+TEST(AdjustPartitions, RefusesMoreMemoryThanBalancedTimeNeedsByHand) {
+  const Layers layers = {.times = std::vector<double>(6, 1.0),
+                         .memory = {1, 1, 1, 1, 5, 1},
+                         .stage_count = 3,
+                         .budget = Bytes::Of(1000)};
+  using Verdict = PartitionVerdict;
+  std::vector<std::pair<Partition, Verdict>> steps;
   AdjustPartitions(
-      {2, 4}, {3, 3}, [&](const Partition& partition) { return tight.Figures(partition); }, visit);
-  EXPECT_EQ(visited, (std::vector<Partition>{{2, 4}}));
+      {1, 4, 1}, {2, 2, 2}, [&](const Partition& partition) { return layers.Memory(partition); },
+      [&](const Partition& partition) { return layers.Figures(partition); },
+      [&](const AdjustmentStep& step) {
+        steps.emplace_back(step.partition, step.verdict);
+        return true;
+      });
+  EXPECT_EQ(steps, (std::vector<std::pair<Partition, Verdict>>{
+                       {{1, 4, 1}, Verdict::kStart},
+                       {{2, 2, 2}, Verdict::kEnd},
+                       {{2, 3, 1}, Verdict::kTooFull},  // 7 in the second stage, twice
+                       {{1, 3, 2}, Verdict::kJoined},
+                       {{2, 2, 2}, Verdict::kJoined},
+                       {{1, 2, 3}, Verdict::kTooFull}}));  // 7 in the last stage
 }
 
 // 12 layers of 10, 4 stages: the mean is 30. With 40 shared it is 40, and the first stage

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/planner/planners/ilp/paper_program.h"
 #include "tests/planner/planners/ilp/random_graph.h"
 
 namespace parplan {
@@ -63,6 +64,26 @@ TEST_F(RandomGraphs, WeightedOptimumIsThatOfBruteForce) {
     EXPECT_LE(answer->relaxed_bound, answer->objective);
     EXPECT_LE(answer->bound, answer->objective);
   });
+}
+
+// Rows per edge and memory on nodes, against the authors' rows per strategy and memory on edges.
+TEST_F(RandomGraphs, TheFormOfTheAuthorsHasTheSameOptimum) {
+  int weaker = 0;
+  ForEach(2500, [&](const StrategyGraph& graph, std::mt19937& random) {
+    const double alphas[] = {0.0, kMebibyte * 1e2, kMebibyte * 1e3};
+    const double alpha = alphas[random() % 3];
+    const auto ours = GraphSearch(graph, {}).SolveWeighted(alpha);
+    const auto theirs = SolvePaperProgram(graph, alpha);
+    ASSERT_TRUE(ours.has_value() && theirs.has_value());
+    EXPECT_THAT(ours->objective, NearlyEquals(theirs->objective));
+    // The choice has the value that the program says, by plain sums.
+    const GraphTotals totals = EvaluateChoice(graph, theirs->choice);
+    EXPECT_THAT(totals.memory_bytes() + alpha * totals.seconds, NearlyEquals(theirs->objective));
+    EXPECT_LE(theirs->relaxed_objective, ours->relaxed_bound * (1.0 + 1e-6) + 1.0);
+    weaker += theirs->relaxed_objective < ours->relaxed_bound * (1.0 - 1e-6) ? 1 : 0;
+  });
+  // Why ours has rows per edge.
+  EXPECT_GT(weaker, kGraphCount / 10);
 }
 
 TEST_F(RandomGraphs, LexicographicOptimumIsThatOfBruteForce) {

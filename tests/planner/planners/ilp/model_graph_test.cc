@@ -58,7 +58,7 @@ TEST_P(Foldings, AddUpToTheCostModelWhereEveryDeviceDoesAll) {
     double seconds = 0.0;
     double kept = 0.0;
     for (const int index : problem->model().definition_of_layer()) {
-      const LayerCost cost = costs.CostOfLayer(index, Strategy(), 4, 1);
+      const LayerCost cost = costs.group(kFirstGroup).CostOfLayer(index, Strategy(), 4, 1);
       states += cost.memory.states().as_double();
       seconds += 2.0 * (cost.forward + cost.backward).value();
       if (IsTransformer(problem->model().layer_definitions()[index].kind)) {
@@ -69,6 +69,40 @@ TEST_P(Foldings, AddUpToTheCostModelWhereEveryDeviceDoesAll) {
     EXPECT_NEAR(totals.seconds / seconds, 1.0, 1e-9);
     // Embedding and head keep something too.
     EXPECT_GE(totals.kept_bytes, kept * 0.9);
+  }
+}
+
+// Y = XW on two devices, by hand: W has 2 x 3 units and Y has 4 x 3. Rows split Y and replicate W;
+// columns split both; the inner dimension splits W and replicates Y.
+TEST(RedundantBytes, AreThoseBeyondAnEvenShare) {
+  GraphNode product{.name = "product", .unique_bytes = 6.0 + 12.0};
+  const NodeOption rows{.tag = "m", .state_bytes = 6.0, .kept_bytes = 6.0};
+  const NodeOption columns{.tag = "n", .state_bytes = 3.0, .kept_bytes = 6.0};
+  const NodeOption inner{.tag = "k", .state_bytes = 3.0, .kept_bytes = 12.0};
+  const NodeOption replicated{.tag = "r", .state_bytes = 6.0, .kept_bytes = 12.0};
+  EXPECT_EQ(RedundantBytes(product, rows, 2), 3.0);
+  EXPECT_EQ(RedundantBytes(product, columns, 2), 0.0);
+  EXPECT_EQ(RedundantBytes(product, inner, 2), 6.0);
+  EXPECT_EQ(RedundantBytes(product, replicated, 2), 9.0);
+}
+
+TEST(GraphOfModel, NoOptionHoldsLessThanAnEvenShareAndReplicasHoldAll) {
+  const PlanningProblem problem = SmallProblem(8, 3);
+  const CostModel costs = *CostModel::Create(problem);
+  const OperatorTimes times(problem, MeshesOf(8));
+  for (const DeviceMesh& mesh : MeshesOf(8)) {
+    const StrategyGraph graph =
+        GraphOfModel(problem.model(), costs, times, {.mesh = mesh, .micro_batch_size = 8});
+    for (const GraphNode& node : graph.nodes) {
+      for (const NodeOption& option : node.options) {
+        EXPECT_GE(RedundantBytes(node, option, 8), -1e-6 * node.unique_bytes)
+            << node.name << " " << option.tag;
+      }
+    }
+    // The redundancy of a choice is that of its options and the second copies of tensors.
+    const GraphChoice all = ReplicatedChoice(graph);
+    const double share = EvenShareBytes(graph, 8);
+    EXPECT_NEAR(EvaluateChoice(graph, all).memory_bytes() / (8.0 * share), 1.0, 1e-9);
   }
 }
 

@@ -53,7 +53,8 @@ TEST(OptionTable, SaysWhatTheCostModelSays) {
           SCOPED_TRACE(StrategyNotation(degree, option.strategy));
           EXPECT_TRUE(i == 0 || options_of[i - 1].strategy < option.strategy);
           EXPECT_TRUE(std::binary_search(strategies.begin(), strategies.end(), option.strategy));
-          const LayerCost cost = costs.CostOfLayer(definition, option.strategy, 8, degree);
+          const LayerCost cost =
+              costs.group(kFirstGroup).CostOfLayer(definition, option.strategy, 8, degree);
           EXPECT_EQ(option.forward, cost.forward);
           EXPECT_EQ(option.backward, cost.backward);
           EXPECT_EQ(option.sync, cost.gradient_sync + cost.optimizer_step);
@@ -86,16 +87,17 @@ TEST(OptionTable, MovesActivationsAsTheCostModelDoes) {
           for (const StageOption& a : table.options(from)) {
             for (const StageOption& b : table.options(to)) {
               EXPECT_EQ(table.Transition(to, a.layout, b.layout),
-                        costs.TransitionTime(to, a.strategy, b.strategy, 8));
+                        costs.group(kFirstGroup).TransitionTime(to, a.strategy, b.strategy, 8));
               for (const bool leaves_node : {false, true}) {
                 EXPECT_EQ(table.Send(from, a.layout, b.layout, leaves_node),
                           degree == 1 ? Seconds()
-                                      : costs.SendTime(from, a.strategy, b.strategy, 16 / degree,
-                                                       leaves_node, 8));
+                                      : costs.SendTime(kFirstGroup, kFirstGroup, from, a.strategy,
+                                                       b.strategy, 16 / degree, leaves_node, 8));
               }
             }
-            EXPECT_EQ(table.Message(from, a.layout),
-                      costs.CostOfLayer(from, a.strategy, 8, degree).memory.message);
+            EXPECT_EQ(
+                table.Message(from, a.layout),
+                costs.group(kFirstGroup).CostOfLayer(from, a.strategy, 8, degree).memory.message);
           }
         }
       }
@@ -137,7 +139,8 @@ TEST(LeastTimes, AreThoseOfTheFastestStrategies) {
         Seconds backward = Seconds::Infinite();
         Seconds both = Seconds::Infinite();
         for (const Strategy& strategy : space.Strategies(definition, degree, micro_batch_size)) {
-          const LayerCost cost = costs.CostOfLayer(definition, strategy, micro_batch_size, degree);
+          const LayerCost cost =
+              costs.group(kFirstGroup).CostOfLayer(definition, strategy, micro_batch_size, degree);
           forward = std::min(forward, cost.forward);
           backward = std::min(backward, cost.backward);
           both = std::min(both, cost.forward + cost.backward);

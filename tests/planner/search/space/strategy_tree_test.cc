@@ -22,8 +22,9 @@ int CountAll(int device_count, bool with_recompute) {
   return static_cast<int>(count);
 }
 
-TEST(StrategyTree, HasAsManyStrategiesAsThePapersSay) {
-  // papers.md 1.1, and the closed form 2n^2+n+1 for 2^n devices.
+TEST(StrategyTree, HasAsManyStrategiesAsTheClosedForm) {
+  // papers.md 1.1: sources have 22, 37 and 44, the others are derived, and so is the closed form
+  // 2n^2+n+1 for 2^n devices.
   const int expected[] = {1, 4, 11, 22, 37, 56, 79, 106, 137, 172, 211};
   for (int n = 0; n <= 10; ++n) {
     EXPECT_EQ(CountAll(1 << n, false), expected[n]);

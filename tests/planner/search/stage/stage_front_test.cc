@@ -49,7 +49,8 @@ class StagesOfTables : public testing::Test {
   BudgetByCommunicators Budget(Bytes usable) const {
     BudgetByCommunicators budget;
     for (int communicators = 0; communicators < 32; ++communicators) {
-      budget.push_back(costs_.overheads().TensorBudget(usable, 1, 4, communicators));
+      budget.push_back(
+          costs_.group(kFirstGroup).overheads().TensorBudget(usable, 1, 4, communicators));
     }
     return budget;
   }

@@ -69,7 +69,7 @@ TEST(SmallestMemory, TheFewestNodesAreThoseWithWhichAPlanFitsFirst) {
       Bytes::Of(static_cast<int64_t>(smallest->usable_memory.as_double() * 0.9)));
   const std::optional<int> count = FindSmallestDeviceCount(tight, meter);
   ASSERT_TRUE(count.has_value());
-  const NodeGroup& group = whole.node_group();
+  const NodeGroup& group = whole.node_group(kFirstGroup);
   ASSERT_EQ(*count % group.devices_per_node, 0);
   for (int nodes = 1; nodes <= *count / group.devices_per_node; ++nodes) {
     const PlanningProblem problem = tight.WithNodeCount(nodes);

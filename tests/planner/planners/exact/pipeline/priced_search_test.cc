@@ -129,7 +129,7 @@ PlanningProblem ManyKinds() {
                   .devices_per_node = 8,
                   .device_memory = Bytes::Of(int64_t{80} << 30)};
   Knowledge knowledge;
-  knowledge.hardware = std::make_shared<const Hardware>(EightA100Nodes());
+  knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(EightA100Nodes());
   return *PlanningProblem::Create(
       std::make_shared<const ModelSpec>(*ModelSpec::Create(
           "kinds", std::move(definitions), std::move(runs), Precision::kBf16, Optimizer::kAdam)),
@@ -184,7 +184,7 @@ PlanningProblem ManyEqualLayers(int layer_count, int node_count, DimensionSet di
                   .devices_per_node = 8,
                   .device_memory = Bytes::Of(int64_t{40} << 30)};
   Knowledge knowledge;
-  knowledge.hardware = std::make_shared<const Hardware>(EightA100Nodes());
+  knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(EightA100Nodes());
   return *PlanningProblem::Create(
       std::make_shared<const ModelSpec>(*ModelSpec::Create("equal", std::move(definitions),
                                                            {{0, 1}, {1, layer_count}, {2, 1}},

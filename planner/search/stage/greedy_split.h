@@ -1,7 +1,7 @@
-// The memory-balanced partition of Galvatron's published code.
+// The memory-balanced partition of Galvatron's public code.
 
-#ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_
-#define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_
+#ifndef PARPLAN_PLANNER_SEARCH_STAGE_GREEDY_SPLIT_H_
+#define PARPLAN_PLANNER_SEARCH_STAGE_GREEDY_SPLIT_H_
 
 #include "absl/types/span.h"
 #include "planner/search/stage/stage_balance.h"
@@ -21,6 +21,10 @@ namespace parplan {
 Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
                             int stage_count);
 
+// Balances without shared memory into as many stages as `even` has; returns `even` where a stage
+// would end with less than one layer.
+Partition GreedyMemorySplitOr(absl::Span<const double> layer_memory, const Partition& even);
+
 }  // namespace parplan
 
-#endif  // PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_PARTITION_H_
+#endif  // PARPLAN_PLANNER_SEARCH_STAGE_GREEDY_SPLIT_H_

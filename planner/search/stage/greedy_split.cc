@@ -1,5 +1,6 @@
-#include "planner/planners/galvatron/galvatron_partition.h"
+#include "planner/search/stage/greedy_split.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
@@ -7,7 +8,7 @@
 namespace parplan {
 namespace {
 
-// The factor of the published code (docs/papers.md 2.4).
+// The factor of Galvatron's public code (docs/papers.md 2.4).
 constexpr double kTooFull = 1.3;
 
 }  // namespace
@@ -42,6 +43,11 @@ Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared
     first += sizes[stage];
   }
   return sizes;
+}
+
+Partition GreedyMemorySplitOr(absl::Span<const double> layer_memory, const Partition& even) {
+  Partition greedy = GreedyMemorySplit(layer_memory, 0.0, static_cast<int>(even.size()));
+  return *std::min_element(greedy.begin(), greedy.end()) < 1 ? even : greedy;
 }
 
 }  // namespace parplan

@@ -1,0 +1,186 @@
+// Time and memory of a model's layers on the devices of one node group, measured or estimated.
+//
+// The model is that of Galvatron (docs/papers.md 1.5): time of computation, time of
+// communication, and a slow-down while both overlap. It differs in four points. Times
+// are tables over size, or sums over single operations, instead of one bandwidth. Sharded data
+// parallelism gathers parameters in the forward and the backward pass and hides them behind
+// computation while there is any. Memory is itemised (rank_memory.h). Every assumption is
+// listed. docs/cost-model.md has each formula.
+//
+//   const GroupCosts& group = costs.group(problem.topology().GroupOfRank(stage.first_rank));
+//   const LayerCost cost = group.CostOfLayer(definition_index, strategy, micro_batch_size,
+//                                            pipeline_parallel_degree);
+//   total += cost.forward + cost.backward;
+
+#ifndef PARPLAN_PLANNER_COST_GROUP_COSTS_H_
+#define PARPLAN_PLANNER_COST_GROUP_COSTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "planner/cost/collective_costs.h"
+#include "planner/cost/layer_cost.h"
+#include "planner/cost/layer_needs.h"
+#include "planner/cost/layer_source.h"
+#include "planner/cost/memory_overheads.h"
+#include "planner/cost/size_curve.h"
+#include "planner/model/calibration.h"
+#include "planner/model/coefficients.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+struct ProblemNeeds;  // in cost_model_create.cc
+
+// The costs of stages whose ranks all belong to one node group. Made by `CostModel::Create` and
+// part of the `CostModel`. Immutable; any thread may read it.
+class GroupCosts {
+ public:
+  // Returns the cost of a layer of definition `definition_index` in a plan of
+  // `pipeline_parallel_degree` stages. `micro_batch_size` is the number of samples of one
+  // micro-batch over the whole stage, a multiple of `strategy.data_parallel_degree`. A call
+  // takes some microseconds and allocates nothing.
+  LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
+                        int pipeline_parallel_degree) const;
+
+  // Returns the time, forward and backward together, to bring the output of a layer under `from`
+  // into the layout in which a layer of `definition_index` under `to` reads it. It is 0 if every
+  // rank already holds its part (docs/papers.md 1.4).
+  Seconds TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
+                         int64_t micro_batch_size) const;
+
+  // The part of a transition that depends on only one of its two strategies.
+  struct ReshardingTimes {
+    // Each rank of a tensor-parallel group holds a part of the activations of its samples and
+    // receives the rest.
+    Seconds gather;
+    // The same, and the tokens shared by context-parallel ranks are brought together or taken
+    // apart, forward and backward.
+    Seconds regroup;
+  };
+  // Returns the resharding times of `strategy` before a layer of `definition_index`.
+  ReshardingTimes ReshardingTimesOf(int definition_index, const Strategy& strategy,
+                                    int64_t micro_batch_size) const;
+  // Combines the resharding times of both strategies into `TransitionTime` above.
+  static Seconds TransitionTime(const Strategy& from, const Strategy& to,
+                                const ReshardingTimes& resharding_from,
+                                const ReshardingTimes& resharding_to);
+
+  // Returns the part of `CostModel::SendTime` that does not depend on the strategy of the next
+  // stage, which is on the same group. The rest is half the `TransitionTime`.
+  Seconds MessageTime(int definition_index, const Strategy& from, int rank_count, bool leaves_node,
+                      int64_t micro_batch_size) const;
+  // Returns the size of the message that one rank sends to the next stage if the last layer of its
+  // own stage is of `definition_index` under `strategy`.
+  Bytes MessageSize(int definition_index, const Strategy& strategy, int64_t micro_batch_size) const;
+
+  // Returns whether strategies with tensor parallelism use sequence parallelism on layers of
+  // `definition_index`. They do if the memory of these layers was measured that way.
+  bool sequence_parallel(int definition_index) const {
+    return layers_[definition_index].sequence_parallel();
+  }
+
+  // Memory of a process apart from tensors, and the factors of the range of predicted memory.
+  const MemoryOverheads& overheads() const { return overheads_; }
+  // The same overheads as coefficients, for `MemoryOfRank`.
+  const Coefficients& memory_coefficients() const { return memory_coefficients_; }
+
+  // The source of the numbers of one definition.
+  const LayerSource& layer_source(int definition_index) const { return layers_[definition_index]; }
+
+ private:
+  friend class CostModel;
+  friend class LayerPricing;
+
+  // Resolves the numbers of `group`; missing and estimated ones are added to `notes`. The ranges of
+  // `overheads` are left to `ResolveRanges`.
+  GroupCosts(const PlanningProblem& problem, GroupIndex group, const ProblemNeeds& needs,
+             ResolutionNotes& notes);
+
+  // Times of one kind of collectives of one layer.
+  struct Exchange {
+    Seconds forward;
+    Seconds backward;
+  };
+  Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples, Seconds hiding_backward) const;
+  // Returns the part of the exchange that attention does not hide. Attention hides nothing of
+  // Ulysses.
+  Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
+                           double samples, const LayerPasses& passes) const;
+  Exchange UlyssesExchange(const LayerDefinition& definition, const Strategy& strategy,
+                           double samples) const;
+  Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples) const;
+  // Returns the times to gather all parameters and to reduce all gradients, before any of it is
+  // hidden.
+  Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
+                        ShardingLevel level) const;
+  // Adds the part of `exchange` that the computations `forward` and `backward` do not hide.
+  void AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
+                       Seconds forward, Seconds backward, LayerCost& cost) const;
+  // Returns the time of a collective over `bytes` of gradients or parameters, in buckets of the
+  // runtime's size or in one message.
+  Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,
+                     bool in_buckets) const;
+  // Returns the time that `communication` adds to `compute`; all of it unless they overlap.
+  Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
+  // Returns whether the layer uses the table that embedding and tied head share.
+  bool SharesTable(const LayerDefinition& definition) const;
+  // Returns the time to add up the gradients of the shared table, of which the first and the last
+  // stage each have a copy.
+  Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;
+  // Returns the bytes a rank sends to the next stage, a fraction if `samples` is one.
+  double MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
+                      double samples) const;
+  // Bytes of one activation or parameter in a message.
+  double ElementBytes() const {
+    return static_cast<double>(BytesPerElement(TraitsOf(precision_).communication));
+  }
+
+  void ResolveOverheads(const ProfileSnapshot& profile, bool allow_estimates, bool has_overlap,
+                        ResolutionNotes& notes);
+  void ResolveOptimizer(const ProfileSnapshot& profile);
+  // Fills in the ranges of memory and step time of predictions with this confidence.
+  void ResolveRanges(const PlanningProblem& problem, Confidence confidence);
+  // Returns the time of the optimizer's step over the parameters of a layer that `replica_count`
+  // ranks have in common.
+  Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
+
+  Precision precision_ = Precision::kBf16;
+  Optimizer optimizer_ = Optimizer::kAdam;
+  RuntimeTraits runtime_;
+  int device_count_ = 1;
+  int devices_per_node_ = 1;
+  // Vocabulary size of the shared table if the head is tied to the embedding, else 0.
+  int tied_vocabulary_size_ = 0;
+  double overlap_slowdown_ = 1.0;
+  // Absent if the device is unknown.
+  std::optional<DeviceDescription> device_;
+  // Time over the number of parameters a device updates; absent if the optimizer was not measured.
+  std::optional<SizeCurve> optimizer_time_;
+  Coefficients coefficients_;
+  Coefficients memory_coefficients_;
+  MemoryOverheads overheads_;
+  // Host time of a step outside the layers; 0 if unknown.
+  Seconds step_overhead_;
+  // Factors of the range of step times.
+  RangeFactors step_within_node_;
+  RangeFactors step_across_nodes_;
+  // [definition of the model]
+  std::vector<LayerSource> layers_;
+  CollectiveCosts collectives_;
+};
+
+// Returns the time until both `compute` and `communication` are done if they start together and
+// each runs `slowdown` times slower while the other runs: max(a, d) + (k - 1) * min(a, d)
+// (docs/papers.md 1.5). REQUIRES: slowdown >= 1.
+Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_GROUP_COSTS_H_

@@ -1,0 +1,24 @@
+// The auxiliary graph of a model as a value for drawings.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_DRAW_GRAPH_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_DRAW_GRAPH_H_
+
+#include "absl/status/statusor.h"
+#include "planner/cost/cost_model.h"
+#include "planner/model/auxiliary_graph.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan {
+
+// Returns the graph that `min-memory-ilp` solves, with one instance for each run of equal layers
+// (`Folding::kAll`) and all strategies, dominated ones too, and its choice: the least memory and
+// then the least time, or the least time. Does not ask whether anything fits. The solve has a fixed
+// number of steps, after which there may be no choice.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) naming `mesh` if the devices have no such mesh.
+absl::StatusOr<AuxiliaryGraph> DrawGraph(const PlanningProblem& problem, const CostModel& costs,
+                                         const AuxiliaryGraphQuestion& question);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_DRAW_GRAPH_H_

@@ -1,0 +1,29 @@
+// Recomputation chosen after the strategies: which layers of a plan recompute so that it fits.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_ILP_RECOMPUTED_PLAN_H_
+#define PARPLAN_PLANNER_PLANNERS_ILP_RECOMPUTED_PLAN_H_
+
+#include <optional>
+
+#include "planner/cost/cost_model.h"
+#include "planner/cost/predict_plan.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan {
+
+// Returns `plan` with as few recomputing layers as fit into `usable` bytes on every device; the
+// plan itself if it fits. For each level of recomputation, layers recompute in the order of extra
+// time per byte saved, least first and then from the first layer on, and the least number that fits
+// is taken; of the two levels the better plan is the answer. If no number is enough, all layers
+// recompute, at the level that needs less memory. Without `per-layer`, either all transformer
+// layers recompute or none.
+//
+// REQUIRES: one stage, and no layer recomputes. Returns nothing if no layer may recompute and the
+// plan does not fit. O(log(layers)) evaluations for each level.
+std::optional<Plan> RecomputedToFit(const PlanningProblem& problem, const CostModel& costs,
+                                    const Plan& plan, Bytes usable, PlanEvaluator& evaluator);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_ILP_RECOMPUTED_PLAN_H_
