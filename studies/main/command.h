@@ -18,7 +18,9 @@ using shell::Session;
 void AddAccuracyCommand(Command app, const Session& session, Action& action);
 void AddOracleCommand(Command app, const Session& session, Action& action);
 void AddParityCommand(Command app, const Session& session, Action& action);
-void AddIlpCommand(Command app, const Session& session, Action& action);
+void AddModelsCommand(Command app, const Session& session, Action& action);
+void AddPapersCommand(Command app, const Session& session, Action& action);
+void AddTable2Command(Command app, const Session& session, Action& action);
 
 }  // namespace parplan::study
 

@@ -1,6 +1,6 @@
 // `parplan-study parity`: computes again the predictions of Galvatron of 2022 with its own
 // constants, and compares them with those of its authors' program, run again for this project
-// (docs/papers.md 1.8). Needs no server.
+// (docs/papers.md 1.8). Constants and predictions are in the program. Needs no server.
 
 #include <cmath>
 #include <memory>
@@ -26,15 +26,22 @@ using nlohmann::ordered_json;
 using planctl::ReadFile;
 using planctl::WrapGist;
 
+constexpr char kConstants[] = "constants.json";
+constexpr char kPredictions[] = "predicted_throughput.json";
 constexpr int kMbPerGb = 1024;
 // Largest relative difference at which a prediction agrees.
 constexpr double kTolerance = 0.01;
 
 struct ParityFlags {
+  // Empty, here and for `expect_path`: the file inside the program.
   std::string constants_path;
   std::string model;
   std::string hardware = kHardwareOf2022;
   std::string expect_path;
+  // Whether there is nothing to compare with, on purpose.
+  bool predict_only = false;
+  // The rule that all models take in place of their own, if set.
+  std::optional<MicroBatchRule2022> micro_batch_rule;
   std::vector<int> budgets_gb = {8, 12, 16, 20};
 };
 
@@ -58,17 +65,30 @@ struct ParityCell {
   }
 };
 
+// Reads the file at `path`; if that is empty, the one of this name inside the program.
+absl::StatusOr<std::string> TextAt(const std::string& path, absl::string_view built_in) {
+  if (path.empty()) return std::string(DataOf2022(built_in));
+  return ReadFile(path);
+}
+
 absl::StatusOr<std::vector<ModelOf2022>> Models(const ParityFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.constants_path));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, TextAt(flags.constants_path, kConstants));
   PARPLAN_ASSIGN_OR_RETURN(std::vector<ModelOf2022> models,
                            ParseConstantsOf2022(text, flags.hardware));
+  const std::string source = flags.constants_path.empty() ? kConstants : flags.constants_path;
+  if (flags.micro_batch_rule) {
+    for (ModelOf2022& model : models) {
+      if (model.question) model.question->micro_batch_rule = *flags.micro_batch_rule;
+      model.assumed = "its number of micro-batches is that of --micro-batches";
+    }
+  }
   if (flags.model.empty()) return models;
   for (ModelOf2022& model : models) {
     if (model.name != flags.model) continue;
     if (!model.question) {
       return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing,
-                       absl::StrCat(flags.constants_path, ": models.", model.name, ": ",
-                                    model.missing, "; add it to the constants"),
+                       absl::StrCat(source, ": models.", model.name, ": ", model.missing,
+                                    "; add it to the constants"),
                        {{"count", "1"}, {"missing0", model.missing}});
     }
     return std::vector<ModelOf2022>{std::move(model)};
@@ -76,9 +96,8 @@ absl::StatusOr<std::vector<ModelOf2022>> Models(const ParityFlags& flags) {
   std::string names;
   for (const ModelOf2022& model : models)
     absl::StrAppend(&names, names.empty() ? "" : ", ", model.name);
-  return FieldError(
-      Reason::kSpecInvalid, "--model",
-      absl::StrCat("`", flags.model, "` is not in ", flags.constants_path, "; use one of ", names));
+  return FieldError(Reason::kSpecInvalid, "--model",
+                    absl::StrCat("`", flags.model, "` is not in ", source, "; use one of ", names));
 }
 
 absl::StatusOr<std::vector<ParityCell>> Cells(const ParityFlags& flags,
@@ -108,6 +127,25 @@ absl::StatusOr<std::vector<ParityCell>> Cells(const ParityFlags& flags,
   return cells;
 }
 
+// The outcome of the comparison of all cells.
+struct Agreement {
+  explicit Agreement(const std::vector<ParityCell>& cells) {
+    for (const ParityCell& cell : cells) {
+      if (cell.expected == nullptr) continue;
+      ++compared;
+      if (cell.agrees()) ++agreed;
+      if (cell.plan && cell.expected->samples_per_second) {
+        worst = std::max(worst, std::abs(cell.DifferenceRatio()));
+      }
+    }
+  }
+
+  int compared = 0;
+  int agreed = 0;
+  // Largest relative difference of the cells that have plans on both sides.
+  double worst = 0.0;
+};
+
 std::string RateText(const std::optional<double>& rate, const std::optional<int64_t>& batch) {
   if (!rate) return "out of memory";
   return absl::StrFormat("%.2f (%d)", *rate, batch.value_or(0));
@@ -122,7 +160,8 @@ std::string ParityText(const std::vector<ModelOf2022>& models,
       absl::StrAppend(&text, ": not searched, ", model.missing, "\n\n");
       continue;
     }
-    absl::StrAppend(&text, ", samples/s (batch)\n");
+    absl::StrAppend(&text, ", samples/s (batch)", model.assumed.empty() ? "" : "; ", model.assumed,
+                    "\n");
     for (const ParityCell& cell : cells) {
       if (cell.model != model.name) continue;
       std::optional<double> rate;
@@ -142,22 +181,13 @@ std::string ParityText(const std::vector<ModelOf2022>& models,
     }
     absl::StrAppend(&text, "\n");
   }
-  int compared = 0, agreed = 0;
-  double worst = 0.0;
-  for (const ParityCell& cell : cells) {
-    if (cell.expected == nullptr) continue;
-    ++compared;
-    if (cell.agrees()) ++agreed;
-    if (cell.plan && cell.expected->samples_per_second) {
-      worst = std::max(worst, std::abs(cell.DifferenceRatio()));
-    }
-  }
-  if (compared == 0)
-    return text + "Nothing to compare with; --expect FILE names expected predictions.\n";
+  const Agreement agreement(cells);
+  if (agreement.compared == 0) return text + "Nothing was compared.\n";
   absl::StrAppendFormat(&text,
                         "%d of %d cells agree (same out of memory, within %.0f %%); the largest "
                         "difference is %.2f %%.\n",
-                        agreed, compared, 100.0 * kTolerance, 100.0 * worst);
+                        agreement.agreed, agreement.compared, 100.0 * kTolerance,
+                        100.0 * agreement.worst);
   return text;
 }
 
@@ -167,9 +197,9 @@ ordered_json ParityJson(const std::vector<ModelOf2022>& models,
   for (const ModelOf2022& model : models) {
     ordered_json entry = {{"name", model.name}};
     if (!model.question) entry["notSearched"] = model.missing;
+    if (!model.assumed.empty()) entry["assumed"] = model.assumed;
     result["models"].push_back(entry);
   }
-  bool all_agree = true;
   for (const ParityCell& cell : cells) {
     ordered_json entry = {{"model", cell.model},
                           {"subspace", cell.subspace},
@@ -189,11 +219,13 @@ ordered_json ParityJson(const std::vector<ModelOf2022>& models,
         entry["expectedGlobalBatchSize"] = cell.expected->global_batch_size.value_or(0);
       }
       entry["agrees"] = cell.agrees();
-      all_agree = all_agree && cell.agrees();
     }
     result["cells"].push_back(std::move(entry));
   }
-  result["allAgree"] = all_agree;
+  const Agreement agreement(cells);
+  result["comparedCellCount"] = agreement.compared;
+  result["agreeingCellCount"] = agreement.agreed;
+  result["allAgree"] = agreement.compared > 0 && agreement.agreed == agreement.compared;
   return result;
 }
 
@@ -204,11 +236,16 @@ absl::Status Parity(const Session& session, const ParityFlags& flags) {
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<ModelOf2022> models, Models(flags));
   std::vector<PredictionOf2022> expected;
-  if (!flags.expect_path.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.expect_path));
+  if (!flags.predict_only) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, TextAt(flags.expect_path, kPredictions));
     PARPLAN_ASSIGN_OR_RETURN(expected, ParsePredictionsOf2022(text));
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<ParityCell> cells, Cells(flags, models, expected));
+  if (!flags.predict_only && Agreement(cells).compared == 0) {
+    return FieldError(Reason::kSpecInvalid, "--expect",
+                      "has no cell of these models and budgets, so nothing was compared; name "
+                      "other --model or --budget, or ask for --predict-only");
+  }
   const std::string answer =
       session.json ? ParityJson(models, cells).dump(2) + "\n" : ParityText(models, cells);
   PARPLAN_RETURN_IF_ERROR(Print(session, answer));
@@ -230,16 +267,26 @@ void AddParityCommand(Command app, const Session& session, Action& action) {
       "parity",
       "Compute Galvatron's predictions of 2022 again, and compare with its authors' program");
   parity.Footer(
-      "Exit code 1 where a cell differs from --expect: another out of memory, or more than 1 % "
-      "in samples a second.\n"
-      "Example:\n  parplan-study parity --constants constants.json --model bert-huge-32 \\\n"
-      "    --expect predicted_throughput.json");
-  parity.AddOption("--constants", flags->constants_path, "Profiled constants, a JSON file")
-      .Required();
+      "Without files: the constants of that program, and what it predicts with them when it is run "
+      "again (studies/parity/data). These are no measurements.\n"
+      "Exit code 1 where a cell differs: another out of memory, or more than 1 % in samples a "
+      "second; 2 where there is nothing to compare.\n"
+      "Example:\n  parplan-study parity --model bert-huge-32");
+  parity.AddOption("--constants", flags->constants_path,
+                   "Profiled constants, a JSON file [those of 2022]");
   parity.AddOption("--model", flags->model, "One model of the file [all]");
   parity.AddOption("--hardware", flags->hardware, "Hardware of the file [rtx_titan_8]");
-  parity.AddOption("--expect", flags->expect_path,
-                   "Predictions of the authors' program, a JSON file");
+  parity
+      .AddOption("--expect", flags->expect_path,
+                 "Predictions to compare with, a JSON file [those of the authors' program]")
+      .Check(shell::NotEmpty());
+  parity.AddFlag("--predict-only", flags->predict_only, "Compare with nothing")
+      .Excludes(parity.GetOption("--expect"));
+  parity.AddChoice("--micro-batches", flags->micro_batch_rule,
+                   {{"bert", MicroBatchRule2022::kBert},
+                    {"t5", MicroBatchRule2022::kT5},
+                    {"vit", MicroBatchRule2022::kVit}},
+                   "Rule for the number of micro-batches, for all models [each its own]");
   parity.AddOption("--budget", flags->budgets_gb, "GB a device, several times [8 12 16 20]");
   parity.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Parity(session, *flags); };

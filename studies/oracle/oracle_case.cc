@@ -321,14 +321,15 @@ absl::StatusOr<PlanningProblem> OracleProblem(
   PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(oracle.model));
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyFromProto(oracle.topology, "topology"));
   Knowledge knowledge;
-  PARPLAN_ASSIGN_OR_RETURN(knowledge.hardware, KnownHardware(topology));
+  GroupKnowledge& known = knowledge.groups.emplace_back();
+  PARPLAN_ASSIGN_OR_RETURN(known.hardware, KnownHardware(topology));
   knowledge.calibration = calibration != nullptr ? calibration : PublishedCalibration();
   const v1::Profile* const profile = &oracle.profile;
   const NodeGroup& group = topology.node_groups().front();
   PARPLAN_ASSIGN_OR_RETURN(
       ProfileSnapshot snapshot,
       SnapshotOfNodes(absl::MakeConstSpan(&profile, 1), group.device_kind, group.devices_per_node));
-  knowledge.profile = std::make_shared<const ProfileSnapshot>(std::move(snapshot));
+  known.profile = std::make_shared<const ProfileSnapshot>(std::move(snapshot));
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(std::move(model)),
                                  std::make_shared<const Topology>(std::move(topology)),
                                  std::move(knowledge), question.largest_global_batch_size, rules);

@@ -24,8 +24,8 @@ Plan AsMeasured(Plan plan, const PlanningProblem& problem, const CostModel& cost
   for (StagePlan& stage : plan.stages) {
     for (StageLayerRun& run : stage.layer_runs) {
       const int definition = problem.model().definition_of_layer()[run.first_layer_index];
-      run.strategy.sequence_parallel =
-          run.strategy.tensor_parallel_degree > 1 && costs.sequence_parallel(definition);
+      run.strategy.sequence_parallel = run.strategy.tensor_parallel_degree > 1 &&
+                                       costs.searched_group().sequence_parallel(definition);
     }
   }
   return plan;

@@ -1,16 +1,17 @@
 // The layer costs of Galvatron as submitted in June 2022, before overlap, GPipe
-// and sharding were refined. Kept as a yardstick: its authors' predictions can
-// be reproduced digit by digit, which shows that the parts we share with it are
-// understood.
+// and sharding were refined: a public cost model, whose predictions were computed
+// again for this project (docs/papers.md 1.8). They are no measurements, and no
+// figures that its authors printed. Kept as a yardstick: that these predictions
+// come out digit by digit shows that the parts we share with it are understood.
 //
 // A prediction here covers a whole step, not a micro-batch: the time of a plan
 // is the sum of `layer_ms()` over all layers of all stages, and every stage
 // keeps the activations of all micro-batches.
 //
-// Formulas: papers.md 1.5. Where its words leave a choice, the golden values
-// decide: the share of the pipeline multiplies compute and tensor-parallel
-// communication alike, whereas what gradient synchronisation adds is counted
-// in full; the number of micro-batches is not rounded. MB are 2^20 bytes.
+// Formulas: papers.md 1.5. Where its words leave a choice, the layer costs that
+// the authors' program gave decide: the share of the pipeline multiplies compute and
+// tensor-parallel communication alike, whereas what gradient synchronisation adds is counted in
+// full; the number of micro-batches is not rounded. MB are 2^20 bytes.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_

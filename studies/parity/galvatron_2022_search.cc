@@ -8,10 +8,10 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "planner/planners/galvatron/galvatron_partition.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/space/strategy_tree.h"
 #include "planner/search/stage/dense_assignment.h"
+#include "planner/search/stage/greedy_split.h"
 
 namespace parplan {
 namespace {

@@ -1,6 +1,7 @@
 // The search of Galvatron as submitted in June 2022, over the costs of
 // studies/parity/galvatron_2022.h: the batch, depth and strategies that its authors'
-// own program predicts to be best. A yardstick for `galvatron`, which plans under our own model.
+// own program, run again for this project, predicts to be best. A yardstick for `galvatron`, which
+// plans under our own model.
 //
 // Algorithm: papers.md 1.2 to 1.5. Batches grow in steps of eight until no depth fits;
 // each stage is solved by the dense programme (dense_assignment.h) with layers rounded up

@@ -10,8 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "studies/parity/embedded_files.h"
 
 namespace parplan {
 namespace {
@@ -153,8 +155,8 @@ absl::StatusOr<LayerRun2022> ReadLayer(const json& model, const json& entry, siz
   return run;
 }
 
-// Sets the constants that were fitted by hand for the family.
-void SetFamily(absl::string_view name, Question2022& question) {
+// Sets the constants that were fitted by hand for the family. Returns what is assumed instead.
+std::string SetFamily(absl::string_view name, Question2022& question) {
   question.micro_batch_rule = MicroBatchRule2022::kVit;
   if (absl::StartsWith(name, "bert")) {
     question.micro_batch_rule = MicroBatchRule2022::kBert;
@@ -163,9 +165,11 @@ void SetFamily(absl::string_view name, Question2022& question) {
     question.micro_batch_rule = MicroBatchRule2022::kT5;
     question.model.data_parallel_overhead_ms = 60.0 / 24.0;
     question.balances_memory = true;
-  } else if (absl::StartsWith(name, "swin")) {
-    question.balances_memory = true;
+  } else if (!absl::StartsWith(name, "vit")) {
+    question.balances_memory = absl::StartsWith(name, "swin");
+    return "its number of micro-batches is not known; that of ViT is taken";
   }
+  return "";
 }
 
 absl::StatusOr<ModelOf2022> ReadModel(const json& model, const std::string& name, double context_mb,
@@ -181,7 +185,7 @@ absl::StatusOr<ModelOf2022> ReadModel(const json& model, const std::string& name
   PARPLAN_ASSIGN_OR_RETURN(question.model.other_activation_mb_per_sample,
                            Number(model, "other_activation_mb_per_sample", path));
   question.model.context_mb = context_mb;
-  SetFamily(name, question);
+  result.assumed = SetFamily(name, question);
   const json layers = model.value("layers", json());
   if (!layers.is_array() || layers.empty()) return Wrong(path + "layers", "must be a list");
   for (size_t index = 0; index < layers.size(); ++index) {
@@ -193,6 +197,14 @@ absl::StatusOr<ModelOf2022> ReadModel(const json& model, const std::string& name
 }
 
 }  // namespace
+
+absl::string_view DataOf2022(absl::string_view file_name) {
+  for (const EmbeddedFile& file : ParityFiles()) {
+    if (file.name == file_name) return file.text;
+  }
+  PARPLAN_CHECK(false);
+  return "";
+}
 
 absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(absl::string_view text,
                                                               absl::string_view hardware) {

@@ -1,5 +1,5 @@
 // The profiled constants of Galvatron's submission of 2022, and the predictions of its own model
-// with them: the two files of a parity check.
+// with them: the two files of a parity check. Both are in studies/parity/data and in the program.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
@@ -18,8 +18,14 @@ namespace parplan {
 // The hardware that is taken if none is named.
 inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
 
+// Returns the text of a file of studies/parity/data. REQUIRES: there is such a file.
+absl::string_view DataOf2022(absl::string_view file_name);
+
 struct ModelOf2022 {
   std::string name;
+  // A sentence on what is in neither the file nor docs/papers.md, and taken from another family;
+  // empty if all is known.
+  std::string assumed;
   // The input of the search; or, if there is none, the reason in one sentence.
   std::optional<Question2022> question;
   std::string missing;
@@ -31,7 +37,7 @@ struct ModelOf2022 {
 // The name of a model begins with its family, which decides what 2022 fitted by hand:
 // `bert` and `t5` have 100 and 60 ms over 24 layers added under data parallelism, others
 // 0, `t5` and `swin` balance the memory of stages, and each has its number of
-// micro-batches (another family: that of `vit`). Layers may have `hidden` and
+// micro-batches (another family: that of `vit`, which `assumed` says). Layers may have `hidden` and
 // `sequence_length` of their own; without, those of `swin` double and quarter from one
 // entry to the next, starting with the model's.
 absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(

@@ -91,7 +91,7 @@ PlanningProblem ProblemOf(const ExactCase& exact_case, PlanningRules rules) {
   std::vector<LinkTier> tiers = {{"node", 8}};
   if (group.node_count > 1) tiers.push_back({"network", exact_case.device_count});
   Knowledge knowledge;
-  knowledge.hardware = std::make_shared<const Hardware>(EightA100Nodes());
+  knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(EightA100Nodes());
   return Valid(PlanningProblem::Create(
       std::make_shared<const ModelSpec>(ModelOf(exact_case)),
       std::make_shared<const Topology>(Valid(Topology::Create("exact", {group}, tiers))),

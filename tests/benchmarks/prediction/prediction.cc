@@ -1,10 +1,12 @@
 // Profiles this machine, predicts plans of a small model, runs them, and says how far off the
 // predictions are.
 //
-//   prediction [a|b|shaped] [--details] [--plans TEXT] [--real-time]
+//   prediction [a|b|shaped] [--details] [--plans TEXT] [--real-time] [--results FILE]
 //
-// With --plans only those whose name contains the text; with --details the profile and the parts
-// of each prediction too.
+// With --plans only those whose name contains the text, or one of several separated by commas; with
+// --details the profile and the parts of each prediction too. With --results also a JSON file of
+// each plan's step, predicted with and without the slow-down of work that overlaps communication,
+// and measured, which `parplan-study papers --runs` takes.
 //
 // Ranks are processes, each bound to a core. All plans run once, then all again, and so on: what
 // else a machine does in a minute is then shared by all plans. On one with other work --real-time
@@ -17,12 +19,17 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/steady_clock.h"
@@ -46,7 +53,10 @@ constexpr int kRounds = 3;
 
 struct Outcome {
   std::string name;
+  // Seconds.
   double predicted = 0.0;
+  // The same with a slow-down of 1.
+  double predicted_without_slowdown = 0.0;
   TimeSpread measured;
   double Error() const { return predicted / absl::ToDoubleSeconds(measured.median) - 1.0; }
 };
@@ -102,7 +112,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const PlanSet& set, const v1::Profil
   rules.allow_estimates = true;
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(set.model),
                                  std::make_shared<const Topology>(std::move(topology)),
-                                 {std::make_shared<const ProfileSnapshot>(std::move(profile))},
+                                 {{{std::make_shared<const ProfileSnapshot>(std::move(profile))}}},
                                  set.global_batch_size, std::move(rules));
 }
 
@@ -188,11 +198,34 @@ void PrintSummary(std::vector<Outcome> outcomes) {
 
 struct Choices {
   std::string set_name = "a";
-  // Part of a plan's name.
+  // Parts of plans' names, separated by commas.
   std::string plans;
   bool details = false;
   bool real_time = false;
+  // A file to write, or empty.
+  std::string results_path;
 };
+
+absl::Status WriteResults(const Choices& choices, const v1::Profile& profile,
+                          const std::vector<Outcome>& outcomes) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Outcome& outcome : outcomes) {
+    rows.push_back({{"set", choices.set_name},
+                    {"plan", outcome.name},
+                    {"slowdown", profile.overlap_slowdown()},
+                    {"predicted_ms", 1e3 * outcome.predicted},
+                    {"predicted_without_slowdown_ms", 1e3 * outcome.predicted_without_slowdown},
+                    {"measured_ms", absl::ToDoubleMilliseconds(outcome.measured.median)},
+                    {"p10_ms", absl::ToDoubleMilliseconds(outcome.measured.p10)},
+                    {"p90_ms", absl::ToDoubleMilliseconds(outcome.measured.p90)}});
+  }
+  std::ofstream file(choices.results_path);
+  file << rows.dump(1) << "\n";
+  if (!file.flush()) {
+    return absl::InvalidArgumentError("can't write " + choices.results_path);
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RunRank(const RankEnvironment& environment, const Choices& choices) {
   if (choices.real_time) {
@@ -229,6 +262,10 @@ absl::Status RunRank(const RankEnvironment& environment, const Choices& choices)
   const absl::Duration taken = absl::Trunc(SteadyNow() - start, absl::Milliseconds(100));
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(set, profile));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  v1::Profile without_slowdown = profile;
+  without_slowdown.set_overlap_slowdown(1.0);
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem free_problem, MakeProblem(set, without_slowdown));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel free_costs, CostModel::Create(free_problem));
   if (speaks) {
     std::printf("%s, profiled in %s, overlap slowdown %.2f\n", profile.device_kind().c_str(),
                 absl::FormatDuration(taken).c_str(), profile.overlap_slowdown());
@@ -241,7 +278,11 @@ absl::Status RunRank(const RankEnvironment& environment, const Choices& choices)
   }
   std::vector<NamedPlan> plans;
   for (const NamedPlan& named : set.plans) {
-    if (named.name.find(choices.plans) != std::string::npos) plans.push_back(named);
+    for (const absl::string_view part : absl::StrSplit(choices.plans, ',')) {
+      if (!absl::StrContains(named.name, part)) continue;
+      plans.push_back(named);
+      break;
+    }
   }
   std::vector<std::vector<absl::Duration>> samples(plans.size());
   for (int round = 0; round < kRounds; ++round) {
@@ -256,7 +297,9 @@ absl::Status RunRank(const RankEnvironment& environment, const Choices& choices)
   std::vector<Outcome> outcomes;
   for (size_t k = 0; k < plans.size(); ++k) {
     const Prediction prediction = PredictPlan(problem, costs, plans[k].plan);
-    outcomes.push_back({plans[k].name, prediction.step.value(), SpreadOf(samples[k])});
+    outcomes.push_back({plans[k].name, prediction.step.value(),
+                        PredictPlan(free_problem, free_costs, plans[k].plan).step.value(),
+                        SpreadOf(samples[k])});
     const TimeSpread& measured = outcomes.back().measured;
     std::printf("%-24s %7.1f ms %7.1f ms %8.1f to %7.1f %+6.1f %%\n", plans[k].name.c_str(),
                 prediction.step.milliseconds(), absl::ToDoubleMilliseconds(measured.median),
@@ -265,6 +308,7 @@ absl::Status RunRank(const RankEnvironment& environment, const Choices& choices)
     if (choices.details) PrintItems(prediction);
   }
   if (!outcomes.empty()) PrintSummary(outcomes);
+  if (!choices.results_path.empty()) return WriteResults(choices, profile, outcomes);
   return absl::OkStatus();
 }
 
@@ -277,6 +321,8 @@ int Main(int argc, char** argv) {
       choices.real_time = true;
     } else if (std::strcmp(argv[k], "--plans") == 0 && k + 1 < argc) {
       choices.plans = argv[++k];
+    } else if (std::strcmp(argv[k], "--results") == 0 && k + 1 < argc) {
+      choices.results_path = argv[++k];
     } else {
       choices.set_name = argv[k];
     }

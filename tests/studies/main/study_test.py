@@ -24,13 +24,13 @@ class StudyTest(PlanctlTest):
 
 class Commands(StudyTest):
     def test_every_command_has_help_with_an_example(self):
-        for command in ("accuracy", "oracle", "parity", "ilp"):
+        for command in ("accuracy", "oracle", "papers", "parity", "models", "table2"):
             self.assertIn(f"\n  parplan-study {command}",
                           self.text(command, "--help", program="study").stdout)
             self.assertIn(command, self.text("--help", program="study").stdout)
 
     def test_wrong_arguments_give_2_and_one_object(self):
-        for arguments in ([], ["fly"], ["accuracy"], ["oracle"], ["parity"],
+        for arguments in ([], ["fly"], ["accuracy"], ["oracle"], ["papers"], ["models"],
                           ["accuracy", "--unknown"]):
             self.refused(*arguments)
 
@@ -39,10 +39,76 @@ class Commands(StudyTest):
         for arguments in (["oracle", none], ["parity", "--constants", none]):
             self.assertIn(str(none), self.refused(*arguments))
 
+    def test_models_refuse_folders_without_configurations(self):
+        self.assertIn("must be a folder", self.refused("models", self.folder / "none"))
+        self.assertIn(".json", self.refused("models", self.folder))
+
     def test_parity_refuses_budgets_of_no_device(self):
         for budget in (0, 1025):
-            self.assertIn("--budget", self.refused("parity", "--constants", "c.json",
-                                                   "--budget", budget))
+            self.assertIn("--budget", self.refused("parity", "--budget", budget))
+
+
+class Parity(StudyTest):
+    """The predictions of 2022, whose constants are in the program."""
+
+    def test_every_cell_of_a_model_agrees_without_any_file(self):
+        answer = self.study("parity", "--model", "vit-huge-32")
+        self.assertEqual(answer["comparedCellCount"], 32)
+        self.assertEqual(answer["agreeingCellCount"], 32)
+        self.assertTrue(answer["allAgree"])
+
+    def test_another_rule_of_micro_batches_differs(self):
+        done = self.text("--format", "json", "parity", "--model", "vit-huge-32",
+                         "--micro-batches", "bert", code=1, program="study")
+        answer = json.loads(done.stdout)
+        self.assertFalse(answer["allAgree"])
+        self.assertEqual(answer["comparedCellCount"], 32)
+        self.assertLess(answer["agreeingCellCount"], 32)
+
+    def test_a_comparison_of_nothing_is_refused(self):
+        nothing = ("parity", "--model", "vit-huge-32", "--budget", "9")
+        self.assertIn("nothing was compared", self.refused(*nothing))
+        alone = self.study(*nothing, "--predict-only")
+        self.assertEqual(alone["comparedCellCount"], 0)
+        self.assertFalse(alone["allAgree"])
+
+    def test_a_file_of_other_models_is_compared_with_nothing(self):
+        other = self.folder / "expected.json"
+        other.write_text('{"tables": {"gpt": {"DP": {"8": null}}}}')
+        self.study("parity", "--model", "vit-huge-32", "--expect", other, code=BAD_INPUT)
+
+
+class Models(StudyTest):
+    """Imported configurations, with numbers of parameters worked out by hand."""
+
+    IMPORTS = pathlib.Path(__file__).parents[2] / "clients" / "import"
+    CONFIGS = IMPORTS / "data"
+    EXPECTED = IMPORTS / "golden" / "model_parameters.json"
+
+    def test_expected_numbers_are_those_of_their_derivation(self):
+        for model in json.loads(self.EXPECTED.read_text())["models"]:
+            if "parameters" in model:
+                self.assertRegex(model["derivation"], r"^[0-9+*() ]+$")
+                self.assertEqual(eval(model["derivation"]), model["parameters"], model["config"])
+
+    def test_every_configuration_is_imported_or_refused_as_expected(self):
+        answer = self.study("models", self.CONFIGS, "--expect", self.EXPECTED)
+        self.assertTrue(answer["allAgree"])
+        self.assertEqual({model["config"] for model in answer["models"]},
+                         {path.stem for path in self.CONFIGS.glob("*.json")})
+        for model in answer["models"]:
+            self.assertIn("agrees", model, model["config"])
+
+    def test_a_difference_gives_1_and_names_the_model(self):
+        expected = json.loads(self.EXPECTED.read_text())
+        wrong = expected["models"][0]
+        wrong["parameters"] = round(1.01 * wrong["parameters"])
+        other = self.folder / "expected.json"
+        other.write_text(json.dumps(expected))
+        run = self.text("models", self.CONFIGS, "--expect", other,
+                        program="study", code=1)
+        self.assertIn(wrong["config"], run.stderr)
+        self.assertIn("DIFFERS", run.stdout)
 
 
 class Accuracy(StudyTest):

@@ -1,4 +1,4 @@
-// The engine's dynamic programme on its own tables, plainly as published, and ours.
+// The engine's dynamic programme on its own tables, plainly as its public code has it, and ours.
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@
 namespace parplan::oracle {
 namespace {
 
-// Seconds the programme charges between layers (reference, section 4): a cost a hundred
+// Seconds the engine's programme charges between layers (docs/papers.md 12): a cost a hundred
 // times too large between degrees, and ties broken by nanoseconds.
 double Transition(const OracleCase& oracle, const std::map<int, double>& bandwidth,
                   const EngineShape& shape, int type, const EngineStrategy& from,
@@ -103,7 +103,7 @@ Answer PlainProgramme(const DenseStage& stage, int64_t capacity) {
   return answer;
 }
 
-// Kind of task the engine's answer came from (reference, section 8).
+// Kind of task the engine's answer came from, as its cases name it.
 struct Task {
   const char* id;
   bool with_ulysses;
@@ -126,7 +126,7 @@ std::map<int, double> Bandwidths(const OracleCase& oracle) {
   return bandwidth;
 }
 
-TEST(EngineAssignment, ThePublishedProgrammeGivesItsAnswer) {
+TEST(EngineAssignment, ItsPublicProgrammeGivesItsAnswer) {
   const std::optional<std::string> folder = OracleFolder();
   if (!folder) GTEST_SKIP() << kNoSharedData;
   int solved = 0;

@@ -121,7 +121,7 @@ TEST(EngineModel, TakesItsPlansForWhatTheEngineSaid) {
   }
 }
 
-// Section 6 of the reference found at least these, with one tensor-parallel degree a plan.
+// At least these were found when the cases were made, with one tensor-parallel degree a plan.
 TEST(BetterEnginePlan, OnesOfUpToFifteenPercentAreFound) {
   const std::optional<std::string> folder = OracleFolder();
   if (!folder) GTEST_SKIP() << kNoSharedData;

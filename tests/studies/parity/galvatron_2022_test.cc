@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/shared_data.h"
+#include "studies/parity/galvatron_constants.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -168,12 +167,6 @@ TEST(BertMicroBatchCountIn2022, FollowsTheHandFittedRule) {
   EXPECT_EQ(BertMicroBatchCountIn2022(2, DataParallel(4), 4), 1.0);
 }
 
-json ReadJson(const std::string& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return json::parse(file, nullptr, /*allow_exceptions=*/false);
-}
-
 // "pp2": {"4": ..., "2_strided": ..., "2_consecutive": ...}.
 Galvatron2022Hardware HardwareFrom(const json& node) {
   Galvatron2022Hardware hardware;
@@ -190,10 +183,8 @@ Galvatron2022Hardware HardwareFrom(const json& node) {
 }
 
 TEST(CostOfLayerIn2022, ReproducesTheGoldenLayerCosts) {
-  const std::optional<std::string> data = SharedDataDir();
-  if (!data) GTEST_SKIP() << kNoSharedData;
-  const json constants = ReadJson(*data + "/galvatron2022/constants.json");
-  const json golden = ReadJson(*data + "/galvatron2022/golden_layer_costs.json");
+  const json constants = json::parse(DataOf2022("constants.json"));
+  const json golden = json::parse(DataOf2022("golden_layer_costs.json"));
   const json& bert = constants.at("models").at("bert-huge-32");
   const json& bert_layer = bert.at("layers").at(0);
   const Galvatron2022Hardware hardware = HardwareFrom(constants.at("hardware").at("rtx_titan_8"));

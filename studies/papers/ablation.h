@@ -1,0 +1,41 @@
+// Ablations of Galvatron-BMW: its rate without one of its parts.
+
+#ifndef PARPLAN_STUDIES_PAPERS_ABLATION_H_
+#define PARPLAN_STUDIES_PAPERS_ABLATION_H_
+
+#include <string>
+#include <vector>
+
+#include "planner/model/planning_problem.h"
+#include "studies/papers/paper_models.h"
+
+namespace parplan::papers {
+
+// One way of leaving a part out: the planner to ask and the question it is asked.
+struct Ablation {
+  std::string name;
+  std::string planner;
+  PlanningProblem (*change)(const PlanningProblem&);
+};
+
+// Returns the whole method first, then one part less each: layer-wise choice, recomputation,
+// sharding, tensor parallelism, pipelines, balance of the two objectives, uneven stages, 1F1B.
+const std::vector<Ablation>& Ablations();
+
+struct AblationRow {
+  std::string model;
+  int memory_gb = 0;
+  // [ablation] predicted samples a second, six digits; 0 if nothing fits.
+  std::vector<double> rates;
+
+  friend bool operator==(const AblationRow&, const AblationRow&) = default;
+};
+
+AblationRow AblationRowOf(const GridQuestion& question);
+
+// Lists the questions: every family with 32 layers and every budget, on 8 devices.
+std::vector<GridQuestion> AblationQuestions();
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_ABLATION_H_

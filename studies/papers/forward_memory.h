@@ -1,0 +1,41 @@
+// The loss of the papers' dynamic program on one stage, against the proved optimum of the same
+// space: its memory is rounded up layer by layer, and it looks for the least time within the memory
+// kept from forward to backward before it checks the backward pass (docs/papers.md 2.2).
+
+#ifndef PARPLAN_STUDIES_PAPERS_FORWARD_MEMORY_H_
+#define PARPLAN_STUDIES_PAPERS_FORWARD_MEMORY_H_
+
+#include <string>
+#include <vector>
+
+#include "studies/papers/paper_models.h"
+
+namespace parplan::papers {
+
+// All questions of a model on one stage of 8 devices: 8 to 20 GiB in steps of 2, batches of 8 to
+// 64, 1 to 8 micro-batches.
+struct ForwardMemoryRow {
+  std::string model;
+  // Questions for which the optimum has a plan.
+  int question_count = 0;
+  // Questions with a plan as fast as that within 1e-6.
+  int equal_count = 0;
+  // Slower, but not slower than the optimum with a MiB a layer less memory: rounding may be all.
+  int rounding_count = 0;
+  // Slower than that too: decoupling loses, whatever rounding does.
+  int decoupling_count = 0;
+  // No plan where the optimum has one. Not counted above.
+  int no_plan_count = 0;
+  // Mean and largest share of the rate lost, of the questions with both plans; six digits.
+  double mean_loss = 0.0;
+  double worst_loss = 0.0;
+  std::string worst_question;
+
+  friend bool operator==(const ForwardMemoryRow&, const ForwardMemoryRow&) = default;
+};
+
+ForwardMemoryRow ForwardMemoryRowOf(Family family, int layer_count);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_FORWARD_MEMORY_H_

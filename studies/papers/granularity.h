@@ -1,0 +1,47 @@
+// The papers' remedies for large models: a coarser unit of memory, and layers that share a strategy
+// in groups. What they lose against the proved optimum, and what time they save.
+
+#ifndef PARPLAN_STUDIES_PAPERS_GRANULARITY_H_
+#define PARPLAN_STUDIES_PAPERS_GRANULARITY_H_
+
+#include <string>
+#include <vector>
+
+#include "studies/papers/paper_models.h"
+#include "studies/papers/search_times.h"
+
+namespace parplan::papers {
+
+// A setting of the paper planners: `PlanningRules::memory_granule` in MiB and `fused_layer_count`.
+struct Granularity {
+  int granule_mebibytes = 1;
+  int fused_layer_count = 1;
+};
+
+// Returns `8 MiB, 4 fused`; without the second part if nothing is fused.
+std::string GranularityName(const Granularity& granularity);
+
+// Settings of the table, the finest first: 1, 8, 32 and 128 MiB, then 2, 4 and 8 fused layers.
+inline constexpr Granularity kGranularities[] = {{1, 1}, {8, 1}, {32, 1}, {128, 1},
+                                                 {1, 2}, {1, 4}, {1, 8}};
+
+struct GranularityRow {
+  std::string model;
+  int memory_gb = 0;
+  // Rate of the proved optimum, and [setting] of `galvatron-bmw`; six digits, 0 if nothing fits.
+  double optimum = 0.0;
+  std::vector<double> rates;
+
+  friend bool operator==(const GranularityRow&, const GranularityRow&) = default;
+};
+
+// Answers a question under every setting. The questions are those of the ablations.
+GranularityRow GranularityRowOf(const GridQuestion& question);
+
+// Runs `galvatron-bmw` over the layers of the axis `layers` under settings from fine to coarse, and
+// the optimum beside it (TimeAxis). `planner` is the name of the setting.
+std::vector<TimedSearch> TimeGranularities();
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_GRANULARITY_H_

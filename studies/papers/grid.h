@@ -1,0 +1,84 @@
+// The grid of the papers: models, devices and budgets, each answered by every planner.
+
+#ifndef PARPLAN_STUDIES_PAPERS_GRID_H_
+#define PARPLAN_STUDIES_PAPERS_GRID_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "studies/papers/paper_models.h"
+#include "studies/papers/paper_search.h"
+
+namespace parplan::papers {
+
+inline constexpr int kGridDepths[] = {32, 48};
+inline constexpr int kGridDevices[] = {8, 16, 64};
+inline constexpr int kGridBudgets[] = {8, 12, 16, 20};
+
+// Share of the rate below which two plans count as equally fast: 0.1 %, the last digit of the
+// tables.
+inline constexpr double kLost = 1e-3;
+
+// The figures of one answer that the page has.
+struct GridAnswer {
+  // 0 if nothing fits; six digits.
+  double rate = 0.0;
+  int64_t batch = 0;
+  int64_t micro_batch_count = 0;
+  int pipeline_degree = 0;
+
+  friend bool operator==(const GridAnswer&, const GridAnswer&) = default;
+};
+
+struct GridCell {
+  std::string model;
+  int device_count = 0;
+  int memory_gb = 0;
+  // By planner (`StudyPlanners`).
+  std::map<std::string, GridAnswer> answers;
+  // How far `kTreeOptimum` is proved: at most this share of its time a sample is left. Six digits.
+  double optimum_gap = 0.0;
+  // Plans of `galvatron-bmw` and of the tree's optimum, with their stages; kept where the former is
+  // slower by more than `kLost`, else empty.
+  std::string bmw_gist;
+  std::string bmw_stages;
+  std::string optimum_gist;
+  std::string optimum_stages;
+
+  friend bool operator==(const GridCell&, const GridCell&) = default;
+
+  double RateOf(absl::string_view planner) const;
+  // Returns who has the fastest plan known of the tree: `kTreeOptimum`; or another planner, all of
+  // whose plans are in the tree, where a limit ended the proof before a plan as fast was found.
+  std::string OptimumPlanner() const;
+  double OptimumRate() const;
+  // Returns by how much a faster plan may still be faster than that: 0 where it is proved.
+  double UnprovedShare() const;
+  // Returns the planner with the highest rate of some; empty if none has a plan.
+  std::string BestOf(const std::vector<std::string>& planners) const;
+};
+
+// Answers one question with every planner.
+GridCell CellOf(const GridQuestion& question);
+
+// Lists the questions: by devices, then model, depth and budget.
+std::vector<GridQuestion> GridQuestions();
+
+// A summary of speed-ups: the largest over all cells, and where.
+struct SpeedUp {
+  // planner's rate over the rival's, less 1.
+  double ratio = 0.0;
+  std::string where;
+};
+// Returns the largest speed-up of `planner` over one of `rivals` that fits: over the slowest of
+// them in a cell (the reading of "up to"), or over the fastest.
+SpeedUp LargestSpeedUp(const std::vector<GridCell>& cells, absl::string_view planner,
+                       const std::vector<std::string>& rivals, bool over_fastest);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_GRID_H_

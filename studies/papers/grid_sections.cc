@@ -1,0 +1,156 @@
+#include "studies/papers/page_sections.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "studies/papers/page_text.h"
+
+namespace parplan::papers {
+namespace {
+
+std::string NamedRate(const GridCell& cell, const std::vector<std::string>& planners) {
+  const std::string best = cell.BestOf(planners);
+  return best.empty() ? "-" : absl::StrFormat("%s %.2f", best, cell.RateOf(best));
+}
+
+// How often a planner is behind another, and the worst case.
+struct Behind {
+  int count = 0;
+  int cell_count = 0;
+  double worst = 0.0;
+  std::string where;
+};
+
+Behind CountBehind(const std::vector<GridCell>& cells, absl::string_view planner,
+                   const std::vector<std::string>& rivals) {
+  Behind behind;
+  for (const GridCell& cell : cells) {
+    const std::string best = cell.BestOf(rivals);
+    if (best.empty()) continue;
+    ++behind.cell_count;
+    const double loss = 1.0 - cell.RateOf(planner) / cell.RateOf(best);
+    if (loss <= kLost) continue;
+    ++behind.count;
+    if (loss <= behind.worst) continue;
+    behind.worst = loss;
+    behind.where = absl::StrCat(cell.model, ", ", cell.memory_gb, " GB, `", best, "`");
+  }
+  return behind;
+}
+
+std::string BehindText(const Behind& behind) {
+  if (behind.count == 0) return absl::StrCat("0 of ", behind.cell_count);
+  return absl::StrCat(behind.count, " of ", behind.cell_count, ", at most ", Percent(behind.worst),
+                      " (", behind.where, ")");
+}
+
+}  // namespace
+
+std::string GridSection(const PapersResults& results) {
+  std::string text = "## The grid\n\n";
+  text += Paragraph(
+      "Predicted samples a second: the best pure baseline (`dp`, `sdp`, `tp`, `pp`), the best "
+      "hybrid one (`dp+tp`, `dp+pp`, `deepspeed-3d`), the planners of the papers, and the optimum "
+      "of the tree of `galvatron-bmw`, found and proved by `exact`; in brackets by how "
+      "much another plan may still be faster, where a limit of states ended the proof. All 11 "
+      "planners of each cell are in the file of results.");
+  for (const int device_count : kGridDevices) {
+    const std::vector<GridCell> cells = CellsOf(results, device_count);
+    if (cells.empty()) continue;
+    absl::StrAppend(&text, "### ", device_count, " devices\n\n",
+                    Head({"model", "GB", "pure", "hybrid", "galvatron", "base", "bmw", "optimum"}));
+    for (const GridCell& cell : cells) {
+      std::string optimum = Rate(cell.OptimumRate());
+      if (cell.UnprovedShare() > kLost) {
+        absl::StrAppend(&optimum, " (", Percent(cell.UnprovedShare()), ")");
+      }
+      text += Row({cell.model, absl::StrCat(cell.memory_gb), NamedRate(cell, Pure()),
+                   NamedRate(cell, Hybrid()), Rate(cell.RateOf("galvatron")),
+                   Rate(cell.RateOf(kBase)), Rate(cell.RateOf(kBmw)), optimum});
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string OrderSection(const PapersResults& results) {
+  std::string text = "## Who is behind whom\n\n";
+  text += Paragraph(
+      "The abstracts say \"always\" (Galvatron) and \"consistently\" (BMW) superior. Cells in "
+      "which "
+      "a planner is slower by more than 0.1 %, and the worst of them:");
+  text += Head({"devices", "galvatron behind a baseline", "base behind galvatron",
+                "base behind a baseline", "bmw behind base", "bmw behind a baseline"});
+  for (const int device_count : kGridDevices) {
+    const std::vector<GridCell> cells = CellsOf(results, device_count);
+    if (cells.empty()) continue;
+    text +=
+        Row({absl::StrCat(device_count), BehindText(CountBehind(cells, "galvatron", Baselines())),
+             BehindText(CountBehind(cells, kBase, {"galvatron"})),
+             BehindText(CountBehind(cells, kBase, Baselines())),
+             BehindText(CountBehind(cells, kBmw, {kBase})),
+             BehindText(CountBehind(cells, kBmw, Baselines()))});
+  }
+  text += "\n";
+  int gain_count = 0, baseline_count = 0, fitting_count = 0, slower_count = 0;
+  const GridCell* before = nullptr;
+  for (const GridCell& cell : results.grid) {
+    const double rate = cell.RateOf(kBmw);
+    // The cells of a model are in the order of their memory.
+    const bool follows = before != nullptr && before->model == cell.model &&
+                         before->device_count == cell.device_count &&
+                         before->memory_gb < cell.memory_gb;
+    if (follows && rate < before->RateOf(kBmw) * (1.0 - kLost)) ++slower_count;
+    before = &cell;
+    if (rate <= 0.0) continue;
+    ++fitting_count;
+    if (rate > cell.RateOf(kBase)) ++gain_count;
+    const std::string best = cell.BestOf(Baselines());
+    if (!best.empty() && rate <= cell.RateOf(best)) ++baseline_count;
+  }
+  text += Paragraph(absl::StrCat(
+      "An answer of the papers' planners is the best of its parts, the plans of the baselines "
+      "included ([ADR 20](../adr/0020-planners-of-the-papers-contain-their-parts.md)). In ",
+      baseline_count, " of ", fitting_count,
+      " cells that of `galvatron-bmw` is as fast as its best baseline and no faster. With the best "
+      "partition, which is the default, it is faster than `galvatron-base` in ",
+      gain_count, " of ", fitting_count,
+      " cells; what its queue is worth over even stages is below. Because stages are solved each "
+      "for itself, more memory gave it a slower plan by over 0.1 % from one budget to the next in ",
+      slower_count, " of these cells."));
+  return text;
+}
+
+std::string SpeedUpSection(const PapersResults& results) {
+  std::string text = "## \"Up to\"\n\n";
+  text += Paragraph(
+      "The summary of BMW says up to 530 % over pure and 242 % over hybrid parallelism; that of "
+      "Galvatron up to 338 % for ViT and 200 to 334 % for other models \"compared to hybrid "
+      "strategies\", of which our notes say, from memory and unverified, that they are over pure "
+      "ones ([papers.md](../papers.md) 1.7 and 2.5). Whether 530 % is 6.3 or 5.3 times as fast, "
+      "and "
+      "over which baseline of a cell, no text at hand says. Here `+100 %` is twice as fast, over "
+      "the slowest and over the fastest baseline of a kind that has a plan in the cell; the "
+      "largest "
+      "over all cells:");
+  text += Head({"planner", "devices", "over the slowest pure", "over the fastest pure",
+                "over the slowest hybrid", "over the fastest hybrid"});
+  for (const char* const planner : {"galvatron", kBmw}) {
+    for (const int device_count : kGridDevices) {
+      const std::vector<GridCell> cells = CellsOf(results, device_count);
+      if (cells.empty()) continue;
+      std::vector<std::string> row = {absl::StrCat("`", planner, "`"), absl::StrCat(device_count)};
+      for (const auto& [rivals, over_fastest] :
+           {std::pair(Pure(), false), std::pair(Pure(), true), std::pair(Hybrid(), false),
+            std::pair(Hybrid(), true)}) {
+        const SpeedUp largest = LargestSpeedUp(cells, planner, rivals, over_fastest);
+        row.push_back(largest.where.empty()
+                          ? "-"
+                          : absl::StrFormat("%+.0f %% (%s)", 100.0 * largest.ratio, largest.where));
+      }
+      text += Row(row);
+    }
+  }
+  return text + "\n";
+}
+
+}  // namespace parplan::papers

@@ -1,0 +1,34 @@
+// A chart of lines as an SVG file, with logarithmic or linear axes.
+
+#ifndef PARPLAN_STUDIES_PAPERS_LINE_CHART_H_
+#define PARPLAN_STUDIES_PAPERS_LINE_CHART_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace parplan::papers {
+
+struct ChartLine {
+  std::string name;
+  // (x, y), ascending in x.
+  std::vector<std::pair<double, double>> points;
+};
+
+struct LineChart {
+  std::string title;
+  std::string x_name;
+  std::string y_name;
+  // Logarithmic axes; then all values are above 0.
+  bool log_x = false;
+  bool log_y = false;
+  // At most six lines, which have as many colours.
+  std::vector<ChartLine> lines;
+};
+
+// Returns the file, the same bytes for the same chart. REQUIRES: some point.
+std::string ChartSvg(const LineChart& chart);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_LINE_CHART_H_

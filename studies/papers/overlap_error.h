@@ -1,0 +1,49 @@
+// The error of predicted steps with and without the slow-down of work that overlaps communication,
+// from runs that the benchmark `prediction` measured.
+
+#ifndef PARPLAN_STUDIES_PAPERS_OVERLAP_ERROR_H_
+#define PARPLAN_STUDIES_PAPERS_OVERLAP_ERROR_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace parplan::papers {
+
+// A plan that was run, as `prediction --results` writes it. Milliseconds a step.
+struct MeasuredPlan {
+  // The benchmark's set of plans, and the plan's name in it.
+  std::string set;
+  std::string plan;
+  // Slow-down that the machine's profile has.
+  double slowdown = 1.0;
+  double predicted_ms = 0.0;
+  // The same with a slow-down of 1.
+  double predicted_without_slowdown_ms = 0.0;
+  // Median of the steps, and their 10th and 90th percentile.
+  double measured_ms = 0.0;
+  double p10_ms = 0.0;
+  double p90_ms = 0.0;
+
+  friend bool operator==(const MeasuredPlan&, const MeasuredPlan&) = default;
+
+  // Predicted over measured, less 1.
+  double Error() const { return predicted_ms / measured_ms - 1.0; }
+  double ErrorWithoutSlowdown() const { return predicted_without_slowdown_ms / measured_ms - 1.0; }
+};
+
+// Reads a file of `prediction --results`, six digits of each number. INVALID_ARGUMENT
+// (SPEC_INVALID) if it is none.
+absl::StatusOr<std::vector<MeasuredPlan>> ParseMeasuredPlans(absl::string_view text);
+
+// Returns the median of the absolute errors, the mean of the middle two of an even number.
+// REQUIRES: some plan.
+double MedianError(const std::vector<MeasuredPlan>& plans,
+                   const std::function<double(const MeasuredPlan&)>& error);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_OVERLAP_ERROR_H_

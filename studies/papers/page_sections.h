@@ -1,0 +1,40 @@
+// The sections of the page, each as Markdown; empty where there are no results for it.
+
+#ifndef PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_
+#define PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "studies/papers/papers_results.h"
+
+namespace parplan::papers {
+
+// Predicted rates, who is behind whom, and the largest speed-ups (grid_sections.cc).
+std::string GridSection(const PapersResults& results);
+std::string OrderSection(const PapersResults& results);
+std::string SpeedUpSection(const PapersResults& results);
+
+// `galvatron-bmw` against the proved optimum of its space (certificate_section.cc).
+std::string CertificateSection(const PapersResults& results);
+
+// The worth of each part of the method, and its losses (part_sections.cc).
+std::string AblationSection(const PapersResults& results);
+std::string PipelineSection(const PapersResults& results);
+std::string ForwardMemorySection(const PapersResults& results);
+
+// Coarser memory and fused layers, and search times (time_sections.cc).
+std::string GranularitySection(const PapersResults& results);
+std::string TimesSection(const PapersResults& results);
+// Returns the timed searches of an axis, and their planners in the order in which they were asked.
+std::vector<TimedSearch> SearchesOf(const PapersResults& results, absl::string_view axis);
+std::vector<std::string> PlannersOf(const std::vector<TimedSearch>& searches);
+
+// The error of estimates, and the checks that the summary asks for (check_sections.cc).
+std::string OverlapSection(const PapersResults& results);
+std::string ChecksSection(const PapersResults& results);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_

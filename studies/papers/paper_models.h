@@ -1,0 +1,66 @@
+// The models and devices of the papers' experiments, as far as the texts and the authors' public
+// constants have their sizes (docs/papers.md 1.7 and 2.5).
+
+#ifndef PARPLAN_STUDIES_PAPERS_PAPER_MODELS_H_
+#define PARPLAN_STUDIES_PAPERS_PAPER_MODELS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan::papers {
+
+// BERT-Huge, ViT-Huge, T5-Large, T5-Large with 4 tokens out (T5-512/4), Swin-Huge.
+enum class Family { kBert, kVit, kT5, kT5Short, kSwin };
+inline constexpr Family kFamilies[] = {Family::kBert, Family::kVit, Family::kT5, Family::kT5Short,
+                                       Family::kSwin};
+
+// Returns `BERT-Huge-32`, `T5-512/4-48` and so on.
+std::string ModelName(Family family, int layer_count);
+
+// Returns a model of so many Transformer layers, in fp32 with Adam. Half of T5's are decoders; of
+// Swin's all but six are of its third kind. 32 and 48 are the papers'; other numbers have the same
+// shapes. REQUIRES: layer_count >= 8, and even for T5.
+ModelSpec ModelOf(Family family, int layer_count);
+
+// A question of the grid.
+struct GridQuestion {
+  Family family = Family::kBert;
+  int layer_count = 32;
+  int device_count = 8;
+  // Memory of a device, in GiB.
+  int memory_gb = 16;
+};
+
+// Batches of a question: from the step to the largest. With gradient accumulation no memory ends
+// the batch, so a range must; rates still grow where it ends, as a step is then shared by more
+// samples. The steps keep the whole study near two minutes of one core; the papers' is 8 samples.
+struct BatchRange {
+  int64_t step = 0;
+  int64_t largest = 0;
+};
+// Returns 8 and 16 samples a device for up to 16 devices, 16 for more.
+BatchRange BatchesOf(int device_count);
+
+// Devices of one kind in nodes of eight.
+struct Devices {
+  std::string kind = "rtx-titan";
+  int count = 8;
+  // GiB a device.
+  int memory_gb = 16;
+};
+// Returns a problem with times from data sheets and the calibration inside the program; `largest`
+// is the only batch if `step` is 0. REQUIRES: full nodes of eight, or fewer than eight devices.
+PlanningProblem ProblemOf(ModelSpec model, const Devices& devices, const BatchRange& batches);
+
+// Returns the problem of a question: RTX Titans, and `BatchesOf` these.
+PlanningProblem ProblemOf(const GridQuestion& question);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_PAPER_MODELS_H_

@@ -1,0 +1,68 @@
+// One search of the study: a planner's answer to a question, in the few figures that the page has.
+
+#ifndef PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_
+#define PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
+
+namespace parplan::papers {
+
+// The planner that searches the space of `galvatron-bmw` and proves its answer.
+inline constexpr char kTreeOptimum[] = "tree-optimum";
+
+// The planners of the study, in the order of its tables: pure baselines, hybrid ones, those of the
+// papers, the optimum of their space.
+inline constexpr const char* kPurePlanners[] = {"dp", "sdp", "tp", "pp"};
+inline constexpr const char* kHybridPlanners[] = {"dp+tp", "dp+pp", "deepspeed-3d"};
+inline constexpr const char* kPaperPlanners[] = {"galvatron", "galvatron-base", "galvatron-bmw"};
+// All of them.
+std::vector<std::string> StudyPlanners();
+
+struct Answer {
+  bool fits = false;
+  // Predicted samples a second; 0 if nothing fits.
+  double rate = 0.0;
+  int64_t batch = 0;
+  int64_t micro_batch_count = 0;
+  int pipeline_degree = 0;
+  // Layers of each stage, `11|21`.
+  std::string stages;
+  // PlanGist.
+  std::string gist;
+  // Share of the time a sample by which the planner has not proved its plan to be the fastest of
+  // its space; 1 if it proves nothing.
+  double gap = 1.0;
+  // Whether a limit of `SearchControl` ended the search.
+  bool stopped = false;
+  std::vector<std::string> notes;
+};
+
+// Returns the question in the space of `galvatron-bmw`: the decision tree with recomputation,
+// uneven stages, 1F1B (or the schedule of the rules).
+PlanningProblem InTree(const PlanningProblem& problem);
+
+// Returns the question with another partitioner.
+PlanningProblem WithPartitioner(const PlanningProblem& problem, Partitioner partitioner);
+
+// Answers `problem` with a planner of `PlannerNames`, or with `exact` over `InTree` for
+// `kTreeOptimum`. No plan for these degrees counts as nothing that fits. REQUIRES: a known planner
+// and a question that it takes.
+Answer Ask(const PlanningProblem& problem, absl::string_view planner,
+           const SearchControl& control = {});
+
+// Answers `problem` with the dynamic program of the papers' planners over their whole tree and
+// nothing beside it: no baselines, no adjusted stages. REQUIRES: some degrees suit the question.
+Answer AskDynamicProgram(const PlanningProblem& problem);
+
+// Returns `value` with six significant digits: what the stored results have.
+double SixDigits(double value);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_

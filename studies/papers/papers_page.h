@@ -1,0 +1,22 @@
+// The page docs/measurements/papers.md and its pictures, made of the results alone.
+
+#ifndef PARPLAN_STUDIES_PAPERS_PAPERS_PAGE_H_
+#define PARPLAN_STUDIES_PAPERS_PAPERS_PAGE_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "studies/papers/papers_results.h"
+
+namespace parplan::papers {
+
+// Returns the page as Markdown; every figure and every verdict in it comes from `results`.
+std::string PapersPage(const PapersResults& results);
+
+// Returns the pictures that the page shows: name of the file in docs/images, and its SVG.
+std::vector<std::pair<std::string, std::string>> PapersPictures(const PapersResults& results);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_PAPERS_PAGE_H_

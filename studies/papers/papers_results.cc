@@ -1,0 +1,213 @@
+#include "studies/papers/papers_results.h"
+
+#include <exception>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace parplan::papers {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const GridCell& cell) {
+  Json answers;
+  for (const std::string& planner : StudyPlanners()) {
+    const auto found = cell.answers.find(planner);
+    if (found == cell.answers.end() || found->second.rate <= 0.0) {
+      answers[planner] = nullptr;
+      continue;
+    }
+    const GridAnswer& answer = found->second;
+    answers[planner] = {answer.rate, answer.batch, answer.micro_batch_count,
+                        answer.pipeline_degree};
+  }
+  Json json = {{"model", cell.model},
+               {"devices", cell.device_count},
+               {"gb", cell.memory_gb},
+               {"gap", cell.optimum_gap},
+               {"answers", std::move(answers)}};
+  if (!cell.bmw_gist.empty()) {
+    json["bmw"] = {cell.bmw_stages, cell.bmw_gist};
+    json["optimum"] = {cell.optimum_stages, cell.optimum_gist};
+  }
+  return json;
+}
+
+GridCell CellFrom(const Json& json) {
+  GridCell cell{.model = json.at("model"),
+                .device_count = json.at("devices"),
+                .memory_gb = json.at("gb"),
+                .optimum_gap = json.at("gap")};
+  for (const auto& [planner, answer] : json.at("answers").items()) {
+    cell.answers[planner] =
+        answer.is_null() ? GridAnswer()
+                         : GridAnswer{answer.at(0), answer.at(1), answer.at(2), answer.at(3)};
+  }
+  if (json.contains("bmw")) {
+    cell.bmw_stages = json.at("bmw").at(0);
+    cell.bmw_gist = json.at("bmw").at(1);
+    cell.optimum_stages = json.at("optimum").at(0);
+    cell.optimum_gist = json.at("optimum").at(1);
+  }
+  return cell;
+}
+
+Json ToJson(const AblationRow& row) {
+  return {{"model", row.model}, {"gb", row.memory_gb}, {"rates", row.rates}};
+}
+
+AblationRow AblationFrom(const Json& json) {
+  return {.model = json.at("model"),
+          .memory_gb = json.at("gb"),
+          .rates = json.at("rates").get<std::vector<double>>()};
+}
+
+Json ToJson(const PipelineRow& row) {
+  return {{"model", row.model},     {"gb", row.memory_gb},
+          {"base", row.base},       {"greedy_base", row.greedy_base},
+          {"bmw", row.bmw},         {"dp+pp", row.hybrid},
+          {"optimum", row.optimum}, {"notes", row.notes}};
+}
+
+PipelineRow PipelineFrom(const Json& json) {
+  return {.model = json.at("model"),
+          .memory_gb = json.at("gb"),
+          .base = json.at("base"),
+          .greedy_base = json.value("greedy_base", 0.0),
+          .bmw = json.at("bmw"),
+          .hybrid = json.at("dp+pp"),
+          .optimum = json.at("optimum"),
+          .notes = json.at("notes").get<std::vector<std::string>>()};
+}
+
+Json ToJson(const ForwardMemoryRow& row) {
+  return {{"model", row.model},
+          {"questions", row.question_count},
+          {"equal", row.equal_count},
+          {"rounding", row.rounding_count},
+          {"decoupling", row.decoupling_count},
+          {"no_plan", row.no_plan_count},
+          {"mean_loss", row.mean_loss},
+          {"worst_loss", row.worst_loss},
+          {"worst", row.worst_question}};
+}
+
+ForwardMemoryRow ForwardMemoryFrom(const Json& json) {
+  return {.model = json.at("model"),
+          .question_count = json.at("questions"),
+          .equal_count = json.at("equal"),
+          .rounding_count = json.at("rounding"),
+          .decoupling_count = json.at("decoupling"),
+          .no_plan_count = json.at("no_plan"),
+          .mean_loss = json.at("mean_loss"),
+          .worst_loss = json.at("worst_loss"),
+          .worst_question = json.at("worst")};
+}
+
+Json ToJson(const GranularityRow& row) {
+  return {
+      {"model", row.model}, {"gb", row.memory_gb}, {"optimum", row.optimum}, {"rates", row.rates}};
+}
+
+GranularityRow GranularityFrom(const Json& json) {
+  return {.model = json.at("model"),
+          .memory_gb = json.at("gb"),
+          .optimum = json.at("optimum"),
+          .rates = json.at("rates").get<std::vector<double>>()};
+}
+
+Json ToJson(const MeasuredPlan& plan) {
+  return {{"set", plan.set},
+          {"plan", plan.plan},
+          {"slowdown", plan.slowdown},
+          {"predicted_ms", plan.predicted_ms},
+          {"predicted_without_slowdown_ms", plan.predicted_without_slowdown_ms},
+          {"measured_ms", plan.measured_ms},
+          {"p10_ms", plan.p10_ms},
+          {"p90_ms", plan.p90_ms}};
+}
+
+MeasuredPlan MeasuredFrom(const Json& json) {
+  return {.set = json.at("set"),
+          .plan = json.at("plan"),
+          .slowdown = json.at("slowdown"),
+          .predicted_ms = json.at("predicted_ms"),
+          .predicted_without_slowdown_ms = json.at("predicted_without_slowdown_ms"),
+          .measured_ms = json.at("measured_ms"),
+          .p10_ms = json.at("p10_ms"),
+          .p90_ms = json.at("p90_ms")};
+}
+
+Json ToJson(const TimedSearch& timed) {
+  return {{"axis", timed.axis},       {"value", timed.value}, {"planner", timed.planner},
+          {"seconds", timed.seconds}, {"rate", timed.rate},   {"stopped", timed.stopped}};
+}
+
+TimedSearch TimedFrom(const Json& json) {
+  return {.axis = json.at("axis"),
+          .value = json.at("value"),
+          .planner = json.at("planner"),
+          .seconds = json.at("seconds"),
+          .rate = json.at("rate"),
+          .stopped = json.at("stopped")};
+}
+
+// One row a line, so that a change of a row is a change of a line.
+template <typename Row>
+std::string Lines(const char* name, const std::vector<Row>& rows) {
+  std::string text = absl::StrCat(" \"", name, "\": [");
+  for (size_t index = 0; index < rows.size(); ++index) {
+    absl::StrAppend(&text, index == 0 ? "\n  " : ",\n  ", ToJson(rows[index]).dump());
+  }
+  return text + "\n ]";
+}
+
+template <typename Row>
+void ReadRows(const Json& file, const char* name, Row (*read)(const Json&),
+              std::vector<Row>& rows) {
+  for (const Json& row : file.at(name)) rows.push_back(read(row));
+}
+
+}  // namespace
+
+std::string ResultsJson(const PapersResults& results) {
+  constexpr char kAbout[] =
+      "Predictions of parplan's own cost model, made by `parplan-study papers`; nothing was "
+      "trained. docs/measurements/papers.md is made of this file.";
+  return absl::StrCat(
+      "{\n \"_about\": ", Json(kAbout).dump(), ",\n \"machine\": ", Json(results.machine).dump(),
+      ",\n \"commit\": ", Json(results.commit).dump(),
+      ",\n \"total_seconds\": ", results.total_seconds, ",\n", Lines("grid", results.grid), ",\n",
+      Lines("ablations", results.ablations), ",\n", Lines("pipelines", results.pipelines), ",\n",
+      Lines("forward_memory", results.forward_memory), ",\n",
+      Lines("granularity", results.granularity), ",\n", Lines("times", results.times),
+      ",\n \"runs_source\": ", Json(results.runs_source).dump(), ",\n", Lines("runs", results.runs),
+      "\n}\n");
+}
+
+absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
+  try {
+    const Json file = Json::parse(text.begin(), text.end());
+    PapersResults results{.machine = file.at("machine"),
+                          .commit = file.at("commit"),
+                          .total_seconds = file.at("total_seconds")};
+    ReadRows(file, "grid", CellFrom, results.grid);
+    ReadRows(file, "ablations", AblationFrom, results.ablations);
+    ReadRows(file, "pipelines", PipelineFrom, results.pipelines);
+    ReadRows(file, "forward_memory", ForwardMemoryFrom, results.forward_memory);
+    ReadRows(file, "granularity", GranularityFrom, results.granularity);
+    ReadRows(file, "times", TimedFrom, results.times);
+    results.runs_source = file.at("runs_source");
+    ReadRows(file, "runs", MeasuredFrom, results.runs);
+    return results;
+  } catch (const std::exception& error) {
+    return FieldError(
+        Reason::kSpecInvalid, "results",
+        absl::StrCat("must be a file that parplan-study papers wrote: ", error.what()));
+  }
+}
+
+}  // namespace parplan::papers

@@ -1,0 +1,49 @@
+// The results of the study, and the file that keeps them (studies/papers/data/results.json): the
+// page is made of this file alone, so that it can be made again without a search.
+
+#ifndef PARPLAN_STUDIES_PAPERS_PAPERS_RESULTS_H_
+#define PARPLAN_STUDIES_PAPERS_PAPERS_RESULTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "studies/papers/ablation.h"
+#include "studies/papers/forward_memory.h"
+#include "studies/papers/granularity.h"
+#include "studies/papers/grid.h"
+#include "studies/papers/overlap_error.h"
+#include "studies/papers/pipelines_alone.h"
+#include "studies/papers/search_times.h"
+
+namespace parplan::papers {
+
+struct PapersResults {
+  // The processor and the commit of the run, for the page. Empty if not said.
+  std::string machine;
+  std::string commit;
+  // Seconds of processor time of the run that made everything, on one thread.
+  int total_seconds = 0;
+  std::vector<GridCell> grid;
+  std::vector<AblationRow> ablations;
+  std::vector<PipelineRow> pipelines;
+  std::vector<ForwardMemoryRow> forward_memory;
+  std::vector<GranularityRow> granularity;
+  std::vector<TimedSearch> times;
+  // Runs of `prediction --results`, with the command, the machine and the commit of them.
+  std::string runs_source;
+  std::vector<MeasuredPlan> runs;
+
+  friend bool operator==(const PapersResults&, const PapersResults&) = default;
+};
+
+// Returns the file: one JSON object, a line for each row.
+std::string ResultsJson(const PapersResults& results);
+
+// Reads the file. INVALID_ARGUMENT (SPEC_INVALID) if it is not what `ResultsJson` writes.
+absl::StatusOr<PapersResults> ParseResults(absl::string_view text);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_PAPERS_RESULTS_H_

@@ -1,0 +1,40 @@
+// The balance of Galvatron-BMW where it has most to do: data parallelism, pipelines and
+// recomputation, without tensor parallelism and sharding, which make one stage the fastest plan.
+
+#ifndef PARPLAN_STUDIES_PAPERS_PIPELINES_ALONE_H_
+#define PARPLAN_STUDIES_PAPERS_PIPELINES_ALONE_H_
+
+#include <string>
+#include <vector>
+
+#include "studies/papers/paper_models.h"
+
+namespace parplan::papers {
+
+struct PipelineRow {
+  std::string model;
+  int memory_gb = 0;
+  // Predicted samples a second of `galvatron-base` with even and with greedy stages and of
+  // `galvatron-bmw` with even stages to start from, of `dp+pp` with its best stages, and of the
+  // optimum of this space; six digits, 0 if nothing fits.
+  double base = 0.0;
+  double greedy_base = 0.0;
+  double bmw = 0.0;
+  double hybrid = 0.0;
+  double optimum = 0.0;
+  // Notes of `galvatron-bmw` on its balance (PlanFound::notes): those that name alpha_t, alpha_m or
+  // the memory-balanced start.
+  std::vector<std::string> notes;
+
+  friend bool operator==(const PipelineRow&, const PipelineRow&) = default;
+};
+
+PipelineRow PipelineRowOf(const GridQuestion& question);
+
+// Lists the questions: T5-512/4 and Swin-Huge, whose layers are unlike, with 32 layers, every
+// budget, on 8 devices.
+std::vector<GridQuestion> PipelineQuestions();
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_PIPELINES_ALONE_H_

@@ -1,0 +1,113 @@
+#include "studies/papers/search_times.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "planner/find_plan.h"
+#include "studies/papers/paper_search.h"
+
+namespace parplan::papers {
+namespace {
+
+constexpr int kMaxRuns = 5;
+constexpr double kEnoughSeconds = 0.1;
+constexpr char kA100[] = "a100-sxm-80gb";
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+PlanningProblem InPartOfTree(const PlanningProblem& problem, int strategy_count) {
+  PlanningRules rules = InTree(problem).rules();
+  rules.allow_recompute = strategy_count > 22;
+  if (strategy_count < 22) {
+    rules.dimensions = rules.dimensions.Without(SearchDimension::kTensor);
+    rules.allow_sharded_data_parallel = strategy_count > 4;
+  }
+  return problem.WithRules(rules);
+}
+
+}  // namespace
+
+TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner) {
+  TimedSearch timed{.planner = planner};
+  double total = 0.0;
+  for (int run = 0; run < kMaxRuns && total < kEnoughSeconds; ++run) {
+    const Clock::time_point start = Clock::now();
+    SearchControl control;
+    control.should_stop = [start] { return SecondsSince(start) > kSearchSeconds; };
+    const Answer answer = Ask(problem, planner, control);
+    const double seconds = SecondsSince(start);
+    total += seconds;
+    timed.seconds = run == 0 ? seconds : std::min(timed.seconds, seconds);
+    timed.rate = SixDigits(answer.rate);
+    timed.stopped = answer.stopped;
+  }
+  return timed;
+}
+
+std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis) {
+  std::vector<std::pair<int, PlanningProblem>> questions;
+  if (axis == "layers" || axis == "others") {
+    for (const int layers : {32, 100, 320, 1000, 3200, 10000}) {
+      questions.emplace_back(layers, ProblemOf(ModelOf(Family::kBert, layers),
+                                               {.kind = kA100, .count = 64, .memory_gb = 80},
+                                               {.step = 0, .largest = 128}));
+    }
+  } else if (axis == "devices") {
+    for (int devices = 8; devices <= 512; devices *= 2) {
+      questions.emplace_back(devices, ProblemOf(ModelOf(Family::kBert, 256),
+                                                {.kind = kA100, .count = devices, .memory_gb = 80},
+                                                {.step = 0, .largest = int64_t{2} * devices}));
+    }
+  } else if (axis == "memory") {
+    for (const int memory_gb : {8, 16, 32, 64, 80}) {
+      questions.emplace_back(
+          memory_gb,
+          ProblemOf(ModelOf(Family::kBert, 32), {.kind = kA100, .count = 8, .memory_gb = memory_gb},
+                    {.step = 0, .largest = 64}));
+    }
+  } else {
+    PARPLAN_CHECK(axis == "strategies");
+    // Data parallelism and pipelines; with sharding; with tensor parallelism; with recomputation.
+    for (const int strategies : {4, 7, 22, 44}) {
+      questions.emplace_back(strategies,
+                             InPartOfTree(ProblemOf(ModelOf(Family::kBert, 32),
+                                                    {.count = 8, .memory_gb = 16}, {0, 64}),
+                                          strategies));
+    }
+  }
+  return questions;
+}
+
+std::vector<std::string> TimedPlanners() {
+  return {"galvatron", "galvatron-base", "galvatron-bmw", kTreeOptimum, "exact"};
+}
+
+std::vector<std::string> OtherPlanners() {
+  const std::vector<std::string> timed = TimedPlanners();
+  std::vector<std::string> others;
+  for (const std::string& planner : PlannerNames()) {
+    if (std::find(timed.begin(), timed.end(), planner) == timed.end()) others.push_back(planner);
+  }
+  return others;
+}
+
+std::vector<TimedSearch> TimeAxis(const std::string& axis) {
+  std::vector<TimedSearch> searches;
+  for (const auto& [value, problem] : QuestionsOfAxis(axis)) {
+    for (const std::string& planner : axis == "others" ? OtherPlanners() : TimedPlanners()) {
+      TimedSearch timed = TimeSearch(problem, planner);
+      timed.axis = axis;
+      timed.value = value;
+      searches.push_back(std::move(timed));
+    }
+  }
+  return searches;
+}
+
+}  // namespace parplan::papers

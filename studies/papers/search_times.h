@@ -1,0 +1,60 @@
+// How long each planner searches, and what it finds, against layers, devices, memory and
+// strategies. The only figures of the study that depend on the machine.
+
+#ifndef PARPLAN_STUDIES_PAPERS_SEARCH_TIMES_H_
+#define PARPLAN_STUDIES_PAPERS_SEARCH_TIMES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/model/planning_problem.h"
+#include "studies/papers/paper_models.h"
+
+namespace parplan::papers {
+
+// A search ends after so many seconds; 0.5 keeps all of them within half a minute.
+inline constexpr double kSearchSeconds = 0.5;
+
+struct TimedSearch {
+  // `layers`, `others`, `devices`, `memory` (GiB a device), `strategies`, or `granularity` (layers
+  // again).
+  std::string axis;
+  int value = 0;
+  std::string planner;
+  // Wall time on one thread; the least of up to five runs that together take 0.1 s.
+  double seconds = 0.0;
+  // Predicted samples a second, six digits; 0 if no plan was found.
+  double rate = 0.0;
+  // Whether `kSearchSeconds` ended the search.
+  bool stopped = false;
+
+  friend bool operator==(const TimedSearch&, const TimedSearch&) = default;
+};
+
+// Runs one search as often as `TimedSearch::seconds` says, and sets all but `axis` and `value`.
+TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner);
+
+// Returns the questions of an axis with their values, ascending; the axes are those of `TimeAxis`.
+std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis);
+
+// Planners that are timed, in the order of tables.
+std::vector<std::string> TimedPlanners();
+
+// All other planners of this build: baselines and integer programs.
+std::vector<std::string> OtherPlanners();
+
+// Runs all searches of an axis: its questions in ascending order, each by every planner of
+// `TimedPlanners`, or of `OtherPlanners` for the axis `others`.
+//
+//   layers      BERT's layers, 32 to 10,000, on 64 A100 with 80 GB, batch 128
+//   others      the same
+//   devices     256 of BERT's layers on 8 to 512 A100 with 80 GB, 2 samples a device
+//   memory      BERT-Huge-32 on 8 A100 with 8 to 80 GB, batch 64
+//   strategies  BERT-Huge-32 on 8 RTX Titans with 16 GB, batch 64, in parts of the tree
+std::vector<TimedSearch> TimeAxis(const std::string& axis);
+inline constexpr const char* kTimeAxes[] = {"layers", "others", "devices", "memory", "strategies"};
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_SEARCH_TIMES_H_

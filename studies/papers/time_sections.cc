@@ -1,0 +1,144 @@
+#include "studies/papers/page_sections.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "studies/papers/page_text.h"
+
+namespace parplan::papers {
+namespace {
+
+std::string SecondsText(const TimedSearch& timed) {
+  if (timed.stopped) return absl::StrFormat("> %g", kSearchSeconds);
+  return absl::StrFormat("%.3g", timed.seconds);
+}
+
+std::string TimeTable(const std::vector<TimedSearch>& searches, const std::string& name) {
+  const std::vector<std::string> planners = PlannersOf(searches);
+  std::vector<std::string> head = {name};
+  for (const std::string& planner : planners) head.push_back(absl::StrCat("`", planner, "`"));
+  std::map<int, std::map<std::string, TimedSearch>> rows;
+  std::map<int, double> best;
+  for (const TimedSearch& timed : searches) {
+    rows[timed.value][timed.planner] = timed;
+    best[timed.value] = std::max(best[timed.value], timed.rate);
+  }
+  std::string text = Head(head);
+  for (const auto& [value, by_planner] : rows) {
+    std::vector<std::string> cells = {absl::StrFormat("%d", value)};
+    for (const std::string& planner : planners) {
+      const auto found = by_planner.find(planner);
+      if (found == by_planner.end()) {
+        cells.push_back("");
+        continue;
+      }
+      const TimedSearch& timed = found->second;
+      cells.push_back(absl::StrCat(
+          SecondsText(timed), " s, ",
+          timed.rate > 0.0 ? absl::StrFormat("%.3f", timed.rate / best[value]) : "no plan"));
+    }
+    text += Row(cells);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<TimedSearch> SearchesOf(const PapersResults& results, absl::string_view axis) {
+  std::vector<TimedSearch> searches;
+  for (const TimedSearch& timed : results.times) {
+    if (timed.axis == axis) searches.push_back(timed);
+  }
+  return searches;
+}
+
+// Lists the planners of some searches in the order in which they were asked.
+std::vector<std::string> PlannersOf(const std::vector<TimedSearch>& searches) {
+  std::vector<std::string> planners;
+  for (const TimedSearch& timed : searches) {
+    if (std::find(planners.begin(), planners.end(), timed.planner) == planners.end()) {
+      planners.push_back(timed.planner);
+    }
+  }
+  return planners;
+}
+
+std::string GranularitySection(const PapersResults& results) {
+  if (results.granularity.empty()) return "";
+  std::string text = "## Coarser memory and fused layers\n\n";
+  text += Paragraph(
+      "The summary of BMW says that its paper names two remedies for extreme cases, a large memory "
+      "granularity and fused layers, without figures. `galvatron-bmw` on 8 devices with "
+      "`--memory-granule` and `--fuse-layers`: its rate as a share of the proved optimum.");
+  std::vector<std::string> head = {"model", "GB"};
+  for (const Granularity& granularity : kGranularities) {
+    head.push_back(GranularityName(granularity));
+  }
+  text += Head(head);
+  std::vector<double> sums(std::size(kGranularities), 0.0), worst(std::size(kGranularities), 1.0);
+  std::vector<int> counts(std::size(kGranularities), 0);
+  for (const GranularityRow& row : results.granularity) {
+    std::vector<std::string> cells = {row.model, absl::StrCat(row.memory_gb)};
+    for (size_t index = 0; index < row.rates.size(); ++index) {
+      if (row.rates[index] <= 0.0) {
+        cells.push_back("no plan");
+        worst[index] = 0.0;
+        continue;
+      }
+      const double share = row.rates[index] / row.optimum;
+      sums[index] += share;
+      ++counts[index];
+      worst[index] = std::min(worst[index], share);
+      cells.push_back(absl::StrFormat("%.4f", share));
+    }
+    text += Row(cells);
+  }
+  std::vector<std::string> means = {"mean, where there is a plan", ""}, worsts = {"worst", ""};
+  for (size_t index = 0; index < sums.size(); ++index) {
+    means.push_back(counts[index] > 0 ? absl::StrFormat("%.4f", sums[index] / counts[index]) : "-");
+    worsts.push_back(worst[index] > 0.0 ? absl::StrFormat("%.4f", worst[index]) : "no plan");
+  }
+  absl::StrAppend(&text, Row(means), Row(worsts), "\n");
+  const std::vector<TimedSearch> searches = SearchesOf(results, "granularity");
+  if (searches.empty()) return text;
+  text += Paragraph(absl::StrCat(
+      "The same as a curve: seconds of search, and the rate as a share of the best of the row, for "
+      "layers of BERT on 64 A100 with 80 GB, batch 128. A search is ended after ",
+      kSearchSeconds, " s and keeps its best plan so far (`>`):"));
+  return absl::StrCat(text, TimeTable(searches, "layers"),
+                      "![Search time against granularity](../images/papers-granularity.svg)\n\n");
+}
+
+std::string TimesSection(const PapersResults& results) {
+  if (results.times.empty()) return "";
+  std::string text = "## Search time\n\n";
+  text += Paragraph(absl::StrCat(
+      "One thread of ", results.machine, ", commit ", results.commit,
+      "; the least of up to five runs. A search that takes longer than ", kSearchSeconds,
+      " s is ended there and keeps its best plan so far (`>`). Beside each time stands the rate of "
+      "the plan as a share of the best of the row. `",
+      kTreeOptimum,
+      "` is `exact` in the space of `galvatron-bmw`; `exact` has all of ours. This is open "
+      "question "
+      "1 of the summary of BMW: what thousands of layers take, and what quality they cost."));
+  text += "Layers of BERT on 64 A100 with 80 GB, batch 128:\n\n";
+  text += TimeTable(SearchesOf(results, "layers"), "layers");
+  text += "![Search time against layers](../images/papers-layers.svg)\n\n";
+  text += "The other planners on the same questions, with shares of the best of these:\n\n";
+  text += TimeTable(SearchesOf(results, "others"), "layers");
+  text += "256 of BERT's layers, two samples a device, A100 with 80 GB:\n\n";
+  text += TimeTable(SearchesOf(results, "devices"), "devices");
+  text += "![Search time against devices](../images/papers-devices.svg)\n\n";
+  text += "BERT-Huge-32 on 8 A100, batch 64:\n\n";
+  text += TimeTable(SearchesOf(results, "memory"), "GB");
+  text += Paragraph(
+      "BERT-Huge-32 on 8 RTX Titans with 16 GB, batch 64, in parts of the tree: data parallelism "
+      "and pipelines (4 strategies), with sharding (7), with tensor parallelism (22), with "
+      "recomputation (44). `exact` has the same parts and its other dimensions off:");
+  text += TimeTable(SearchesOf(results, "strategies"), "strategies");
+  return text;
+}
+
+}  // namespace parplan::papers

@@ -1,0 +1,16 @@
+// The data file of this folder that cmake/EmbedText.cmake writes into the program.
+
+#ifndef PARPLAN_STUDIES_TABLE2_EMBEDDED_TABLE_H_
+#define PARPLAN_STUDIES_TABLE2_EMBEDDED_TABLE_H_
+
+#include "absl/types/span.h"
+#include "base/embedded_file.h"
+
+namespace parplan {
+
+// Returns fitee2025_table2.json alone.
+absl::Span<const EmbeddedFile> Table2Files();
+
+}  // namespace parplan
+
+#endif  // PARPLAN_STUDIES_TABLE2_EMBEDDED_TABLE_H_

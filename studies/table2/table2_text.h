@@ -1,0 +1,41 @@
+// The study of table 2 as a page in Markdown and as JSON.
+
+#ifndef PARPLAN_STUDIES_TABLE2_TABLE2_TEXT_H_
+#define PARPLAN_STUDIES_TABLE2_TABLE2_TEXT_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "studies/table2/hypotheses.h"
+#include "studies/table2/published_table.h"
+#include "studies/table2/table_plans.h"
+
+namespace parplan::table2 {
+
+// The answers of the four planners to the rows as a user would ask them: bf16, Adam, ZeRO allowed.
+struct ProductRows {
+  std::string device;
+  int64_t global_batch_size = 8;
+  std::vector<std::array<TableMemory, kColumnCount>> cells;  // [row][column]
+};
+
+// Returns the page: docs/measurements/minimal-memory.md is this text with the default flags.
+// REQUIRES: `hypotheses` as `TryHypotheses` returns them, or none; then the page ends after the
+// first table.
+std::string Table2Text(const PublishedTable& table, const ProductRows& product,
+                       const std::vector<Hypothesis>& hypotheses);
+
+// Returns the part of the page that has a hypothesis in full: 48 memories and 36 ratios.
+std::string HypothesisText(const PublishedTable& table, const Hypothesis& hypothesis);
+
+// Returns the same numbers (docs/studies.md).
+nlohmann::ordered_json Table2Json(const PublishedTable& table, const ProductRows& product,
+                                  const std::vector<Hypothesis>& hypotheses);
+
+}  // namespace parplan::table2
+
+#endif  // PARPLAN_STUDIES_TABLE2_TABLE2_TEXT_H_

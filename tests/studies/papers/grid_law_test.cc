@@ -1,0 +1,52 @@
+// The laws between the papers' planners over the grid of their experiments.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "planner/planners/baselines/baselines.h"
+#include "studies/papers/grid.h"
+#include "studies/papers/paper_models.h"
+#include "studies/papers/paper_search.h"
+
+namespace parplan::papers {
+namespace {
+
+// 5 families, 2 depths, 4 budgets, 8 and 16 devices, with one batch in the place of the range that
+// `parplan-study papers` searches.
+TEST(GalvatronExperiments, NoCellOfTheGridIsBelowItsBaselinesOrItsParts) {
+  int cell_count = 0, fitting_count = 0;
+  for (const Family family : kFamilies) {
+    for (const int layer_count : {32, 48}) {
+      for (const int memory_gb : kGridBudgets) {
+        for (const int device_count : {8, 16}) {
+          const PlanningProblem problem =
+              ProblemOf(ModelOf(family, layer_count),
+                        {.count = device_count, .memory_gb = memory_gb}, {0, 32});
+          PlanningRules rules = problem.rules();
+          rules.allow_recompute = false;
+          const PlanningProblem without = problem.WithRules(rules);
+          SCOPED_TRACE(testing::Message() << ModelName(family, layer_count) << ", " << memory_gb
+                                          << " GB, " << device_count << " devices");
+          double best = 0.0;
+          for (const absl::string_view baseline : PaperBaselineNames()) {
+            best = std::max(best, Ask(problem, baseline).rate);
+          }
+          for (const char* const planner : kPaperPlanners) {
+            const double rate = Ask(problem, planner).rate;
+            EXPECT_GE(rate, best) << planner;
+            EXPECT_GE(rate, Ask(without, planner).rate) << planner;
+            best = rate;
+          }
+          ++cell_count;
+          if (best > 0.0) ++fitting_count;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(cell_count, 80);
+  EXPECT_GT(fitting_count, 70);
+}
+
+}  // namespace
+}  // namespace parplan::papers

@@ -1,0 +1,94 @@
+// The page and the stored results agree with each other, and with what is answered now.
+
+#include "studies/papers/papers_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "studies/papers/papers_results.h"
+#include "tests/support/shared_data.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan::papers {
+namespace {
+
+constexpr char kAgain[] =
+    "make it again: parplan-study papers --source . (--only-page if no search changed)";
+
+std::string FileText(const std::string& path) {
+  std::ifstream file(SourceDir() + path);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class StoredResults : public testing::Test {
+ protected:
+  void SetUp() override {
+    text_ = FileText("/studies/papers/data/results.json");
+    ASSERT_OK_AND_ASSIGN(results_, ParseResults(text_));
+  }
+
+  std::string text_;
+  PapersResults results_;
+};
+
+TEST_F(StoredResults, AreReadAsTheyWereWritten) { EXPECT_EQ(ResultsJson(results_), text_); }
+
+TEST_F(StoredResults, MakeThePageByteByByte) {
+  EXPECT_EQ(PapersPage(results_), FileText("/docs/measurements/papers.md")) << kAgain;
+  const auto pictures = PapersPictures(results_);
+  EXPECT_EQ(pictures.size(), 4u);
+  for (const auto& [name, svg] : pictures) {
+    EXPECT_EQ(svg, FileText("/docs/images/" + name)) << kAgain;
+  }
+}
+
+TEST_F(StoredResults, HaveEveryCellAndEveryPlanner) {
+  const std::vector<GridQuestion> questions = GridQuestions();
+  ASSERT_EQ(results_.grid.size(), questions.size());
+  for (size_t index = 0; index < questions.size(); ++index) {
+    const GridCell& cell = results_.grid[index];
+    EXPECT_EQ(cell.model, ModelName(questions[index].family, questions[index].layer_count));
+    EXPECT_EQ(cell.device_count, questions[index].device_count);
+    EXPECT_EQ(cell.memory_gb, questions[index].memory_gb);
+    EXPECT_EQ(cell.answers.size(), StudyPlanners().size());
+  }
+  EXPECT_EQ(results_.ablations.size(), AblationQuestions().size());
+  EXPECT_EQ(results_.pipelines.size(), PipelineQuestions().size());
+  EXPECT_EQ(results_.granularity.size(), AblationQuestions().size());
+}
+
+// One cell of each family, the two depths and three of the budgets by turns: half a second. A
+// search that changed shows here; the whole grid takes a minute.
+TEST_F(StoredResults, AreWhatPlannersAnswerNow) {
+  const std::vector<GridQuestion> questions = GridQuestions();
+  // On 8 devices a family has 8 cells: four budgets with 32 layers, four with 48.
+  for (const size_t index : {1, 12, 19, 21, 29}) {
+    SCOPED_TRACE(ModelName(questions[index].family, questions[index].layer_count));
+    EXPECT_EQ(CellOf(questions[index]), results_.grid[index]) << kAgain;
+  }
+  EXPECT_EQ(AblationRowOf(AblationQuestions()[2]), results_.ablations[2]) << kAgain;
+  EXPECT_EQ(GranularityRowOf(AblationQuestions()[12]), results_.granularity[12]) << kAgain;
+  EXPECT_EQ(PipelineRowOf(PipelineQuestions()[1]), results_.pipelines[1]) << kAgain;
+  EXPECT_EQ(ForwardMemoryRowOf(Family::kVit, 32), results_.forward_memory[2]) << kAgain;
+}
+
+TEST(ParseResults, SaysWhatItWants) {
+  for (const char* const text : {"", "{", "{}", "[]", R"({"machine": 3})"}) {
+    EXPECT_THAT(ParseResults(text).status().message(), testing::HasSubstr("parplan-study papers"));
+  }
+}
+
+TEST(PapersPage, OfFewResultsHasOnlyTheirSections) {
+  const std::string page = PapersPage({});
+  EXPECT_THAT(page, testing::Not(testing::HasSubstr("## Search time")));
+  EXPECT_THAT(page, testing::Not(testing::HasSubstr("## What each part is worth")));
+  EXPECT_TRUE(PapersPictures({}).empty());
+}
+
+}  // namespace
+}  // namespace parplan::papers
