@@ -59,7 +59,7 @@ absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
   PARPLAN_ASSIGN_OR_RETURN(
       const PlanningProblem problem,
       PlanningProblem::Create(question.model, question.topology,
-                              Knowledge{nullptr, question.hardware, calibration},
+                              Knowledge{{{.hardware = question.hardware}}, calibration},
                               question.plan.global_batch_size, rules));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   const Prediction predicted = PredictPlan(problem, costs, question.plan);

@@ -46,12 +46,10 @@ std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published
       PARPLAN_ASSIGN_OR_RETURN(const accuracy::RunPrediction predicted,
                                accuracy::PredictRun(*question, borrowed));
       // The times rest on data sheets, not on measurements.
-      return RunPrediction{
-          .step = predicted.step,
-          .memory = predicted.memory,
-          .confidence = Confidence::kEstimated,
-          .tensor_parallel_reach =
-              ReachOf(question->plan, question->topology->node_groups().front().devices_per_node)};
+      return RunPrediction{.step = predicted.step,
+                           .memory = predicted.memory,
+                           .confidence = Confidence::kEstimated,
+                           .tensor_parallel_reach = ReachOf(question->plan, *question->topology)};
     };
     runs.push_back(std::move(run));
   }

@@ -89,6 +89,8 @@ int RingDegree(const Strategy& strategy) {
 
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model) {
   std::vector<int> degrees, consecutive, sharded, recompute, ulysses, rings, sizes;
+  std::vector<int> expert_tensor_degrees;
+  bool has_experts = false;
   std::vector<Strategy> ends;
   CommonSettings common;
   int layer = 0;
@@ -134,6 +136,8 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
           return Refuse(field, "is of a layer that is no transformer layer");
         }
         ++transformer_count;
+        has_experts = has_experts || model.layer(layer).expert_count > 0;
+        expert_tensor_degrees.push_back(strategy.tensor_parallel_degree);
         degrees.push_back(InnerDegree(strategy));
         ulysses.push_back(strategy.context_kind == ContextKind::kUlysses);
         rings.push_back(RingDegree(strategy));
@@ -170,7 +174,10 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   file["default_dp_type"] = common.default_level == ShardingLevel::kGradients ? "zero2" : "ddp";
   file["vtp"] = InnerDegree(ends[0]);
   file["vsp"] = ends[0].context_kind == ContextKind::kUlysses ? 1 : 0;
-  file["embed_sdp"] = ends[0].sharding_level == ShardingLevel::kParameters ? 1 : 0;
+  // Version 2.4.0 reads the first key, the runtime of 2026 only the second.
+  const int ends_sharded = ends[0].sharding_level == ShardingLevel::kParameters ? 1 : 0;
+  file["embed_sdp"] = ends_sharded;
+  file["vocab_sdp"] = ends_sharded;
   file["world_size"] = plan.device_count;
   const bool has_rings =
       RingDegree(ends[0]) > 1 ||
@@ -178,6 +185,11 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   if (has_rings) {
     file["cp_sizes_enc"] = text(rings);
     file["vcp"] = RingDegree(ends[0]);
+  }
+  if (has_experts) {
+    // Absent, the second key stands for 1, where plans split experts like the rest of the layer.
+    file["ep_sizes_enc"] = text(std::vector<int>(expert_tensor_degrees.size(), 1));
+    file["tp_of_ep_sizes_enc"] = text(expert_tensor_degrees);
   }
   return file.dump(4) + "\n";
 }

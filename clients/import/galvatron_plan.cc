@@ -47,6 +47,8 @@ class PlanReader {
   absl::StatusOr<std::vector<int>> List(const char* key, int size, int minimum, int maximum,
                                         std::optional<int> otherwise) const;
   absl::StatusOr<int> DeviceCount() const;
+  // Refuses experts that are spread over ranks.
+  absl::Status CheckExperts() const;
   absl::StatusOr<std::vector<int>> StageSizes(int stage_count) const;
   // The values of one layer in the file.
   struct LayerEntry {
@@ -208,6 +210,18 @@ void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, St
   stage->layer_runs.push_back({layer, 1, strategy});
 }
 
+absl::Status PlanReader::CheckExperts() const {
+  const int layer_count = model_.layer_count() - 2;
+  PARPLAN_ASSIGN_OR_RETURN(const auto degrees,
+                           List("ep_sizes_enc", layer_count, 1, kMaxImportCount, 1));
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    if (degrees[i] == 1) continue;
+    return Error("ep_sizes_enc", absl::StrCat("spreads the experts of layer ", i, " over ",
+                                              degrees[i], " ranks, which is not read here"));
+  }
+  return List("tp_of_ep_sizes_enc", layer_count, 1, kMaxImportCount, 1).status();
+}
+
 absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_RETURN_IF_ERROR(CheckModelEnds(model_));
   PARPLAN_ASSIGN_OR_RETURN(object_, ParseJsonObject(file_, kPlanReason));
@@ -216,7 +230,7 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
       "global_bsz", "chunks",       "pp_division",          "checkpoint",
       "vsp",        "vtp",          "pipeline_type",        "default_dp_type",
       "use_sp",     "embed_sdp",    "world_size",           "cp_sizes_enc",
-      "vcp"};
+      "vcp",        "vocab_sdp",    "ep_sizes_enc",         "tp_of_ep_sizes_enc"};
   GalvatronPlanImport result;
   for (const auto& [key, value] : object_.items()) {
     if (std::find(std::begin(kKnownKeys), std::end(kKnownKeys), key) == std::end(kKnownKeys)) {
@@ -275,7 +289,13 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_context, Number("vcp", 1, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_degree, Number("vtp", 1, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_ulysses, Number("vsp", 0, 0));
-  PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_sharded, Number("embed_sdp", 0, 0));
+  // Version 2.4.0 reads the first key, the runtime of 2026 only the second.
+  PARPLAN_ASSIGN_OR_RETURN(const int embedding_sharded, Number("embed_sdp", 0, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_sharded, Number("vocab_sdp", 0, embedding_sharded));
+  if (object_.contains("embed_sdp") && (embedding_sharded != 0) != (vocabulary_sharded != 0)) {
+    return Error("vocab_sdp", "contradicts embed_sdp");
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckExperts());
   PARPLAN_ASSIGN_OR_RETURN(const Strategy ends,
                            MakeStrategy("vtp", {.degree = vocabulary_degree,
                                                 .context = vocabulary_context,

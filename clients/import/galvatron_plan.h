@@ -35,13 +35,13 @@ struct GalvatronPlanImport {
 };
 
 // Reads the plan in `file` for `model`, which has an embedding before the file's layers and a head
-// after them. Both get the strategy of `vtp`, `vsp` and `embed_sdp` (absent: degree 1). Absent keys
-// mean what the releases without them did.
+// after them. Both get the strategy of `vtp`, `vsp` and `embed_sdp` or `vocab_sdp` (absent: degree
+// 1). Absent keys mean what the releases without them did.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the file is no strategy file, does
 // not fit model or devices, or has no counterpart here: Ulysses together with context parallelism
-// or over strided devices, micro-batches of unequal size. `CheckPlanStructure` checks whether the
-// plan answers a problem.
+// or over strided devices, micro-batches of unequal size, experts spread over ranks.
+// `CheckPlanStructure` checks whether the plan answers a problem.
 absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const GalvatronPlanOptions& options);

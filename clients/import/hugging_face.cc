@@ -35,20 +35,33 @@ absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
 
   const bool image = facts.patch_value_count > 0;
   if (flags.sequence_lengths.empty() && !image) {
-    const int allowed = facts.runs.front().sequence_length;
-    const int length =
-        allowed == 0 ? kDefaultSequenceLength : std::min(allowed, kLongestDefaultSequenceLength);
-    for (TransformerRunFacts& run : facts.runs) run.sequence_length = length;
-    if (allowed == 0) {
-      result.notes.push_back(absl::StrCat("sequence_length ", length,
-                                          " is a default; the config gives none "
-                                          "(--sequence-length)"));
-    } else if (length < allowed) {
-      result.notes.push_back(absl::StrCat("sequence_length ", length, " taken; the config allows ",
-                                          allowed, " (--sequence-length)"));
+    int shown = -1;
+    for (TransformerRunFacts& run : facts.runs) {
+      const int allowed = run.sequence_length;
+      run.sequence_length =
+          allowed == 0 ? kDefaultSequenceLength : std::min(allowed, kLongestDefaultSequenceLength);
+      if (allowed == shown) continue;
+      shown = allowed;
+      if (allowed == 0) {
+        result.notes.push_back(absl::StrCat("sequence_length ", run.sequence_length,
+                                            " is a default; the config gives none "
+                                            "(--sequence-length)"));
+      } else if (run.sequence_length < allowed) {
+        result.notes.push_back(absl::StrCat("sequence_length ", run.sequence_length,
+                                            " taken; the config allows ", allowed,
+                                            " (--sequence-length)"));
+      }
     }
   }
   PARPLAN_RETURN_IF_ERROR(ApplyModelFlags(flags, &facts));
+  if (facts.windowed_layer_count > 0 &&
+      facts.attention_window < facts.runs.front().sequence_length) {
+    result.notes.push_back(absl::StrCat(
+        "attention of ", facts.windowed_layer_count, " layers looks back ", facts.attention_window,
+        " tokens; it is priced over all ", facts.runs.front().sequence_length,
+        ", so predicted times of these layers are too long (use a --sequence-length of at most the "
+        "window for exact times)"));
+  }
   PARPLAN_ASSIGN_OR_RETURN(result.model, BuildModelSpec(facts, config.name));
   return result;
 }

@@ -15,13 +15,16 @@
 
 namespace parplan {
 
-// Reads the model that a config describes. `model_type` names its family; a config without it
-// (Galvatron's) is recognized by its keys. Families: llama, mistral, qwen2, gemma, baichuan; gpt2,
-// gpt_neox, opt, bloom, falcon, mpt; bert; vit; swin; t5, mt5.
+// Reads the model that a config describes from its fields (docs/import.md lists them). `model_type`
+// says what the fields leave open (family_traits.h); for an unknown one the fields must say whether
+// its layers are gated and causal. A config without `model_type` is Galvatron's: it is recognized
+// by its keys, further keys are ignored, and parameters are those of the sizes alone. The language
+// model of a model of several parts (`text_config`) is taken; its towers are named in notes.
 //
 // `sequence_length` of the runs is the longest that the config allows, 0 if it names none.
 // Assumptions are appended to `notes`. Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field
-// for other families, mixtures of experts, and sizes that are missing or not positive.
+// for sizes that are missing, not positive or contradict each other, for structures that
+// model.proto does not have, and for unknown fields that may change sizes or structure.
 absl::StatusOr<ModelFacts> ReadModelConfig(const nlohmann::json& config,
                                            absl::string_view file_name,
                                            std::vector<std::string>* notes);

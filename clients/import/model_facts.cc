@@ -1,6 +1,8 @@
 #include "clients/import/model_facts.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -30,6 +32,17 @@ absl::Status SetSize(const char* flag, std::optional<int> value, int* size) {
   return absl::OkStatus();
 }
 
+// Adds `extra` to the number of parameters that follows from the sizes of `definition`.
+absl::Status AddParameters(int64_t extra, absl::string_view source,
+                           v1::LayerDefinition& definition) {
+  if (extra == 0) return absl::OkStatus();
+  const absl::StatusOr<LayerDefinition> checked =
+      LayerDefinitionFromProto(definition, definition.layer_definition_id());
+  if (!checked.ok()) return FieldError(Reason::kSpecInvalid, source, checked.status().message());
+  definition.set_parameter_count(checked->parameter_count + extra);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
@@ -50,6 +63,10 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
     TransformerRunFacts& run = facts->runs[i];
     if (flags.layer_kind.has_value()) run.kind = *flags.layer_kind;
     if (flags.feed_forward_kind.has_value()) run.feed_forward_kind = *flags.feed_forward_kind;
+    if (flags.feed_forward_kind || flags.hidden_size || flags.attention_head_count ||
+        flags.key_value_head_count || flags.head_size || flags.feed_forward_size) {
+      run.extra_parameter_count = 0;
+    }
     std::optional<int> layer_count;
     std::optional<int> sequence_length;
     if (!flags.layer_counts.empty()) layer_count = flags.layer_counts[i];
@@ -73,6 +90,10 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
   }
   PARPLAN_RETURN_IF_ERROR(
       SetSize("--vocabulary-size", flags.vocabulary_size, &facts->vocabulary_size));
+  if (flags.hidden_size || flags.vocabulary_size) {
+    facts->embedding_extra_parameter_count = 0;
+    facts->head_extra_parameter_count = 0;
+  }
   if (flags.tied_embedding.has_value()) facts->tied_embedding = *flags.tied_embedding;
   if (flags.precision.has_value()) facts->precision = *flags.precision;
   if (flags.optimizer.has_value()) facts->optimizer = *flags.optimizer;
@@ -93,7 +114,8 @@ std::vector<std::string> MissingModelFacts(const ModelFacts& facts) {
         {"layer_count", "--layers", run.layer_count > 0},
         {"hidden_size", "--hidden-size", run.hidden_size > 0},
         {"attention_head_count", "--attention-heads", run.attention_head_count > 0},
-        {"feed_forward_size", "--feed-forward-size", run.feed_forward_size > 0},
+        {"feed_forward_size", "--feed-forward-size",
+         run.feed_forward_size > 0 || run.expert_count > 0},
         {"feed_forward_kind", "--feed-forward-kind",
          run.feed_forward_kind != v1::FEED_FORWARD_KIND_UNSPECIFIED},
         {"layer_kind", "--layer-kind", run.kind != v1::LAYER_KIND_UNSPECIFIED},
@@ -141,13 +163,30 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
   embedding->set_hidden_size(first.hidden_size);
   embedding->set_sequence_length(first.sequence_length);
   embedding->set_vocabulary_size(image ? facts.patch_value_count : facts.vocabulary_size);
+  PARPLAN_RETURN_IF_ERROR(AddParameters(facts.embedding_extra_parameter_count, source, *embedding));
+
+  std::map<std::string, int> length_of;
 
   for (size_t i = 0; i < facts.runs.size(); ++i) {
     const TransformerRunFacts& run = facts.runs[i];
     int same_kind = 0;
     for (const TransformerRunFacts& other : facts.runs) same_kind += other.kind == run.kind;
-    const std::string id =
-        same_kind == 1 ? std::string(KindName(run.kind)) : absl::StrCat(KindName(run.kind), "-", i);
+    std::string id = run.name;
+    if (id.empty()) {
+      id = same_kind == 1 ? std::string(KindName(run.kind))
+                          : absl::StrCat(KindName(run.kind), "-", i);
+    }
+    const auto [earlier, is_new] = length_of.emplace(id, run.sequence_length);
+    if (!is_new) {
+      if (earlier->second != run.sequence_length) {
+        return FieldError(Reason::kSpecInvalid, "--sequence-length",
+                          absl::StrCat("must be equal for all runs of `", id, "`"));
+      }
+      v1::ModelLayerRun* again = model.add_layer_runs();
+      again->set_layer_definition_id(id);
+      again->set_layer_count(run.layer_count);
+      continue;
+    }
     v1::LayerDefinition* layer = add(id, run.kind, run.layer_count);
     layer->set_hidden_size(run.hidden_size);
     layer->set_attention_head_count(run.attention_head_count);
@@ -160,6 +199,11 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
     layer->set_feed_forward_size(run.feed_forward_size);
     layer->set_feed_forward_kind(run.feed_forward_kind);
     layer->set_sequence_length(run.sequence_length);
+    layer->set_expert_count(run.expert_count);
+    layer->set_experts_per_token(run.experts_per_token);
+    layer->set_expert_feed_forward_size(run.expert_feed_forward_size);
+    layer->set_shared_expert_feed_forward_size(run.shared_expert_feed_forward_size);
+    PARPLAN_RETURN_IF_ERROR(AddParameters(run.extra_parameter_count, source, *layer));
   }
 
   const TransformerRunFacts& last = facts.runs.back();
@@ -168,6 +212,7 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
   head->set_sequence_length(last.sequence_length);
   head->set_vocabulary_size(image ? facts.class_count : facts.vocabulary_size);
   head->set_tied_embedding(facts.tied_embedding);
+  PARPLAN_RETURN_IF_ERROR(AddParameters(facts.head_extra_parameter_count, source, *head));
 
   const absl::StatusOr<ModelSpec> checked = ModelFromProto(model, "model");
   if (!checked.ok()) {

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
 #define PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,17 @@ struct TransformerRunFacts {
   int feed_forward_size = 0;
   v1::FeedForwardKind feed_forward_kind = v1::FEED_FORWARD_KIND_UNSPECIFIED;
   int sequence_length = 0;
+  // A mixture of experts in place of the feed-forward part; 0 experts for none.
+  int expert_count = 0;
+  int experts_per_token = 0;
+  int expert_feed_forward_size = 0;
+  int shared_expert_feed_forward_size = 0;
+  // Parameters of a layer beyond those that model.proto derives from the sizes: biases, further
+  // norms. Negative if the layer has fewer.
+  int64_t extra_parameter_count = 0;
+  // Id of the layer definition; runs of one name must be equal but for their layer count. If empty,
+  // the kind names the definition.
+  std::string name;
 };
 
 // An embedding, runs of transformer layers and a head. Its input is words
@@ -38,6 +50,14 @@ struct ModelFacts {
   bool tied_embedding = false;
   int patch_value_count = 0;
   int class_count = 0;
+  // Parameters of embedding and head beyond those that model.proto derives from the sizes:
+  // positions, biases.
+  int64_t embedding_extra_parameter_count = 0;
+  int64_t head_extra_parameter_count = 0;
+  // Tokens that attention of `windowed_layer_count` layers looks back at most; 0 for all. The
+  // contract has no field for it.
+  int attention_window = 0;
+  int windowed_layer_count = 0;
   v1::Precision precision = v1::PRECISION_UNSPECIFIED;
   v1::Optimizer optimizer = v1::OPTIMIZER_UNSPECIFIED;
 };
@@ -62,7 +82,8 @@ struct ModelFlags {
 };
 
 // Writes the flags over `facts`; makes as many runs as `layer_counts` has if
-// there are none. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the flag for a list of the wrong
+// there are none. A flag that changes a size drops the extra parameters, which belong to the size
+// of the file. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the flag for a list of the wrong
 // length or a value below 1; `facts` must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 

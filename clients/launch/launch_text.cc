@@ -5,23 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/launch/launch_plan.h"
+#include "planner/model/strategy_names.h"
 
 namespace parplan {
 namespace {
-
-const char* NameOf(ShardingLevel level) {
-  switch (level) {
-    case ShardingLevel::kNone:
-      return "none";
-    case ShardingLevel::kOptimizer:
-      return "zero-1";
-    case ShardingLevel::kGradients:
-      return "zero-2";
-    case ShardingLevel::kParameters:
-      return "zero-3";
-  }
-  return "?";
-}
 
 // Leaves out what there is not.
 class VariableList {
@@ -88,7 +75,8 @@ LaunchVariables LaunchPlan::VariablesOfRank(int rank) const {
     list.Add("PARPLAN_DATA_RANK", member.place.data);
     list.Add("PARPLAN_EXPERT_DEGREE", member.strategy->expert_parallel_degree);
   }
-  if (member.sharding.has_value()) list.Add("PARPLAN_SHARDING", NameOf(*member.sharding));
+  if (member.sharding.has_value())
+    list.Add("PARPLAN_SHARDING", std::string(ShardingLevelName(*member.sharding)));
   list.AddIndex("PARPLAN_TENSOR_GROUP", member.tensor_group);
   list.AddIndex("PARPLAN_CONTEXT_GROUP", member.context_group);
   list.AddIndex("PARPLAN_GRADIENT_GROUP", member.gradient_group);

@@ -17,9 +17,11 @@ void AddAllCommands(Command app, const Session& session, Action& action) {
   AddExplainCommand(app, session, action);
   AddReportCommand(app, session, action);
   AddExportCommand(app, session, action);
+  AddIlpGraphCommand(app, session, action);
   AddImportCommand(app, session, action);
   AddProfileCommand(app, session, action);
   AddHardwareCommand(app, session, action);
+  AddStrategiesCommand(app, session, action);
   AddCalibrationCommand(app, session, action);
   AddCalibrateCommand(app, session, action);
   AddRunsCommand(app, session, action);
@@ -34,7 +36,7 @@ void AddAllCommands(Command app, const Session& session, Action& action) {
     shell::AddMovedCommand(app, action, parity, "parplan-study parity");
   }
   for (const char* const ilp : {"ilp-table", "ilp"}) {
-    shell::AddMovedCommand(app, action, ilp, "parplan-study ilp");
+    shell::AddMovedCommand(app, action, ilp, "parplan-study table2");
   }
 }
 

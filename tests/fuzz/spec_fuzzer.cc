@@ -63,7 +63,7 @@ void ReadSpec(const v1::PlanSpec& spec) {
   const absl::StatusOr<AskedPlan> asked = AskedPlanFromProto(spec, "spec");
   PARPLAN_CHECK(asked.ok() == (model.ok() && topology.ok() && options.ok()));
   if (!asked.ok()) return;
-  ProblemFor(*asked, {std::make_shared<const ProfileSnapshot>(*std::move(snapshot))}, "spec")
+  ProblemFor(*asked, {{{std::make_shared<const ProfileSnapshot>(*std::move(snapshot))}}}, "spec")
       .IgnoreError();
 }
 

@@ -20,6 +20,8 @@
 #include "clients/planctl/offline/offline_explainer.h"
 #include "clients/planctl/view/explain_json.h"
 #include "clients/planctl/view/explain_text.h"
+#include "planner/model/parameter_parts.h"
+#include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {
 namespace {
@@ -34,16 +36,20 @@ struct ExplainFlags {
   std::string rival_path;
   std::vector<std::string> why_not;
   bool sensitivities = false;
+  bool bmw = false;
+  bool parameters = false;
   QuestionFlags question;
   LocalSearchFlags search;
 
   // Whether anything is asked for that needs the question.
-  bool asks_why() const { return !rival_path.empty() || !why_not.empty() || sensitivities; }
+  bool asks_why() const {
+    return !rival_path.empty() || !why_not.empty() || sensitivities || bmw || parameters;
+  }
 };
 
 absl::Status NeedsQuestion(const char* flag) {
   return FieldError(Reason::kSpecInvalid, flag,
-                    "is needed with --rival, --why-not and --sensitivities");
+                    "is needed with --rival, --why-not, --sensitivities, --bmw and --parameters");
 }
 
 absl::Status Explain(const Session& session, const ExplainFlags& flags) {
@@ -60,6 +66,10 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const Plan plan,
                            ReadGivenPlan(session, flags.plan_path, {}, context.spec));
   ExplainAnswer answer;
+  if (flags.parameters) {
+    PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(context.spec.model()));
+    answer.parameters = ParametersByPart(model);
+  }
   if (!flags.rival_path.empty()) {
     PARPLAN_ASSIGN_OR_RETURN(const Plan rival,
                              ReadGivenPlan(session, flags.rival_path, {}, context.spec));
@@ -73,6 +83,9 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   }
   if (flags.sensitivities) {
     PARPLAN_ASSIGN_OR_RETURN(answer.sensitivities, SensitivitiesOffline(context, plan, watch));
+  }
+  if (flags.bmw) {
+    PARPLAN_ASSIGN_OR_RETURN(answer.walks, WalksOffline(context, plan, watch));
   }
   return Print(session, session.json ? ExplainJson(answer) : ExplainText(answer));
 }
@@ -111,6 +124,13 @@ void AddExplainCommand(Command app, const Session& session, Action& action) {
                     "lacks");
   command.AddFlag("--sensitivities", flags->sensitivities,
                   "What 10 % more memory, bandwidth or speed would buy");
+  command.AddFlag("--bmw", flags->bmw,
+                  "Every partition that galvatron-bmw came to for the batch, depth and "
+                  "micro-batches of this plan, with alpha_t and alpha_m, and why it goes on from "
+                  "there or not");
+  command.AddFlag("--parameters", flags->parameters,
+                  "Parameters of the model by part: embedding, attention, feed-forward, experts, "
+                  "head");
   flags->question.AddTo(command, /*with_planner=*/true);
   flags->search.AddTo(command);
   for (const char* name : {"--model", "--cluster"}) {

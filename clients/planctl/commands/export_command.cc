@@ -1,12 +1,18 @@
-// `planctl export --to galvatron`: a plan as a file of another runtime.
+// `planctl export`: a plan as files of another program.
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/export/galvatron_plan_export.h"
+#include "clients/export/megatron_plan_export.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
@@ -22,10 +28,52 @@ struct ExportFlags {
   std::string output_path = "-";
 };
 
+// Returns the runtime of the prediction; that of a plan that names none is parplan's own.
+absl::StatusOr<RuntimeTraits> RuntimeOf(const PlanView& view) {
+  const std::string& id = view.payload.runtime_id();
+  if (id.empty()) return RuntimeTraits();
+  const RuntimeTraits* const runtime = FindRuntime(id);
+  if (runtime != nullptr) return *runtime;
+  return FieldError(Reason::kPayloadMalformed, "runtime_id",
+                    absl::StrCat("`", id, "` is no runtime of this planctl"));
+}
+
+// Writes the files into the folder, which is made if only it is missing, and prints their paths.
+absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
+                        const std::vector<ExportedFile>& files) {
+  if (flags.output_path == "-") {
+    return FieldError(
+        Reason::kSpecInvalid, "--out",
+        absl::StrCat("must name a folder, since --to ", flags.target, " writes several files"));
+  }
+  std::error_code error;
+  std::filesystem::create_directory(flags.output_path, error);
+  if (error) {
+    return FieldError(
+        Reason::kSpecInvalid, "--out",
+        absl::StrCat("can't make the folder ", flags.output_path, ": ", error.message()));
+  }
+  nlohmann::ordered_json object = {{"target", flags.target}, {"folder", flags.output_path}};
+  std::string lines;
+  for (const ExportedFile& file : files) {
+    const std::string path = (std::filesystem::path(flags.output_path) / file.name).string();
+    PARPLAN_RETURN_IF_ERROR(WriteFile(path, file.text));
+    object["files"].push_back(path);
+    absl::StrAppend(&lines, path, "\n");
+  }
+  return Print(session, session.json ? object.dump(2) + "\n" : lines);
+}
+
 absl::Status Export(const Session& session, const ExportFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
   PARPLAN_ASSIGN_OR_RETURN(const v1::ModelSpec message, ReadModel(flags.model_path));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(message));
+  if (flags.target == "megatron") {
+    PARPLAN_ASSIGN_OR_RETURN(const RuntimeTraits runtime, RuntimeOf(view));
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,
+                             ExportMegatronPlan(view.plan, model, {runtime, ""}));
+    return WriteFiles(session, flags, files);
+  }
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, ExportGalvatronPlan(view.plan, model));
   if (flags.output_path == "-") return Print(session, text);
   PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, text));
@@ -38,16 +86,19 @@ absl::Status Export(const Session& session, const ExportFlags& flags) {
 
 void AddExportCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ExportFlags>();
-  Command command = app.AddCommand("export", "Write a plan as a file of another runtime");
+  Command command = app.AddCommand("export", "Write a plan as files of another program");
   command.Footer(
-      "Refuses what the other format can't hold, and says why.\nExample:\n"
+      "Refuses what the other program can't run, and says why.\nExample:\n"
+      "  planctl export plan.dsse.json --model llama2-7b.model.json --to megatron --out launch\n"
       "  planctl export plan.dsse.json --model llama2-7b.model.json --to galvatron --out "
       "galvatron_config.json");
   command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
       .Required();
   command.AddOption("--model", flags->model_path, "Model file the plan was made for").Required();
-  command.AddOption("--to", flags->target, "Runtime: galvatron").Check(shell::OneOf({"galvatron"}));
-  command.AddOption("--out", flags->output_path, "File to write [standard output]");
+  command.AddOption("--to", flags->target, "Program: galvatron or megatron")
+      .Check(shell::OneOf({"galvatron", "megatron"}));
+  command.AddOption("--out", flags->output_path,
+                    "File to write [standard output]; of megatron the folder");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Export(session, *flags); };
   });

@@ -117,7 +117,25 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
                  "What a second of a step weighs for --planner min-memory-ilp, bytes [least "
                  "memory, then least time]")
       .Check(shell::NotNegative());
+  AddPaperOptionsTo(command);
   AddLimitsTo(command);
+}
+
+void QuestionFlags::AddPaperOptionsTo(shell::Command command) {
+  command
+      .AddOption("--partitioner", partitioner,
+                 absl::StrCat("How the galvatron planners and the baselines divide layers into "
+                              "stages: ",
+                              PartitionerNames(), " [best]"))
+      .Check(shell::NotEmpty());
+  command
+      .AddOption("--memory-granule", memory_granule_mebibytes,
+                 "Unit in which the galvatron planners count memory, MiB [1]")
+      .Check(shell::Between(1, kMaxMemoryGranule.count() >> 20));
+  command
+      .AddOption("--fuse-layers", fused_layer_count,
+                 "So many equal layers in a row get one strategy of the galvatron planners [1]")
+      .Check(shell::Between(1, kMaxLayerCount));
 }
 
 void QuestionFlags::AddLimitsTo(shell::Command command) {
@@ -140,6 +158,10 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   if (!target.empty() && !FindTarget(target).has_value()) {
     return FieldError(Reason::kSpecInvalid, "--target",
                       absl::StrCat("must be one of ", TargetNames()));
+  }
+  if (!partitioner.empty() && !FindPartitioner(partitioner).has_value()) {
+    return FieldError(Reason::kSpecInvalid, "--partitioner",
+                      absl::StrCat("must be one of ", PartitionerNames()));
   }
   // The batch size is still 0 if it is to be the plan's.
   if (smallest_global_batch_size > global_batch_size && global_batch_size > 0) {
@@ -190,6 +212,9 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   if (ilp_alpha_bytes_per_second >= 0.0) {
     options.set_ilp_alpha_bytes_per_second(ilp_alpha_bytes_per_second);
   }
+  options.set_partitioner(partitioner);
+  options.set_memory_granule_bytes(memory_granule_mebibytes << 20);
+  options.set_fused_layer_count(fused_layer_count);
   options.set_disable_recompute(disable_recompute);
   options.set_disable_sharded_data_parallel(disable_sharded_data_parallel);
   options.set_allow_estimates(allow_estimates);

@@ -49,12 +49,20 @@ struct QuestionFlags {
   double search_time_limit = 0.0;
   // Below 0: none.
   double ilp_alpha_bytes_per_second = -1.0;
+  // Empty: the best.
+  std::string partitioner;
+  // MiB; 0: one.
+  int64_t memory_granule_mebibytes = 0;
+  // 0: one.
+  int fused_layer_count = 0;
   int64_t max_state_count = 0;
   int top_plan_count = 0;
   bool wants_memory_front = false;
 
   // Adds the flags. `with_planner`: also those that choose planner and limits.
   void AddTo(shell::Command command, bool with_planner);
+  // Adds the options of the planners of the Galvatron papers.
+  void AddPaperOptionsTo(shell::Command command);
   // Adds the limits alone.
   void AddLimitsTo(shell::Command command);
   // Adds the flags that ask for more than one plan.

@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/planctl/offline/offline_planner.h"
@@ -92,6 +93,35 @@ absl::StatusOr<std::vector<Sensitivity>> SensitivitiesOffline(const ExplainConte
                              LocalSearch search, SearchHere(more, options.planner, options, watch));
                          return std::move(search.result);
                        });
+}
+
+absl::StatusOr<std::vector<ExplainedWalk>> WalksOffline(const ExplainContext& context,
+                                                        const Plan& plan,
+                                                        const SearchWatch& watch) {
+  PARPLAN_RETURN_IF_ERROR(TermsOfGiven(context, plan).status());
+  const int64_t batch = context.spec.global_batch_size();
+  if (batch != 0 && batch != plan.global_batch_size) {
+    return FieldError(Reason::kSpecInvalid, "--batch",
+                      absl::StrCat("is ", batch, ", but the plan has ", plan.global_batch_size,
+                                   ", and --bmw explains the plan's; leave it out"));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, Question(context, plan, "galvatron-bmw"));
+  if (problem.rules().schedule.value_or(plan.schedule) != plan.schedule) {
+    return FieldError(Reason::kSpecInvalid, "--schedule",
+                      "is not that of the plan, which --bmw explains; leave it out");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  SearchControl control;
+  control.should_stop = watch.is_cancelled;
+  std::vector<ExplainedWalk> walks = ExplainWalks(problem, costs, plan, control);
+  if (!walks.empty()) return walks;
+  return FieldError(Reason::kSpecInvalid, "--bmw",
+                    plan.pipeline_parallel_degree() == 1
+                        ? "needs a plan with several stages, and this one has one stage: ask with "
+                          "`planctl plan --planner galvatron-bmw` in a space with pipelines, or "
+                          "name another plan"
+                        : "needs `uneven-stages` in the space and a strategy for every layer; "
+                          "change --space");
 }
 
 }  // namespace parplan::planctl

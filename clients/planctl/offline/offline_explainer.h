@@ -14,7 +14,9 @@
 #include "parplan/v1/profile.pb.h"
 #include "planner/explain_plan.h"
 #include "planner/model/calibration.h"
+#include "planner/model/parameter_parts.h"
 #include "planner/model/plan.h"
+#include "planner/planners/galvatron/bmw_walk.h"
 
 namespace parplan::planctl {
 
@@ -57,11 +59,21 @@ absl::StatusOr<std::vector<Sensitivity>> SensitivitiesOffline(const ExplainConte
                                                               const Plan& plan,
                                                               const SearchWatch& watch = {});
 
+// Returns how `galvatron-bmw` divides layers into stages for the batch, pipeline degree and number
+// of micro-batches of the plan, whoever made it. INVALID_ARGUMENT (SPEC_INVALID) if it has one
+// stage, the rules of `context` leave one partition, or batch or schedule are others; otherwise the
+// errors of `EvaluateOffline` for the plan.
+absl::StatusOr<std::vector<ExplainedWalk>> WalksOffline(const ExplainContext& context,
+                                                        const Plan& plan,
+                                                        const SearchWatch& watch = {});
+
 // The answer of `planctl explain` apart from the plan itself.
 struct ExplainAnswer {
+  std::optional<ParameterParts> parameters;
   std::optional<PlanExplanation> against;
   std::vector<WhyNot> why_not;
   std::vector<Sensitivity> sensitivities;
+  std::vector<ExplainedWalk> walks;
 };
 
 }  // namespace parplan::planctl

@@ -36,10 +36,10 @@ v1::PlanPayload PayloadOf(const PlanningProblem& problem, const std::string& pla
   payload.set_cluster(problem.topology().cluster());
   for (const std::string& node : problem.topology().NodeNames()) payload.add_node_names(node);
   payload.set_topology_digest(TopologyDigest(problem.topology()));
-  payload.set_profile_digest(problem.profile().digest());
+  payload.set_profile_digest(problem.profile(kFirstGroup).digest());
   payload.set_model_digest(ModelDigest(problem.model()));
-  if (problem.hardware() != nullptr) {
-    payload.set_hardware_digest(HardwareDigest(*problem.hardware()));
+  if (const Hardware* const hardware = problem.hardware(kFirstGroup); hardware != nullptr) {
+    payload.set_hardware_digest(HardwareDigest(*hardware));
   }
   payload.set_calibration_digest(problem.calibration().content().digest);
   payload.set_runtime_id(problem.rules().runtime.runtime_id);
@@ -55,7 +55,8 @@ absl::StatusOr<PlanView> ViewOf(const PlanningProblem& problem, const std::strin
   PARPLAN_ASSIGN_OR_RETURN(PlanView view,
                            ViewOfPayload(PayloadOf(problem, planner, plan, prediction, search)));
   view.model_id = problem.model().model_id();
-  view.devices = absl::StrCat(problem.device_count(), " × ", problem.node_group().device_kind);
+  view.devices =
+      absl::StrCat(problem.device_count(), " × ", problem.node_group(kFirstGroup).device_kind);
   return view;
 }
 
@@ -82,12 +83,13 @@ absl::StatusOr<PlanningProblem> ProblemOf(AskedPlan asked, const std::vector<v1:
     return FieldError(Reason::kSpecInvalid, "topology.node_groups",
                       "must have exactly one group; plan for each kind of node by itself");
   }
+  GroupKnowledge known;
+  PARPLAN_ASSIGN_OR_RETURN(known.hardware, KnownHardware(topology));
   Knowledge knowledge;
-  PARPLAN_ASSIGN_OR_RETURN(knowledge.hardware, KnownHardware(topology));
   knowledge.calibration = calibration != nullptr ? calibration : PublishedCalibration();
   const NodeGroup& group = topology.node_groups().front();
   if (profiles.empty()) {
-    if (knowledge.hardware == nullptr) {
+    if (known.hardware == nullptr) {
       return FieldError(
           Reason::kSpecInvalid, "--profile",
           absl::StrCat("is needed: no data sheet is known of `", group.device_kind,
@@ -95,18 +97,20 @@ absl::StatusOr<PlanningProblem> ProblemOf(AskedPlan asked, const std::vector<v1:
                        "`planctl hardware list` in the cluster file"));
     }
     rules.allow_estimates = true;
+    knowledge.groups = {std::move(known)};
     return ProblemFor(asked, std::move(knowledge));
   }
-  const bool can_estimate = rules.allow_estimates && knowledge.hardware != nullptr;
+  const bool can_estimate = rules.allow_estimates && known.hardware != nullptr;
   std::vector<const v1::Profile*> newest_first;
   for (const v1::Profile& profile : profiles) newest_first.push_back(&profile);
   absl::StatusOr<ProfileSnapshot> snapshot =
       SnapshotOfNodes(newest_first, group.device_kind, group.devices_per_node);
   if (snapshot.ok()) {
-    knowledge.profile = std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
+    known.profile = std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
   } else if (!can_estimate || !IsProfileMissing(snapshot.status())) {
     return snapshot.status();
   }
+  knowledge.groups = {std::move(known)};
   return ProblemFor(asked, std::move(knowledge));
 }
 

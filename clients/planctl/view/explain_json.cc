@@ -80,10 +80,68 @@ Json SensitivityObject(const Sensitivity& sensitivity) {
   return object;
 }
 
+const char* VerdictName(PartitionVerdict verdict) {
+  switch (verdict) {
+    case PartitionVerdict::kStart:
+      return "start";
+    case PartitionVerdict::kEnd:
+      return "end";
+    case PartitionVerdict::kJoined:
+      return "joined";
+    case PartitionVerdict::kSlower:
+      return "slower";
+    case PartitionVerdict::kDoesNotFit:
+      return "does_not_fit";
+    case PartitionVerdict::kTooFull:
+      return "too_full";
+  }
+  return "";
+}
+
+Json WalkObject(const ExplainedWalk& walk) {
+  Json object;
+  object["with_recompute"] = walk.with_recompute;
+  object["balances_recomputed_memory"] =
+      walk.with_recompute && walk.measure == MemoryMeasure::kLeast;
+  object["steps"] = Json::array();
+  for (const ExplainedStep& step : walk.steps) {
+    Json item;
+    item["verdict"] = VerdictName(step.step.verdict);
+    item["layer_counts"] = step.layer_counts;
+    if (step.step.parent >= 0) {
+      item["parent"] = step.step.parent;
+      item["from_stage"] = step.step.from_stage;
+      item["to_stage"] = step.step.to_stage;
+    }
+    if (step.step.figures) {
+      item["alpha_t"] = step.degrees->time;
+      item["alpha_m"] = step.degrees->memory;
+      item["stage_seconds"] = Json::array();
+      for (const Seconds time : step.step.figures->times) {
+        item["stage_seconds"].push_back(time.value());
+      }
+      item["stage_bytes"] = Json::array();
+      for (const Bytes peak : step.step.figures->peaks) {
+        item["stage_bytes"].push_back(peak.count());
+      }
+      item["step_seconds"] = step.plan->prediction.step.value();
+      item["fits"] = step.plan->prediction.fits();
+      item["gist"] = PlanGist(step.plan->plan);
+    }
+    object["steps"].push_back(std::move(item));
+  }
+  return object;
+}
+
 }  // namespace
 
 std::string ExplainJson(const ExplainAnswer& answer) {
   Json object;
+  if (answer.parameters.has_value()) {
+    for (const auto& [name, count] : NamedParameterParts(*answer.parameters)) {
+      object["parameters"][std::string(name)] = count;
+    }
+  }
   if (answer.against.has_value()) object["against"] = ExplanationObject(*answer.against);
   if (!answer.why_not.empty()) {
     object["why_not"] = Json::array();
@@ -96,6 +154,10 @@ std::string ExplainJson(const ExplainAnswer& answer) {
     for (const Sensitivity& sensitivity : answer.sensitivities) {
       object["sensitivities"].push_back(SensitivityObject(sensitivity));
     }
+  }
+  if (!answer.walks.empty()) {
+    object["bmw"] = Json::array();
+    for (const ExplainedWalk& walk : answer.walks) object["bmw"].push_back(WalkObject(walk));
   }
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

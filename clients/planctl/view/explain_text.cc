@@ -1,9 +1,11 @@
 #include "clients/planctl/view/explain_text.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/quantity_text.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
@@ -140,13 +142,81 @@ std::string SensitivityText(const std::vector<Sensitivity>& sensitivities) {
   return text;
 }
 
+const char* VerdictText(PartitionVerdict verdict) {
+  switch (verdict) {
+    case PartitionVerdict::kStart:
+      return "start: balanced memory";
+    case PartitionVerdict::kEnd:
+      return "end: balanced time";
+    case PartitionVerdict::kJoined:
+      return "joins";
+    case PartitionVerdict::kSlower:
+      return "no: slowest stage slower";
+    case PartitionVerdict::kDoesNotFit:
+      return "no: a stage does not fit";
+    case PartitionVerdict::kTooFull:
+      return "no: fuller than balanced time";
+  }
+  return "";
+}
+
+// One line per partition: number, layers of the stages, the move that made it, balance, slowest
+// stage, fullest stage, step, verdict.
+std::string WalkText(const ExplainedWalk& walk) {
+  std::string text =
+      absl::StrCat("from balanced memory to balanced time, layers ",
+                   walk.with_recompute ? "recomputed where it helps" : "never recomputed",
+                   walk.measure == MemoryMeasure::kLeast && walk.with_recompute
+                       ? ", memory balanced as if all could be\n"
+                       : ", memory balanced without recomputation\n");
+  absl::StrAppendFormat(&text, "  %4s %4s %-10s %8s %8s %11s %11s %11s  %s\n", "step", "from",
+                        "stages", "alpha_t", "alpha_m", "slowest", "fullest", "step time",
+                        "verdict");
+  for (size_t index = 0; index < walk.steps.size(); ++index) {
+    const ExplainedStep& step = walk.steps[index];
+    const std::string move = step.step.from_stage < 0
+                                 ? ""
+                                 : absl::StrCat(step.step.from_stage, " to ", step.step.to_stage);
+    absl::StrAppendFormat(&text, "  %4d %4s %-10s", index,
+                          step.step.parent < 0 ? "" : absl::StrCat(step.step.parent), move);
+    if (step.step.figures) {
+      const StageFigures& figures = *step.step.figures;
+      absl::StrAppend(
+          &text, absl::StrFormat(" %8.4f %8.4f ", step.degrees->time, step.degrees->memory),
+          PaddedLeft(TimeText(*std::max_element(figures.times.begin(), figures.times.end())), 11),
+          " ",
+          PaddedLeft(SizeText(*std::max_element(figures.peaks.begin(), figures.peaks.end())), 11),
+          " ", PaddedLeft(TimeText(step.plan->prediction.step), 11));
+    } else {
+      absl::StrAppendFormat(&text, " %8s %8s %11s %11s %11s", "", "", "", "", "");
+    }
+    absl::StrAppend(&text, "  ", VerdictText(step.step.verdict),
+                    step.plan && !step.plan->prediction.fits() ? ", does not fit as a whole" : "",
+                    "\n", "            ", Wrap(absl::StrJoin(step.layer_counts, " | "), 12), "\n");
+  }
+  return text;
+}
+
+std::string ParameterText(const ParameterParts& parts) {
+  std::string text = "Parameters of the model\n";
+  int64_t sum = 0;
+  for (const auto& [name, count] : NamedParameterParts(parts)) {
+    sum += count;
+    absl::StrAppendFormat(&text, "  %-18s %16d\n", name, count);
+  }
+  absl::StrAppendFormat(&text, "  %-18s %16d\n", "in all", sum);
+  return text;
+}
+
 }  // namespace
 
 std::string ExplainText(const ExplainAnswer& answer) {
   std::vector<std::string> parts;
+  if (answer.parameters.has_value()) parts.push_back(ParameterText(*answer.parameters));
   if (answer.against.has_value()) parts.push_back(ExplanationText("the rival", *answer.against));
   for (const WhyNot& why_not : answer.why_not) parts.push_back(WhyNotText(why_not));
   if (!answer.sensitivities.empty()) parts.push_back(SensitivityText(answer.sensitivities));
+  for (const ExplainedWalk& walk : answer.walks) parts.push_back(WalkText(walk));
   std::string text;
   for (const std::string& part : parts) absl::StrAppend(&text, text.empty() ? "" : "\n", part);
   return text;

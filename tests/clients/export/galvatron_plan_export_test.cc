@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/import/galvatron_plan.h"
+#include "tests/clients/import/decoder_models.h"
 #include "tests/clients/import/galvatron_plan_cases.h"
 #include "tests/clients/import/import_test_files.h"
 #include "tests/support/shared_data.h"
@@ -38,6 +39,44 @@ TEST(ExportGalvatronPlan, ReadsBackUlyssesAndRings) {
   ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(import.plan, DecoderOf(2)));
   ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again, ImportForDecoder(text, 2));
   EXPECT_EQ(again.plan, import.plan);
+}
+
+// The runtime of 2026 reads vocab_sdp, version 2.4.0 embed_sdp; neither reads the other's key.
+TEST(ExportGalvatronPlan, NamesTheShardingOfTheEndsForBothReleases) {
+  for (const ShardingLevel level : {ShardingLevel::kParameters, ShardingLevel::kGradients}) {
+    ASSERT_OK_AND_ASSIGN(GalvatronPlanImport import,
+                         ImportForDecoder(kTwoStagesPlan, 4, GalvatronPlanOptions()));
+    import.plan.stages.front().layer_runs.front().strategy.sharding_level = level;
+    import.plan.stages.back().layer_runs.back().strategy.sharding_level = level;
+    ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(import.plan, DecoderOf(4)));
+    const nlohmann::json file = nlohmann::json::parse(text);
+    EXPECT_EQ(file["embed_sdp"], level == ShardingLevel::kParameters ? 1 : 0);
+    EXPECT_EQ(file["vocab_sdp"], file["embed_sdp"]);
+    EXPECT_FALSE(file.contains("ep_sizes_enc"));
+  }
+}
+
+// Absent keys stand for 1 and 1 in the runtime of 2026, so layers with tensor parallelism would get
+// whole experts.
+TEST(ExportGalvatronPlan, NamesTheDegreesOfExperts) {
+  const ModelSpec model = DecoderModel({.dense_layer_count = 1, .expert_layer_count = 3});
+  UniformPlan facts;
+  facts.device_count = 8;
+  facts.global_batch_size = 16;
+  facts.micro_batch_count = 4;
+  facts.stage_layer_counts = {6};
+  facts.strategy = {.tensor_parallel_degree = 2,
+                    .data_parallel_degree = 4,
+                    .sharding_level = ShardingLevel::kParameters,
+                    .sequence_parallel = true};
+  const Plan plan = PlanOf(facts, model);
+  ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(plan, model));
+  const nlohmann::json file = nlohmann::json::parse(text);
+  EXPECT_EQ(file["ep_sizes_enc"], "1,1,1,1");
+  EXPECT_EQ(file["tp_of_ep_sizes_enc"], "2,2,2,2");
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again,
+                       ImportGalvatronPlan({"again.json", text}, model, {}));
+  EXPECT_EQ(again.plan, plan);
 }
 
 TEST(ExportGalvatronPlan, RefusesWhatTheFormatCannotHold) {

@@ -16,6 +16,25 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+TEST(ImportGalvatronPlan, ReadsTheKeysOfBothReleases) {
+  const auto read = [](const std::string& keys) {
+    std::string text = kTwoStagesPlan;
+    const std::string old = "\"embed_sdp\": 1";
+    text.replace(text.find(old), old.size(), keys);
+    return ImportForDecoder(text, 4, GalvatronPlanOptions());
+  };
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport before, read("\"embed_sdp\": 1"));
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport now, read("\"vocab_sdp\": 1"));
+  EXPECT_EQ(now.plan, before.plan);
+  EXPECT_THAT(read("\"vocab_sdp\": 0, \"embed_sdp\": 1").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("contradicts embed_sdp")));
+  EXPECT_THAT(read("\"ep_sizes_enc\": \"1,1,2,1\"").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("spreads the experts of layer 2 over 2 ranks")));
+  EXPECT_THAT(read("\"tp_of_ep_sizes_enc\": \"1,1\"").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must have 4 entries")));
+}
+
 TEST(ImportGalvatronPlan, ReadsEveryKey) {
   ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport import,
                        ImportForDecoder(kTwoStagesPlan, 4, GalvatronPlanOptions()));

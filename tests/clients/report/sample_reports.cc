@@ -121,7 +121,6 @@ ReportInput SampleReport(const SampleShape& shape) {
   plan.schedule = shape.schedule;
   Prediction& prediction = input.prediction;
   std::vector<StageTimes> times;
-  Seconds busiest;
   for (int stage = 0; stage < shape.stage_count; ++stage) {
     const int first = static_cast<int>(int64_t{shape.layer_count} * stage / shape.stage_count);
     const int end = static_cast<int>(int64_t{shape.layer_count} * (stage + 1) / shape.stage_count);

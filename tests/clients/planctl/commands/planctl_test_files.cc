@@ -44,7 +44,7 @@ std::vector<v1::Profile> ExampleProfiles(int node_count) {
 
 std::vector<std::string> QuickPlannerNames() {
   std::vector<std::string> names = PlannerNames();
-  for (const char* slow : {"min-memory-ilp", "alpa-like"}) {
+  for (const char* slow : {"min-memory-ilp", "alpa-like", "colossal-auto-like"}) {
     names.erase(std::remove(names.begin(), names.end(), slow), names.end());
   }
   return names;

@@ -88,6 +88,20 @@ TEST(QuestionFlags, WhatIsNoSpaceTargetOrRangeIsRefusedByTheNameOfTheFlag) {
               StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::_));
 }
 
+TEST(QuestionFlags, OptionsOfThePapersPlannersReachTheirs) {
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec spec, Read({"--partitioner", "even", "--memory-granule",
+                                                      "32", "--fuse-layers", "4"}));
+  EXPECT_EQ(spec.options().partitioner(), "even");
+  EXPECT_EQ(spec.options().memory_granule_bytes(), 32 << 20);
+  EXPECT_EQ(spec.options().fused_layer_count(), 4);
+  EXPECT_THAT(Read({"--partitioner", "abacus"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("--partitioner"), HasSubstr("greedy"))));
+  for (const char* flag : {"--memory-granule", "--fuse-layers"}) {
+    EXPECT_FALSE(Read({flag, "0"}).ok()) << flag;
+  }
+}
+
 TEST(QuestionFlags, HelpNamesEveryTarget) {
   QuestionFlags flags;
   shell::CommandLine line("", "program");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -191,6 +192,54 @@ TEST(ExplainOffline, RefusesAPlanForOtherDevices) {
   const Plan rival = PlanOfPlanner(larger, "galvatron-base");
   EXPECT_THAT(ExplainOffline(context, plan, rival),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("plan")));
+}
+
+TEST(WalksOffline, ShowEveryPartitionAndWhyItJoinsOrNot) {
+  ExplainContext context = ExampleContext();
+  context.spec.mutable_options()->set_space("all,-tensor,-zero-1,-zero-2,-zero-3");
+  v1::PlanSpec spec = context.spec;
+  spec.mutable_options()->set_planner("pp");
+  ASSERT_OK_AND_ASSIGN(const PlanView view, PlanOffline(spec, context.profiles));
+  ASSERT_GT(view.plan.pipeline_parallel_degree(), 1);
+  ExplainAnswer answer;
+  ASSERT_OK_AND_ASSIGN(answer.walks, WalksOffline(context, view.plan));
+  ASSERT_FALSE(answer.walks.empty());
+  int layer_count = 0;
+  for (const v1::ModelLayerRun& run : spec.model().layer_runs()) layer_count += run.layer_count();
+  for (const ExplainedWalk& walk : answer.walks) {
+    ASSERT_FALSE(walk.steps.empty());
+    EXPECT_EQ(walk.steps[0].step.verdict, PartitionVerdict::kStart);
+    for (const ExplainedStep& step : walk.steps) {
+      EXPECT_EQ(std::accumulate(step.layer_counts.begin(), step.layer_counts.end(), 0),
+                layer_count);
+      EXPECT_EQ(step.plan.has_value(), step.step.figures.has_value());
+      if (!step.plan) continue;
+      EXPECT_EQ(step.plan->plan.pipeline_parallel_degree(), view.plan.pipeline_parallel_degree());
+      EXPECT_EQ(step.plan->plan.micro_batch_count, view.plan.micro_batch_count);
+      EXPECT_GT(step.degrees->time, 0.0);
+    }
+  }
+  ExplainContext other = context;
+  other.spec.set_global_batch_size(2 * view.plan.global_batch_size);
+  EXPECT_THAT(WalksOffline(other, view.plan),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--batch")));
+  other = context;
+  other.spec.mutable_options()->set_schedule(v1::SCHEDULE_GPIPE);
+  EXPECT_THAT(WalksOffline(other, view.plan),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--schedule")));
+  const std::string text = ExplainText(answer);
+  EXPECT_THAT(text, AllOf(HasSubstr("from balanced memory to balanced time"), HasSubstr("alpha_t"),
+                          HasSubstr("start: balanced memory")));
+  const Json json = Json::parse(ExplainJson(answer));
+  EXPECT_EQ(json["bmw"].size(), answer.walks.size());
+  EXPECT_EQ(json["bmw"][0]["steps"][0]["verdict"], "start");
+  ExpectDocumented(json, Documentation());
+}
+
+TEST(WalksOffline, NeedAPlanOfSeveralStages) {
+  const ExplainContext context = ExampleContext();
+  EXPECT_THAT(WalksOffline(context, PlanOfPlanner(context, "sdp")),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--bmw")));
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// The files that an export writes into one folder.
+
+#ifndef PARPLAN_CLIENTS_EXPORT_EXPORTED_FILES_H_
+#define PARPLAN_CLIENTS_EXPORT_EXPORTED_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "clients/import/uniform_plan.h"
+#include "planner/model/runtime_traits.h"
+
+namespace parplan {
+
+struct ExportedFile {
+  // Name inside the folder, without a path.
+  std::string name;
+  std::string text;
+  friend bool operator==(const ExportedFile&, const ExportedFile&) = default;
+};
+
+// The circumstances of a plan that its files must repeat.
+struct ExportFacts {
+  // The program that the prediction assumes.
+  RuntimeTraits runtime;
+  // How the plan is named in README.txt; may be empty.
+  std::string plan_name;
+};
+
+// Returns the variables that every target's environment file has, one `NAME=value` a line:
+// PARPLAN_DEVICE_COUNT, PARPLAN_GLOBAL_BATCH_SIZE, PARPLAN_MICRO_BATCH_SIZE_PER_RANK (samples of
+// one micro-batch on one data-parallel replica) and PARPLAN_GRADIENT_ACCUMULATION_STEPS
+// (micro-batches of a step).
+std::string CommonVariables(const UniformPlan& plan);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXPORT_EXPORTED_FILES_H_

@@ -1,0 +1,32 @@
+// `planctl export --to megatron`: writes plans as arguments of Megatron-LM, core 0.14 to 0.20.
+
+#ifndef PARPLAN_CLIENTS_EXPORT_MEGATRON_PLAN_EXPORT_H_
+#define PARPLAN_CLIENTS_EXPORT_MEGATRON_PLAN_EXPORT_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/export/exported_files.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// Returns `megatron.args`, one `--name=value` a line, which `ImportMegatronPlan`
+// (clients/import/megatron_plan.h) reads back as an equal plan; `megatron.env`, the variables to
+// set; and `README.txt`. docs/exports.md has the source of each argument. REQUIRES: the layers of
+// `plan` are those of `model`.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for plans that Megatron-LM cannot
+// run exactly: all that `UniformPlanOf` (clients/import/uniform_plan.h) refuses; gradients or
+// parameters sharded beside a pipeline, or beside tensor parallelism without sequence parallelism;
+// experts in the latter case; virtual stages with micro-batches that the pipeline ranks do not
+// divide; a sequence that context parallelism cannot split in two parts a rank; decoder layers that
+// differ in more than their experts.
+absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
+                                                             const ModelSpec& model,
+                                                             const ExportFacts& facts);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_EXPORT_MEGATRON_PLAN_EXPORT_H_

@@ -1,0 +1,62 @@
+// Arguments of a program's command line: `--name`, `--name value` or `--name=value`.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_ARGUMENT_LIST_H_
+#define PARPLAN_CLIENTS_IMPORT_ARGUMENT_LIST_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+// The values that an argument takes.
+enum class ArgumentKind {
+  kSwitch,   // none
+  kCount,    // one whole number from 1 to kMaxImportCount
+  kText,     // one
+  kIgnored,  // any number up to the next argument; they are not read
+};
+
+struct ArgumentRule {
+  absl::string_view name;  // without dashes
+  ArgumentKind kind;
+};
+
+// The arguments of one file. Immutable.
+class ArgumentList {
+ public:
+  // Reads arguments that are separated by blanks and line ends; '...', "..." and a backslash quote
+  // as in a shell, and `#` at the beginning of a word starts a comment.
+  //
+  // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for a word that is no argument, an open
+  // quotation, an argument that comes twice, a value that is missing, too much or no count; and,
+  // all of them in one message, for arguments without a rule.
+  static absl::StatusOr<ArgumentList> Read(const NamedText& file,
+                                           absl::Span<const ArgumentRule> rules);
+
+  bool Has(absl::string_view name) const { return values_.count(std::string(name)) > 0; }
+  // Returns the value of an argument of that kind, or `fallback` if it is absent.
+  int Count(absl::string_view name, int fallback) const;
+  std::string Text(absl::string_view name, absl::string_view fallback) const;
+  // Names of the ignored arguments in the order of the alphabet, joined by commas; may be empty.
+  const std::string& ignored() const { return ignored_; }
+  // Returns file and argument as errors name them.
+  std::string Field(absl::string_view name) const;
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, argument and rule.
+  absl::Status Fault(absl::string_view name, absl::string_view rule) const;
+
+ private:
+  std::string file_name_;
+  std::map<std::string, std::string> values_;
+  std::string ignored_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_ARGUMENT_LIST_H_

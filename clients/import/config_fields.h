@@ -1,0 +1,101 @@
+// The fields of one object of a `config.json`, which remembers what was read of it.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_CONFIG_FIELDS_H_
+#define PARPLAN_CLIENTS_IMPORT_CONFIG_FIELDS_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// Reads fields by any of several names and remembers the first error, so that a kind of model reads
+// as a list of its fields. A field that is null counts as absent.
+//
+//   ConfigFields fields(object, "config.json", "");
+//   const int width = fields.Size({"hidden_size", "n_embd"});
+//   fields.RefuseWhatIsUnknown(&notes);
+//   PARPLAN_RETURN_IF_ERROR(fields.status());
+//
+// `object` must outlive it.
+class ConfigFields {
+ public:
+  // `path` is the object's place in the file: empty, or for example `text_config.`.
+  ConfigFields(const nlohmann::json& object, absl::string_view file_name, absl::string_view path)
+      : object_(object), file_name_(file_name), path_(path) {}
+
+  // Returns whether the field is there and not null.
+  bool Has(const char* key) const;
+
+  // Returns the first of `keys` that is there, a whole number of at least 1. If none is there, the
+  // error names the first one.
+  int Size(std::initializer_list<const char*> keys);
+  // The same; `otherwise` if none is there.
+  int Optional(std::initializer_list<const char*> keys, int otherwise);
+  // The same with 0 allowed.
+  int Count(std::initializer_list<const char*> keys, int otherwise);
+
+  // Returns the list of whole numbers of at least `minimum`; empty if the field is absent.
+  std::vector<int> List(const char* key, int minimum);
+  // Returns the list of texts; empty if the field is absent.
+  std::vector<std::string> Texts(const char* key);
+
+  // Returns the first of `keys` that is there, true or false; `otherwise` if none is there.
+  bool Flag(std::initializer_list<const char*> keys, bool otherwise);
+
+  // Returns the text; empty if the field is absent.
+  std::string Text(const char* key);
+
+  // Returns the object, or null if the field is absent.
+  const nlohmann::json* Object(const char* key);
+
+  // Counts the field as read.
+  void MarkRead(const char* key) { read_.insert(key); }
+
+  // Counts the field as read. If it is there and neither false, 0 nor empty, remembers an error
+  // with `rule`.
+  void Refuse(const char* key, absl::string_view rule);
+
+  // Counts the field as read. If it is there and neither false, 0 nor empty, appends a note with
+  // its value and `meaning`.
+  void Note(const char* key, absl::string_view meaning, std::vector<std::string>* notes);
+
+  // Decides about all fields that were not read. Those that are null, false or empty, and those
+  // known to change neither sizes nor times, are ignored. One whose name speaks of sizes, or whose
+  // value is a list or an object, is remembered as an error. The rest is listed in one note.
+  void RefuseWhatIsUnknown(std::vector<std::string>* notes);
+
+  // Remembers an error of this object unless there is an earlier one.
+  void Fail(absl::string_view field, absl::string_view rule);
+
+  // Remembers the error of an object inside this one, unless there is an earlier one.
+  void Take(const ConfigFields& inner) {
+    if (status_.ok()) status_ = inner.status_;
+  }
+
+  const std::string& file_name() const { return file_name_; }
+
+  // The first error: INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::optional<int> FirstCount(std::initializer_list<const char*> keys, int minimum);
+
+  const nlohmann::json& object_;
+  const std::string file_name_;
+  const std::string path_;
+  std::set<std::string> read_;
+  absl::Status status_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_CONFIG_FIELDS_H_

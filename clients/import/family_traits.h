@@ -1,0 +1,63 @@
+// The structure of a family of models that its configurations leave unsaid.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_FAMILY_TRAITS_H_
+#define PARPLAN_CLIENTS_IMPORT_FAMILY_TRAITS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// The norms of queries and keys: none, one vector as wide as a head for each of both, or vectors as
+// wide as all heads.
+enum class QueryKeyNorm { kNone, kHead, kAllHeads };
+
+// The layers that see only a window of the sequence, if a window is given and no list of layers.
+enum class WindowedLayers { kAll, kAlternate, kAllButEverySixth, kAllButEveryFourth };
+
+// Sizes and structure that the code of a family fixes, or takes if its configuration is silent.
+// Everything that a configuration can say is read from its fields. The values are those of the
+// model and configuration classes of Hugging Face Transformers, written from memory, unverified;
+// docs/import.md lists the models whose parameter counts were compared.
+struct FamilyTraits {
+  absl::string_view model_type;
+  // Three matrices in the feed-forward part, else two.
+  bool is_gated = true;
+  bool is_encoder = false;
+  bool is_tied = false;
+  bool has_query_key_value_bias = false;
+  bool has_output_bias = false;
+  bool has_feed_forward_bias = false;
+  // Vectors as wide as the hidden size in the norms of a layer, scales and shifts counted apart,
+  // and in the final norm.
+  int norm_vector_count = 2;
+  int final_norm_vector_count = 1;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  // Taken if the configuration gives none; 0: there is no default.
+  int attention_head_count = 0;
+  int key_value_head_count = 0;
+  int head_size = 0;
+  int vocabulary_size = 0;
+  int sequence_length = 0;
+  // A table of positions that training learns, with this many rows more than positions.
+  bool has_position_table = false;
+  int extra_position_count = 0;
+  WindowedLayers windowed_layers = WindowedLayers::kAll;
+  // Attention and feed-forward part read the same input.
+  bool is_parallel = false;
+  // `intermediate_size` is the width of one expert if there are experts, and one expert of that
+  // width processes every token.
+  bool has_shared_expert = false;
+};
+
+// Returns the traits of `model_type`, or null for a family without an entry.
+const FamilyTraits* FindFamilyTraits(absl::string_view model_type);
+
+// Returns the family of the language model in a model of several parts: `qwen2` for `qwen2_5_vl`.
+// A name without an entry is returned as it is.
+std::string LanguageFamily(absl::string_view model_type);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_FAMILY_TRAITS_H_

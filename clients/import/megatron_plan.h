@@ -1,0 +1,39 @@
+// Reads arguments of Megatron-LM, core 0.14 to 0.20, as plans.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_PLAN_H_
+#define PARPLAN_CLIENTS_IMPORT_MEGATRON_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+struct MegatronPlanImport {
+  Plan plan;
+  // Assumptions, one sentence per entry.
+  std::vector<std::string> notes;
+};
+
+// Reads the plan that Megatron-LM runs on `device_count` devices when it is started with the
+// arguments in `file`, for example a `megatron.args` of `ExportMegatronPlan`
+// (clients/export/megatron_plan_export.h), which gives the exported plan again. Arguments that
+// change neither shape nor parallelism (learning rate, paths, ...) are ignored and noted.
+//
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and argument for arguments that are unknown
+// (all in one message), of a wrong type or twice; for arguments of another model than `model`; for
+// contradictions (degrees that do not divide the devices, micro-batches that do not divide the
+// batch, a layout beside another division of layers, ...); and for plans without a counterpart
+// here: virtual stages without layers, layers of multi-token prediction, experts in other
+// tensor-parallel groups, context parallelism by all-gather, recomputation of several layers at
+// once or of other parts than attention.
+absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
+                                                      int device_count);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_MEGATRON_PLAN_H_

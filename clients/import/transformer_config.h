@@ -1,0 +1,34 @@
+// Reads the layers of a decoder or encoder, dense or a mixture of experts, from a `config.json`.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_
+#define PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "clients/import/config_fields.h"
+#include "clients/import/family_traits.h"
+#include "clients/import/model_facts.h"
+
+namespace parplan {
+
+// Reads everything but the table of words: runs, experts, windows, and the parameters that
+// model.proto does not derive from the sizes. Assumptions and what is left out are appended to
+// `notes`. After an error, which `fields` remembers, the facts must not be used.
+//
+// Without `counts_all_parameters` the parameters of biases, further norms and positions are left
+// out, as Galvatron's own configurations want it.
+ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameters,
+                           ConfigFields& fields, std::vector<std::string>* notes);
+
+// Returns the parameters of biases: of `attention_count` attention blocks (query, key and value;
+// output) and of the feed-forward part.
+int64_t BiasCount(const TransformerRunFacts& run, int attention_count, bool query_key_value,
+                  bool output, bool feed_forward);
+
+// Returns four times `hidden_size`, at most kMaxImportCount.
+int FourTimes(int hidden_size);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_

@@ -1,0 +1,311 @@
+#include "clients/import/uniform_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "planner/model/strategy_names.h"
+
+namespace parplan {
+namespace {
+
+absl::Status RefuseFor(absl::string_view program, absl::string_view field,
+                       absl::string_view reason) {
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat(reason, "; ", program, " can't run that"));
+}
+
+// Returns the strategy of layer `layer`, which is number `number` of the decoder layers of its
+// stage, counted from 0.
+Strategy StrategyOfLayer(const UniformPlan& facts, const ModelSpec& model, int layer, int number) {
+  Strategy strategy = facts.strategy;
+  const LayerDefinition& definition = model.layer(layer);
+  if (definition.expert_count == 0) strategy.expert_parallel_degree = 1;
+  const bool beyond = strategy.recompute_level == RecomputeLevel::kFull &&
+                      facts.recomputed_layer_count > 0 && number >= facts.recomputed_layer_count;
+  if (!IsTransformer(definition.kind) || beyond) strategy.recompute_level = RecomputeLevel::kNone;
+  return strategy;
+}
+
+// One layer of a plan.
+struct PlacedLayer {
+  std::string field;
+  int layer = 0;
+  // Position among the decoder layers of its stage, and that stage.
+  int number = 0;
+  size_t stage = 0;
+  Strategy strategy;
+  bool is_decoder = false;
+};
+
+std::vector<PlacedLayer> LayersOf(const Plan& plan, const ModelSpec& model) {
+  std::vector<PlacedLayer> layers;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    int number = 0;
+    for (size_t j = 0; j < plan.stages[i].layer_runs.size(); ++j) {
+      const StageLayerRun& run = plan.stages[i].layer_runs[j];
+      for (int k = 0; k < run.layer_count && layers.size() < size_t(model.layer_count()); ++k) {
+        const int layer = static_cast<int>(layers.size());
+        const bool is_decoder = IsTransformer(model.layer(layer).kind);
+        layers.push_back({absl::StrCat("stages[", i, "].layer_runs[", j, "].strategy"), layer,
+                          number, i, run.strategy, is_decoder});
+        if (is_decoder) ++number;
+      }
+    }
+  }
+  return layers;
+}
+
+absl::string_view ContextName(ContextKind kind) {
+  return kind == ContextKind::kUlysses ? "ulysses" : "ring";
+}
+
+absl::string_view SwitchName(bool is_on) { return is_on ? "on" : "off"; }
+
+// Compares one fact of two layers.
+class LayerComparison {
+ public:
+  LayerComparison(const PlacedLayer& layer, const PlacedLayer& reference, absl::string_view program)
+      : layer_(layer), reference_(reference), program_(program) {}
+
+  template <typename Value>
+  void Compare(absl::string_view name, Value value, Value expected) {
+    if (value == expected || !status_.ok()) return;
+    status_ = RefuseFor(program_, absl::StrCat(layer_.field, ".", name),
+                        absl::StrCat("is ", value, " in layer ", layer_.layer, " and ", expected,
+                                     " in layer ", reference_.layer));
+  }
+  absl::Status status() const { return status_; }
+
+ private:
+  const PlacedLayer& layer_;
+  const PlacedLayer& reference_;
+  absl::string_view program_;
+  absl::Status status_;
+};
+
+absl::Status CompareLayers(const PlacedLayer& layer, const PlacedLayer& reference,
+                           absl::string_view program) {
+  const Strategy& strategy = layer.strategy;
+  const Strategy& expected = reference.strategy;
+  LayerComparison comparison(layer, reference, program);
+  comparison.Compare("tensor_parallel_degree", strategy.tensor_parallel_degree,
+                     expected.tensor_parallel_degree);
+  comparison.Compare("data_parallel_degree", strategy.data_parallel_degree,
+                     expected.data_parallel_degree);
+  comparison.Compare("context_parallel_degree", strategy.context_parallel_degree,
+                     expected.context_parallel_degree);
+  comparison.Compare("context_kind", ContextName(strategy.context_kind),
+                     ContextName(expected.context_kind));
+  comparison.Compare("sharding_level", ShardingLevelName(strategy.sharding_level),
+                     ShardingLevelName(expected.sharding_level));
+  comparison.Compare("sequence_parallel", SwitchName(strategy.sequence_parallel),
+                     SwitchName(expected.sequence_parallel));
+  return comparison.status();
+}
+
+// Sets the recomputation of `facts`, or says which layer breaks the pattern.
+absl::Status NoteRecomputation(const std::vector<PlacedLayer>& layers, const PlacedLayer& reference,
+                               absl::string_view program, UniformPlan* facts) {
+  facts->strategy.recompute_level = reference.strategy.recompute_level;
+  bool all = true;
+  int count = 0;
+  for (const PlacedLayer& layer : layers) {
+    const RecomputeLevel level = layer.strategy.recompute_level;
+    const std::string field = absl::StrCat(layer.field, ".recompute_level");
+    if (!layer.is_decoder) {
+      if (level == RecomputeLevel::kNone) continue;
+      return RefuseFor(program, field,
+                       absl::StrCat("recomputes layer ", layer.layer, ", an embedding or a head"));
+    }
+    const bool is_selective = level == RecomputeLevel::kSelective;
+    if (is_selective != (reference.strategy.recompute_level == RecomputeLevel::kSelective)) {
+      return RefuseFor(program, field,
+                       absl::StrCat("recomputes attention alone in one of the layers ",
+                                    reference.layer, " and ", layer.layer));
+    }
+    if (level == RecomputeLevel::kFull) {
+      facts->strategy.recompute_level = RecomputeLevel::kFull;
+      count = std::max(count, layer.number + 1);
+    } else {
+      all = false;
+    }
+  }
+  if (all || facts->strategy.recompute_level != RecomputeLevel::kFull) return absl::OkStatus();
+  facts->recomputed_layer_count = count;
+  for (const PlacedLayer& layer : layers) {
+    if (!layer.is_decoder || layer.number >= count) continue;
+    if (layer.strategy.recompute_level != RecomputeLevel::kFull) {
+      return RefuseFor(program, absl::StrCat(layer.field, ".recompute_level"),
+                       absl::StrCat("does not recompute layer ", layer.layer, ", one of the first ",
+                                    count, " of its stage, which others recompute"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSchedule(const Plan& plan, absl::string_view program) {
+  const int stage_count = static_cast<int>(plan.stages.size());
+  if (stage_count == 0 || plan.virtual_stage_count < 1 ||
+      stage_count % plan.virtual_stage_count != 0) {
+    return RefuseFor(program, "virtual_stage_count", "does not divide the stages");
+  }
+  if (plan.schedule == Schedule::kGpipe) return RefuseFor(program, "schedule", "is gpipe");
+  const bool has_virtual_stages = plan.virtual_stage_count > 1;
+  if ((plan.schedule == Schedule::kInterleaved) != has_virtual_stages) {
+    return RefuseFor(program, "schedule",
+                     absl::StrCat("is ", TraitsOf(plan.schedule).name, " with ",
+                                  plan.virtual_stage_count, " virtual stages a device"));
+  }
+  if (has_virtual_stages && plan.pipeline_parallel_degree() == 1) {
+    return RefuseFor(program, "virtual_stage_count", "gives the one device several stages");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStages(const Plan& plan, absl::string_view program) {
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const StagePlan& stage = plan.stages[i];
+    const std::string field = absl::StrCat("stages[", i, "]");
+    const int rank_count = plan.stages.front().rank_count;
+    if (stage.rank_count != rank_count) {
+      return RefuseFor(
+          program, absl::StrCat(field, ".rank_count"),
+          absl::StrCat("is ", stage.rank_count, " and that of the first stage is ", rank_count));
+    }
+    const int place = static_cast<int>(i) % plan.pipeline_parallel_degree();
+    if (stage.first_rank != place * rank_count) {
+      return RefuseFor(program, absl::StrCat(field, ".first_rank"), "is out of order");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RequireDecoderModel(const ModelSpec& model, absl::string_view program) {
+  const int last = model.layer_count() - 1;
+  for (int layer = 0; layer <= last; ++layer) {
+    const LayerKind kind = model.layer(layer).kind;
+    const LayerKind expected = layer == 0      ? LayerKind::kEmbedding
+                               : layer == last ? LayerKind::kHead
+                                               : LayerKind::kDecoder;
+    if (kind == expected && last >= 2) continue;
+    return RefuseFor(program, "model.layer_runs",
+                     absl::StrCat("must be an embedding, decoder layers and a head, and layer ",
+                                  layer, " is `", model.layer(layer).layer_definition_id, "`"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& model,
+                                          absl::string_view program) {
+  absl::Status status = RequireDecoderModel(model, program);
+  if (status.ok()) status = CheckSchedule(plan, program);
+  if (status.ok()) status = CheckStages(plan, program);
+  if (!status.ok()) return status;
+
+  UniformPlan facts;
+  facts.device_count = plan.device_count;
+  facts.global_batch_size = plan.global_batch_size;
+  facts.micro_batch_count = plan.micro_batch_count;
+  facts.virtual_stage_count = plan.virtual_stage_count;
+  int layer_count = 0;
+  for (const StagePlan& stage : plan.stages) {
+    facts.stage_layer_counts.push_back(stage.layer_count());
+    layer_count += stage.layer_count();
+  }
+  if (layer_count != model.layer_count()) {
+    return RefuseFor(program, "stages",
+                     absl::StrCat("hold ", layer_count, " layers of the model's ",
+                                  model.layer_count(), ": it is a plan for another model"));
+  }
+  const std::vector<PlacedLayer> layers = LayersOf(plan, model);
+  // Layer 1 is the first decoder layer.
+  const PlacedLayer& reference = layers[1];
+  facts.strategy = reference.strategy;
+  const PlacedLayer* with_experts = nullptr;
+  for (const PlacedLayer& layer : layers) {
+    status = CompareLayers(layer, reference, program);
+    if (!status.ok()) return status;
+    if (layer.strategy.rank_order != RankOrder::kTensorInnermost) {
+      return RefuseFor(
+          program, absl::StrCat(layer.field, ".rank_order"),
+          absl::StrCat("has the data-parallel ranks of layer ", layer.layer, " innermost"));
+    }
+    const int expert_degree = layer.strategy.expert_parallel_degree;
+    if (model.layer(layer.layer).expert_count == 0) {
+      if (expert_degree == 1) continue;
+      return RefuseFor(
+          program, absl::StrCat(layer.field, ".expert_parallel_degree"),
+          absl::StrCat("is ", expert_degree, " in layer ", layer.layer, ", which has no experts"));
+    }
+    if (with_experts == nullptr) with_experts = &layer;
+    if (expert_degree != with_experts->strategy.expert_parallel_degree) {
+      return RefuseFor(program, absl::StrCat(layer.field, ".expert_parallel_degree"),
+                       absl::StrCat("is ", expert_degree, " in layer ", layer.layer, " and ",
+                                    with_experts->strategy.expert_parallel_degree, " in layer ",
+                                    with_experts->layer));
+    }
+  }
+  facts.strategy.expert_parallel_degree =
+      with_experts == nullptr ? 1 : with_experts->strategy.expert_parallel_degree;
+  status = NoteRecomputation(layers, reference, program, &facts);
+  if (!status.ok()) return status;
+  const Strategy& strategy = facts.strategy;
+  if (strategy.rank_count() != plan.stages.front().rank_count ||
+      int64_t{strategy.rank_count()} * plan.pipeline_parallel_degree() != plan.device_count) {
+    return RefuseFor(program, "stages", "have other ranks than their degrees multiply to");
+  }
+  if (plan.micro_batch_count < 1 || plan.global_batch_size % plan.micro_batch_count != 0 ||
+      plan.micro_batch_size() % strategy.data_parallel_degree != 0) {
+    return RefuseFor(
+        program, "micro_batch_count",
+        absl::StrCat(plan.micro_batch_count, " micro-batches over ", strategy.data_parallel_degree,
+                     " replicas do not divide the batch of ", plan.global_batch_size));
+  }
+  if (PlanOf(facts, model) != plan) {
+    return RefuseFor(program, "stages", "are not in the order of the model's layers");
+  }
+  return facts;
+}
+
+Plan PlanOf(const UniformPlan& facts, const ModelSpec& model) {
+  Plan plan;
+  plan.device_count = facts.device_count;
+  plan.global_batch_size = facts.global_batch_size;
+  plan.micro_batch_count = facts.micro_batch_count;
+  plan.virtual_stage_count = facts.virtual_stage_count;
+  plan.schedule =
+      facts.virtual_stage_count > 1 ? Schedule::kInterleaved : Schedule::kOneForwardOneBackward;
+  const int rank_count = facts.strategy.rank_count();
+  int layer = 0;
+  for (size_t i = 0; i < facts.stage_layer_counts.size(); ++i) {
+    StagePlan stage;
+    stage.first_rank = static_cast<int>(i) % facts.pipeline_parallel_degree() * rank_count;
+    stage.rank_count = rank_count;
+    int number = 0;
+    for (int k = 0; k < facts.stage_layer_counts[i]; ++k, ++layer) {
+      PARPLAN_CHECK(layer < model.layer_count());
+      const Strategy strategy = StrategyOfLayer(facts, model, layer, number);
+      if (IsTransformer(model.layer(layer).kind)) ++number;
+      const bool continues =
+          k > 0 && stage.layer_runs.back().strategy == strategy &&
+          model.definition_of_layer()[layer] == model.definition_of_layer()[layer - 1];
+      if (continues) {
+        ++stage.layer_runs.back().layer_count;
+      } else {
+        stage.layer_runs.push_back({layer, 1, strategy});
+      }
+    }
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+}  // namespace parplan

@@ -1,0 +1,74 @@
+// `planctl strategies`: the decision tree of the paper planners. Needs no server and no files.
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "clients/planctl/commands/command.h"
+#include "clients/planctl/files.h"
+#include "clients/planctl/view/strategies_view.h"
+
+namespace parplan::planctl {
+namespace {
+
+// 65,536 devices have 13,624 ordered paths; the most of any smaller number have 50,400 devices,
+// with 383,332. Larger clusters have the same rules.
+constexpr int kMaxDevices = 65536;
+
+struct StrategiesFlags {
+  StrategiesQuestion question;
+  int max_tensor_parallel = kMaxDevices;
+  int pipeline = 0;
+  bool no_recompute = false;
+  std::string svg_path;
+};
+
+absl::Status ListStrategies(const Session& session, const StrategiesFlags& flags) {
+  StrategiesQuestion question = flags.question;
+  question.recompute = !flags.no_recompute;
+  question.limits.max_tensor_parallel_degree = flags.max_tensor_parallel;
+  if (flags.pipeline > 0) {
+    if (question.device_count % flags.pipeline != 0) {
+      return FieldError(Reason::kSpecInvalid, "--pipeline",
+                        absl::StrCat("must divide the ", question.device_count, " devices"));
+    }
+    question.pipeline_parallel_degree = flags.pipeline;
+  }
+  if (!flags.svg_path.empty()) {
+    PARPLAN_RETURN_IF_ERROR(WriteFile(flags.svg_path, StrategiesSvg(question)));
+    Note(session, absl::StrCat("wrote ", flags.svg_path));
+    if (flags.svg_path == "-") return absl::OkStatus();
+  }
+  return Print(session, session.json ? StrategiesJson(question) : StrategiesText(question));
+}
+
+}  // namespace
+
+void AddStrategiesCommand(Command app, const Session& session, Action& action) {
+  auto flags = std::make_shared<StrategiesFlags>();
+  Command command =
+      app.AddCommand("strategies", "List the decision tree of the paper planners, and its rules");
+  command.Footer(
+      "The tree of galvatron, galvatron-base and galvatron-bmw before a model, a batch or a target "
+      "takes strategies away; exact searches more (docs/search.md).\nExample:\n"
+      "  planctl strategies --devices 8 --svg tree.svg");
+  command.AddOption("--devices", flags->question.device_count, "Number of devices [8]")
+      .Check(shell::Between(1, kMaxDevices));
+  command.AddOption("--pipeline", flags->pipeline, "Only this pipeline degree [all]")
+      .Check(shell::Between(1, kMaxDevices));
+  command
+      .AddOption("--max-tensor-parallel", flags->max_tensor_parallel,
+                 "Largest tensor-parallel degree; questions have a node's devices [no limit]")
+      .Check(shell::Between(1, kMaxDevices));
+  command.AddFlag("--powers-of-two", flags->question.limits.only_powers_of_two,
+                  "Only degrees that are powers of two, as in the papers");
+  command.AddFlag("--no-recompute", flags->no_recompute, "Without recomputation");
+  command.AddOption("--svg", flags->svg_path, "Also draw the tree into this file").TypeName("FILE");
+  command.OnChosen([&session, &action, flags] {
+    action = [&session, flags] { return ListStrategies(session, *flags); };
+  });
+}
+
+}  // namespace parplan::planctl

@@ -1,0 +1,36 @@
+// Shows the decision tree of the paper planners: its strategies, and which rule leaves out what.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_STRATEGIES_VIEW_H_
+#define PARPLAN_CLIENTS_PLANCTL_VIEW_STRATEGIES_VIEW_H_
+
+#include <optional>
+#include <string>
+
+#include "planner/search/space/tree_paths.h"
+
+namespace parplan::planctl {
+
+struct StrategiesQuestion {
+  // At least 1.
+  int device_count = 8;
+  TreeLimits limits;
+  // Whether every strategy is also there with recomputation.
+  bool recompute = true;
+  // Shows only this pipeline degree, a divisor of `device_count`; absent: all of them.
+  std::optional<int> pipeline_parallel_degree;
+};
+
+// Returns the strategies by pipeline degree with their paths, and for each rule how many paths it
+// leaves out and which: as text, or as one JSON object (docs/planctl.md). The text lists at most 24
+// paths of a rule; the object has all.
+std::string StrategiesText(const StrategiesQuestion& question);
+std::string StrategiesJson(const StrategiesQuestion& question);
+
+// Returns the tree as an SVG file: one column per level, one row per path that begins with its
+// pipeline degree. Paths left out are grey and name the rule; those with a pipeline in another
+// place are only counted. About 0.4 kB a path.
+std::string StrategiesSvg(const StrategiesQuestion& question);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_VIEW_STRATEGIES_VIEW_H_

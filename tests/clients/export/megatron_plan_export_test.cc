@@ -1,0 +1,263 @@
+#include "clients/export/megatron_plan_export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <set>
+#include <string>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "clients/import/megatron_plan.h"
+#include "planner/find_plan.h"
+#include "tests/clients/import/decoder_models.h"
+#include "tests/support/random_problem.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ExportFacts MegatronCoreFacts() { return {*FindRuntime("megatron-core"), "plan 1"}; }
+
+// Four stages of 16, 16, 16 and 15 layers with the ends (docs/exports.md has it as the example).
+UniformPlan UnevenPlan() {
+  UniformPlan facts;
+  facts.device_count = 64;
+  facts.global_batch_size = 128;
+  facts.micro_batch_count = 32;
+  facts.stage_layer_counts = {16, 16, 16, 15};
+  facts.strategy = {.tensor_parallel_degree = 4,
+                    .data_parallel_degree = 4,
+                    .sharding_level = ShardingLevel::kOptimizer,
+                    .sequence_parallel = true};
+  return facts;
+}
+
+ModelSpec DeepModel() { return DecoderModel({.dense_layer_count = 61, .tied_embedding = false}); }
+
+TEST(ExportMegatronPlan, WritesTheWorkedExample) {
+  const ModelSpec model = DeepModel();
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportMegatronPlan(PlanOf(UnevenPlan(), model), model, MegatronCoreFacts()));
+  ASSERT_EQ(files.size(), 3);
+  EXPECT_EQ(files[0], (ExportedFile{"megatron.args", R"(--num-layers=61
+--hidden-size=512
+--ffn-hidden-size=1536
+--num-attention-heads=64
+--group-query-attention
+--num-query-groups=8
+--kv-channels=8
+--seq-length=1024
+--max-position-embeddings=1024
+--vocab-size=1000
+--untie-embeddings-and-output-weights
+--bf16
+--optimizer=adam
+--tensor-model-parallel-size=4
+--pipeline-model-parallel-size=4
+--pipeline-model-parallel-layout=Et*15|t*16|t*16|t*14L
+--context-parallel-size=1
+--sequence-parallel
+--micro-batch-size=1
+--global-batch-size=128
+--use-distributed-optimizer
+--overlap-grad-reduce
+--overlap-param-gather
+)"}));
+  EXPECT_EQ(files[1], (ExportedFile{"megatron.env", R"(PARPLAN_DEVICE_COUNT=64
+PARPLAN_GLOBAL_BATCH_SIZE=128
+PARPLAN_MICRO_BATCH_SIZE_PER_RANK=1
+PARPLAN_GRADIENT_ACCUMULATION_STEPS=32
+CUDA_DEVICE_MAX_CONNECTIONS=1
+)"}));
+  EXPECT_EQ(files[2].name, "README.txt");
+  EXPECT_THAT(files[2].text, AllOf(HasSubstr("core 0.14 to 0.20"), HasSubstr("64 devices")));
+}
+
+TEST(ExportMegatronPlan, ReadsBackToAnEqualPlanForRandomPlans) {
+  std::set<ShardingLevel> levels;
+  int interleaved = 0, blocks = 0, experts = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
+    const UniformPlan facts = RandomMegatronPlan(random, model);
+    const Plan plan = PlanOf(facts, model);
+    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                         ExportMegatronPlan(plan, model, MegatronCoreFacts()));
+    const NamedText arguments{files[0].name, files[0].text};
+    ASSERT_OK_AND_ASSIGN(const MegatronPlanImport import,
+                         ImportMegatronPlan(arguments, model, plan.device_count));
+    ASSERT_EQ(import.plan, plan) << files[0].text;
+    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> again,
+                         ExportMegatronPlan(import.plan, model, MegatronCoreFacts()));
+    EXPECT_EQ(again, files);
+    // A pipeline always has its layout.
+    EXPECT_EQ(facts.pipeline_parallel_degree() > 1,
+              arguments.text.find("pipeline-model-parallel-layout") != std::string::npos);
+    levels.insert(facts.strategy.sharding_level);
+    interleaved += facts.virtual_stage_count > 1;
+    blocks += facts.recomputed_layer_count > 0;
+    experts += facts.strategy.expert_parallel_degree > 1;
+  }
+  EXPECT_EQ(levels.size(), 4);
+  EXPECT_GE(interleaved, 50);
+  EXPECT_GE(blocks, 20);
+  EXPECT_GE(experts, 20);
+}
+
+// The planner must not call a plan one of this target that the target then cannot be told.
+TEST(ExportMegatronPlan, TakesWhatSearchesOfTheTargetFind) {
+  int exported = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
+    PlanningRules rules = drawn.rules();
+    rules.target = Target::kMegatron;
+    rules.schedule.reset();
+    const PlanningProblem problem = drawn.WithRules(rules);
+    const absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
+    // Some problems have no plan in this target, whose stages are even.
+    if (absl::IsFailedPrecondition(result.status())) continue;
+    ASSERT_OK(result);
+    const auto* const found = std::get_if<PlanFound>(&*result);
+    if (found == nullptr) continue;
+    const ModelSpec& model = problem.model();
+    if (!RequireDecoderModel(model, "Megatron-LM").ok()) continue;
+    const absl::StatusOr<std::vector<ExportedFile>> files =
+        ExportMegatronPlan(found->plan, model, MegatronCoreFacts());
+    // Some of the drawn models mix layers that no Megatron-LM model has.
+    if (absl::StartsWith(files.status().message(), "model.layer_runs:")) continue;
+    // Profiles measured without sequence parallelism force plans without it, also those of experts.
+    if (absl::StrContains(files.status().message(), "sequence_parallel: is off")) continue;
+    ASSERT_OK(files) << PlanGist(found->plan);
+    ASSERT_OK_AND_ASSIGN(
+        const MegatronPlanImport import,
+        ImportMegatronPlan({"megatron.args", (*files)[0].text}, model, found->plan.device_count));
+    EXPECT_EQ(import.plan, found->plan);
+    ++exported;
+  }
+  EXPECT_GE(exported, 10);
+}
+
+TEST(ExportMegatronPlan, OverlapsWhatThePredictionOverlaps) {
+  const ModelSpec model = DeepModel();
+  const auto arguments_of = [&model](const RuntimeTraits& runtime) {
+    const auto files = ExportMegatronPlan(PlanOf(UnevenPlan(), model), model, {runtime, ""});
+    EXPECT_OK(files);
+    return (*files)[0].text;
+  };
+  RuntimeTraits runtime = *FindRuntime("megatron-core");
+  runtime.overlap_parameter_gather = false;
+  EXPECT_THAT(arguments_of(runtime),
+              AllOf(HasSubstr("--overlap-grad-reduce"), Not(HasSubstr("--overlap-param-gather"))));
+  runtime.overlap_gradient_sync = false;
+  EXPECT_THAT(arguments_of(runtime), Not(HasSubstr("--overlap")));
+  // parplan's own runtime has no dropout and 16-bit gradients.
+  EXPECT_THAT(arguments_of(RuntimeTraits()),
+              AllOf(HasSubstr("--attention-dropout=0.0"), HasSubstr("--grad-reduce-in-bf16")));
+}
+
+TEST(ExportMegatronPlan, ShardsGradientsAndParametersWithMegatronFsdp) {
+  const ModelSpec model = DecoderModel({});
+  UniformPlan facts = UnevenPlan();
+  facts.stage_layer_counts = {6};
+  facts.device_count = 16;
+  facts.strategy.sharding_level = ShardingLevel::kParameters;
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text,
+              AllOf(HasSubstr("--use-megatron-fsdp\n"),
+                    HasSubstr("--data-parallel-sharding-strategy=optim_grads_params\n"),
+                    HasSubstr("--ckpt-format=fsdp_dtensor\n"), HasSubstr("--tp-comm-overlap\n")));
+  EXPECT_THAT(files[1].text, Not(HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS")));
+  EXPECT_THAT(files[2].text, HasSubstr("unset it"));
+}
+
+TEST(ExportMegatronPlan, RefusesWithLayerAndReason) {
+  const ModelSpec model = DeepModel();
+  const auto refuse = [&model](auto&& change, const std::string& part) {
+    Plan plan = PlanOf(UnevenPlan(), model);
+    change(plan);
+    EXPECT_THAT(ExportMegatronPlan(plan, model, MegatronCoreFacts()).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(part), HasSubstr("Megatron-LM can't run that"))));
+  };
+  const auto strategy_of = [](Plan& plan, int stage) -> Strategy& {
+    return plan.stages[stage].layer_runs[0].strategy;
+  };
+  refuse([&](Plan& plan) { strategy_of(plan, 1).tensor_parallel_degree = 2; },
+         "stages[1].layer_runs[0].strategy.tensor_parallel_degree: is 2 in layer 16 and 4 in layer "
+         "1");
+  refuse([&](Plan& plan) { strategy_of(plan, 3).sharding_level = ShardingLevel::kParameters; },
+         "stages[3].layer_runs[0].strategy.sharding_level: is zero-3 in layer 48 and zero-1 in "
+         "layer 1");
+  refuse([&](Plan& plan) { strategy_of(plan, 0).sharding_level = ShardingLevel::kNone; },
+         "sharding_level: is none in layer 0 and zero-1 in layer 1");
+  refuse([&](Plan& plan) { strategy_of(plan, 2).sequence_parallel = false; },
+         "sequence_parallel: is off in layer 32");
+  refuse([&](Plan& plan) { strategy_of(plan, 2).rank_order = RankOrder::kDataInnermost; },
+         "rank_order: has the data-parallel ranks of layer 32 innermost");
+  refuse([&](Plan& plan) { strategy_of(plan, 0).recompute_level = RecomputeLevel::kFull; },
+         "recomputes layer 0, an embedding or a head");
+  // Stage 1 recomputes all 16 layers, so the others would have to as well.
+  refuse([&](Plan& plan) { strategy_of(plan, 1).recompute_level = RecomputeLevel::kFull; },
+         "does not recompute layer 1, one of the first 16 of its stage");
+  refuse([&](Plan& plan) { strategy_of(plan, 1).recompute_level = RecomputeLevel::kSelective; },
+         "recomputes attention alone in one of the layers 1 and 16");
+  refuse([&](Plan& plan) { strategy_of(plan, 1).expert_parallel_degree = 2; },
+         "is 2 in layer 16, which has no experts");
+  refuse([](Plan& plan) { plan.schedule = Schedule::kGpipe; }, "schedule: is gpipe");
+  refuse([](Plan& plan) { plan.schedule = Schedule::kInterleaved; }, "schedule: is interleaved");
+  refuse([](Plan& plan) { plan.stages[2].rank_count = 8; }, "stages[2].rank_count: is 8 and");
+  refuse([](Plan& plan) { plan.stages[2].first_rank = 0; }, "stages[2].first_rank: is out of");
+  refuse([](Plan& plan) { plan.micro_batch_count = 64; }, "do not divide the batch of 128");
+  refuse([](Plan& plan) { plan.stages.pop_back(); }, "hold 48 layers of the model's 63");
+  refuse([](Plan& plan) { plan.device_count = 32; }, "other ranks than their degrees");
+}
+
+TEST(ExportMegatronPlan, RefusesLimitsOfTheProgram) {
+  const ModelSpec model = DeepModel();
+  const auto refuse = [](const ModelSpec& of, auto&& change, const std::string& part) {
+    UniformPlan facts = UnevenPlan();
+    change(facts);
+    facts.device_count = facts.strategy.rank_count() * facts.pipeline_parallel_degree();
+    facts.global_batch_size = facts.micro_batch_count * facts.strategy.data_parallel_degree;
+    EXPECT_THAT(ExportMegatronPlan(PlanOf(facts, of), of, MegatronCoreFacts()).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)));
+  };
+  refuse(
+      model, [](UniformPlan& facts) { facts.strategy.sharding_level = ShardingLevel::kParameters; },
+      "beside a pipeline");
+  refuse(
+      model,
+      [](UniformPlan& facts) {
+        facts.stage_layer_counts = {63};
+        facts.strategy.sharding_level = ShardingLevel::kGradients;
+        facts.strategy.sequence_parallel = false;
+      },
+      "without sequence parallelism");
+  refuse(
+      model,
+      [](UniformPlan& facts) {
+        facts.virtual_stage_count = 2;
+        facts.micro_batch_count = 31;
+      },
+      "is 31 with virtual stages on 2 pipeline ranks");
+  refuse(
+      model, [](UniformPlan& facts) { facts.strategy.context_parallel_degree = 3; },
+      "a sequence of 1024 tokens");
+  const ModelSpec experts = DecoderModel({.dense_layer_count = 1, .expert_layer_count = 60});
+  refuse(
+      experts, [](UniformPlan& facts) { facts.strategy.sequence_parallel = false; },
+      "in a model with experts");
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,37 @@
+// Decoders between an embedding and a head, for tests of programs that run nothing else.
+
+#ifndef PARPLAN_TESTS_CLIENTS_IMPORT_DECODER_MODELS_H_
+#define PARPLAN_TESTS_CLIENTS_IMPORT_DECODER_MODELS_H_
+
+#include <random>
+
+#include "clients/import/uniform_plan.h"
+#include "planner/model/model_spec.h"
+
+namespace parplan {
+
+struct DecoderModelOptions {
+  // Layers without experts, and behind them layers with some.
+  int dense_layer_count = 4;
+  int expert_layer_count = 0;
+  int key_value_head_count = 8;
+  bool gated = false;
+  bool tied_embedding = true;
+  Precision precision = Precision::kBf16;
+  Optimizer optimizer = Optimizer::kAdam;
+};
+
+// Returns a model with 64 heads, hidden size 512, 1,024 tokens and a vocabulary of 1,000. Ends the
+// process if the options make no model.
+ModelSpec DecoderModel(const DecoderModelOptions& options);
+
+// Returns a model with random options.
+DecoderModelOptions RandomDecoderModel(std::mt19937_64& random);
+
+// Returns a random plan of `model` that Megatron-LM can run: any stages, degrees, sharding and
+// recomputation that docs/exports.md lists.
+UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_CLIENTS_IMPORT_DECODER_MODELS_H_

@@ -1,0 +1,217 @@
+#include "clients/import/megatron_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/clients/import/decoder_models.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Eight layers, which `kShape` describes.
+ModelSpec EightLayers() { return DecoderModel({.dense_layer_count = 8}); }
+constexpr char kShape[] =
+    "--num-layers 8 --hidden-size 512 --bf16 --micro-batch-size 2 "
+    "--group-query-attention --num-query-groups 8 --global-batch-size 64 ";
+
+absl::StatusOr<MegatronPlanImport> ReadEight(const std::string& arguments, int device_count = 16) {
+  return ImportMegatronPlan({"run.args", absl::StrCat(kShape, arguments)}, EightLayers(),
+                            device_count);
+}
+
+TEST(ImportMegatronPlan, ReadsALaunchScript) {
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport import, ReadEight(R"(
+      # degrees
+      --tensor-model-parallel-size 2 --sequence-parallel \
+      --pipeline-model-parallel-size=2
+      --num-layers-per-virtual-pipeline-stage 2
+      --use-distributed-optimizer --recompute-activations
+      --lr 1.5e-4 --tokenizer-model 'a b/c' --data-path 0.3 one 0.7 "two"
+  )"));
+  UniformPlan facts;
+  facts.device_count = 16;
+  facts.global_batch_size = 64;
+  facts.micro_batch_count = 8;
+  facts.virtual_stage_count = 2;
+  facts.stage_layer_counts = {3, 2, 2, 3};
+  facts.strategy = {.tensor_parallel_degree = 2,
+                    .data_parallel_degree = 4,
+                    .sharding_level = ShardingLevel::kOptimizer,
+                    .recompute_level = RecomputeLevel::kSelective,
+                    .sequence_parallel = true};
+  EXPECT_EQ(import.plan, PlanOf(facts, EightLayers()));
+  EXPECT_THAT(import.notes, ElementsAre(HasSubstr("--data-path, --lr, --tokenizer-model")));
+}
+
+TEST(ImportMegatronPlan, IgnoresSequenceParallelismOfOneRank) {
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport import, ReadEight("--sequence-parallel"));
+  EXPECT_FALSE(import.plan.stages[0].layer_runs[0].strategy.sequence_parallel);
+}
+
+TEST(ImportMegatronPlan, RecomputesTheFirstLayersOfEachStage) {
+  ASSERT_OK_AND_ASSIGN(
+      const MegatronPlanImport import,
+      ReadEight("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*3|t*5L "
+                "--recompute-granularity full --recompute-method block --recompute-num-layers 4"));
+  std::string levels;
+  for (const StagePlan& stage : import.plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      levels += std::string(static_cast<size_t>(run.layer_count),
+                            run.strategy.recompute_level == RecomputeLevel::kFull ? 'c' : '-');
+    }
+    levels += '|';
+  }
+  // Embedding and 3 layers, of which all are among the first 4; then 5 layers and the head.
+  EXPECT_EQ(levels, "-ccc|cccc--|");
+}
+
+TEST(ImportMegatronPlan, NamesAllUnknownArgumentsOnce) {
+  EXPECT_THAT(ReadEight("--frobnicate 1 --use-tp-pp-dp-mapping --frobnicate=2 --lr 1").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("run.args: has arguments that are not read here: "
+                                       "--frobnicate, --use-tp-pp-dp-mapping; leave them out"),
+                             Not(HasSubstr("--lr")))));
+}
+
+TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
+  const auto refuse = [](const std::string& arguments, const std::string& part,
+                         int device_count = 16) {
+    EXPECT_THAT(ReadEight(arguments, device_count).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << arguments;
+  };
+  // Texts.
+  refuse("--data-path 'open", "run.args: ends inside a quotation");
+  refuse("--", "has `--` where an argument");
+  refuse("--tensor-model-parallel-size",
+         "--tensor-model-parallel-size: takes one value, and has 0");
+  refuse("--tensor-model-parallel-size 2 4", "takes one value, and has 2");
+  refuse("--tensor-model-parallel-size two", "must be a whole number from 1");
+  refuse("--tensor-model-parallel-size 0", "must be a whole number from 1");
+  refuse("--tensor-model-parallel-size -2", "must be a whole number from 1");
+  refuse("--tensor-model-parallel-size 2.0", "must be a whole number from 1");
+  refuse("--tensor-model-parallel-size 99999999999999999999", "must be a whole number from 1");
+  refuse("--sequence-parallel true", "--sequence-parallel: takes no value, and has `true`");
+  refuse("--bf16", "--bf16: is given twice");
+  // Degrees.
+  refuse("--tensor-model-parallel-size 3", "which does not divide 16 devices");
+  refuse(
+      "--tensor-model-parallel-size 16777216 --context-parallel-size 16777216 "
+      "--pipeline-model-parallel-size 16777216",
+      "which does not divide 16 devices");
+  refuse(
+      "--tensor-model-parallel-size 2 --context-parallel-size 2 "
+      "--pipeline-model-parallel-size 8",
+      "is 32, which does not divide 16 devices");
+  refuse("", "needs the number of devices", 0);
+  refuse("--expert-model-parallel-size 2", "--expert-model-parallel-size: needs --num-experts");
+  refuse("--expert-model-parallel-size 3", "does not divide the 16 data- and context-parallel");
+  refuse("--expert-tensor-parallel-size 2", "must be --tensor-model-parallel-size");
+  refuse("--cp-comm-type allgather", "must be p2p or a2a, and is `allgather`");
+  // Stages.
+  const std::string pipeline = "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout ";
+  refuse("--pipeline-model-parallel-size 16", "does not divide 8 layers");
+  refuse(pipeline + "Et*4|t*4L --num-virtual-stages-per-pipeline-rank 2",
+         "--num-virtual-stages-per-pipeline-rank: contradicts");
+  refuse(pipeline + "Et*4|t*2|t*2L", "has 3 stages, which 2 pipeline ranks do not divide");
+  refuse(pipeline + "Et*4|t*3L", "must hold the embedding E, then the model's 8 layers t");
+  refuse(pipeline + "t*4E|t*4L", "must hold the embedding E");
+  refuse(pipeline + "Et*4|t*4mL", "no layers m");
+  refuse(pipeline + "Et*8||t|L", "leaves stage 1 empty");
+  refuse(pipeline + "Ex|L", "run.args: --pipeline-model-parallel-layout: has `x`");
+  refuse("--pipeline-model-parallel-layout Et*4|t*4L", "virtual stages need a pipeline");
+  refuse("--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3",
+         "does not divide the 4 layers of a pipeline rank");
+  refuse("--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3",
+         "does not divide the 4 layers of a pipeline rank");
+  refuse("--num-virtual-stages-per-pipeline-rank 3 --num-layers-per-virtual-pipeline-stage 1",
+         "contradicts");
+  refuse("--pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 4",
+         "must be --pipeline-model-parallel-size");
+  // Batches: 64 samples, 2 a replica.
+  refuse("", "times 48 replicas is 96, which does not divide --global-batch-size 64", 48);
+  refuse("--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2",
+         "makes 1 micro-batches, and 4 pipeline ranks", 128);
+  // Sharding.
+  refuse("--data-parallel-sharding-strategy optim", "needs --use-megatron-fsdp");
+  refuse("--use-megatron-fsdp --data-parallel-sharding-strategy all", "and is `all`");
+  refuse("--overlap-param-gather", "needs --overlap-grad-reduce");
+  refuse("--overlap-param-gather --overlap-grad-reduce", "needs --use-distributed-optimizer");
+  // Recomputation.
+  refuse("--recompute-granularity half", "must be full or selective, and is `half`");
+  refuse("--recompute-granularity full", "--recompute-method: is missing");
+  refuse("--recompute-granularity full --recompute-method uniform",
+         "--recompute-num-layers: is missing");
+  refuse("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
+         "is 2, and a plan keeps the input of each layer");
+  refuse("--recompute-granularity full --recompute-method some --recompute-num-layers 1",
+         "must be uniform or block");
+  refuse("--recompute-granularity selective --recompute-method uniform",
+         "--recompute-method: needs --recompute-granularity full");
+  refuse("--recompute-granularity selective --recompute-num-layers 1", "needs");
+  refuse("--recompute-granularity selective --recompute-modules mlp", "must be core_attn");
+  refuse("--recompute-modules core_attn", "needs --recompute-granularity selective");
+  refuse("--recompute-activations --recompute-granularity full", "contradicts");
+}
+
+TEST(ImportMegatronPlan, RefusesAnotherModel) {
+  const auto refuse = [](const std::string& arguments, const ModelSpec& model,
+                         const std::string& part) {
+    EXPECT_THAT(ImportMegatronPlan({"run.args", arguments}, model, 8).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << arguments;
+  };
+  const ModelSpec model = DecoderModel({.key_value_head_count = 64});
+  const std::string batch = "--micro-batch-size 1 --global-batch-size 8 ";
+  refuse(batch, model, "--num-layers: is missing");
+  refuse(batch + "--num-layers 5", model, "--num-layers: is 5, and the model's is 4");
+  refuse(batch + "--num-layers 4 --hidden-size 256", model, "is 256, and the model's is 512");
+  refuse(batch + "--num-layers 4", model, "--bf16: is missing, and the model needs it");
+  refuse(batch + "--num-layers 4 --bf16 --swiglu", model, "--swiglu: is given, and the model");
+  refuse(batch + "--num-layers 4 --bf16 --group-query-attention --num-query-groups 4", model,
+         "leaves 4 key-value heads, and the model has 64");
+  refuse(batch + "--num-layers 4 --bf16 --optimizer muon", model, "is `muon`, and the model's");
+  refuse(batch + "--num-layers 4 --bf16 --num-experts 8", model, "gives layer 1 experts");
+  refuse("--num-layers 4 --bf16", model, "--micro-batch-size: is missing");
+  const ModelSpec experts =
+      DecoderModel({.dense_layer_count = 1, .expert_layer_count = 3, .key_value_head_count = 64});
+  const std::string shape = batch +
+                            "--num-layers 4 --bf16 --moe-ffn-hidden-size 256 "
+                            "--moe-shared-expert-intermediate-size 128 --moe-router-topk 2 ";
+  refuse(shape, experts, "--num-experts: is missing");
+  refuse(shape + "--num-experts 8 --moe-layer-freq [0,1,1,1]", experts,
+         "--num-experts: is 8, and the model's is 16");
+  refuse(shape + "--num-experts 16", experts, "gives layer 1 experts");
+  refuse(shape + "--num-experts 16 --moe-layer-freq ([0]*2+[1]*2)", experts,
+         "gives layer 2 no experts");
+  for (const char* const broken : {"([0]*1+[1]*3", "[0]*1+[1]", "[2]*4", "[]*4", "0", "-1",
+                                   "[0]+[1]*999999999", "[1]*-4", ""}) {
+    refuse(absl::StrCat(shape, "--num-experts 16 --moe-layer-freq='", broken, "'"), experts,
+           "--moe-layer-freq: must be a number or lists of 0 and 1 for 4 layers");
+  }
+  EXPECT_OK(ImportMegatronPlan(
+      {"run.args", shape + "--num-experts 16 --moe-layer-freq=([0]+[1,1]+[1]*1)"}, experts, 8));
+}
+
+TEST(ImportMegatronPlan, TakesEveryTruncationOfAFileWithoutACrash) {
+  const std::string text = absl::StrCat(
+      kShape, "--pipeline-model-parallel-size=2\n--pipeline-model-parallel-layout=Et*4|(t*2|)*2L\n",
+      "--recompute-granularity=full --recompute-method=block --recompute-num-layers=1");
+  for (size_t size = 0; size <= text.size(); ++size) {
+    const auto import = ImportMegatronPlan({"run.args", text.substr(0, size)}, EightLayers(), 16);
+    if (!import.ok()) continue;
+    EXPECT_EQ(import->plan.device_count, 16);
+  }
+}
+
+}  // namespace
+}  // namespace parplan
