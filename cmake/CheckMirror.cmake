@@ -10,6 +10,7 @@ set(cross_cutting
   support       # Problems, matchers and slow twins that tests of several folders use.
   integration   # Whole programs, several at a time, in Python.
   fuzz          # Fuzzers and their corpora: one for each input that strangers write.
+  frameworks    # Readers of other programs, from PyPI, that take what planctl exports.
   benchmarks    # Measurements across the tree; docs/measurements has the results.
   gpu)          # What CI cannot run: the checks of one machine with GPUs.
 

@@ -204,7 +204,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const ModelSpec& model, const Device
   rules.allow_estimates = true;
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(model),
                                  std::make_shared<const Topology>(std::move(topology)),
-                                 {std::make_shared<const ProfileSnapshot>(std::move(profile))},
+                                 {{{std::make_shared<const ProfileSnapshot>(std::move(profile))}}},
                                  kBatch, std::move(rules));
 }
 

@@ -6,6 +6,7 @@
 import json
 import re
 import subprocess
+import xml.etree.ElementTree
 
 from planctl_run import (
     FLAGS, INTERNAL, BAD_INPUT, NOTHING_FITS, MISSING, PlanctlTest, main)
@@ -16,7 +17,7 @@ COMMANDS = (
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
     ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
     ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"],
-    ["calibrate"], ["executions"], ["runs"])
+    ["calibrate"], ["executions"], ["ilp-graph"], ["runs"], ["strategies"])
 
 
 class Arguments(PlanctlTest):
@@ -59,7 +60,7 @@ class Arguments(PlanctlTest):
     def test_studies_say_where_they_went(self):
         for command, study in (("accuracy", "accuracy"), ("oracle", "oracle"),
                                ("parity-2022", "parity"), ("parity", "parity"),
-                               ("ilp-table", "ilp"), ("ilp", "ilp")):
+                               ("ilp-table", "table2"), ("ilp", "table2")):
             for arguments in ([command], [command, "runs.json", "--html", "x"], [command, "--help"]):
                 error = self.json(*arguments, code=BAD_INPUT)["error"]
                 self.assertIn(f"`parplan-study {study}`", error["message"])
@@ -98,6 +99,17 @@ class Offline(PlanctlTest):
         self.text("report", plan, "--out", self.folder / "again.html")
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
                          ["again.html", "plan.html", "plan.json"])
+
+    def test_explain_adds_up_the_parameters_by_part(self):
+        plan = self.folder / "plan.json"
+        self.json("plan", *self.offline(), "--out", plan)
+        arguments = ["explain", plan, "--parameters", *self.offline()[1:]]
+        parts = self.json(*arguments)["parameters"]
+        # Llama-2-7B: 32 layers of 4096, feed-forward 11008, 32000 words at both ends.
+        self.assertEqual(parts, {"embedding": 32000 * 4096, "attention": 32 * 4 * 4096 * 4096,
+                                 "feed_forward": 32 * 3 * 4096 * 11008, "experts": 0,
+                                 "other": 32 * 2 * 4096, "head": 32000 * 4096 + 4096})
+        self.assertIn(str(sum(parts.values())), self.text(*arguments).stdout)
 
     def test_explain_says_why_a_plan_is_not_another(self):
         plan, rival = self.folder / "plan.json", self.folder / "rival.json"
@@ -151,6 +163,36 @@ class Offline(PlanctlTest):
             self.assertTrue(any(not row["feasible"] for row in rows))
         text = self.text("compare", *self.offline(2), "--time-limit", "2").stdout
         self.assertIn("no such plan", text)
+
+    def test_ilp_graph_has_the_redundancy_of_every_strategy_and_draws_it(self):
+        rows = self.json("compare", *self.offline(), "--time-limit", "2")["comparisons"]
+        if "min-memory-ilp" not in {row["planner"] for row in rows}:
+            self.skipTest("a build without CBC")
+        picture = self.folder / "graph.svg"
+        graph = self.json("ilp-graph", *self.question(), "--svg", picture)
+        self.assertTrue(graph["is_proved"])
+        self.assertAlmostEqual(graph["redundant_bytes"],
+                               graph["memory_bytes"] - graph["even_share_bytes"])
+        devices = graph["device_count"]
+        for operator in graph["operators"]:
+            chosen = [row for row in operator["strategies"]
+                      if row["strategy"] == operator["chosen"]]
+            self.assertEqual(len(chosen), 1, operator["name"])
+            for row in operator["strategies"]:
+                self.assertAlmostEqual(row["redundant_bytes"],
+                                       row["memory_bytes"] - operator["unique_bytes"] / devices,
+                                       delta=1.0)
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        boxes = root.findall("{http://www.w3.org/2000/svg}rect")
+        self.assertEqual(len(boxes) - 1,
+                         sum(len(operator["strategies"]) for operator in graph["operators"]))
+        name = graph["operators"][1]["name"]
+        one = self.text("ilp-graph", *self.question(), "--mesh", devices, "--operator", name,
+                        "--svg", picture).stdout
+        self.assertIn(f"{name} on a mesh of {devices}", one)
+        self.assertIn(f"Strategies of {name}", picture.read_text())
+        error = self.json("ilp-graph", *self.question(), "--mesh", "5", code=BAD_INPUT)["error"]
+        self.assertIn("mesh: `5`", error["message"])
 
     def test_nothing_fits_gives_3_and_the_memory_that_would(self):
         def shrink(cluster):
@@ -271,6 +313,23 @@ class Offline(PlanctlTest):
         again = self.json("evaluate", strategy, *self.offline()[1:])
         self.assertEqual(again["prediction"]["step_seconds"], made["prediction"]["step_seconds"])
         self.assertEqual(again["plan"]["gist"], made["plan"]["gist"])
+
+    def test_a_plan_for_megatron_becomes_its_arguments(self):
+        plan, folder = self.folder / "plan.json", self.folder / "launch"
+        self.json("plan", *self.offline(), "--target", "megatron", "--runtime", "megatron-core",
+                  "--out", plan)
+        model = self.example("llama2-7b.model.json")
+        made = self.json("export", plan, "--model", model, "--to", "megatron", "--out", folder)
+        self.assertEqual(made["files"], [str(folder / name) for name in (
+            "megatron.args", "megatron.env", "README.txt")])
+        arguments = (folder / "megatron.args").read_text().splitlines()
+        self.assertIn("--num-layers=32", arguments)
+        self.assertTrue(all(line.startswith("--") for line in arguments), arguments)
+        self.assertIn("PARPLAN_MICRO_BATCH_SIZE_PER_RANK=",
+                      (folder / "megatron.env").read_text())
+        error = self.json("export", plan, "--model", model, "--to", "megatron",
+                          code=BAD_INPUT)["error"]
+        self.assertIn("must name a folder", error["message"])
 
     def test_what_the_other_format_cant_hold_is_refused(self):
         plan = self.folder / "plan.json"

@@ -130,8 +130,8 @@ std::vector<MemoryItems> PredictMemory(const ModelSpec& model, const Plan& plan,
       std::make_shared<ModelSpec>(model),
       std::make_shared<Topology>(
           Valid(Topology::Create("cluster", {group}, {{"node", plan.device_count}}))),
-      {.profile = std::make_shared<ProfileSnapshot>(Profile(model, plan, knowledge, group)),
-       .hardware = std::make_shared<Hardware>(Hardware{TestDevice(), TestFabric(1)})},
+      {{{.profile = std::make_shared<ProfileSnapshot>(Profile(model, plan, knowledge, group)),
+         .hardware = std::make_shared<Hardware>(Hardware{TestDevice(), TestFabric(1)})}}},
       plan.global_batch_size, rules));
   const CostModel costs = Valid(CostModel::Create(problem));
   const Prediction prediction = PredictPlan(problem, costs, plan);

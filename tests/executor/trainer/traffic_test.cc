@@ -102,7 +102,7 @@ PlanningProblem ProblemOf(const ModelSpec& model, int device_count, Collective c
       std::make_shared<const ModelSpec>(model),
       std::make_shared<const Topology>(
           *Topology::Create("here", {group}, {{"node", device_count}})),
-      {std::make_shared<const ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content)))},
+      {{{std::make_shared<const ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content)))}}},
       kBatch, {.allow_estimates = true});
 }
 
