@@ -436,12 +436,13 @@ absl::Status ReadMegatronDegrees(const ArgumentList& arguments, int device_count
   strategy.context_parallel_degree = arguments.Count("context-parallel-size", 1);
   *pipeline = arguments.Count("pipeline-model-parallel-size", 1);
   const int64_t inner = int64_t{strategy.tensor_parallel_degree} * strategy.context_parallel_degree;
-  // Two factors of at most 2^24 each, so that the third cannot overflow behind this test.
+  // Each count is at most 2^24: a product of two fits, a product of three may not.
   if (inner > device_count || device_count % (inner * *pipeline) != 0) {
     return arguments.Fault(
         "tensor-model-parallel-size",
         absl::StrCat("times --context-parallel-size and --pipeline-model-parallel-size is ",
-                     inner * *pipeline, ", which does not divide ", device_count, " devices"));
+                     strategy.tensor_parallel_degree, " x ", strategy.context_parallel_degree,
+                     " x ", *pipeline, ", which does not divide ", device_count, " devices"));
   }
   strategy.data_parallel_degree = static_cast<int>(device_count / (inner * *pipeline));
   strategy.sequence_parallel =

@@ -107,11 +107,11 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse(
       "--tensor-model-parallel-size 16777216 --context-parallel-size 16777216 "
       "--pipeline-model-parallel-size 16777216",
-      "which does not divide 16 devices");
+      "is 16777216 x 16777216 x 16777216, which does not divide 16 devices");
   refuse(
       "--tensor-model-parallel-size 2 --context-parallel-size 2 "
       "--pipeline-model-parallel-size 8",
-      "is 32, which does not divide 16 devices");
+      "is 2 x 2 x 8, which does not divide 16 devices");
   refuse("", "needs the number of devices", 0);
   refuse("--expert-model-parallel-size 2", "--expert-model-parallel-size: needs --num-experts");
   refuse("--expert-model-parallel-size 3", "does not divide the 16 data- and context-parallel");

@@ -1,0 +1,35 @@
+// Why `galvatron-bmw` is slower than the optimum of its space: its own stages on the optimum's
+// partition.
+
+#ifndef PARPLAN_STUDIES_PAPERS_BMW_LOSS_H_
+#define PARPLAN_STUDIES_PAPERS_BMW_LOSS_H_
+
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+
+namespace parplan::papers {
+
+// What the dynamic program of BMW makes of the batch, the micro-batches and the stages of the
+// optimum.
+struct BmwLoss {
+  // Predicted samples a second, six digits; 0 if its count of memory has no assignment for some
+  // stage. If it is that of the optimum, BMW would have found it had it come to these stages and
+  // numbers.
+  double rate_on_optimum_stages = 0.0;
+  // Stages, and those among them which the program would have preferred as the optimum has them:
+  // their sum of costs is smaller, or it has no assignment for them. Its count of memory left them
+  // out. All others of the optimum have a sum at least as large, so the program prefers its own,
+  // and what it loses there is that its sum is not the simulated step.
+  int stage_count = 0;
+  int refused_stage_count = 0;
+
+  friend bool operator==(const BmwLoss&, const BmwLoss&) = default;
+};
+
+// Solves the stages of `optimum`, a plan of the tree of `galvatron-bmw` for `problem` that divides
+// no unit of galvatron_tables.h. A pipeline or one stage.
+BmwLoss LossOnOptimumStages(const PlanningProblem& problem, const Plan& optimum);
+
+}  // namespace parplan::papers
+
+#endif  // PARPLAN_STUDIES_PAPERS_BMW_LOSS_H_
