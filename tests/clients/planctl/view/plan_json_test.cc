@@ -115,7 +115,7 @@ PlanView ExampleView(const std::string& planner = "", bool compare = false) {
 
 TEST(PlanJson, HasExactlyTheMembersDocumented) {
   const Json object = Json::parse(PlanJson(ExampleView("deepspeed-3d", /*compare=*/true)));
-  EXPECT_THAT(Members(object), ElementsAre("plan", "prediction", "search", "comparisons"));
+  EXPECT_THAT(Members(object), ElementsAre("plan", "prediction", "search", "notes", "comparisons"));
   EXPECT_THAT(Members(object["plan"]), ElementsAreArray(kPlan));
   ASSERT_GT(object["plan"]["stages"].size(), 1u);
   for (const Json& stage : object["plan"]["stages"]) {

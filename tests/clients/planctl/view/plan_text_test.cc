@@ -91,7 +91,9 @@ PlanView WithPlansBeside(PlanView view) {
 }
 
 TEST(PlanText, ShowsThePlansBesideItAndHowTheyDiffer) {
-  ASSERT_OK_AND_ASSIGN(const PlanView alone, View("deepspeed-3d"));
+  ASSERT_OK_AND_ASSIGN(PlanView alone, View("deepspeed-3d"));
+  EXPECT_THAT(BesideText(alone), HasSubstr("  - partitioner best\n"));
+  alone.notes.clear();
   EXPECT_EQ(BesideText(alone), "");
   const PlanView view = WithPlansBeside(alone);
   const std::string text = PlanText(view);
