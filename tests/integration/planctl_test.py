@@ -164,6 +164,12 @@ class Offline(PlanctlTest):
         text = self.text("compare", *self.offline(2), "--time-limit", "2").stdout
         self.assertIn("no such plan", text)
 
+    def test_strategies_of_powers_of_two_need_such_devices(self):
+        error = self.json("strategies", "--devices", "12", "--powers-of-two",
+                          code=BAD_INPUT)["error"]
+        self.assertIn("--powers-of-two", error["message"])
+        self.json("strategies", "--devices", "16", "--powers-of-two")
+
     def test_ilp_graph_has_the_redundancy_of_every_strategy_and_draws_it(self):
         rows = self.json("compare", *self.offline(), "--time-limit", "2")["comparisons"]
         if "min-memory-ilp" not in {row["planner"] for row in rows}:

@@ -1,5 +1,6 @@
 // `planctl strategies`: the decision tree of the paper planners. Needs no server and no files.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,14 @@ absl::Status ListStrategies(const Session& session, const StrategiesFlags& flags
                         absl::StrCat("must divide the ", question.device_count, " devices"));
     }
     question.pipeline_parallel_degree = flags.pipeline;
+  }
+  // Any other limit leaves data parallelism over all devices.
+  const auto is_power_of_two = [](int count) { return (count & (count - 1)) == 0; };
+  if (question.limits.only_powers_of_two &&
+      !(is_power_of_two(question.device_count) && is_power_of_two(std::max(flags.pipeline, 1)))) {
+    return FieldError(Reason::kSpecInvalid, "--powers-of-two",
+                      absl::StrCat("leaves no strategy, since ", question.device_count,
+                                   " devices are not a power of two; leave the flag out"));
   }
   if (!flags.svg_path.empty()) {
     PARPLAN_RETURN_IF_ERROR(WriteFile(flags.svg_path, StrategiesSvg(question)));
