@@ -7,10 +7,12 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/planctl/files.h"
@@ -24,8 +26,11 @@ namespace {
 using planctl::ReadFile;
 using planctl::WriteFile;
 
-constexpr const char* kSections[] = {"grid",           "ablations",   "pipelines",
-                                     "forward-memory", "granularity", "times"};
+constexpr const char* kSections[] = {"grid",        "ablations", "pipelines", "forward-memory",
+                                     "granularity", "times",     "long-times"};
+
+// Takes minutes, so only where it is asked for.
+constexpr char kLongTimes[] = "long-times";
 
 struct PapersFlags {
   std::string source;
@@ -38,8 +43,8 @@ struct PapersFlags {
 
   bool Makes(const std::string& section) const {
     if (only_page) return false;
-    return sections.empty() ||
-           std::find(sections.begin(), sections.end(), section) != sections.end();
+    if (sections.empty()) return section != kLongTimes;
+    return std::find(sections.begin(), sections.end(), section) != sections.end();
   }
 };
 
@@ -82,14 +87,27 @@ void Run(const Session& session, const PapersFlags& flags, papers::PapersResults
     }
     Note(session, absl::StrCat("granularity: ", results.granularity.size(), " rows"));
   }
+  const auto replace_times = [&results](bool long_ones, std::vector<papers::TimedSearch> made) {
+    results.times.erase(std::remove_if(results.times.begin(), results.times.end(),
+                                       [long_ones](const papers::TimedSearch& timed) {
+                                         return (timed.axis == "long") == long_ones;
+                                       }),
+                        results.times.end());
+    results.times.insert(results.times.end(), made.begin(), made.end());
+  };
   if (flags.Makes("times")) {
-    results.times = papers::TimeGranularities();
+    std::vector<papers::TimedSearch> made = papers::TimeGranularities();
     for (const char* const axis : papers::kTimeAxes) {
       for (papers::TimedSearch& timed : papers::TimeAxis(axis)) {
-        results.times.push_back(std::move(timed));
+        made.push_back(std::move(timed));
       }
     }
-    Note(session, absl::StrCat("times: ", results.times.size(), " searches"));
+    Note(session, absl::StrCat("times: ", made.size(), " searches"));
+    replace_times(/*long_ones=*/false, std::move(made));
+  }
+  if (flags.Makes(kLongTimes)) {
+    replace_times(/*long_ones=*/true, papers::TimeLongSearches());
+    Note(session, "long-times: done");
   }
 }
 
@@ -98,6 +116,13 @@ absl::Status Papers(const Session& session, const PapersFlags& flags) {
   const std::string page_path = flags.source + "/docs/measurements/papers.md";
   // A whole run needs stored results for the measured runs alone, and makes all others.
   const bool is_whole = !flags.only_page && flags.sections.empty();
+  for (const auto& [name, value] : {std::pair("--machine", absl::string_view(flags.machine)),
+                                    std::pair("--commit", absl::string_view(flags.commit))}) {
+    if (flags.only_page == value.empty()) continue;
+    return FieldError(Reason::kSpecInvalid, name,
+                      flags.only_page ? "is that of the stored results; leave it out"
+                                      : "is needed: the page says who made its figures");
+  }
   papers::PapersResults results;
   const absl::StatusOr<std::string> stored = ReadFile(results_path);
   if (stored.ok()) {
@@ -118,8 +143,16 @@ absl::Status Papers(const Session& session, const PapersFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(results.runs, papers::ParseMeasuredPlans(runs));
     results.runs_source = flags.runs_source;
   }
-  if (!flags.machine.empty()) results.machine = flags.machine;
-  if (!flags.commit.empty()) results.commit = flags.commit;
+  if (is_whole) {
+    results.machine = flags.machine;
+    results.commit = flags.commit;
+    const std::string long_times = results.later_parts[kLongTimes];
+    results.later_parts.clear();
+    if (!long_times.empty()) results.later_parts[kLongTimes] = long_times;
+  }
+  for (const std::string& section : flags.sections) {
+    results.later_parts[section] = absl::StrCat(flags.machine, ", commit ", flags.commit);
+  }
   PARPLAN_RETURN_IF_ERROR(WriteFile(results_path, papers::ResultsJson(results)));
   std::vector<std::string> written = {page_path};
   PARPLAN_RETURN_IF_ERROR(WriteFile(page_path, papers::PapersPage(results)));
@@ -148,7 +181,8 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
   command
       .AddOption("--section", flags->sections,
                  "Make only this part again: grid, ablations, pipelines, forward-memory, "
-                 "granularity or times; several times [all]")
+                 "granularity, times or long-times; several times [all but long-times, "
+                 "which takes minutes]")
       .Check(shell::OneOf({std::begin(kSections), std::end(kSections)}));
   command.AddFlag("--only-page", flags->only_page, "Write the page of the stored results");
   shell::Option runs = command.AddOption(
@@ -158,8 +192,8 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
       .AddOption("--runs-source", flags->runs_source,
                  "Command, machine and commit of --runs, for the page")
       .Needs(runs);
-  command.AddOption("--machine", flags->machine, "Processor, for the page [as stored]");
-  command.AddOption("--commit", flags->commit, "Commit, for the page [as stored]");
+  command.AddOption("--machine", flags->machine, "Processor, for the page");
+  command.AddOption("--commit", flags->commit, "Commit, for the page");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Papers(session, *flags); };
   });

@@ -16,7 +16,7 @@ namespace parplan::papers {
 namespace {
 
 // Sums are rounded to 2^-29 of the longest by the program (dense_assignment.h).
-constexpr double kSame = 1e-6;
+constexpr double kSameSum = 1e-6;
 
 // Returns [layer] the strategies of a plan.
 std::vector<Strategy> StrategiesOf(const Plan& plan) {
@@ -103,7 +103,7 @@ BmwLoss LossOnOptimumStages(const PlanningProblem& problem, const Plan& optimum)
           SumOf(tables, unit, unit_count, strategies, layer, optimum.micro_batch_count);
       has_optimum = has_optimum && sum.has_value();
       fits = fits && solved.back() != nullptr;
-      if (sum && (solved.back() == nullptr || *sum < solved.back()->time * (1.0 - kSame))) {
+      if (sum && (solved.back() == nullptr || *sum < solved.back()->time * (1.0 - kSameSum))) {
         ++refused_count;
       }
       unit += unit_count;

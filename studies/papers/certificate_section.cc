@@ -1,6 +1,7 @@
 #include "studies/papers/page_sections.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,6 +31,29 @@ std::string Difference(const GridCell& cell) {
   }
   if (parts.empty()) return "strategies of layers alone";
   return absl::StrJoin(parts, ", ");
+}
+
+// Why `galvatron-bmw` is slower than the optimum.
+enum class BmwCause { kWalk, kSum, kMemory };
+
+BmwCause CauseOf(const GridCell& cell) {
+  if (cell.bmw_loss.rate_on_optimum_stages >= cell.OptimumRate() * (1.0 - kLost)) {
+    return BmwCause::kWalk;
+  }
+  return cell.bmw_loss.refused_stage_count > 0 ? BmwCause::kMemory : BmwCause::kSum;
+}
+
+std::string CauseText(const GridCell& cell) {
+  switch (CauseOf(cell)) {
+    case BmwCause::kWalk:
+      return "stages not reached";
+    case BmwCause::kSum:
+      return "sum of costs";
+    case BmwCause::kMemory:
+      return absl::StrCat("count of memory, ", cell.bmw_loss.refused_stage_count, " of ",
+                          cell.bmw_loss.stage_count, " stages");
+  }
+  return "";
 }
 
 }  // namespace
@@ -73,47 +97,38 @@ std::string CertificateSection(const PapersResults& results) {
   std::stable_sort(losing.begin(), losing.end(), [](const GridCell& a, const GridCell& b) {
     return LossOf(a, kBmw) > LossOf(b, kBmw);
   });
-  int by_partition = 0, by_depth = 0, by_strategy = 0;
-  for (const GridCell& cell : losing) {
-    const bool same_depth = cell.answers.at(kBmw).pipeline_degree ==
-                            cell.answers.at(cell.OptimumPlanner()).pipeline_degree;
-    if (!same_depth) {
-      ++by_depth;
-    } else if (cell.bmw_stages != cell.optimum_stages) {
-      ++by_partition;
-    } else {
-      ++by_strategy;
-    }
-  }
+  std::map<BmwCause, int> counts;
+  for (const GridCell& cell : losing) ++counts[CauseOf(cell)];
   text += Paragraph(absl::StrFormat(
-      "It loses in %d cells: in %d the optimum has another number of stages, in %d the same number "
-      "with other layers in them, in %d the same stages with other strategies or micro-batches. "
-      "The "
-      "loop of BMW visits every number of stages and of micro-batches. So where these differ, its "
-      "best plan of the optimum's numbers was slower: it did not reach the partition, or solved "
-      "its "
-      "stages each for the least sum of its own costs, which is not the least simulated step. "
-      "Where "
-      "they are equal it is that sum, rounding or decoupled memory (below). The ten largest "
-      "losses, "
-      "with what differs in the plan found:",
-      losing.size(), by_depth, by_partition, by_strategy));
-  text += Head({"model", "devices, GB", "lost", "`galvatron-bmw` has", "its stages",
-                "stages of the optimum"});
+      "It loses in %d cells. To find out why, its dynamic program solved the very stages of the "
+      "optimum, with the optimum's batch and micro-batches, in each of them. In %d cells that plan "
+      "is as fast as the optimum: BMW has the strategies and its walk over partitions did not come "
+      "to these stages. In %d cells the plan is slower though the program prefers its own "
+      "strategies in every stage: it takes the least sum of costs, which is not the least "
+      "simulated "
+      "step. In %d cells the program would have preferred the optimum's strategies in some stages, "
+      "and its count of memory (whole MiB a layer, the largest transient of a stage beside all "
+      "that "
+      "is kept) left them out.",
+      losing.size(), counts[BmwCause::kWalk], counts[BmwCause::kSum], counts[BmwCause::kMemory]));
+  text += Head({"model", "devices, GB", "lost", "on the optimum's stages", "because",
+                "`galvatron-bmw` has", "its stages", "stages of the optimum"});
   constexpr size_t kMaxStagesText = 60;
   const auto shorten = [](const std::string& stages) {
     return absl::StrCat("`", stages.substr(0, kMaxStagesText),
                         stages.size() > kMaxStagesText ? "..." : "", "`");
   };
-  for (size_t index = 0; index < std::min<size_t>(losing.size(), 10); ++index) {
-    const GridCell& cell = losing[index];
+  for (const GridCell& cell : losing) {
     // A bar would end the cell of the table.
     const auto plain = [&shorten](std::string stages) {
       std::replace(stages.begin(), stages.end(), '|', '-');
       return shorten(stages);
     };
+    const double again = 1.0 - cell.bmw_loss.rate_on_optimum_stages / cell.OptimumRate();
     text += Row({cell.model, absl::StrCat(cell.device_count, ", ", cell.memory_gb),
-                 Percent(LossOf(cell, kBmw)), Difference(cell), plain(cell.bmw_stages),
+                 Percent(LossOf(cell, kBmw)),
+                 cell.bmw_loss.rate_on_optimum_stages > 0.0 ? Percent(again) : "no plan",
+                 CauseText(cell), Difference(cell), plain(cell.bmw_stages),
                  plain(cell.optimum_stages)});
   }
   return text + "\n";

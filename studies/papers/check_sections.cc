@@ -122,22 +122,26 @@ std::string ChecksSection(const PapersResults& results) {
       Row({"5. Next check: memory of all stages within 10 %",
            "`executor_memory_test` compares every rank of its plans with the prediction, on CPU",
            "on CPU ranks; no GPU has run it"});
-  std::map<std::string, int> most;
-  for (const TimedSearch& timed : results.times) {
-    if (timed.axis == "layers" && !timed.stopped && timed.rate > 0.0) {
-      most[timed.planner] = std::max(most[timed.planner], timed.value);
+  const auto bounds = [&results](absl::string_view axis) {
+    const std::vector<TimedSearch> searches = SearchesOf(results, axis);
+    std::vector<std::string> texts;
+    for (const std::string& planner : PlannersOf(searches)) {
+      int most = 0;
+      for (const TimedSearch& timed : searches) {
+        if (timed.planner == planner && !timed.stopped && timed.rate > 0.0) {
+          most = std::max(most, timed.value);
+        }
+      }
+      texts.push_back(most > 0 ? absl::StrFormat("`%s` %d", planner, most)
+                               : absl::StrFormat("`%s` none", planner));
     }
-  }
-  std::vector<std::string> bounds;
-  for (const std::string& planner : TimedPlanners()) {
-    if (most.count(planner) > 0) {
-      bounds.push_back(absl::StrFormat("`%s` %d", planner, most.at(planner)));
-    }
-  }
+    return texts;
+  };
   text += Row({"6. Next check: where search becomes too slow",
-               absl::StrFormat("most layers of the table above within %g s: %s", kSearchSeconds,
-                               absl::StrJoin(bounds, ", ")),
-               "partly: within this limit; [search.md](../search.md) has `exact` beyond it"});
+               absl::StrFormat("most layers of the tables above within %g s: %s; within %g s: %s",
+                               kSearchSeconds, absl::StrJoin(bounds("layers"), ", "),
+                               kLongSearchSeconds, absl::StrJoin(bounds("long"), ", ")),
+               "found, on one machine"});
   return text;
 }
 

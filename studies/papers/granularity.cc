@@ -59,4 +59,25 @@ std::vector<TimedSearch> TimeGranularities() {
   return searches;
 }
 
+std::vector<TimedSearch> TimeLongSearches() {
+  constexpr int kLeastLayers = 1000;
+  const Granularity coarsest = *std::rbegin(kCurve);
+  std::vector<TimedSearch> searches;
+  for (const auto& [layers, problem] : QuestionsOfAxis("layers")) {
+    if (layers < kLeastLayers) continue;
+    const auto add = [&, value = layers](const PlanningProblem& question, const char* planner,
+                                         const std::string& name) {
+      searches.push_back(TimeSearch(question, planner, kLongSearchSeconds));
+      searches.back().axis = "long";
+      searches.back().value = value;
+      searches.back().planner = name;
+    };
+    for (const char* const planner : kPaperPlanners) add(problem, planner, planner);
+    add(Under(problem, coarsest), kPlanner,
+        absl::StrCat(kPlanner, ", ", GranularityName(coarsest)));
+    add(problem, kTreeOptimum, kTreeOptimum);
+  }
+  return searches;
+}
+
 }  // namespace parplan::papers

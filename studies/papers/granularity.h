@@ -42,6 +42,11 @@ GranularityRow GranularityRowOf(const GridQuestion& question);
 // the optimum beside it (TimeAxis). `planner` is the name of the setting.
 std::vector<TimedSearch> TimeGranularities();
 
+// Runs the paper planners over the questions of the axis `layers` with 1,000 layers and more, as
+// the axis `long`: each with its default setting, and `galvatron-bmw` with the coarsest of
+// `TimeGranularities`. Takes minutes.
+std::vector<TimedSearch> TimeLongSearches();
+
 }  // namespace parplan::papers
 
 #endif  // PARPLAN_STUDIES_PAPERS_GRANULARITY_H_

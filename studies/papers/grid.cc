@@ -57,6 +57,7 @@ GridCell CellOf(const GridQuestion& question) {
     cell.bmw_stages = bmw.stages;
     cell.optimum_gist = optimum.gist;
     cell.optimum_stages = optimum.stages;
+    cell.bmw_loss = LossOnOptimumStages(InTree(problem), *optimum.plan);
   }
   return cell;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "studies/papers/bmw_loss.h"
 #include "studies/papers/paper_models.h"
 #include "studies/papers/paper_search.h"
 
@@ -48,6 +49,8 @@ struct GridCell {
   std::string bmw_stages;
   std::string optimum_gist;
   std::string optimum_stages;
+  // What `galvatron-bmw` makes of the optimum's stages.
+  BmwLoss bmw_loss;
 
   friend bool operator==(const GridCell&, const GridCell&) = default;
 

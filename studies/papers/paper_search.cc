@@ -22,6 +22,7 @@ constexpr int64_t kMaxStates = 3000000;
 
 void SetPlan(const PlanFound& found, Answer& answer) {
   answer.fits = true;
+  answer.plan = found.plan;
   answer.rate = found.prediction.samples_per_second;
   answer.batch = found.plan.global_batch_size;
   answer.micro_batch_count = found.plan.micro_batch_count;

@@ -4,10 +4,12 @@
 #define PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
 
@@ -26,6 +28,8 @@ std::vector<std::string> StudyPlanners();
 
 struct Answer {
   bool fits = false;
+  // Absent if nothing fits.
+  std::optional<Plan> plan;
   // Predicted samples a second; 0 if nothing fits.
   double rate = 0.0;
   int64_t batch = 0;

@@ -1,6 +1,7 @@
 #include "studies/papers/papers_page.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "studies/papers/page_sections.h"
 #include "studies/papers/page_text.h"
 
@@ -32,6 +33,15 @@ std::string Introduction(const PapersResults& results) {
       "The whole run took ",
       results.total_seconds, " s of one core of ", results.machine, ", commit ", results.commit,
       "."));
+  if (!results.later_parts.empty()) {
+    text += Paragraph(absl::StrCat("Parts made again since: ",
+                                   absl::StrJoin(results.later_parts, "; ",
+                                                 [](std::string* out, const auto& part) {
+                                                   absl::StrAppend(out, "`", part.first, "` on ",
+                                                                   part.second);
+                                                 }),
+                                   "."));
+  }
   return text;
 }
 

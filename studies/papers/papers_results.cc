@@ -32,6 +32,8 @@ Json ToJson(const GridCell& cell) {
   if (!cell.bmw_gist.empty()) {
     json["bmw"] = {cell.bmw_stages, cell.bmw_gist};
     json["optimum"] = {cell.optimum_stages, cell.optimum_gist};
+    json["bmw_on_optimum_stages"] = {cell.bmw_loss.rate_on_optimum_stages,
+                                     cell.bmw_loss.stage_count, cell.bmw_loss.refused_stage_count};
   }
   return json;
 }
@@ -51,6 +53,8 @@ GridCell CellFrom(const Json& json) {
     cell.bmw_gist = json.at("bmw").at(1);
     cell.optimum_stages = json.at("optimum").at(0);
     cell.optimum_gist = json.at("optimum").at(1);
+    const Json& loss = json.at("bmw_on_optimum_stages");
+    cell.bmw_loss = {loss.at(0), loss.at(1), loss.at(2)};
   }
   return cell;
 }
@@ -180,6 +184,7 @@ std::string ResultsJson(const PapersResults& results) {
   return absl::StrCat(
       "{\n \"_about\": ", Json(kAbout).dump(), ",\n \"machine\": ", Json(results.machine).dump(),
       ",\n \"commit\": ", Json(results.commit).dump(),
+      ",\n \"later_parts\": ", Json(results.later_parts).dump(),
       ",\n \"total_seconds\": ", results.total_seconds, ",\n", Lines("grid", results.grid), ",\n",
       Lines("ablations", results.ablations), ",\n", Lines("pipelines", results.pipelines), ",\n",
       Lines("forward_memory", results.forward_memory), ",\n",
@@ -191,9 +196,11 @@ std::string ResultsJson(const PapersResults& results) {
 absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
   try {
     const Json file = Json::parse(text.begin(), text.end());
-    PapersResults results{.machine = file.at("machine"),
-                          .commit = file.at("commit"),
-                          .total_seconds = file.at("total_seconds")};
+    PapersResults results{
+        .machine = file.at("machine"),
+        .commit = file.at("commit"),
+        .later_parts = file.value("later_parts", std::map<std::string, std::string>()),
+        .total_seconds = file.at("total_seconds")};
     ReadRows(file, "grid", CellFrom, results.grid);
     ReadRows(file, "ablations", AblationFrom, results.ablations);
     ReadRows(file, "pipelines", PipelineFrom, results.pipelines);

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_STUDIES_PAPERS_PAPERS_RESULTS_H_
 #define PARPLAN_STUDIES_PAPERS_PAPERS_RESULTS_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct PapersResults {
   // The processor and the commit of the run, for the page. Empty if not said.
   std::string machine;
   std::string commit;
+  // Parts that were made again since, with what is said of that run, for the page.
+  std::map<std::string, std::string> later_parts;
   // Seconds of processor time of the run that made everything, on one thread.
   int total_seconds = 0;
   std::vector<GridCell> grid;

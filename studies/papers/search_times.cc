@@ -33,13 +33,18 @@ PlanningProblem InPartOfTree(const PlanningProblem& problem, int strategy_count)
 
 }  // namespace
 
-TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner) {
+double LimitOfAxis(absl::string_view axis) {
+  return axis == "long" ? kLongSearchSeconds : kSearchSeconds;
+}
+
+TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner,
+                       double limit_seconds) {
   TimedSearch timed{.planner = planner};
   double total = 0.0;
   for (int run = 0; run < kMaxRuns && total < kEnoughSeconds; ++run) {
     const Clock::time_point start = Clock::now();
     SearchControl control;
-    control.should_stop = [start] { return SecondsSince(start) > kSearchSeconds; };
+    control.should_stop = [start, limit_seconds] { return SecondsSince(start) > limit_seconds; };
     const Answer answer = Ask(problem, planner, control);
     const double seconds = SecondsSince(start);
     total += seconds;

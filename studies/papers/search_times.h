@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "planner/model/planning_problem.h"
 #include "studies/papers/paper_models.h"
 
@@ -15,10 +16,12 @@ namespace parplan::papers {
 
 // A search ends after so many seconds; 0.5 keeps all of them within half a minute.
 inline constexpr double kSearchSeconds = 0.5;
+// The same on the axis `long`, which is no part of a whole run.
+inline constexpr double kLongSearchSeconds = 30.0;
 
 struct TimedSearch {
   // `layers`, `others`, `devices`, `memory` (GiB a device), `strategies`, or `granularity` (layers
-  // again).
+  // again), or `long` (most layers).
   std::string axis;
   int value = 0;
   std::string planner;
@@ -26,14 +29,18 @@ struct TimedSearch {
   double seconds = 0.0;
   // Predicted samples a second, six digits; 0 if no plan was found.
   double rate = 0.0;
-  // Whether `kSearchSeconds` ended the search.
+  // Whether the limit of its axis ended the search.
   bool stopped = false;
 
   friend bool operator==(const TimedSearch&, const TimedSearch&) = default;
 };
 
-// Runs one search as often as `TimedSearch::seconds` says, and sets all but `axis` and `value`.
-TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner);
+// Returns the seconds after which a search of an axis is ended.
+double LimitOfAxis(absl::string_view axis);
+
+// Runs one search as often as `TimedSearch::seconds` says, and sets its planner, times and rate.
+TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner,
+                       double limit_seconds = kSearchSeconds);
 
 // Returns the questions of an axis with their values, ascending; the axes are those of `TimeAxis`.
 std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis);

@@ -11,7 +11,7 @@ namespace parplan::papers {
 namespace {
 
 std::string SecondsText(const TimedSearch& timed) {
-  if (timed.stopped) return absl::StrFormat("> %g", kSearchSeconds);
+  if (timed.stopped) return absl::StrFormat("> %g", LimitOfAxis(timed.axis));
   return absl::StrFormat("%.3g", timed.seconds);
 }
 
@@ -126,6 +126,14 @@ std::string TimesSection(const PapersResults& results) {
   text += "Layers of BERT on 64 A100 with 80 GB, batch 128:\n\n";
   text += TimeTable(SearchesOf(results, "layers"), "layers");
   text += "![Search time against layers](../images/papers-layers.svg)\n\n";
+  const std::vector<TimedSearch> long_searches = SearchesOf(results, "long");
+  if (!long_searches.empty()) {
+    text += Paragraph(absl::StrCat(
+        "The same questions with ", kLongSearchSeconds,
+        " s, on one thread and once each (`--section long-times`, which a run of everything leaves "
+        "as it is). The names behind a planner are its `--memory-granule` and `--fuse-layers`:"));
+    text += TimeTable(long_searches, "layers");
+  }
   text += "The other planners on the same questions, with shares of the best of these:\n\n";
   text += TimeTable(SearchesOf(results, "others"), "layers");
   text += "256 of BERT's layers, two samples a device, A100 with 80 GB:\n\n";

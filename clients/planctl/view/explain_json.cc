@@ -98,11 +98,24 @@ const char* VerdictName(PartitionVerdict verdict) {
   return "";
 }
 
+const char* EndName(WalkEnd end) {
+  switch (end) {
+    case WalkEnd::kNothingLeft:
+      return "nothing_left";
+    case WalkEnd::kMostPartitions:
+      return "most_partitions";
+    case WalkEnd::kStopped:
+      return "stopped";
+  }
+  return "";
+}
+
 Json WalkObject(const ExplainedWalk& walk) {
   Json object;
   object["with_recompute"] = walk.with_recompute;
   object["balances_recomputed_memory"] =
       walk.with_recompute && walk.measure == MemoryMeasure::kLeast;
+  object["ended"] = EndName(walk.end);
   object["steps"] = Json::array();
   for (const ExplainedStep& step : walk.steps) {
     Json item;

@@ -160,6 +160,30 @@ const char* VerdictText(PartitionVerdict verdict) {
   return "";
 }
 
+const char* EndText(WalkEnd end) {
+  switch (end) {
+    case WalkEnd::kNothingLeft:
+      return "no neighbour of these partitions is left";
+    case WalkEnd::kMostPartitions:
+      return "as many partitions as a walk may try";
+    case WalkEnd::kStopped:
+      return "as many states as a walk may expand, or the limits of the question";
+  }
+  return "";
+}
+
+// Returns whether the walk goes on from this partition and its slowest stage has one layer, so that
+// it has none to give.
+bool HasNothingToGive(const ExplainedStep& step) {
+  const PartitionVerdict verdict = step.step.verdict;
+  if (!step.step.figures ||
+      (verdict != PartitionVerdict::kStart && verdict != PartitionVerdict::kJoined)) {
+    return false;
+  }
+  const std::vector<Seconds>& times = step.step.figures->times;
+  return step.step.partition[std::max_element(times.begin(), times.end()) - times.begin()] == 1;
+}
+
 // One line per partition: number, layers of the stages, the move that made it, balance, slowest
 // stage, fullest stage, step, verdict.
 std::string WalkText(const ExplainedWalk& walk) {
@@ -192,8 +216,10 @@ std::string WalkText(const ExplainedWalk& walk) {
     }
     absl::StrAppend(&text, "  ", VerdictText(step.step.verdict),
                     step.plan && !step.plan->prediction.fits() ? ", does not fit as a whole" : "",
-                    "\n", "            ", Wrap(absl::StrJoin(step.layer_counts, " | "), 12), "\n");
+                    HasNothingToGive(step) ? ", its slowest stage has nothing to give" : "", "\n",
+                    "            ", Wrap(absl::StrJoin(step.layer_counts, " | "), 12), "\n");
   }
+  absl::StrAppend(&text, "  ended: ", EndText(walk.end), "\n");
   return text;
 }
 

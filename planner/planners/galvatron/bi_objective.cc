@@ -20,22 +20,22 @@ BalanceDegrees DegreesOf(const StageFigures& figures) {
   return degrees;
 }
 
-void AdjustPartitions(const Partition& memory_balanced, const Partition& time_balanced,
-                      const std::function<Bytes(const Partition&)>& memory_of,
-                      const std::function<std::optional<StageFigures>(const Partition&)>& solve,
-                      const std::function<bool(const AdjustmentStep&)>& on_step) {
+WalkEnd AdjustPartitions(const Partition& memory_balanced, const Partition& time_balanced,
+                         const std::function<Bytes(const Partition&)>& memory_of,
+                         const std::function<std::optional<StageFigures>(const Partition&)>& solve,
+                         const std::function<bool(const AdjustmentStep&)>& on_step) {
   // The queue, from which nothing leaves: steps are its entries with their indices among all steps.
   std::vector<std::pair<int, AdjustmentStep>> queue;
   std::set<Partition> seen = {memory_balanced};
   AdjustmentStep start{.partition = memory_balanced, .figures = solve(memory_balanced)};
   int step_count = 1;
-  if (!on_step(start)) return;
+  if (!on_step(start)) return WalkEnd::kStopped;
   if (time_balanced != memory_balanced) {
     ++step_count;
     if (!on_step({.partition = time_balanced,
                   .verdict = PartitionVerdict::kEnd,
                   .figures = solve(time_balanced)})) {
-      return;
+      return WalkEnd::kStopped;
     }
   }
   if (start.figures) queue.push_back({0, std::move(start)});
@@ -55,7 +55,7 @@ void AdjustPartitions(const Partition& memory_balanced, const Partition& time_ba
                           .to_stage = to};
       --step.partition[from];
       ++step.partition[to];
-      if (static_cast<int>(seen.size()) >= kMaxPartitions) return;
+      if (static_cast<int>(seen.size()) >= kMaxPartitions) return WalkEnd::kMostPartitions;
       if (!seen.insert(step.partition).second) continue;
       step.figures = solve(step.partition);
       if (!step.figures) {
@@ -66,11 +66,12 @@ void AdjustPartitions(const Partition& memory_balanced, const Partition& time_ba
       } else if (memory_of(step.partition) > memory_limit) {
         step.verdict = PartitionVerdict::kTooFull;
       }
-      if (!on_step(step)) return;
+      if (!on_step(step)) return WalkEnd::kStopped;
       if (step.verdict == PartitionVerdict::kJoined) queue.push_back({step_count, std::move(step)});
       ++step_count;
     }
   }
+  return WalkEnd::kNothingLeft;
 }
 
 }  // namespace parplan

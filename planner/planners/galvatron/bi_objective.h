@@ -55,22 +55,30 @@ struct AdjustmentStep {
   std::optional<StageFigures> figures;
 };
 
+// Why the adjusting came to its end.
+enum class WalkEnd {
+  kNothingLeft,     // no partition of the queue has a neighbour that was not tried
+  kMostPartitions,  // after `kMaxPartitions`
+  kStopped,         // `on_step` returned false
+};
+
 // Goes through partitions in queue order and calls `on_step` with each it comes to: first
 // `memory_balanced` (p_m), then `time_balanced` (p_t) if it is another one, then what comes of
 // adjusting. Each partition of the queue is adjusted: a boundary layer of its slowest stage (the
 // first of equally slow ones) moves to the stage before, and in another partition to the stage
 // after. The new partition joins the queue if its slowest stage takes no longer than that of the
 // partition it came from, every stage fits, and `memory_of` it is no more than `memory_of` the
-// time-balanced partition. No partition is tried twice. Ends if `on_step` returns false.
+// time-balanced partition. No partition is tried twice; one whose slowest stage has one layer has
+// no neighbours. Ends early if `on_step` returns false. Returns why it ended.
 //
 //  memory_of   the memory of the fullest stage in the measure under which p_m is balanced: solved
 //              stages all fill the budget they are given, so their peaks say nothing (ours,
 //              docs/papers.md 2.6)
 //  solve       the figures of a partition, or nothing if a stage does not fit
-void AdjustPartitions(const Partition& memory_balanced, const Partition& time_balanced,
-                      const std::function<Bytes(const Partition&)>& memory_of,
-                      const std::function<std::optional<StageFigures>(const Partition&)>& solve,
-                      const std::function<bool(const AdjustmentStep&)>& on_step);
+WalkEnd AdjustPartitions(const Partition& memory_balanced, const Partition& time_balanced,
+                         const std::function<Bytes(const Partition&)>& memory_of,
+                         const std::function<std::optional<StageFigures>(const Partition&)>& solve,
+                         const std::function<bool(const AdjustmentStep&)>& on_step);
 
 }  // namespace parplan
 

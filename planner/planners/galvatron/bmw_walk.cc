@@ -45,7 +45,8 @@ BalanceDegrees DegreesOfPlan(const PredictedPlan& plan) {
 
 void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
                     const std::function<bool(MemoryMeasure, const AdjustmentStep&,
-                                             const std::vector<const GalvatronStage*>&)>& on_step) {
+                                             const std::vector<const GalvatronStage*>&)>& on_step,
+                    const std::function<void(WalkEnd)>& on_end) {
   const Partition even = EvenUnits(tables);
   std::vector<const GalvatronStage*> solved;
   const auto solve = [&](const Partition& partition) -> std::optional<StageFigures> {
@@ -74,7 +75,7 @@ void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
         MemoryBalancedSplit(tables.kind_of_unit(), memory, even);
     if (!start || start->layer_counts == first_start) continue;
     if (!first_start) first_start = start->layer_counts;
-    AdjustPartitions(
+    const WalkEnd end = AdjustPartitions(
         start->layer_counts, TimeBalancedSplit(stages.FastestTimes(), start->layer_counts),
         [&](const Partition& partition) {
           return LeastMemoryOf(tables.kind_of_unit(), memory, partition);
@@ -84,6 +85,7 @@ void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
           goes_on = on_step(measure, step, solved);
           return goes_on && stages.expanded_state_count() < last_state;
         });
+    if (on_end) on_end(end);
   }
 }
 
@@ -103,24 +105,23 @@ std::vector<ExplainedWalk> ExplainWalks(const PlanningProblem& problem, const Co
     for (const GalvatronTables& tables : all.Choices(space)) {
       GalvatronStages stages(problem, costs, tables, plan.schedule, plan.micro_batch_count, meter);
       std::optional<MemoryMeasure> last;
-      WalkPartitions(tables, stages,
-                     [&](MemoryMeasure measure, const AdjustmentStep& step,
-                         const std::vector<const GalvatronStage*>& solved) {
-                       if (measure != last) {
-                         walks.push_back({.with_recompute = with_recompute, .measure = measure});
-                       }
-                       last = measure;
-                       ExplainedStep explained{.step = step,
-                                               .layer_counts = LayerCounts(tables, step.partition)};
-                       if (step.figures) {
-                         explained.plan = PredictedPlan{
-                             stages.PlanOf(step.partition, plan.global_batch_size, solved), {}};
-                         explained.plan->prediction = evaluator.Predict(explained.plan->plan);
-                         explained.degrees = DegreesOfPlan(*explained.plan);
-                       }
-                       walks.back().steps.push_back(std::move(explained));
-                       return !meter.stopped();
-                     });
+      const auto add = [&](MemoryMeasure measure, const AdjustmentStep& step,
+                           const std::vector<const GalvatronStage*>& solved) {
+        if (measure != last) {
+          walks.push_back({.with_recompute = with_recompute, .measure = measure});
+        }
+        last = measure;
+        ExplainedStep explained{.step = step, .layer_counts = LayerCounts(tables, step.partition)};
+        if (step.figures) {
+          explained.plan =
+              PredictedPlan{stages.PlanOf(step.partition, plan.global_batch_size, solved), {}};
+          explained.plan->prediction = evaluator.Predict(explained.plan->plan);
+          explained.degrees = DegreesOfPlan(*explained.plan);
+        }
+        walks.back().steps.push_back(std::move(explained));
+        return !meter.stopped();
+      };
+      WalkPartitions(tables, stages, add, [&](WalkEnd end) { walks.back().end = end; });
     }
   }
   return walks;

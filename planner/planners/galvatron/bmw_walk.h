@@ -34,10 +34,12 @@ inline constexpr int64_t kMaxWalkStates = int64_t{1} << 23;
 
 // Walks under each measure that differs and has a partition, and calls `on_step` with each
 // partition and, if all its stages fit, their solutions [stage], which live as long as `stages`.
-// Ends if `on_step` returns false, and after `kMaxWalkStates`. REQUIRES at least two stages.
+// Ends if `on_step` returns false, and a walk after `kMaxWalkStates` in all. Calls `on_end`, if it
+// is given, behind the last step of each walk. REQUIRES at least two stages.
 void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
                     const std::function<bool(MemoryMeasure, const AdjustmentStep&,
-                                             const std::vector<const GalvatronStage*>&)>& on_step);
+                                             const std::vector<const GalvatronStage*>&)>& on_step,
+                    const std::function<void(WalkEnd)>& on_end = nullptr);
 
 // Returns the degrees of balance of the stages of a predicted plan: of their work in a step and of
 // their peaks.
@@ -59,6 +61,8 @@ struct ExplainedWalk {
   bool with_recompute = false;
   MemoryMeasure measure = MemoryMeasure::kLeast;
   std::vector<ExplainedStep> steps;
+  // `kStopped` if `kMaxWalkStates` or the limits of the question ended it.
+  WalkEnd end = WalkEnd::kNothingLeft;
 };
 
 // Returns the walks of `galvatron-bmw` for the batch, pipeline degree and micro-batch count of

@@ -43,6 +43,13 @@ class Commands(StudyTest):
         self.assertIn("must be a folder", self.refused("models", self.folder / "none"))
         self.assertIn(".json", self.refused("models", self.folder))
 
+    def test_papers_need_who_made_the_figures(self):
+        page = ("papers", "--source", self.folder)
+        self.assertIn("--commit", self.refused(*page, "--machine", "a machine"))
+        self.assertIn("--machine", self.refused(*page, "--section", "grid", "--commit", "1"))
+        self.assertIn("--machine", self.refused(*page, "--only-page", "--machine", "a machine",
+                                                "--commit", "1"))
+
     def test_parity_refuses_budgets_of_no_device(self):
         for budget in (0, 1025):
             self.assertIn("--budget", self.refused("parity", "--budget", budget))

@@ -233,6 +233,7 @@ TEST(WalksOffline, ShowEveryPartitionAndWhyItJoinsOrNot) {
   const Json json = Json::parse(ExplainJson(answer));
   EXPECT_EQ(json["bmw"].size(), answer.walks.size());
   EXPECT_EQ(json["bmw"][0]["steps"][0]["verdict"], "start");
+  EXPECT_EQ(json["bmw"][0]["ended"], "nothing_left");
   ExpectDocumented(json, Documentation());
 }
 

@@ -222,6 +222,28 @@ TEST(AdjustPartitions, GoesFromBalancedMemoryToBalancedTimeByHand) {
       (Steps{{{2, 4}, Verdict::kStart}, {{3, 3}, Verdict::kEnd}, {{3, 3}, Verdict::kDoesNotFit}}));
 }
 
+TEST(AdjustPartitions, ReturnsWhyItEnded) {
+  const auto end_of = [](int layer_count, int stage_count, int64_t most_steps) {
+    const Layers layers = {.times = std::vector<double>(layer_count, 1.0),
+                           .memory = std::vector<int64_t>(layer_count, 1),
+                           .stage_count = stage_count,
+                           .budget = Bytes::Of(int64_t{1} << 40)};
+    Partition start(stage_count, 1);
+    start[stage_count / 2] = layer_count - stage_count + 1;
+    int64_t step_count = 0;
+    return AdjustPartitions(
+        start, start, [](const Partition&) { return Bytes(); },
+        [&](const Partition& partition) { return layers.Figures(partition); },
+        [&](const AdjustmentStep&) { return ++step_count < most_steps; });
+  };
+  // The slowest stage of every partition has one layer.
+  EXPECT_EQ(end_of(3, 3, 1 << 20), WalkEnd::kNothingLeft);
+  EXPECT_EQ(end_of(6, 2, 1 << 20), WalkEnd::kNothingLeft);
+  EXPECT_EQ(end_of(6, 2, 2), WalkEnd::kStopped);
+  // A stage in the middle gives up to a third of 300 layers to each side, in any order.
+  EXPECT_EQ(end_of(300, 3, 1 << 20), WalkEnd::kMostPartitions);
+}
+
 // Six layers as fast as each other, of which the fifth holds five times as much as the others.
 // Balanced time, 2 + 2 + 2 layers, needs 6 on the first and on the last stage.
 TEST(AdjustPartitions, RefusesMoreMemoryThanBalancedTimeNeedsByHand) {
