@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 # Each may include those before it, never one behind it, whatever the rules allow.
-set(code_folders base planner proto solve server clients executor profiler-agent studies tests)
+set(code_folders base planner proto exports solve server clients executor profiler-agent studies tests)
 
 function(refuse_upward folder paths)
   string(REGEX MATCH "^[^/]+" top "${folder}")

@@ -18,7 +18,7 @@ set(cross_cutting
 set(data_folders data golden)
 
 # The folders of the top level whose folders need tests.
-set(tested base planner proto solve server clients executor profiler-agent studies)
+set(tested base planner proto exports solve server clients executor profiler-agent studies)
 
 # Folders that are tested together in another folder below tests/: a regex of the paths, the place.
 # The packages of the contract are one descriptor set, whose promises and lints are checked whole.

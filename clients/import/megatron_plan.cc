@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
-#include "clients/import/megatron_layout.h"
-#include "clients/import/uniform_plan.h"
+#include "exports/megatron_layout.h"
+#include "exports/uniform_plan.h"
 
 namespace parplan {
 namespace {

@@ -21,7 +21,7 @@ struct MegatronPlanImport {
 
 // Reads the plan that Megatron-LM runs on `device_count` devices when it is started with the
 // arguments in `file`, for example a `megatron.args` of `ExportMegatronPlan`
-// (clients/export/megatron_plan_export.h), which gives the exported plan again. Arguments that
+// (exports/megatron_plan_export.h), which gives the exported plan again. Arguments that
 // change neither shape nor parallelism (learning rate, paths, ...) are ignored and noted.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file and argument for arguments that are unknown

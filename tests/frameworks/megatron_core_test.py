@@ -31,7 +31,7 @@ QUESTIONS = [
     ("--batch", "64", "--planner", "pp"),
 ]
 # Texts that this project's reader takes or refuses by a rule worked out from the same class
-# (tests/clients/import/megatron_layout_test.cc), and the lengths of their stages.
+# (tests/exports/megatron_layout_test.cc), and the lengths of their stages.
 LAYOUTS = {
     "Et*3|(tt|)*29,m|L": [4] + [2] * 29 + [1, 1],
     "Et*2|(t*2|)*34,t*3|(t*2|)*3,tL": [3] + [2] * 34 + [3, 2, 2, 2, 2],

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "clients/export/galvatron_plan_export.h"
+#include "exports/galvatron_plan_export.h"
 #include "clients/import/galvatron_plan.h"
 #include "clients/import/galvatron_profile.h"
 #include "clients/import/hugging_face.h"

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "clients/export/megatron_plan_export.h"
+#include "exports/megatron_plan_export.h"
 #include "clients/import/hugging_face.h"
-#include "clients/import/megatron_layout.h"
+#include "exports/megatron_layout.h"
 #include "clients/import/megatron_plan.h"
 #include "proto/wire/model_wire.h"
 

@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "clients/export/galvatron_plan_export.h"
-#include "clients/export/megatron_plan_export.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
+#include "exports/exporters.h"
 #include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {
@@ -27,16 +27,6 @@ struct ExportFlags {
   std::string target = "galvatron";
   std::string output_path = "-";
 };
-
-// Returns the runtime of the prediction; that of a plan that names none is parplan's own.
-absl::StatusOr<RuntimeTraits> RuntimeOf(const PlanView& view) {
-  const std::string& id = view.payload.runtime_id();
-  if (id.empty()) return RuntimeTraits();
-  const RuntimeTraits* const runtime = FindRuntime(id);
-  if (runtime != nullptr) return *runtime;
-  return FieldError(Reason::kPayloadMalformed, "runtime_id",
-                    absl::StrCat("`", id, "` is no runtime of this planctl"));
-}
 
 // Writes the files into the folder, which is made if only it is missing, and prints their paths.
 absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
@@ -65,16 +55,15 @@ absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
 }
 
 absl::Status Export(const Session& session, const ExportFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanExporter* const exporter, FindExporter(flags.target, "--to"));
   PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
   PARPLAN_ASSIGN_OR_RETURN(const v1::ModelSpec message, ReadModel(flags.model_path));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(message));
-  if (flags.target == "megatron") {
-    PARPLAN_ASSIGN_OR_RETURN(const RuntimeTraits runtime, RuntimeOf(view));
-    PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,
-                             ExportMegatronPlan(view.plan, model, {runtime, ""}));
-    return WriteFiles(session, flags, files);
-  }
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ExportGalvatronPlan(view.plan, model));
+  PARPLAN_ASSIGN_OR_RETURN(const ExportFacts facts, ExportFactsOf(view.payload.runtime_id(), ""));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,
+                           ExportPlan(*exporter, view.plan, model, facts));
+  if (!exporter->writes_one_file) return WriteFiles(session, flags, files);
+  const std::string& text = files.front().text;
   if (flags.output_path == "-") return Print(session, text);
   PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, text));
   if (!session.json) return Print(session, flags.output_path + "\n");
@@ -95,10 +84,12 @@ void AddExportCommand(Command app, const Session& session, Action& action) {
   command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
       .Required();
   command.AddOption("--model", flags->model_path, "Model file the plan was made for").Required();
-  command.AddOption("--to", flags->target, "Program: galvatron or megatron")
-      .Check(shell::OneOf({"galvatron", "megatron"}));
+  command
+      .AddOption("--to", flags->target,
+                 absl::StrCat("Program: ", absl::StrJoin(ExportTargets(), ", ")))
+      .Check(shell::OneOf(ExportTargets()));
   command.AddOption("--out", flags->output_path,
-                    "File to write [standard output]; of megatron the folder");
+                    "Folder to write; of galvatron the file [standard output]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Export(session, *flags); };
   });

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "clients/import/uniform_plan.h"
+#include "exports/uniform_plan.h"
 #include "planner/model/model_spec.h"
 
 namespace parplan {

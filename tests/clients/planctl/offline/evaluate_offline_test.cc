@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "clients/export/galvatron_plan_export.h"
+#include "exports/galvatron_plan_export.h"
 #include "clients/import/galvatron_plan.h"
 #include "clients/planctl/view/plan_json.h"
 #include "clients/planctl/view/plan_text.h"

@@ -8,8 +8,8 @@
 //
 //   ParseMegatronLayout("Et*2|(t|)*2,L")  // {"Ett", "t", "t", "L"}
 
-#ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYOUT_H_
-#define PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYOUT_H_
+#ifndef PARPLAN_EXPORTS_MEGATRON_LAYOUT_H_
+#define PARPLAN_EXPORTS_MEGATRON_LAYOUT_H_
 
 #include <cstddef>
 #include <string>
@@ -35,4 +35,4 @@ std::string FormatMegatronLayout(const std::vector<std::string>& stages);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYOUT_H_
+#endif  // PARPLAN_EXPORTS_MEGATRON_LAYOUT_H_

@@ -1,12 +1,12 @@
 // `planctl export --to megatron`: writes plans as arguments of Megatron-LM, core 0.14 to 0.20.
 
-#ifndef PARPLAN_CLIENTS_EXPORT_MEGATRON_PLAN_EXPORT_H_
-#define PARPLAN_CLIENTS_EXPORT_MEGATRON_PLAN_EXPORT_H_
+#ifndef PARPLAN_EXPORTS_MEGATRON_PLAN_EXPORT_H_
+#define PARPLAN_EXPORTS_MEGATRON_PLAN_EXPORT_H_
 
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "clients/export/exported_files.h"
+#include "exports/exported_files.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 
@@ -18,7 +18,7 @@ namespace parplan {
 // `plan` are those of `model`.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for plans that Megatron-LM cannot
-// run exactly: all that `UniformPlanOf` (clients/import/uniform_plan.h) refuses; gradients or
+// run exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses; gradients or
 // parameters sharded beside a pipeline, or beside tensor parallelism without sequence parallelism;
 // experts in the latter case; virtual stages with micro-batches that the pipeline ranks do not
 // divide; a sequence that context parallelism cannot split in two parts a rank; decoder layers that
@@ -29,4 +29,4 @@ absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXPORT_MEGATRON_PLAN_EXPORT_H_
+#endif  // PARPLAN_EXPORTS_MEGATRON_PLAN_EXPORT_H_

@@ -1,4 +1,4 @@
-#include "clients/import/uniform_plan.h"
+#include "exports/uniform_plan.h"
 
 #include <algorithm>
 #include <cstddef>

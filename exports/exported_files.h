@@ -1,12 +1,12 @@
 // The files that an export writes into one folder.
 
-#ifndef PARPLAN_CLIENTS_EXPORT_EXPORTED_FILES_H_
-#define PARPLAN_CLIENTS_EXPORT_EXPORTED_FILES_H_
+#ifndef PARPLAN_EXPORTS_EXPORTED_FILES_H_
+#define PARPLAN_EXPORTS_EXPORTED_FILES_H_
 
 #include <string>
 #include <vector>
 
-#include "clients/import/uniform_plan.h"
+#include "exports/uniform_plan.h"
 #include "planner/model/runtime_traits.h"
 
 namespace parplan {
@@ -34,4 +34,4 @@ std::string CommonVariables(const UniformPlan& plan);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXPORT_EXPORTED_FILES_H_
+#endif  // PARPLAN_EXPORTS_EXPORTED_FILES_H_

@@ -1,4 +1,4 @@
-#include "clients/export/galvatron_plan_export.h"
+#include "exports/galvatron_plan_export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "clients/export/exported_files.h"
+#include "exports/exported_files.h"
 
 #include "absl/strings/str_cat.h"
 

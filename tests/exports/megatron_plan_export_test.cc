@@ -1,4 +1,4 @@
-#include "clients/export/megatron_plan_export.h"
+#include "exports/megatron_plan_export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "clients/export/megatron_plan_export.h"
+#include "exports/megatron_plan_export.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "clients/import/megatron_layout.h"
-#include "clients/import/uniform_plan.h"
+#include "exports/megatron_layout.h"
+#include "exports/uniform_plan.h"
 
 namespace parplan {
 namespace {

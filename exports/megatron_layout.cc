@@ -1,4 +1,4 @@
-#include "clients/import/megatron_layout.h"
+#include "exports/megatron_layout.h"
 
 #include <algorithm>
 #include <cstdint>

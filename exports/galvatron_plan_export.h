@@ -1,7 +1,7 @@
 // `planctl export`: writes plans as Galvatron's strategy files (`galvatron_config_*.json`).
 
-#ifndef PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
-#define PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
+#ifndef PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_
+#define PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_
 
 #include <string>
 
@@ -25,4 +25,4 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_EXPORT_GALVATRON_PLAN_EXPORT_H_
+#endif  // PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_

@@ -1,8 +1,8 @@
 // Plans with one strategy for all layers, which is all that the arguments of Megatron-LM can
 // express.
 
-#ifndef PARPLAN_CLIENTS_IMPORT_UNIFORM_PLAN_H_
-#define PARPLAN_CLIENTS_IMPORT_UNIFORM_PLAN_H_
+#ifndef PARPLAN_EXPORTS_UNIFORM_PLAN_H_
+#define PARPLAN_EXPORTS_UNIFORM_PLAN_H_
 
 #include <cstdint>
 #include <vector>
@@ -60,4 +60,4 @@ Plan PlanOf(const UniformPlan& facts, const ModelSpec& model);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_CLIENTS_IMPORT_UNIFORM_PLAN_H_
+#endif  // PARPLAN_EXPORTS_UNIFORM_PLAN_H_

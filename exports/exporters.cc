@@ -1,0 +1,99 @@
+#include "exports/exporters.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "exports/galvatron_plan_export.h"
+#include "exports/megatron_plan_export.h"
+
+namespace parplan {
+namespace {
+
+absl::StatusOr<std::vector<ExportedFile>> GalvatronFilesOf(const Plan& plan, const ModelSpec& model,
+                                                           const ExportFacts& /*facts*/) {
+  PARPLAN_ASSIGN_OR_RETURN(std::string text, ExportGalvatronPlan(plan, model));
+  return std::vector<ExportedFile>{{"galvatron_config.json", std::move(text)}};
+}
+
+// In the order of the alphabet.
+constexpr std::array kExporters = std::to_array<PlanExporter>({
+    {"galvatron", "Galvatron", true, GalvatronFilesOf},
+    {"megatron", "Megatron-LM", false, ExportMegatronPlan},
+});
+
+// Requires the plan to hold every layer of the model once, in its order.
+absl::Status CheckLayers(const Plan& plan, const ModelSpec& model) {
+  int layer = 0;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const std::vector<StageLayerRun>& runs = plan.stages[i].layer_runs;
+    for (size_t j = 0; j < runs.size(); ++j) {
+      if (runs[j].first_layer_index == layer && runs[j].layer_count >= 1 &&
+          runs[j].layer_count <= model.layer_count() - layer) {
+        layer += runs[j].layer_count;
+        continue;
+      }
+      return FieldError(Reason::kSpecInvalid, absl::StrCat("stages[", i, "].layer_runs[", j, "]"),
+                        absl::StrCat("does not continue at layer ", layer, " of the model's ",
+                                     model.layer_count(), ": it is a plan for another model"));
+    }
+  }
+  if (layer == model.layer_count()) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, "stages",
+                    absl::StrCat("hold ", layer, " layers of the model's ", model.layer_count(),
+                                 ": it is a plan for another model"));
+}
+
+}  // namespace
+
+absl::Span<const PlanExporter> AllExporters() { return kExporters; }
+
+absl::StatusOr<const PlanExporter*> FindExporter(absl::string_view target,
+                                                 absl::string_view field) {
+  for (const PlanExporter& exporter : kExporters) {
+    if (exporter.target == target) return &exporter;
+  }
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat("must be one of ", absl::StrJoin(ExportTargets(), ", "),
+                                 ", and is `", target, "`"));
+}
+
+std::vector<std::string> ExportTargets() {
+  std::vector<std::string> targets;
+  for (const PlanExporter& exporter : kExporters) targets.emplace_back(exporter.target);
+  return targets;
+}
+
+absl::StatusOr<ExportFacts> ExportFactsOf(absl::string_view runtime_id,
+                                          absl::string_view plan_name) {
+  ExportFacts facts;
+  facts.plan_name = std::string(plan_name);
+  if (runtime_id.empty()) return facts;
+  const RuntimeTraits* const runtime = FindRuntime(runtime_id);
+  if (runtime == nullptr) {
+    return FieldError(Reason::kPayloadMalformed, "runtime_id",
+                      absl::StrCat("`", runtime_id, "` is no runtime of this release"));
+  }
+  facts.runtime = *runtime;
+  return facts;
+}
+
+absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporter, const Plan& plan,
+                                                     const ModelSpec& model,
+                                                     const ExportFacts& facts) {
+  PARPLAN_RETURN_IF_ERROR(CheckLayers(plan, model));
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<ExportedFile> files, exporter.write(plan, model, facts));
+  std::set<absl::string_view> names;
+  for (const ExportedFile& file : files) names.insert(file.name);
+  PARPLAN_CHECK(!files.empty() && names.size() == files.size());
+  PARPLAN_CHECK(files.size() == 1 || !exporter.writes_one_file);
+  return files;
+}
+
+}  // namespace parplan

@@ -1,0 +1,56 @@
+// The programs for which plans are written: one table that planctl, server, sidecar and Slurm use.
+
+#ifndef PARPLAN_EXPORTS_EXPORTERS_H_
+#define PARPLAN_EXPORTS_EXPORTERS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "exports/exported_files.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+struct PlanExporter {
+  // The name in flags and requests.
+  absl::string_view target;
+  // The program as errors and documents name it.
+  absl::string_view program;
+  // Whether the program reads one file, so that `planctl export --out` names a file, not a folder.
+  bool writes_one_file;
+  // Pure. The files are at least one, and their names differ. REQUIRES: the layers of the plan are
+  // those of the model. INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for plans that
+  // the program cannot run exactly.
+  absl::StatusOr<std::vector<ExportedFile>> (*write)(const Plan& plan, const ModelSpec& model,
+                                                     const ExportFacts& facts);
+};
+
+// Returns all exporters in the order of the alphabet of their targets.
+absl::Span<const PlanExporter> AllExporters();
+
+// Returns the exporter of that target. INVALID_ARGUMENT (SPEC_INVALID) that names `field` and lists
+// the targets if there is none.
+absl::StatusOr<const PlanExporter*> FindExporter(absl::string_view target, absl::string_view field);
+
+// Returns the targets in the order of `AllExporters`.
+std::vector<std::string> ExportTargets();
+
+// Returns what `ExportPlan` must know beside plan and model. An empty `runtime_id`, that of plans
+// of before runtimes had names, stands for parplan's own. INVALID_ARGUMENT (PAYLOAD_MALFORMED) for
+// a runtime that this release does not know. `plan_name` may be empty.
+absl::StatusOr<ExportFacts> ExportFactsOf(absl::string_view runtime_id,
+                                          absl::string_view plan_name);
+
+// Returns the files of `plan` for the program of `exporter`. INVALID_ARGUMENT (SPEC_INVALID) if the
+// layers of the plan are not those of `model` in their order, or if the exporter refuses the plan.
+absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporter, const Plan& plan,
+                                                     const ModelSpec& model,
+                                                     const ExportFacts& facts);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_EXPORTERS_H_

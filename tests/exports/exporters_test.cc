@@ -1,0 +1,112 @@
+#include "exports/exporters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "base/error.h"
+#include "exports/megatron_plan_export.h"
+#include "exports/uniform_plan.h"
+#include "tests/clients/import/decoder_models.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const PlanExporter& Megatron() { return **FindExporter("megatron", "target"); }
+
+TEST(AllExporters, AreInTheOrderOfTheirTargetsAndFoundByThem) {
+  const std::vector<std::string> targets = ExportTargets();
+  EXPECT_THAT(targets, ::testing::IsSupersetOf({"galvatron", "megatron"}));
+  EXPECT_TRUE(std::is_sorted(targets.begin(), targets.end()));
+  EXPECT_EQ(std::set<std::string>(targets.begin(), targets.end()).size(), targets.size());
+  for (const PlanExporter& exporter : AllExporters()) {
+    EXPECT_THAT(FindExporter(exporter.target, "target"), IsOkAndHolds(&exporter));
+    EXPECT_FALSE(exporter.program.empty());
+  }
+}
+
+TEST(FindExporter, ListsTheTargetsIfThereIsNone) {
+  for (const char* const target : {"", "Megatron", "megatron ", "../megatron"}) {
+    EXPECT_THAT(FindExporter(target, "--to"),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("--to"), HasSubstr("galvatron"), HasSubstr("megatron"))));
+  }
+}
+
+TEST(ExportFactsOf, KnowsTheRuntimesOfThisReleaseAlone) {
+  ASSERT_OK_AND_ASSIGN(const ExportFacts facts, ExportFactsOf("megatron-core", "plan 7"));
+  EXPECT_EQ(facts.runtime.runtime_id, "megatron-core");
+  EXPECT_EQ(facts.plan_name, "plan 7");
+  ASSERT_OK_AND_ASSIGN(const ExportFacts unnamed, ExportFactsOf("", ""));
+  EXPECT_EQ(unnamed.runtime.runtime_id, RuntimeTraits().runtime_id);
+  EXPECT_THAT(ExportFactsOf("megatron-2031", ""),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("runtime_id"), HasSubstr("megatron-2031"))));
+}
+
+// Every name can be joined to a folder, whatever the plan.
+TEST(ExportPlan, NamesFilesWithoutPaths) {
+  std::mt19937_64 random(7);
+  int exported = 0;
+  for (int i = 0; i < 100; ++i) {
+    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
+    const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
+    for (const PlanExporter& exporter : AllExporters()) {
+      const auto files = ExportPlan(exporter, plan, model, ExportFacts());
+      if (!files.ok()) continue;
+      ++exported;
+      EXPECT_GE(files->size(), 1u);
+      for (const ExportedFile& file : *files) {
+        EXPECT_FALSE(file.name.empty());
+        EXPECT_NE(file.name[0], '.');
+        EXPECT_FALSE(absl::StrContains(file.name, '/')) << file.name;
+      }
+    }
+  }
+  EXPECT_GE(exported, 100);
+}
+
+TEST(ExportPlan, IsTheFunctionOfItsRow) {
+  const ModelSpec model = DecoderModel({});
+  std::mt19937_64 random(8);
+  const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
+  ASSERT_OK_AND_ASSIGN(const ExportFacts facts, ExportFactsOf("megatron-core", "p"));
+  EXPECT_EQ(*ExportPlan(Megatron(), plan, model, facts), *ExportMegatronPlan(plan, model, facts));
+}
+
+TEST(ExportPlan, RefusesAPlanForAnotherModel) {
+  const ModelSpec model = DecoderModel({.dense_layer_count = 4});
+  std::mt19937_64 random(9);
+  const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
+  for (const int layers : {1, 3, 5, 40}) {
+    const ModelSpec other = DecoderModel({.dense_layer_count = layers});
+    for (const PlanExporter& exporter : AllExporters()) {
+      EXPECT_THAT(ExportPlan(exporter, plan, other, ExportFacts()),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("another model")))
+          << exporter.target << " " << layers;
+    }
+  }
+  Plan gap = plan;
+  gap.stages.back().layer_runs.back().first_layer_index += 1;
+  Plan negative = plan;
+  negative.stages.back().layer_runs.back().layer_count = -1;
+  Plan empty = plan;
+  empty.stages.clear();
+  for (const Plan& broken : {gap, negative, empty}) {
+    EXPECT_THAT(ExportPlan(Megatron(), broken, model, ExportFacts()),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stages")));
+  }
+}
+
+}  // namespace
+}  // namespace parplan
