@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "exports/galvatron_plan_export.h"
 #include "clients/import/galvatron_plan.h"
 #include "clients/import/galvatron_profile.h"
 #include "clients/import/hugging_face.h"
+#include "exports/galvatron_plan_export.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/profile_wire.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "exports/megatron_plan_export.h"
 #include "clients/import/hugging_face.h"
-#include "exports/megatron_layout.h"
 #include "clients/import/megatron_plan.h"
+#include "exports/megatron_layout.h"
+#include "exports/megatron_plan_export.h"
 #include "proto/wire/model_wire.h"
 
 namespace {

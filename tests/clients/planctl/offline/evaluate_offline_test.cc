@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "exports/galvatron_plan_export.h"
 #include "clients/import/galvatron_plan.h"
 #include "clients/planctl/view/plan_json.h"
 #include "clients/planctl/view/plan_text.h"
+#include "exports/galvatron_plan_export.h"
 #include "planner/find_plan.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
