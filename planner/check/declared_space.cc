@@ -54,6 +54,11 @@ absl::Status CheckLevels(const PlanningProblem& problem, const std::string& wher
   if (has_pipeline && level > target.most_sharding_in_pipeline) {
     return Outside(absl::StrCat(where, " shards more than a pipeline of ", target.name, " can"));
   }
+  const bool splits_tokens = strategy.tensor_parallel_degree == 1 || strategy.sequence_parallel;
+  if (target.sharding_needs_sequence_parallel && level >= ShardingLevel::kGradients &&
+      !splits_tokens) {
+    return Outside(absl::StrCat(where, " shards gradients without sequence parallelism"));
+  }
   if (has_pipeline && holds_tied_table && level > target.most_tied_sharding_in_pipeline) {
     return Outside(
         absl::StrCat(where, " shards a tied table more than a pipeline of ", target.name, " can"));
@@ -74,6 +79,16 @@ absl::Status CheckDegrees(const PlanningProblem& problem, const std::string& whe
   PARPLAN_RETURN_IF_ERROR(needs(strategy.rank_order == RankOrder::kDataInnermost, kRankOrder));
   PARPLAN_RETURN_IF_ERROR(
       needs(strategy.context_parallel_degree > 1, ulysses ? kUlysses : kContext));
+  for (const LayerDefinition& layer : problem.model().layer_definitions()) {
+    if (target.context_in_two_parts && strategy.context_parallel_degree > 1 &&
+        layer.sequence_length % (2 * strategy.context_parallel_degree) != 0) {
+      return Outside(absl::StrCat(where, " splits its sequence in unequal parts"));
+    }
+    if (target.experts_need_sequence_parallel && layer.expert_count > 0 &&
+        strategy.tensor_parallel_degree > 1 && !strategy.sequence_parallel) {
+      return Outside(absl::StrCat(where, " has tensor parallelism without sequence parallelism"));
+    }
+  }
   if (target.one_inner_axis && ulysses && strategy.tensor_parallel_degree > 1) {
     return Outside(absl::StrCat(where, " has tensor parallelism and Ulysses"));
   }
@@ -98,7 +113,13 @@ absl::Status CheckTogether(const PlanningProblem& problem,
       }
       const Strategy& a = strategy_of_layer[layer];
       const Strategy& b = strategy_of_layer[other];
-      const bool is_alike = definitions[layer] == definitions[other] ? a == b : Alike(a, b);
+      const bool one_degree = LimitsOf(problem.rules().target).one_expert_degree &&
+                              model.layer(layer).expert_count > 0 &&
+                              model.layer(other).expert_count > 0;
+      const bool is_alike = definitions[layer] == definitions[other]
+                                ? a == b
+                                : Alike(a, b) && (!one_degree || a.expert_parallel_degree ==
+                                                                     b.expert_parallel_degree);
       if (!is_alike) {
         return Outside(
             absl::StrCat("layer ", layer, " differs from layer ", other, " (`per-layer`)"));

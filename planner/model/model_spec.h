@@ -3,6 +3,7 @@
 #ifndef PARPLAN_PLANNER_MODEL_MODEL_SPEC_H_
 #define PARPLAN_PLANNER_MODEL_MODEL_SPEC_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -112,6 +113,12 @@ class ModelSpec {
   std::vector<int> definition_of_layer_;
   int64_t parameter_count_ = 0;
 };
+
+// Returns whether some layer definition has experts.
+inline bool HasExperts(const ModelSpec& model) {
+  return std::any_of(model.layer_definitions().begin(), model.layer_definitions().end(),
+                     [](const LayerDefinition& each) { return each.expert_count > 0; });
+}
 
 }  // namespace parplan
 

@@ -73,28 +73,49 @@ absl::StatusOr<DimensionSet> DimensionSet::Parse(absl::string_view text, absl::s
   return set;
 }
 
+bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool model_has_experts) {
+  if (strategy.tensor_parallel_degree == 1 || strategy.sequence_parallel) return true;
+  if (limits.experts_need_sequence_parallel && model_has_experts) return false;
+  return !limits.sharding_needs_sequence_parallel ||
+         strategy.sharding_level < ShardingLevel::kGradients;
+}
+
 absl::Span<const TargetLimits> KnownTargets() {
   static const std::array<TargetLimits, 4> targets = {{
       // Its executor adds up whole gradients of a table that two stages hold.
       {.target = Target::kParplan,
        .name = "parplan",
+       .runtime_id = "parplan",
        .dimensions = DimensionSet::All(),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone},
-      // Megatron Core: one strategy for all layers, the distributed optimizer, stages of
-      // equal depth.
+      // Megatron Core: one strategy for all layers in any layout of stages. Its distributed
+      // optimizer shards optimizer states; gradients and parameters are sharded by Megatron-FSDP,
+      // which is one stage.
       {.target = Target::kMegatron,
        .name = "megatron",
+       .runtime_id = "megatron-core",
        .dimensions = DimensionSet()
                          .With(kPipeline)
+                         .With(kUnevenStages)
                          .With(kTensor)
                          .With(kOptimizerSharding)
+                         .With(kGradientSharding)
+                         .With(kParameterSharding)
+                         .With(kUlysses)
                          .With(kContext)
                          .With(kSelectiveRecompute)
                          .With(kFullRecompute)
-                         .With(kInterleaved)},
+                         .With(kInterleaved),
+       .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
+       .most_tied_sharding_in_pipeline = ShardingLevel::kOptimizer,
+       .context_in_two_parts = true,
+       .sharding_needs_sequence_parallel = true,
+       .experts_need_sequence_parallel = true,
+       .one_expert_degree = true},
       // DeepSpeed: gradients and parameters are not sharded under its pipeline engine.
       {.target = Target::kDeepSpeed,
        .name = "deepspeed",
+       .runtime_id = "megatron-deepspeed",
        .dimensions = DimensionSet()
                          .With(kPipeline)
                          .With(kTensor)
@@ -108,6 +129,7 @@ absl::Span<const TargetLimits> KnownTargets() {
       // layer, tensor parallelism or Ulysses.
       {.target = Target::kGalvatron,
        .name = "galvatron",
+       .runtime_id = "parplan",
        .dimensions = DimensionSet()
                          .With(kPipeline)
                          .With(kUnevenStages)

@@ -74,14 +74,19 @@ class DimensionSet {
   uint32_t bits_ = 0;
 };
 
-// The program that will run the plan; some programs can run only some plans. docs/search.md has the
-// source of each limit.
+// The program that will run the plan; some programs can run only some plans. docs/targets.md has
+// the source of each limit. 5, 6 and 7 are reserved for torchtitan, fsdp2 and accelerate.
 enum class Target { kParplan = 1, kMegatron = 2, kDeepSpeed = 3, kGalvatron = 4 };
 
-// The limits of a target.
+// The limits of a target: a row of a table. A new limit is a member whose default restricts
+// nothing; planner/search/space/strategy_space.cc searches within it,
+// planner/check/declared_space.cc checks it, and tests/support/brute_force_menus.cc states it once
+// more.
 struct TargetLimits {
   Target target = Target::kParplan;
   absl::string_view name;
+  // The runtime (planner/model/runtime_traits.h) that predicts plans of questions that name none.
+  absl::string_view runtime_id;
   DimensionSet dimensions;
   // All degrees are powers of two.
   bool only_powers_of_two = false;
@@ -92,9 +97,23 @@ struct TargetLimits {
   // A layer splits heads and sequence by tensor parallelism or by Ulysses, never by both. Layers of
   // one plan may differ in this.
   bool one_inner_axis = false;
+  // Twice the context-parallel degree divides the sequence also with Ulysses, because the program
+  // balances causal attention by giving each rank one part from either end.
+  bool context_in_two_parts = false;
+  // Gradients and parameters are sharded beside tensor parallelism only with sequence parallelism.
+  bool sharding_needs_sequence_parallel = false;
+  // The same for tensor parallelism in models with experts.
+  bool experts_need_sequence_parallel = false;
+  // Layers with experts share them over equally many ranks, whatever their definitions.
+  bool one_expert_degree = false;
 };
 
-// Returns the limits of all targets, `kParplan` first. The table is static.
+// Returns whether the target runs a strategy as far as tensor parallelism without sequence
+// parallelism is concerned.
+bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool model_has_experts);
+
+// Returns the limits of all targets, `kParplan` first, in the order of their numbers. The table is
+// static.
 absl::Span<const TargetLimits> KnownTargets();
 const TargetLimits& LimitsOf(Target target);
 

@@ -116,6 +116,8 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
                         absl::StrCat("must be one of ", known));
     }
     rules.target = *target;
+    // The program that runs the plan also takes its time.
+    if (message.runtime_id().empty()) rules.runtime = *FindRuntime(LimitsOf(*target).runtime_id);
   }
   rules.smallest_global_batch_size = message.smallest_global_batch_size();
   if (message.global_batch_size_step() > 0) {

@@ -37,11 +37,18 @@ bool SpreadApplies(const PlanningProblem& problem, const LayerDefinition& layer,
       return false;
     }
   }
+  bool has_experts = false;
+  for (const LayerDefinition& each : problem.model().layer_definitions()) {
+    has_experts = has_experts || each.expert_count > 0;
+  }
+  const bool is_megatron = problem.rules().target == Target::kMegatron;
+  if (is_megatron && has_experts && tensor > 1 && !strategy.sequence_parallel) return false;
   if (context == 1 && !is_ring) return false;
   if (context > 1) {
     if (!problem.has_hardware() || !problem.rules().allow_estimates) return false;
     if (!dimensions.has(is_ring ? kContext : kUlysses)) return false;
-    if (layer.sequence_length % (is_ring ? 2 * context : context) != 0) return false;
+    const bool in_two_parts = is_ring || is_megatron;
+    if (layer.sequence_length % (in_two_parts ? 2 * context : context) != 0) return false;
     if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, tensor * context)) {
       return false;
     }
@@ -80,6 +87,10 @@ bool LevelApplies(const PlanningProblem& problem, const LayerDefinition& layer,
   if (strategy.data_parallel_degree * strategy.context_parallel_degree == 1) return false;
   if (shape.pipeline_parallel_degree > 1 &&
       level > LimitsOf(problem.rules().target).most_sharding_in_pipeline) {
+    return false;
+  }
+  if (problem.rules().target == Target::kMegatron && level >= ShardingLevel::kGradients &&
+      strategy.tensor_parallel_degree > 1 && !strategy.sequence_parallel) {
     return false;
   }
   // Whole gradients of a table on two stages are added up.
@@ -259,6 +270,12 @@ std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel&
   };
   if (!dimensions.has(kPerLayer)) all = SplitByOneChoice(all, is_transformer, TreatedAlike);
   if (!dimensions.has(kEndStrategies)) all = SplitByEnds(problem, all);
+  if (problem.rules().target == Target::kMegatron) {
+    const auto has_experts = [&model](int layer) { return model.layer(layer).expert_count > 0; };
+    all = SplitByOneChoice(all, has_experts, [](const Strategy& a, const Strategy& b) {
+      return a.expert_parallel_degree == b.expert_parallel_degree;
+    });
+  }
   const auto shares_table = [&](int layer) { return SharesTable(problem, model.layer(layer)); };
   all = SplitByOneChoice(all, shares_table, HoldSamePart);
   for (int definition = 0; definition < static_cast<int>(model.layer_definitions().size());

@@ -83,7 +83,14 @@ std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const Plannin
 }
 
 UniformGrid MegatronGrid() {
-  return {.dimensions = LimitsOf(Target::kMegatron).dimensions,
+  return {.dimensions = DimensionSet()
+                            .With(SearchDimension::kPipeline)
+                            .With(SearchDimension::kTensor)
+                            .With(SearchDimension::kOptimizerSharding)
+                            .With(SearchDimension::kContext)
+                            .With(SearchDimension::kSelectiveRecompute)
+                            .With(SearchDimension::kFullRecompute)
+                            .With(SearchDimension::kInterleaved),
           .allows = [](const Strategy&) { return true; }};
 }
 

@@ -177,6 +177,12 @@ class UniformSearch {
          space_.Strategies(definition, cell.pipeline_parallel_degree, cell.micro_batch_size())) {
       const bool is_leader = definition == layers[first_];
       if (is_leader ? strategy != leader : !Alike(strategy, wanted)) continue;
+      bool goes_with_others = true;
+      for (int other = 0; other < definition && goes_with_others; ++other) {
+        goes_with_others = std::find(layers.begin(), layers.end(), other) == layers.end() ||
+                           space_.GoTogether(other, choice.strategies[other], definition, strategy);
+      }
+      if (!goes_with_others) continue;
       choice.strategies[definition] = strategy;
       AddChoices(cell, leader, definition + 1, choice, choices);
     }

@@ -236,6 +236,7 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
         strategy.sharding_level = level;
         strategy.sequence_parallel =
             tensor > 1 && costs.searched_group().sequence_parallel(definition_index);
+        if (!SplitsAsAllowed(limits, strategy, HasExperts(problem.model()))) continue;
         strategies.push_back(strategy);
       }
     }

@@ -43,7 +43,8 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
       costs_(costs),
       dimensions_(problem.dimensions()),
       target_(LimitsOf(problem.rules().target)),
-      has_data_sheets_(problem.has_hardware() && problem.rules().allow_estimates) {
+      has_data_sheets_(problem.has_hardware() && problem.rules().allow_estimates),
+      model_has_experts_(parplan::HasExperts(problem.model())) {
   // Key of everything that bare strategies depend on.
   using Kind = std::tuple<bool, int, int, int, int, int, bool>;
   std::map<Kind, int> first_of_kind;
@@ -61,6 +62,10 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
     alike_.push_back(first_of_kind.try_emplace(kind, index).first->second);
     holds_tied_table_.push_back(parplan::HoldsTiedTable(problem.model(), index));
   }
+}
+
+bool StrategySpace::HasExperts(int definition_index) const {
+  return problem_.model().layer_definitions()[definition_index].expert_count > 0;
 }
 
 bool StrategySpace::IsTransformerLayer(int definition_index) const {
@@ -135,7 +140,8 @@ bool StrategySpace::KindApplies(const LayerDefinition& layer, int tensor, int co
   if (kind == ContextKind::kRing) {
     return dimensions_.has(kContext) && layer.sequence_length % (2 * context) == 0;
   }
-  if (!dimensions_.has(kUlysses) || layer.sequence_length % context != 0) return false;
+  const int parts = target_.context_in_two_parts ? 2 * context : context;
+  if (!dimensions_.has(kUlysses) || layer.sequence_length % parts != 0) return false;
   if (target_.one_inner_axis && tensor > 1) return false;
   return !IsTransformer(layer.kind) || SplitsHeads(layer, tensor * context);
 }
@@ -168,6 +174,7 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
       strategy.context_parallel_degree = context;
       strategy.sequence_parallel =
           tensor > 1 && costs_.searched_group().sequence_parallel(definition_index);
+      if (!SplitsAsAllowed(target_, strategy, model_has_experts_)) continue;
       const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
       const int max_expert = has_data_sheets_ && layer.expert_count > 0
                                  ? std::gcd(data * context, layer.expert_count)
@@ -202,7 +209,10 @@ absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
     }
   }
   const auto add = [&](SearchDimension dimension, ShardingLevel level) {
-    if (dimensions_.has(dimension) && level <= highest) levels.push_back(level);
+    if (!dimensions_.has(dimension) || level > highest) return;
+    Strategy sharded = bare;
+    sharded.sharding_level = level;
+    if (SplitsAsAllowed(target_, sharded, model_has_experts_)) levels.push_back(level);
   };
   add(kOptimizerSharding, ShardingLevel::kOptimizer);
   add(kGradientSharding, ShardingLevel::kGradients);
@@ -248,6 +258,10 @@ std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeli
 bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definition_b,
                                const Strategy& b) const {
   if (HoldsTiedTable(definition_a) && HoldsTiedTable(definition_b) && !HoldTableAlike(a, b)) {
+    return false;
+  }
+  if (target_.one_expert_degree && a.expert_parallel_degree != b.expert_parallel_degree &&
+      HasExperts(definition_a) && HasExperts(definition_b)) {
     return false;
   }
   if (dimensions_.has(kPerLayer)) return true;

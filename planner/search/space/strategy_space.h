@@ -58,8 +58,8 @@ class StrategySpace {
   const TargetLimits& target() const { return target_; }
 
   // Returns whether one plan may contain both strategies on layers of these definitions, by the
-  // rules of `per-layer`, `end-strategies` and a tied table. If end layers follow neighbours that
-  // may differ among themselves, the transitions of `OptionTable` decide instead.
+  // rules of `per-layer`, `end-strategies`, a tied table and the target. If end layers follow
+  // neighbours that may differ among themselves, the transitions of `OptionTable` decide instead.
   bool GoTogether(int definition_a, const Strategy& a, int definition_b, const Strategy& b) const;
 
   // Returns whether replacing `strategy` by `other`, which has the same degrees, on any layers of
@@ -69,6 +69,7 @@ class StrategySpace {
 
  private:
   bool IsTransformerLayer(int definition_index) const;
+  bool HasExperts(int definition_index) const;
   bool SplitsSomeTransformer(int degree) const;
   // Returns whether the three degrees may be combined, with context parallelism of either kind.
   bool DegreesApply(const LayerDefinition& layer, int tensor, int context, int data) const;
@@ -80,6 +81,7 @@ class StrategySpace {
   const TargetLimits& target_;
   // Whether context and expert parallelism can be priced.
   bool has_data_sheets_;
+  bool model_has_experts_;
   int transformer_definition_count_ = 0;
   // [definition]
   std::vector<int> alike_;

@@ -63,6 +63,7 @@ bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy,
       !dimensions.has(SearchDimension::kFullRecompute)) {
     return false;
   }
+  if (!SplitsAsAllowed(target, strategy, HasExperts(problem.model()))) return false;
   const bool has_pipeline = strategy.rank_count() < problem.device_count();
   if (has_pipeline && holds_tied_table &&
       strategy.sharding_level > target.most_tied_sharding_in_pipeline) {

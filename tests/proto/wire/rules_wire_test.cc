@@ -60,6 +60,22 @@ TEST(OptionsWire, ReadsSpaceAndTarget) {
   EXPECT_EQ(options.rules.target, Target::kDeepSpeed);
 }
 
+// A target's runtime takes the place of a missing one, and of no other.
+TEST(OptionsWire, ATargetImpliesItsRuntime) {
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions none, OptionsFromProto({}));
+  EXPECT_EQ(none.rules.runtime.runtime_id, "parplan");
+  for (const TargetLimits& target : KnownTargets()) {
+    SCOPED_TRACE(std::string(target.name));
+    v1::PlanningOptions message;
+    message.set_target(std::string(target.name));
+    ASSERT_OK_AND_ASSIGN(const PlanningOptions implied, OptionsFromProto(message));
+    EXPECT_EQ(implied.rules.runtime.runtime_id, target.runtime_id);
+    message.set_runtime_id("megatron-2022");
+    ASSERT_OK_AND_ASSIGN(const PlanningOptions named, OptionsFromProto(message));
+    EXPECT_EQ(named.rules.runtime.runtime_id, "megatron-2022");
+  }
+}
+
 TEST(OptionsWire, BatchesAndPlansToGiveHaveDefaults) {
   ASSERT_OK_AND_ASSIGN(const PlanningOptions none, OptionsFromProto({}));
   EXPECT_EQ(none.rules.smallest_global_batch_size, 0);

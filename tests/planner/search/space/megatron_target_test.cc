@@ -1,0 +1,215 @@
+// What `--target megatron` can run: a test for each row of its table in docs/targets.md.
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "planner/check/plan_check.h"
+#include "planner/check/result_check.h"
+#include "planner/find_plan.h"
+#include "planner/planners/exact/interleaved/interleaved_partitions.h"
+#include "planner/search/space/strategy_space.h"
+#include "tests/support/estimated_problem.h"
+#include "tests/support/random_problem.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::IsEmpty;
+using testing::Not;
+
+EstimatedOptions ForMegatron(int decoder_count, int device_count) {
+  EstimatedOptions options{.device_count = device_count,
+                           .devices_per_node = device_count,
+                           .decoder_count = decoder_count,
+                           .hidden_size = 1024,
+                           .attention_head_count = 16,
+                           .sequence_length = 1024,
+                           .global_batch_size = 16};
+  options.rules = {.target = Target::kMegatron, .allow_estimates = true};
+  options.rules.runtime = *FindRuntime("megatron-core");
+  return options;
+}
+
+std::vector<Strategy> StrategiesFor(const EstimatedOptions& options, int pipeline_parallel_degree) {
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  return StrategySpace(problem, costs)
+      .Strategies(1, pipeline_parallel_degree, options.global_batch_size);
+}
+
+PlanFound Found(const PlanningProblem& problem) {
+  absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
+  EXPECT_OK(result);
+  EXPECT_OK(CheckResult(problem, *result));
+  return std::get<PlanFound>(*std::move(result));
+}
+
+TEST(MegatronTarget, HasUnevenStages) {
+  EstimatedOptions options = ForMegatron(7, 4);
+  options.rules.schedule = Schedule::kOneForwardOneBackward;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  EXPECT_THAT(StrategySpace(problem, costs).PipelineDegrees(), ElementsAre(1, 2, 4));
+}
+
+TEST(MegatronTarget, HasUnevenVirtualStages) {
+  const PlanningProblem problem = EstimatedProblem(ForMegatron(7, 2));
+  const CostModel costs = *CostModel::Create(problem);
+  const InterleavedPartitions partitions =
+      InterleavedPartitionsOf(StrategySpace(problem, costs), 2);
+  EXPECT_THAT(partitions.listed,
+              Contains(Field(&InterleavedPartition::layer_counts, ElementsAre(3, 3, 2, 1))));
+}
+
+TEST(MegatronTarget, InterleavesWholeGroups) {
+  EstimatedOptions options = ForMegatron(6, 2);
+  options.rules.schedule = Schedule::kInterleaved;
+  options.global_batch_size = 15;
+  EXPECT_THAT(FindPlan(EstimatedProblem(options), "exact"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  options.rules.schedule = Schedule::kOneForwardOneBackward;
+  options.rules.micro_batch_count = 15;
+  EXPECT_EQ(Found(EstimatedProblem(options)).plan.micro_batch_count, 15);
+}
+
+TEST(MegatronTarget, HasOneStrategy) {
+  const DimensionSet dimensions = LimitsOf(Target::kMegatron).dimensions;
+  for (const SearchDimension missing : {SearchDimension::kPerLayer, SearchDimension::kEndStrategies,
+                                        SearchDimension::kRankOrder, SearchDimension::kGpipe}) {
+    EXPECT_FALSE(dimensions.has(missing)) << SearchDimensionName(missing);
+  }
+  std::set<RecomputeLevel> levels;
+  for (const Strategy& strategy : StrategiesFor(ForMegatron(6, 4), 1)) {
+    EXPECT_EQ(strategy.rank_order, RankOrder::kTensorInnermost);
+    levels.insert(strategy.recompute_level);
+  }
+  EXPECT_THAT(levels, Contains(RecomputeLevel::kFull));
+}
+
+TEST(MegatronTarget, ShardsMoreWithoutPipeline) {
+  const auto levels = [](int pipeline_parallel_degree) {
+    std::set<ShardingLevel> found;
+    for (const Strategy& each : StrategiesFor(ForMegatron(6, 4), pipeline_parallel_degree)) {
+      found.insert(each.sharding_level);
+    }
+    return found;
+  };
+  EXPECT_THAT(levels(1), ElementsAre(ShardingLevel::kNone, ShardingLevel::kOptimizer,
+                                     ShardingLevel::kGradients, ShardingLevel::kParameters));
+  EXPECT_THAT(levels(2), ElementsAre(ShardingLevel::kNone, ShardingLevel::kOptimizer));
+}
+
+TEST(MegatronTarget, ShardsBesideSequenceParallelism) {
+  EstimatedOptions options = ForMegatron(6, 4);
+  const auto shards_beside_tensor = [&options] {
+    bool found = false;
+    for (const Strategy& each : StrategiesFor(options, 1)) {
+      found |= each.tensor_parallel_degree > 1 && each.sharding_level > ShardingLevel::kOptimizer;
+    }
+    return found;
+  };
+  EXPECT_TRUE(shards_beside_tensor());
+  options.rules.runtime.sequence_parallel = false;
+  EXPECT_FALSE(shards_beside_tensor());
+}
+
+TEST(MegatronTarget, SplitsSequencesInTwoPartsARank) {
+  EstimatedOptions options = ForMegatron(6, 4);
+  // Four ranks of Ulysses could split it, and eight parts cannot.
+  options.sequence_length = 1020;
+  std::set<int> degrees;
+  for (const Strategy& each : StrategiesFor(options, 1)) {
+    degrees.insert(each.context_parallel_degree);
+  }
+  EXPECT_THAT(degrees, ElementsAre(1, 2));
+  options.rules.target = Target::kParplan;
+  degrees.clear();
+  for (const Strategy& each : StrategiesFor(options, 1)) {
+    degrees.insert(each.context_parallel_degree);
+  }
+  EXPECT_THAT(degrees, ElementsAre(1, 2, 4));
+}
+
+TEST(MegatronTarget, HasOneExpertDegree) {
+  EstimatedOptions options = ForMegatron(6, 4);
+  options.expert_count = 8;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const StrategySpace space(problem, costs);
+  Strategy one{.data_parallel_degree = 4};
+  Strategy four = one;
+  four.expert_parallel_degree = 4;
+  EXPECT_TRUE(space.GoTogether(1, four, 1, four));
+  EXPECT_FALSE(space.GoTogether(1, one, 1, four));
+  options.rules.runtime.sequence_parallel = false;
+  for (const Strategy& each : StrategiesFor(options, 1)) {
+    EXPECT_EQ(each.tensor_parallel_degree, 1);
+  }
+}
+
+TEST(KnownTargets, LackTheDimensionsOfTheirTables) {
+  using enum SearchDimension;
+  const auto lacks = [](Target target) {
+    std::vector<SearchDimension> missing;
+    for (int i = 0; i < kSearchDimensionCount; ++i) {
+      const auto dimension = static_cast<SearchDimension>(i);
+      if (!LimitsOf(target).dimensions.has(dimension)) missing.push_back(dimension);
+    }
+    return missing;
+  };
+  EXPECT_THAT(lacks(Target::kParplan), IsEmpty());
+  EXPECT_THAT(lacks(Target::kMegatron), ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGpipe));
+  EXPECT_THAT(lacks(Target::kDeepSpeed),
+              ElementsAre(kUnevenStages, kPerLayer, kEndStrategies, kRankOrder, kContext,
+                          kSelectiveRecompute, kGpipe, kInterleaved));
+  EXPECT_THAT(lacks(Target::kGalvatron), ElementsAre(kRankOrder, kOptimizerSharding, kContext,
+                                                     kSelectiveRecompute, kInterleaved));
+}
+
+TEST(KnownTargets, NameRuntimesThatExist) {
+  for (const TargetLimits& target : KnownTargets()) {
+    EXPECT_NE(FindRuntime(target.runtime_id), nullptr) << target.name;
+    EXPECT_EQ(LimitsOf(target.target).name, target.name);
+  }
+}
+
+// A target is a part of the space of `parplan`'s executor, but for what shards a tied table. So its
+// plans are never faster than those without it, in time that is proved.
+TEST(KnownTargets, FindNothingFasterThanTheWholeSpace) {
+  int compared = 0;
+  for (uint64_t seed = 61'000; seed < 61'080; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
+    PlanningRules rules = drawn.rules();
+    rules.target = Target::kMegatron;
+    const absl::StatusOr<PlanningResult> part = FindPlan(drawn.WithRules(rules), "exact");
+    if (!part.ok() || !std::holds_alternative<PlanFound>(*part)) continue;
+    const auto& found = std::get<PlanFound>(*part);
+    EXPECT_OK(CheckResult(drawn.WithRules(rules), *part));
+    const ModelSpec& model = drawn.model();
+    if (model.layer(model.layer_count() - 1).tied_embedding) continue;
+    rules.target = Target::kParplan;
+    const absl::StatusOr<PlanningResult> whole = FindPlan(drawn.WithRules(rules), "exact");
+    ASSERT_OK(whole);
+    ASSERT_TRUE(std::holds_alternative<PlanFound>(*whole));
+    const auto& best = std::get<PlanFound>(*whole);
+    const auto time = [](const PlanFound& plan) {
+      return plan.prediction.step.value() / static_cast<double>(plan.plan.global_batch_size);
+    };
+    EXPECT_LE(time(best), time(found) * (1.0 + 1e-9));
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
+}
+
+}  // namespace
+}  // namespace parplan
