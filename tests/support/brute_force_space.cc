@@ -18,13 +18,12 @@ int TransformerCount(const PlanningProblem& problem) {
   return count;
 }
 
-// Stages of equal work, if that can be: transformer layers count as one each, what is
-// before them `front` and what is behind `back` together.
-std::vector<int> EvenPartition(const PlanningProblem& problem, int stage_count, int front,
-                               int back) {
+// Stages of equally many transformer layers, if that can be: what is before them is in the first
+// stage, what is behind in the last.
+std::vector<int> EvenPartition(const PlanningProblem& problem, int stage_count) {
   const ModelSpec& model = problem.model();
   const int layer_count = model.layer_count();
-  const int units = TransformerCount(problem) + front + back;
+  const int units = TransformerCount(problem);
   if (units % stage_count != 0) return {};
   int first = 0;
   while (first < layer_count && !IsTransformer(model.layer(first).kind)) ++first;
@@ -33,9 +32,7 @@ std::vector<int> EvenPartition(const PlanningProblem& problem, int stage_count, 
   std::vector<int> partition;
   int next = 0;
   for (int stage = 0; stage < stage_count; ++stage) {
-    int left =
-        units / stage_count - (stage == 0 ? front : 0) - (stage + 1 == stage_count ? back : 0);
-    if (left < 0) return {};
+    int left = units / stage_count;
     int stop = stage == 0 ? first : next;
     while (left > 0 && stop < end) {
       if (IsTransformer(model.layer(stop).kind)) --left;
@@ -106,20 +103,12 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem) {
 std::vector<std::vector<int>> PartitionsOf(const PlanningProblem& problem, const PlanShape& shape) {
   const bool uneven = problem.dimensions().has(kUnevenStages);
   std::vector<std::vector<int>> partitions;
-  const auto add = [&partitions](std::vector<int> partition) {
-    if (partition.empty()) return;
-    if (std::find(partitions.begin(), partitions.end(), partition) != partitions.end()) return;
-    partitions.push_back(std::move(partition));
-  };
-  if (uneven && shape.virtual_stage_count == 1) {
+  if (uneven) {
     std::vector<int> begun;
     CutInAllWays(problem.model().layer_count(), shape.stage_count(), begun, partitions);
-    return partitions;
-  }
-  for (int front = 0; front <= (uneven ? 1 : 0); ++front) {
-    for (int back = 0; back <= (uneven ? 1 : 0); ++back) {
-      add(EvenPartition(problem, shape.stage_count(), front, back));
-    }
+  } else {
+    std::vector<int> partition = EvenPartition(problem, shape.stage_count());
+    if (!partition.empty()) partitions.push_back(std::move(partition));
   }
   return partitions;
 }

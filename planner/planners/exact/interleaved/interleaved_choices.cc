@@ -62,6 +62,12 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
   return masked;
 }
 
+double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
+  return std::min(
+      finds.cutoff.value(),
+      finds.plans.CutoffPerSample() * static_cast<double>(setting.candidate().global_batch_size));
+}
+
 PartitionChoices::PartitionChoices(const PipelineSetting& setting,
                                    const InterleavedPartition& partition,
                                    const MaskedOptions& masked, int64_t micro_batch_count,
@@ -135,12 +141,6 @@ void PartitionChoices::SetTimes(int definition, int index) {
   times_.sync[definition] = option.sync.value();
 }
 
-double PartitionChoices::CutoffOf(const InterleavedFinds& finds) const {
-  return std::min(
-      finds.cutoff.value(),
-      finds.plans.CutoffPerSample() * static_cast<double>(setting_.candidate().global_batch_size));
-}
-
 double PartitionChoices::Bound() {
   double all_sends = 0.0;
   for (size_t index = 0; index < hops_.size(); ++index) {
@@ -172,7 +172,7 @@ double PartitionChoices::PricedBound() const {
 // A dominated option is never more promising than the one that dominates it, so a cutoff by bounds
 // cannot drop an option that stands for others and keep those.
 std::vector<int> PartitionChoices::Promising(int definition, const InterleavedFinds& finds) {
-  const double cutoff = CutoffOf(finds) - setting_.costs().step_overhead().value();
+  const double cutoff = CutoffOf(setting_, finds) - setting_.costs().step_overhead().value();
   std::vector<std::pair<double, int>> promising;
   for (const int index : masked_.allowed[definition]) {
     chosen_[definition] = index;
@@ -230,7 +230,7 @@ void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, Interle
     finds.least_unseen = std::min(finds.least_unseen, Bound());
     return;
   }
-  if (Bound() >= CutoffOf(finds) || !MayFit()) return meter.Prune(1);
+  if (Bound() >= CutoffOf(setting_, finds) || !MayFit()) return meter.Prune(1);
   if (is_plan) return Try(evaluator, finds);
   const int definition = masked_.order[position];
   for (int index : seams_.Undominated(definition, Promising(definition, finds), chosen_)) {
@@ -279,7 +279,7 @@ void PartitionChoices::Try(PlanEvaluator& evaluator, InterleavedFinds& finds) {
   Plan plan = InterleavedPlan(setting_, partition_.layer_counts, chosen_);
   const PlanScore score = evaluator.Evaluate(plan);
   if (score.peak_memory_upper > setting_.problem().usable_memory()) return;
-  if (!(score.step < finds.cutoff) || score.step.value() > CutoffOf(finds)) return;
+  if (!(score.step < finds.cutoff) || score.step.value() > CutoffOf(setting_, finds)) return;
   Prediction prediction = evaluator.Predict(plan);
   finds.plans.Offer({std::move(plan), std::move(prediction)});
 }

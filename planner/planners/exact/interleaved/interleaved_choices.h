@@ -49,6 +49,9 @@ struct InterleavedFinds {
   double least_unseen = std::numeric_limits<double>::infinity();
 };
 
+// Returns the step, in seconds, that a plan must stay below.
+double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds);
+
 // The plans of one partition. Keeps references to its arguments. Not thread-safe.
 class PartitionChoices {
  public:
@@ -91,7 +94,6 @@ class PartitionChoices {
   }
   void SetLeast(int definition);
   void SetTimes(int definition, int index);
-  double CutoffOf(const InterleavedFinds& finds) const;
   void AddHops();
   // Returns the least time of a message over the hop, given the options chosen so far.
   double LeastSend(const Hop& hop) const;

@@ -8,6 +8,11 @@
 namespace parplan {
 namespace {
 
+// Partitions of one number of stages that are listed; of a number that has more, only even ones
+// are. Each is bounded by itself, so more of them cost time in every candidate of a small model.
+// Not measured for other values.
+constexpr int64_t kMaxListed = 64;
+
 // The transformer layers of a model.
 struct TransformerLayers {
   int count = 0;
@@ -67,23 +72,61 @@ std::vector<std::vector<int>> PartitionsOf(const StrategySpace& space,
   return partitions;
 }
 
+// Returns the number of partitions of layers into stages of at least one, or `kMaxListed + 1` if
+// there are more.
+int64_t PartitionCount(int layer_count, int stage_count) {
+  int64_t count = 1;
+  const int chosen = std::min(stage_count - 1, layer_count - stage_count);
+  for (int i = 1; i <= chosen; ++i) {
+    // Exact: a product of i consecutive numbers is divided by i factorial.
+    count = count * (layer_count - i) / i;
+    if (count > kMaxListed) return kMaxListed + 1;
+  }
+  return count;
+}
+
+// Adds all partitions of `left` layers into `stage_count` stages behind those in `begun`.
+void AddAllPartitions(int left, int stage_count, std::vector<int>& begun,
+                      std::vector<std::vector<int>>& partitions) {
+  if (stage_count == 1) {
+    begun.push_back(left);
+    partitions.push_back(begun);
+    begun.pop_back();
+    return;
+  }
+  for (int count = 1; left - count >= stage_count - 1; ++count) {
+    begun.push_back(count);
+    AddAllPartitions(left - count, stage_count - 1, begun, partitions);
+    begun.pop_back();
+  }
+}
+
 }  // namespace
 
-std::vector<InterleavedPartition> InterleavedPartitions(const StrategySpace& space,
-                                                        int pipeline_parallel_degree) {
+InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
+                                              int pipeline_parallel_degree) {
   const PlanningProblem& problem = space.problem();
   const std::optional<Schedule> wanted = problem.rules().schedule;
-  std::vector<InterleavedPartition> partitions;
+  InterleavedPartitions partitions;
   if (pipeline_parallel_degree < 2 ||
       (wanted.has_value() && !TraitsOf(*wanted).has_virtual_stages) ||
       !space.dimensions().has(SearchDimension::kInterleaved)) {
     return partitions;
   }
   const TransformerLayers layers = TransformerLayersOf(problem.model());
-  for (int count = 2; count <= problem.model().layer_count() / pipeline_parallel_degree; ++count) {
-    for (std::vector<int>& each : PartitionsOf(space, layers, count * pipeline_parallel_degree)) {
-      partitions.push_back({count, std::move(each)});
+  const int layer_count = problem.model().layer_count();
+  const bool is_uneven = space.dimensions().has(SearchDimension::kUnevenStages);
+  for (int count = 2; count <= layer_count / pipeline_parallel_degree; ++count) {
+    const int stage_count = count * pipeline_parallel_degree;
+    std::vector<std::vector<int>> listed;
+    if (is_uneven && PartitionCount(layer_count, stage_count) <= kMaxListed) {
+      std::vector<int> begun;
+      AddAllPartitions(layer_count, stage_count, begun, listed);
+    } else {
+      listed = PartitionsOf(space, layers, stage_count);
+      if (is_uneven) partitions.unlisted.push_back(count);
     }
+    for (std::vector<int>& each : listed) partitions.listed.push_back({count, std::move(each)});
   }
   return partitions;
 }

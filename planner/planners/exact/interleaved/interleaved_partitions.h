@@ -1,4 +1,4 @@
-// The partitions of interleaved pipelines, whose stages are even (docs/search.md).
+// The partitions of interleaved pipelines (docs/search.md).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
@@ -18,10 +18,21 @@ struct InterleavedPartition {
   std::vector<int> layer_counts;
 };
 
-// Returns all partitions of the space at `pipeline_parallel_degree`, by ascending number of virtual
-// stages per device, at least 2. Empty if the space has no interleaved plans of the degree.
-std::vector<InterleavedPartition> InterleavedPartitions(const StrategySpace& space,
-                                                        int pipeline_parallel_degree);
+// The partitions of one pipeline degree.
+struct InterleavedPartitions {
+  // By ascending number of virtual stages per device, at least 2: all partitions of a number that
+  // has few, else the even ones.
+  std::vector<InterleavedPartition> listed;
+  // The numbers of virtual stages per device that have more partitions, ascending. All numbers in
+  // between have more too.
+  std::vector<int> unlisted;
+
+  bool empty() const { return listed.empty() && unlisted.empty(); }
+};
+
+// Returns the partitions of the space. Empty if the space has no interleaved plans of the degree.
+InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
+                                              int pipeline_parallel_degree);
 
 // Returns whether a step of so many micro-batches through so many stages stays within the declared
 // space's limit of passes.

@@ -21,12 +21,6 @@ constexpr double kMemoryShares[] = {1.0, 0.99, 0.97, 0.93};
 // with a label; not measured.
 constexpr int64_t kStatesOfBound = 64;
 
-double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
-  return std::min(
-      finds.cutoff.value(),
-      finds.plans.CutoffPerSample() * static_cast<double>(setting.candidate().global_batch_size));
-}
-
 // Returns the layouts in which everything is cheapest at the best multipliers, cheapest first.
 std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOptions& masked,
                                  const InterleavedRelaxation::Dual& dual) {

@@ -8,6 +8,7 @@
 #include "planner/planners/exact/interleaved/interleaved_choices.h"
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
+#include "planner/planners/exact/interleaved/uneven_search.h"
 #include "planner/search/base/search_numbers.h"
 
 namespace parplan {
@@ -42,17 +43,19 @@ bool IsInSpace(const PipelineCandidate& candidate, const InterleavedPartition& p
 // Returns the least bound over some partitions, with the memory of the candidate and steps of
 // `micro_batch_count`; `cutoff` if that is less.
 Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
-                   const PipelineCandidate& candidate,
-                   const std::vector<InterleavedPartition>& partitions, int64_t micro_batch_count,
-                   Seconds cutoff) {
+                   const PipelineCandidate& candidate, const InterleavedPartitions& partitions,
+                   int64_t micro_batch_count, Seconds cutoff) {
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   const double overhead = costs.step_overhead().value();
   double bound = cutoff.value();
+  const UnevenBound uneven(space.problem().model(), candidate.pipeline_parallel_degree);
   for (const OptionMask& mask : RelaxedMasks(space, table)) {
     const MaskedOptions masked = MaskedOptionsOf(setting, mask);
     if (!masked.usable) continue;
+    bound =
+        LeastUnevenBound(setting, masked, uneven, partitions.unlisted, micro_batch_count, bound);
     const LayerMenus menus(setting, mask);
-    for (const InterleavedPartition& partition : partitions) {
+    for (const InterleavedPartition& partition : partitions.listed) {
       InterleavedRelaxation prices(
           setting, menus, InterleavedLoads(setting, partition.layer_counts, micro_batch_count),
           micro_batch_count);
@@ -71,8 +74,12 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
 }  // namespace
 
 InterleavedBounds::InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree) {
-  for (const InterleavedPartition& partition :
-       InterleavedPartitions(space, pipeline_parallel_degree)) {
+  const InterleavedPartitions partitions = InterleavedPartitionsOf(space, pipeline_parallel_degree);
+  if (!partitions.unlisted.empty()) {
+    uneven_.emplace(space.problem().model(), pipeline_parallel_degree);
+    fewest_uneven_stages_ = partitions.unlisted.front() * pipeline_parallel_degree;
+  }
+  for (const InterleavedPartition& partition : partitions.listed) {
     const StageCounts counts(space.problem().model(), partition.layer_counts);
     partitions_.push_back(
         {counts.stage_count(), InterleavedPaths(counts, pipeline_parallel_degree)});
@@ -87,6 +94,9 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
     times.sync.push_back(0.0);
   }
   double bound = kInfinity;
+  if (uneven_.has_value() && FitsPassLimit(micro_batch_count, fewest_uneven_stages_)) {
+    bound = uneven_->Quick(times, micro_batch_count);
+  }
   for (const Partition& partition : partitions_) {
     if (!FitsPassLimit(micro_batch_count, partition.stage_count)) continue;
     bound = std::min(bound, partition.paths.Bound(times, micro_batch_count, {}, 0.0));
@@ -97,10 +107,13 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff) {
-  std::vector<InterleavedPartition> partitions =
-      InterleavedPartitions(space, candidate.pipeline_parallel_degree);
-  std::erase_if(partitions,
+  InterleavedPartitions partitions =
+      InterleavedPartitionsOf(space, candidate.pipeline_parallel_degree);
+  std::erase_if(partitions.listed,
                 [&](const InterleavedPartition& each) { return !IsInSpace(candidate, each); });
+  std::erase_if(partitions.unlisted, [&](int count) {
+    return !FitsPassLimit(candidate.micro_batch_count, count * candidate.pipeline_parallel_degree);
+  });
   return LeastBound(space, costs, table, candidate, partitions, candidate.micro_batch_count,
                     cutoff);
 }
@@ -110,7 +123,7 @@ Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& cost
                                Seconds cutoff) {
   const int depth = table.pipeline_parallel_degree();
   const PipelineCandidate fewest = {.micro_batch_count = depth, .pipeline_parallel_degree = depth};
-  return LeastBound(space, costs, table, fewest, InterleavedPartitions(space, depth),
+  return LeastBound(space, costs, table, fewest, InterleavedPartitionsOf(space, depth),
                     micro_batch_count, cutoff);
 }
 
@@ -118,8 +131,8 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
                                   const OptionTable& table, const PipelineCandidate& candidate,
                                   Seconds cutoff, int wanted, SearchMeter& meter) {
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
-  const std::vector<InterleavedPartition> partitions =
-      InterleavedPartitions(space, candidate.pipeline_parallel_degree);
+  const InterleavedPartitions partitions =
+      InterleavedPartitionsOf(space, candidate.pipeline_parallel_degree);
   InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices, kMaxPasses};
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
@@ -138,11 +151,11 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
     if (!masked.back().usable) continue;
     menus.emplace_back(setting, mask);
     if (masked.back().order.size() > kMaxDefinitionsChosen) {
-      RoundInterleaved(setting, mask, masked.back(), menus.back(), partitions, evaluator, finds,
-                       meter);
+      RoundInterleaved(setting, mask, masked.back(), menus.back(), partitions.listed, evaluator,
+                       finds, meter);
       continue;
     }
-    for (const InterleavedPartition& partition : partitions) {
+    for (const InterleavedPartition& partition : partitions.listed) {
       if (!IsInSpace(candidate, partition)) continue;
       InterleavedRelaxation& price = prices.emplace_back(
           setting, menus.back(), InterleavedLoads(setting, partition.layer_counts, count), count);
@@ -160,6 +173,13 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
                    [](const Place& a, const Place& b) { return a.start.bound < b.start.bound; });
   for (const Place& place : places) {
     place.choices->Search(place.start, evaluator, finds, meter);
+  }
+  if (!partitions.unlisted.empty()) {
+    std::vector<const MaskedOptions*> usable;
+    for (const MaskedOptions& each : masked) {
+      if (each.usable) usable.push_back(&each);
+    }
+    SearchUneven(setting, usable, partitions.unlisted, evaluator, finds, meter);
   }
   PipelineOutcome outcome;
   outcome.bound = cutoff;

@@ -1,17 +1,19 @@
 // The best interleaved plan of one pipeline degree and micro-batch count.
 //
-// Searches its part of the declared space by enumeration: every definition has one strategy
-// throughout and stages are even (docs/search.md), so there are few plans. Each is simulated unless
-// a bound excludes it.
+// Every definition has one strategy throughout (docs/search.md). Plans of even partitions, or of
+// all if there are few, are enumerated, and each is simulated unless a bound excludes it. Those of
+// all other partitions are searched by uneven_search.h.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/planners/exact/interleaved/interleaved_paths.h"
+#include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "planner/planners/exact/pipeline/pipeline_search.h"
 
 namespace parplan {
@@ -31,6 +33,9 @@ class InterleavedBounds {
     InterleavedPaths paths;
   };
   std::vector<Partition> partitions_;
+  // Set if there are partitions that are not listed.
+  std::optional<UnevenBound> uneven_;
+  int fewest_uneven_stages_ = 0;
 };
 
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.

@@ -156,7 +156,7 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
   place.schedule = kDefaultSchedule;
   const PipelineSetting setting(space, costs, table, place, problem.usable_memory());
   std::optional<SmallestMemory> best;
-  const std::vector<InterleavedPartition> partitions = InterleavedPartitions(space, depth);
+  const std::vector<InterleavedPartition> partitions = InterleavedPartitionsOf(space, depth).listed;
   for (const OptionMask& mask : PlanWideMasks(space, table)) {
     const std::vector<std::vector<int>> lean = LeanOptions(problem.model(), table, mask);
     for (const InterleavedPartition& partition : partitions) {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/interleaved/interleaved_partitions.h"
+#include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "planner/planners/exact/memory/interleaved_memory.h"
 #include "planner/planners/exact/memory/pipeline_memory.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
@@ -121,7 +123,10 @@ class MemorySearch {
     }
     for (const PipelineCandidate& candidate : SmallestCandidates(space_, Schedule::kInterleaved)) {
       if (!GoesOn()) break;
-      if (InterleavedPartitions(space_, candidate.pipeline_parallel_degree).empty()) continue;
+      const InterleavedPartitions partitions =
+          InterleavedPartitionsOf(space_, candidate.pipeline_parallel_degree);
+      if (partitions.empty()) continue;
+      if (!partitions.unlisted.empty() && !IsLeanestByOneStage()) has_unlisted_ = true;
       const OptionTable table(space_.problem(), costs_, space_, candidate.pipeline_parallel_degree,
                               candidate.global_batch_size / candidate.micro_batch_count);
       if (!table.usable()) continue;
@@ -151,7 +156,14 @@ class MemorySearch {
   }
   // Returns whether the sums are lower bounds of what plans need, for all plans. Interleaved plans
   // are compared as they are, and those that sums hide are not looked at.
-  bool SumsAreWhole() const { return !has_interleaved_ || !has_step_; }
+  bool SumsAreWhole() const { return !has_unlisted_ && (!has_interleaved_ || !has_step_); }
+
+  // Returns whether for each interleaved plan there is one of a stage a device that needs no more
+  // memory: it holds as many equal layers on each device, and fewer micro-batches of them.
+  bool IsLeanestByOneStage() const {
+    return LeanSchedule(space_).has_value() &&
+           UnevenBound(space_.problem().model(), 1).is_uniform();
+  }
 
   void Search(const PipelineCandidate& candidate, const OptionTable& table,
               std::optional<Bytes> enough) {
@@ -213,6 +225,8 @@ class MemorySearch {
   bool refused_ = false;
   bool has_interleaved_ = false;
   bool has_step_ = false;
+  // Whether interleaved plans that were not looked at may need less memory.
+  bool has_unlisted_ = false;
 };
 
 }  // namespace

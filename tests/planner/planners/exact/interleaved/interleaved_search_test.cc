@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -154,33 +156,58 @@ TEST(InterleavedPaths, AreNoLongerThanTheSchedule) {
 }
 
 // Returns the partitions of an embedding, `decoder_count` layers and a head.
-std::vector<std::vector<int>> PartitionsOfDecoder(int decoder_count, int pipeline_parallel_degree,
-                                                  int virtual_stage_count) {
-  const PlanningProblem problem = EstimatedProblem({.device_count = 8,
-                                                    .decoder_count = decoder_count,
-                                                    .hidden_size = 1024,
-                                                    .attention_head_count = 16,
-                                                    .global_batch_size = 16,
-                                                    .rules = {.allow_estimates = true}});
+InterleavedPartitions PartitionsOfDecoder(int decoder_count, int pipeline_parallel_degree,
+                                          DimensionSet dimensions = DimensionSet::All()) {
+  const PlanningProblem problem =
+      EstimatedProblem({.device_count = 8,
+                        .decoder_count = decoder_count,
+                        .hidden_size = 1024,
+                        .attention_head_count = 16,
+                        .global_batch_size = 16,
+                        .rules = {.dimensions = dimensions, .allow_estimates = true}});
   const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
   EXPECT_OK(costs.status());
-  std::vector<std::vector<int>> partitions;
-  if (!costs.ok()) return partitions;
-  const StrategySpace space(problem, *costs);
-  for (InterleavedPartition& each : InterleavedPartitions(space, pipeline_parallel_degree)) {
-    if (each.virtual_stage_count != virtual_stage_count) continue;
-    partitions.push_back(std::move(each.layer_counts));
-  }
-  return partitions;
+  return InterleavedPartitionsOf(StrategySpace(problem, *costs), pipeline_parallel_degree);
 }
 
-TEST(InterleavedSearch, StagesAreEvenWithEndsOnTopOrAsLayers) {
-  EXPECT_THAT(PartitionsOfDecoder(6, 2, 2), ElementsAre(ElementsAre(2, 2, 2, 2)));
-  EXPECT_THAT(PartitionsOfDecoder(6, 2, 3), ElementsAre(ElementsAre(2, 1, 1, 1, 1, 2)));
-  EXPECT_THAT(PartitionsOfDecoder(6, 2, 4), ElementsAre(ElementsAre(1, 1, 1, 1, 1, 1, 1, 1)));
-  EXPECT_THAT(PartitionsOfDecoder(9, 2, 2), IsEmpty());
-  EXPECT_THAT(PartitionsOfDecoder(8, 3, 3), ElementsAre(ElementsAre(2, 1, 1, 1, 1, 1, 1, 1, 1),
-                                                        ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 2)));
+std::vector<std::vector<int>> ListedOf(const InterleavedPartitions& partitions,
+                                       int virtual_stage_count) {
+  std::vector<std::vector<int>> listed;
+  for (const InterleavedPartition& each : partitions.listed) {
+    if (each.virtual_stage_count == virtual_stage_count) listed.push_back(each.layer_counts);
+  }
+  return listed;
+}
+
+TEST(InterleavedSearch, ListsAllPartitionsIfTheyAreFew) {
+  // 8 layers in 4 stages: 7 over 3 ways.
+  const InterleavedPartitions eight = PartitionsOfDecoder(6, 2);
+  EXPECT_THAT(eight.unlisted, IsEmpty());
+  const std::vector<std::vector<int>> four = ListedOf(eight, 2);
+  EXPECT_EQ(four.size(), 35);
+  EXPECT_EQ(std::set<std::vector<int>>(four.begin(), four.end()).size(), 35);
+  for (const std::vector<int>& each : four) {
+    EXPECT_EQ(std::accumulate(each.begin(), each.end(), 0), 8);
+    EXPECT_GT(*std::min_element(each.begin(), each.end()), 0);
+  }
+  EXPECT_THAT(ListedOf(eight, 4), ElementsAre(ElementsAre(1, 1, 1, 1, 1, 1, 1, 1)));
+}
+
+TEST(InterleavedSearch, ListsEvenPartitionsAmongMany) {
+  const InterleavedPartitions partitions = PartitionsOfDecoder(16, 2);
+  EXPECT_THAT(partitions.unlisted, ElementsAre(2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(ListedOf(partitions, 2), ElementsAre(ElementsAre(5, 4, 4, 5)));
+  // Embedding and head count as a layer each.
+  EXPECT_THAT(ListedOf(partitions, 3), ElementsAre(ElementsAre(3, 3, 3, 3, 3, 3)));
+  EXPECT_EQ(ListedOf(partitions, 8).size(), 17);
+}
+
+TEST(InterleavedSearch, HasEvenPartitionsAloneWithoutTheirDimension) {
+  const InterleavedPartitions partitions =
+      PartitionsOfDecoder(6, 2, DimensionSet::All().Without(SearchDimension::kUnevenStages));
+  EXPECT_THAT(partitions.unlisted, IsEmpty());
+  EXPECT_EQ(partitions.listed.size(), 1);
+  EXPECT_THAT(ListedOf(partitions, 3), ElementsAre(ElementsAre(2, 1, 1, 1, 1, 2)));
 }
 
 }  // namespace

@@ -247,7 +247,7 @@ TEST(PricedSearch, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
     PlanEvaluator evaluator(each.problem, each.costs);
     InterleavedFinds finds = {Seconds::Infinite(), PlanList(1), 0, 0};
     const std::vector<InterleavedPartition> partitions =
-        InterleavedPartitions(each.space, each.candidate.pipeline_parallel_degree);
+        InterleavedPartitionsOf(each.space, each.candidate.pipeline_parallel_degree).listed;
     const int64_t count = each.candidate.micro_batch_count;
     double bound = kInfinity;
     for (const OptionMask& mask : PlanWideMasks(each.space, each.table)) {

@@ -1,0 +1,138 @@
+#include "planner/planners/exact/interleaved/uneven_bound.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/search/base/search_numbers.h"
+
+namespace parplan {
+namespace {
+
+// Factor below 1 that covers the rounding of sums in another order.
+constexpr double kUnevenRounding = 1.0 - 1e-11;
+// Growth of the step until one is possible, and halvings of the last interval: the bound is within
+// a factor of 1 + 0.1 / 2^30 of what the paths allow.
+constexpr double kUnevenGrowth = 1.1;
+constexpr int kUnevenGrowths = 400;
+constexpr int kUnevenHalvings = 30;
+
+}  // namespace
+
+UnevenBound::UnevenBound(const ModelSpec& model, int device_count)
+    : device_count_(device_count),
+      first_(model.definition_of_layer().front()),
+      last_(model.definition_of_layer().back()),
+      counts_(model.layer_definitions().size()) {
+  for (const ModelLayerRun& run : model.layer_runs()) {
+    counts_[run.definition_index] += run.layer_count;
+  }
+  for (size_t definition = 0; definition < counts_.size(); ++definition) {
+    if (counts_[definition] > counts_[major_]) major_ = static_cast<int>(definition);
+  }
+  major_count_ = counts_[major_];
+  for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
+    if (model.definition_of_layer()[layer] != major_) is_uniform_ = false;
+  }
+  if (first_ == major_ || last_ == major_) is_uniform_ = false;
+}
+
+UnevenBound::Work UnevenBound::WorkOf(const DefinitionTimes& times,
+                                      int fewest_virtual_stages) const {
+  Work work{.first = times.forward_backward[first_],
+            .last = times.forward_backward[last_],
+            .least = kInfinity};
+  double least_sync = kInfinity;
+  for (size_t definition = 0; definition < counts_.size(); ++definition) {
+    if (counts_[definition] == 0) continue;
+    const double time = times.forward_backward[definition];
+    work.all += time * counts_[definition];
+    work.least = std::min(work.least, time);
+    least_sync = std::min(least_sync, times.sync[definition]);
+  }
+  work.first_sync = times.sync[first_] + (fewest_virtual_stages - 1) * least_sync;
+  return work;
+}
+
+double UnevenBound::Quick(const DefinitionTimes& times, int64_t micro_batch_count) const {
+  const Work work = WorkOf(times, 2);
+  const double devices = device_count_;
+  const double entries =
+      (devices - 1.0) * work.first + 0.5 * (devices - 1.0) * (devices - 2.0) * work.least;
+  return (static_cast<double>(micro_batch_count) * work.all / devices + entries / devices +
+          work.first_sync) *
+         kUnevenRounding;
+}
+
+// Returns whether the paths allow a step of so many seconds.
+bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question, const Work& work,
+                         double step) const {
+  const auto micro_batches = static_cast<double>(question.micro_batch_count);
+  const double devices = device_count_;
+  double mean =
+      question.least_send * (devices * question.fewest_virtual_stages - 1.0) + work.first_sync;
+  double left = work.all;
+  // First every device takes the least it must have.
+  const auto least_of = [&](int device) {
+    const int ends = (device == 0 ? 1 : 0) + (device == device_count_ - 1 ? 1 : 0);
+    return (device == 0 ? work.first : 0.0) + (device == device_count_ - 1 ? work.last : 0.0) +
+           (question.fewest_virtual_stages - ends) * work.least;
+  };
+  const auto weight_of = [&](int device) {
+    return micro_batches / devices +
+           (devices - 1.0 - device) / (devices * question.most_virtual_stages);
+  };
+  for (int device = 0; device < device_count_; ++device) {
+    left -= least_of(device);
+    mean += least_of(device) * weight_of(device);
+  }
+  left = std::max(left, 0.0);
+  // Then the rest goes where the mean path counts it least, which is to the last devices.
+  for (int device = device_count_ - 1; device >= 0; --device) {
+    const double entry =
+        device == 0 ? 0.0
+                    : work.first + (device - 1) * work.least + 2.0 * device * question.least_send;
+    double most = (step - entry - work.first_sync) / micro_batches;
+    if (is_uniform_) {
+      const double fixed =
+          (device == 0 ? work.first : 0.0) + (device == device_count_ - 1 ? work.last : 0.0);
+      const double layer = times.forward_backward[major_];
+      double layers = most < fixed ? -1.0 : std::floor((most - fixed) / layer * (1.0 + 1e-9));
+      if (!question.most_layers.empty()) {
+        layers = std::min<double>(layers, question.most_layers[device]);
+      }
+      most = fixed + layers * layer;
+    }
+    const double least = least_of(device);
+    if (most < least * kUnevenRounding) return false;
+    const double more = std::min(left, std::max(0.0, most - least));
+    left -= more;
+    mean += more * weight_of(device);
+  }
+  return left <= work.all * (1.0 - kUnevenRounding) && mean * kUnevenRounding <= step;
+}
+
+double UnevenBound::Bound(const DefinitionTimes& times, const Question& question,
+                          double cutoff) const {
+  if (!question.most_layers.empty()) {
+    int64_t most = 0;
+    for (const int layers : question.most_layers) most += layers;
+    if (most < major_count_) return cutoff;
+  }
+  const Work work = WorkOf(times, question.fewest_virtual_stages);
+  double low = Quick(times, question.micro_batch_count);
+  if (!(low < cutoff)) return cutoff;
+  if (cutoff < kInfinity && !Allows(times, question, work, cutoff)) return cutoff;
+  double high = low;
+  for (int growth = 0; !Allows(times, question, work, high); ++growth) {
+    low = high;
+    high = std::min(high * kUnevenGrowth, cutoff);
+    if (growth == kUnevenGrowths) return cutoff;
+  }
+  for (int halving = 0; halving < kUnevenHalvings && low < high; ++halving) {
+    const double middle = 0.5 * (low + high);
+    (Allows(times, question, work, middle) ? high : low) = middle;
+  }
+  return low * kUnevenRounding;
+}
+
+}  // namespace parplan

@@ -1,0 +1,78 @@
+// Lower bounds of interleaved pipelines over all partitions into virtual stages.
+//
+// Two kinds of paths through the schedule hold for any partition. For each device: into it, through
+// all its passes, and out. And for each virtual stage: forward with the first micro-batch through
+// all stages before it, then along its device from there until its last backward pass, and back
+// with the last micro-batch. The mean of the second kind over all stages counts a layer on device d
+// m / P + (P - 1 - d) / (P V) times, whatever its virtual stage. So a partition enters by the work
+// of each device alone, and the least step for which the devices can take all the work is a bound.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/model/model_spec.h"
+#include "planner/planners/exact/interleaved/interleaved_paths.h"
+
+namespace parplan {
+
+// The bounds of one model and pipeline degree. Keeps no reference to the model.
+class UnevenBound {
+ public:
+  // A question: steps of `micro_batch_count`, a multiple of the devices, with any number of virtual
+  // stages a device in a range.
+  struct Question {
+    int64_t micro_batch_count = 1;
+    int fewest_virtual_stages = 2;
+    int most_virtual_stages = 2;
+    // Least seconds of any message, one direction.
+    double least_send = 0.0;
+    // [device] the most layers of `major()` that memory allows; empty if any number.
+    std::vector<int> most_layers;
+  };
+
+  UnevenBound(const ModelSpec& model, int device_count);
+
+  // Returns the definition that most layers have, the first of equal ones.
+  int major() const { return major_; }
+  // Returns whether all layers but the first and the last are of `major()`. Then devices take whole
+  // layers in the bound too.
+  bool is_uniform() const { return is_uniform_; }
+
+  // Returns a bound that needs no search, in seconds: the mean over devices of the first kind of
+  // path. O(definitions).
+  double Quick(const DefinitionTimes& times, int64_t micro_batch_count) const;
+  // Returns the bound in seconds, or `cutoff` if that is less; infinite if memory never suffices
+  // and `cutoff` is infinite. O(devices) a step of a bisection.
+  double Bound(const DefinitionTimes& times, const Question& question, double cutoff) const;
+
+ private:
+  // Times that do not depend on the step.
+  struct Work {
+    double all = 0.0;
+    double first = 0.0;
+    double last = 0.0;
+    // The shortest layer.
+    double least = 0.0;
+    // Synchronisation of the first device, at least.
+    double first_sync = 0.0;
+  };
+  Work WorkOf(const DefinitionTimes& times, int fewest_virtual_stages) const;
+  bool Allows(const DefinitionTimes& times, const Question& question, const Work& work,
+              double step) const;
+
+  int device_count_;
+  int major_ = 0;
+  int major_count_ = 0;
+  int first_ = 0;
+  int last_ = 0;
+  bool is_uniform_ = true;
+  // [definition] number of layers.
+  std::vector<int> counts_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_

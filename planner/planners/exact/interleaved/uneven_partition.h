@@ -1,0 +1,74 @@
+// Partitions of one interleaved plan's layers: first ones, their simulation, and moves of a layer.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
+
+#include <compare>
+#include <limits>
+#include <vector>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/pipeline/pipeline_setting.h"
+
+namespace parplan {
+
+// [virtual stage] layers, in the order of the model; at least one each.
+using UnevenPartition = std::vector<int>;
+
+// How good a plan is: one that needs less beyond the memory first, then the faster one.
+struct UnevenScore {
+  // Bytes that the fullest device needs beyond its memory; infinite if nothing is known.
+  double excess = std::numeric_limits<double>::infinity();
+  // Seconds.
+  double step = std::numeric_limits<double>::infinity();
+
+  bool is_known() const { return excess < std::numeric_limits<double>::infinity(); }
+  friend auto operator<=>(const UnevenScore&, const UnevenScore&) = default;
+};
+
+// Simulates plans that differ in their partition only. Keeps references to its arguments.
+class UnevenSimulation {
+ public:
+  //  options   [definition] index into the table's options
+  UnevenSimulation(const PipelineSetting& setting, const std::vector<int>& options,
+                   PlanEvaluator& evaluator)
+      : setting_(setting), options_(options), evaluator_(evaluator) {}
+
+  Plan PlanOf(const UnevenPartition& partition) const;
+  UnevenScore Score(const UnevenPartition& partition);
+
+  // The passes of each virtual stage on a longest path through the schedule of a partition.
+  struct Path {
+    std::vector<double> forward;
+    std::vector<double> backward;
+  };
+  // O(stages * micro-batches) time and memory.
+  Path LongestPath(const UnevenPartition& partition);
+  // Returns [device] the bytes needed beyond the memory, negative if some is left.
+  std::vector<double> Excesses(const UnevenPartition& partition);
+
+ private:
+  const PipelineSetting& setting_;
+  const std::vector<int>& options_;
+  PlanEvaluator& evaluator_;
+};
+
+// Returns a few partitions in which devices and virtual stages have about the same work. Each is
+// found by giving one layer after the other to the device, and there to the virtual stage, with the
+// least work; they differ in who is first among equals.
+std::vector<UnevenPartition> FirstPartitions(const PipelineSetting& setting,
+                                             const std::vector<int>& options,
+                                             int virtual_stage_count);
+
+// Returns the partitions that differ from `partition` in one layer taken from a virtual stage and
+// one given to another, the layers between them moving up, most promising first: those that take
+// memory from the fullest device if it has too much, else those that shorten the longest path. A
+// step is a maximum of sums over paths, so a move that does not shorten that path helps nothing.
+std::vector<UnevenPartition> NeighboursOf(const PipelineSetting& setting,
+                                          const std::vector<int>& options,
+                                          const UnevenPartition& partition,
+                                          const UnevenScore& score, UnevenSimulation& simulation);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_

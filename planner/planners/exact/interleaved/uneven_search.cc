@@ -1,0 +1,270 @@
+#include "planner/planners/exact/interleaved/uneven_search.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "planner/model/plan.h"
+#include "planner/planners/exact/interleaved/interleaved_partitions.h"
+#include "planner/planners/exact/interleaved/interleaved_plan.h"
+#include "planner/planners/exact/interleaved/uneven_partition.h"
+#include "planner/search/base/search_numbers.h"
+
+namespace parplan {
+namespace {
+
+// Pairs of a strategy and a number of virtual stages of which first partitions are simulated, and
+// those of them that are improved, with the plans simulated for each. More find better plans in
+// more time; not measured for other values.
+constexpr int kMaxLeaves = 48;
+constexpr int kMaxImproved = 4;
+constexpr int kMaxLooks = 160;
+// States that a simulated plan counts on the meter. It stands for the time a simulation takes
+// compared with a label; not measured.
+constexpr int64_t kStatesOfLook = 64;
+
+// Sets the most layers of the major definition that each device has room for under an option of it,
+// if the others need what is least. At the first backward pass of a device all its virtual stages
+// but the last have as many micro-batches in flight as there are devices, or more; the last has
+// fewer.
+void SetMostLayers(const PipelineSetting& setting, const MaskedOptions& masked,
+                   const StageOption& option, bool is_uniform, UnevenBound::Question& question) {
+  const int depth = setting.depth();
+  const int layer_count = setting.layer_count();
+  const double states = option.states.as_double();
+  const double kept = option.kept.as_double();
+  question.most_layers.resize(depth);
+  for (int device = 0; device < depth; ++device) {
+    double room = (setting.largest_budget() - option.transient).as_double();
+    int guaranteed = 0;
+    if (is_uniform) {
+      if (device == 0) room -= masked.least_states[setting.definition_of(0)].as_double();
+      if (device + 1 == depth) {
+        room -= masked.least_states[setting.definition_of(layer_count - 1)].as_double();
+      }
+      guaranteed = std::max(0, question.fewest_virtual_stages - 1 - (device == 0 ? 1 : 0));
+    }
+    const double in_flight = std::min(depth, 2 * (depth - 1 - device) + 1);
+    room -= guaranteed * kept * (depth - in_flight);
+    const double each = states + kept * in_flight;
+    const double most = each > 0.0 ? room / each * (1.0 + 1e-12) : layer_count;
+    question.most_layers[device] = static_cast<int>(std::clamp(most, 0.0, 1.0 * layer_count));
+  }
+}
+
+DefinitionTimes WithOption(const MaskedOptions& masked, int definition, const StageOption& option) {
+  DefinitionTimes times = masked.least;
+  times.forward[definition] = option.forward.value();
+  times.forward_backward[definition] = (option.forward + option.backward).value();
+  times.sync[definition] = option.sync.value();
+  return times;
+}
+
+double LeastSendOf(const PipelineSetting& setting) {
+  return std::min(setting.least_send(/*leaves_node=*/false),
+                  setting.least_send(/*leaves_node=*/true));
+}
+
+// The plans with one option of the major definition and one number of virtual stages.
+struct UnevenLeaf {
+  const MaskedOptions* masked = nullptr;
+  int option = 0;
+  int virtual_stage_count = 2;
+  // Lower bound of the step, with its overhead.
+  double bound = 0.0;
+  // The best of the first partitions: bytes above the memory, and seconds.
+  UnevenScore score;
+  UnevenPartition partition;
+  // [definition]
+  std::vector<int> options;
+};
+
+class UnevenLeaves {
+ public:
+  UnevenLeaves(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
+               PlanEvaluator& evaluator, InterleavedFinds& finds, SearchMeter& meter)
+      : setting_(setting),
+        masks_(masks),
+        bound_(setting.problem().model(), setting.depth()),
+        evaluator_(evaluator),
+        finds_(finds),
+        meter_(meter) {}
+
+  void Run(const std::vector<int>& virtual_stage_counts) {
+    List(virtual_stage_counts);
+    size_t looked = 0;
+    for (; looked < leaves_.size() && looked < kMaxLeaves; ++looked) {
+      if (leaves_[looked].bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
+      Start(leaves_[looked]);
+    }
+    std::vector<UnevenLeaf*> order;
+    for (size_t k = 0; k < looked; ++k) {
+      if (leaves_[k].score.is_known()) order.push_back(&leaves_[k]);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [](const UnevenLeaf* a, const UnevenLeaf* b) { return a->score < b->score; });
+    if (order.size() > kMaxImproved) order.resize(kMaxImproved);
+    for (UnevenLeaf* const leaf : order) {
+      if (leaf->bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
+      Improve(*leaf);
+    }
+    // Nothing but the bound is known about the partitions that were not simulated.
+    if (!leaves_.empty() && leaves_.front().bound < CutoffOf(setting_, finds_)) {
+      finds_.least_unseen = std::min(finds_.least_unseen, leaves_.front().bound);
+    }
+  }
+
+ private:
+  void List(const std::vector<int>& virtual_stage_counts) {
+    const int64_t count = setting_.candidate().micro_batch_count;
+    const int depth = setting_.depth();
+    const double overhead = setting_.costs().step_overhead().value();
+    const int major = bound_.major();
+    for (const MaskedOptions* const masked : masks_) {
+      for (const int index : masked->allowed[major]) {
+        const StageOption& option = setting_.table().options(major)[index];
+        const DefinitionTimes times = WithOption(*masked, major, option);
+        const double cutoff = CutoffOf(setting_, finds_) - overhead;
+        if (bound_.Quick(times, count) >= cutoff) continue;
+        for (const int virtual_stage_count : virtual_stage_counts) {
+          if (!FitsPassLimit(count, virtual_stage_count * depth)) break;
+          UnevenBound::Question question = {.micro_batch_count = count,
+                                            .fewest_virtual_stages = virtual_stage_count,
+                                            .most_virtual_stages = virtual_stage_count,
+                                            .least_send = LeastSendOf(setting_),
+                                            .most_layers = {}};
+          SetMostLayers(setting_, *masked, option, bound_.is_uniform(), question);
+          const double bound = bound_.Bound(times, question, cutoff);
+          if (bound >= cutoff) continue;
+          leaves_.push_back({.masked = masked,
+                             .option = index,
+                             .virtual_stage_count = virtual_stage_count,
+                             .bound = bound + overhead,
+                             .score = {},
+                             .partition = {},
+                             .options = {}});
+        }
+      }
+    }
+    std::stable_sort(leaves_.begin(), leaves_.end(),
+                     [](const UnevenLeaf& a, const UnevenLeaf& b) { return a.bound < b.bound; });
+  }
+
+  // Returns the options of a plan: for each definition the fastest one, or the one that needs least
+  // memory, of the layout of the leaf's option, if it has any; empty if they do not go together.
+  std::vector<int> OptionsOf(const UnevenLeaf& leaf, bool is_lean) const {
+    const OptionTable& table = setting_.table();
+    std::vector<int> options(leaf.masked->allowed.size(), -1);
+    const int major = bound_.major();
+    const int layout = table.options(major)[leaf.option].layout;
+    const auto micro_batches = static_cast<double>(setting_.candidate().micro_batch_count);
+    for (const int definition : leaf.masked->order) {
+      options[definition] = leaf.option;
+      if (definition == major) continue;
+      std::tuple<bool, double> least = {true, kInfinity};
+      for (const int index : leaf.masked->allowed[definition]) {
+        const StageOption& option = table.options(definition)[index];
+        const double cost =
+            is_lean
+                ? option.states.as_double() + option.kept.as_double() * setting_.depth()
+                : micro_batches * (option.forward + option.backward).value() + option.sync.value();
+        const std::tuple<bool, double> key = {option.layout != layout, cost};
+        if (!(key < least)) continue;
+        least = key;
+        options[definition] = index;
+      }
+    }
+    if (!NeighboursAgree(setting_, options)) options.clear();
+    return options;
+  }
+
+  // Simulates the first partitions of a leaf.
+  void Start(UnevenLeaf& leaf) {
+    for (const bool is_lean : {false, true}) {
+      std::vector<int> options = OptionsOf(leaf, is_lean);
+      if (options.empty()) continue;
+      UnevenSimulation simulation(setting_, options, evaluator_);
+      for (UnevenPartition& partition :
+           FirstPartitions(setting_, options, leaf.virtual_stage_count)) {
+        const UnevenScore score = Look(simulation, partition);
+        if (leaf.score.is_known() && !(score < leaf.score)) continue;
+        leaf.score = score;
+        leaf.partition = std::move(partition);
+        leaf.options = options;
+      }
+      if (leaf.score.is_known() && leaf.score.excess == 0.0) return;
+    }
+  }
+
+  void Improve(UnevenLeaf& leaf) {
+    UnevenSimulation simulation(setting_, leaf.options, evaluator_);
+    int looks = 0;
+    while (looks < kMaxLooks) {
+      bool was_improved = false;
+      for (const UnevenPartition& partition :
+           NeighboursOf(setting_, leaf.options, leaf.partition, leaf.score, simulation)) {
+        if (++looks > kMaxLooks || !meter_.ShouldContinue()) return;
+        const UnevenScore score = Look(simulation, partition);
+        if (!(score < leaf.score)) continue;
+        leaf.score = score;
+        leaf.partition = partition;
+        was_improved = true;
+        break;
+      }
+      if (!was_improved) return;
+    }
+  }
+
+  // Simulates a plan and adds it to the finds if it is good.
+  UnevenScore Look(UnevenSimulation& simulation, const UnevenPartition& partition) {
+    meter_.Expand(kStatesOfLook);
+    const UnevenScore score = simulation.Score(partition);
+    if (score.excess > 0.0 || !(score.step < CutoffOf(setting_, finds_))) return score;
+    Plan plan = simulation.PlanOf(partition);
+    Prediction prediction = evaluator_.Predict(plan);
+    finds_.plans.Offer({std::move(plan), std::move(prediction)});
+    return score;
+  }
+
+  const PipelineSetting& setting_;
+  const std::vector<const MaskedOptions*>& masks_;
+  const UnevenBound bound_;
+  PlanEvaluator& evaluator_;
+  InterleavedFinds& finds_;
+  SearchMeter& meter_;
+  std::vector<UnevenLeaf> leaves_;
+};
+
+}  // namespace
+
+double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& masked,
+                        const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
+                        int64_t micro_batch_count, double cutoff) {
+  if (virtual_stage_counts.empty()) return cutoff;
+  const double overhead = setting.costs().step_overhead().value();
+  const int major = bound.major();
+  double least = cutoff - overhead;
+  UnevenBound::Question question = {.micro_batch_count = micro_batch_count,
+                                    .fewest_virtual_stages = virtual_stage_counts.front(),
+                                    .most_virtual_stages = virtual_stage_counts.back(),
+                                    .least_send = LeastSendOf(setting),
+                                    .most_layers = {}};
+  for (const int index : masked.allowed[major]) {
+    const StageOption& option = setting.table().options(major)[index];
+    const DefinitionTimes times = WithOption(masked, major, option);
+    if (bound.Quick(times, micro_batch_count) >= least) continue;
+    SetMostLayers(setting, masked, option, bound.is_uniform(), question);
+    least = bound.Bound(times, question, least);
+  }
+  return least + overhead;
+}
+
+void SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
+                  const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
+                  InterleavedFinds& finds, SearchMeter& meter) {
+  UnevenLeaves(setting, masks, evaluator, finds, meter).Run(virtual_stage_counts);
+}
+
+}  // namespace parplan

@@ -1,0 +1,35 @@
+// Interleaved plans whose partitions are too many to list.
+//
+// A bound over all partitions (uneven_bound.h) orders the strategies of the definition with most
+// layers and the numbers of virtual stages. For the most promising, partitions are made from the
+// loads that the bound allows, simulated, and improved by moving layers between virtual stages. The
+// bound proves what the best plan cannot be below; between the two a gap may stay.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
+
+#include <vector>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/interleaved/interleaved_choices.h"
+#include "planner/planners/exact/interleaved/uneven_bound.h"
+#include "planner/search/base/search_meter.h"
+
+namespace parplan {
+
+// Returns the least bound, in seconds and with the overhead of a step, of the plans with options of
+// `masked` and any partition into one of the ascending numbers of virtual stages, with the memory
+// of the setting's micro-batches and steps of `micro_batch_count`; `cutoff` if that is less.
+double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& masked,
+                        const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
+                        int64_t micro_batch_count, double cutoff);
+
+// Searches such plans for the candidate of `setting`, over all masks, and adds what it finds and
+// what it leaves out to `finds`. Counts a state for each plan it looks at.
+void SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
+                  const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
+                  InterleavedFinds& finds, SearchMeter& meter);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
