@@ -7,6 +7,7 @@
 #ifndef PARPLAN_CLIENTS_LAUNCH_LAUNCH_PLAN_H_
 #define PARPLAN_CLIENTS_LAUNCH_LAUNCH_PLAN_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,6 +91,9 @@ class LaunchPlan {
   };
 
   LaunchPlan() = default;
+  // Returns the samples of one micro-batch on one data-parallel replica; nothing if layers have
+  // different data-parallel degrees.
+  std::optional<int64_t> MicroBatchSizePerRank() const;
   absl::Status PlaceNodes(const Topology& topology);
   void PlaceRank(int rank);
   void AddGroups(const ModelSpec& model);

@@ -1,5 +1,10 @@
 // Writes a `LaunchPlan` as variables and as JSON.
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +33,16 @@ class VariableList {
 
 }  // namespace
 
+std::optional<int64_t> LaunchPlan::MicroBatchSizePerRank() const {
+  const int degree = plan_.stages.front().layer_runs.front().strategy.data_parallel_degree;
+  for (const StagePlan& stage : plan_.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      if (run.strategy.data_parallel_degree != degree) return std::nullopt;
+    }
+  }
+  return plan_.micro_batch_size() / degree;
+}
+
 LaunchVariables LaunchPlan::VariablesOfNode(int node) const {
   VariableList list;
   list.Add("PARPLAN_PLAN", options_.plan_path);
@@ -49,6 +64,10 @@ LaunchVariables LaunchPlan::VariablesOfNode(int node) const {
   list.Add("PARPLAN_GLOBAL_BATCH_SIZE", plan_.global_batch_size);
   list.Add("PARPLAN_MICRO_BATCH_COUNT", plan_.micro_batch_count);
   list.Add("PARPLAN_MICRO_BATCH_SIZE", plan_.micro_batch_size());
+  list.Add("PARPLAN_GRADIENT_ACCUMULATION_STEPS", plan_.micro_batch_count);
+  if (const auto size = MicroBatchSizePerRank()) {
+    list.Add("PARPLAN_MICRO_BATCH_SIZE_PER_RANK", *size);
+  }
   list.Add("MASTER_ADDR", options_.master_address);
   if (options_.master_port > 0) list.Add("MASTER_PORT", options_.master_port);
   return list.Take();
@@ -74,6 +93,11 @@ LaunchVariables LaunchPlan::VariablesOfRank(int rank) const {
     list.Add("PARPLAN_DATA_DEGREE", member.strategy->data_parallel_degree);
     list.Add("PARPLAN_DATA_RANK", member.place.data);
     list.Add("PARPLAN_EXPERT_DEGREE", member.strategy->expert_parallel_degree);
+    // Nodes have it if it is the same everywhere.
+    if (!MicroBatchSizePerRank().has_value()) {
+      list.Add("PARPLAN_MICRO_BATCH_SIZE_PER_RANK",
+               plan_.micro_batch_size() / member.strategy->data_parallel_degree);
+    }
   }
   if (member.sharding.has_value())
     list.Add("PARPLAN_SHARDING", std::string(ShardingLevelName(*member.sharding)));
@@ -91,6 +115,8 @@ std::string LaunchPlan::RankMapJson() const {
   map["device_count"] = plan_.device_count;
   map["pipeline_degree"] = plan_.pipeline_parallel_degree();
   map["virtual_stage_count"] = plan_.virtual_stage_count;
+  map["gradient_accumulation_steps"] = plan_.micro_batch_count;
+  if (const auto size = MicroBatchSizePerRank()) map["micro_batch_size_per_rank"] = *size;
   if (!options_.master_address.empty()) map["master_address"] = options_.master_address;
   if (options_.master_port > 0) map["master_port"] = options_.master_port;
   map["nodes"] = Json::array();

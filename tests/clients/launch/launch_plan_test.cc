@@ -93,6 +93,8 @@ TEST_F(TwoStages, GivesEachRankItsPlace) {
   EXPECT_EQ(node["PARPLAN_PIPELINE_DEGREE"], "2");
   EXPECT_EQ(node["PARPLAN_SCHEDULE"], "1f1b");
   EXPECT_EQ(node["PARPLAN_MICRO_BATCH_SIZE"], "2");
+  EXPECT_EQ(node["PARPLAN_MICRO_BATCH_SIZE_PER_RANK"], "2");
+  EXPECT_EQ(node["PARPLAN_GRADIENT_ACCUMULATION_STEPS"], "4");
   EXPECT_EQ(node["PARPLAN_JOB_ID"], "job-7");
   EXPECT_EQ(node["MASTER_ADDR"], "10.0.0.9");
   EXPECT_EQ(node["MASTER_PORT"], "23456");
@@ -182,12 +184,45 @@ TEST(LaunchPlan, OneDegreeIsToldOnlyWhereThereIsOne) {
   EXPECT_EQ(variables.count("PARPLAN_TENSOR_DEGREE"), 0);
   EXPECT_EQ(variables.count("PARPLAN_TENSOR_GROUP"), 0);
   EXPECT_EQ(variables.count("PARPLAN_STAGE_GROUP"), 1);
+  EXPECT_EQ(variables.count("PARPLAN_MICRO_BATCH_SIZE_PER_RANK"), 0);
+  EXPECT_EQ(MapOf(launch.VariablesOfNode(0)).count("PARPLAN_MICRO_BATCH_SIZE_PER_RANK"), 0);
   std::set<std::string> purposes;
   const Json map = Json::parse(launch.RankMapJson());
   for (const Json& group : map["groups"]) {
     purposes.insert(group["purpose"].get<std::string>());
   }
   EXPECT_THAT(purposes, testing::IsSupersetOf({"tensor", "gradient", "stage"}));
+}
+
+// Steps times accumulation times replicas is the batch, in whichever place the variables are.
+TEST(LaunchPlan, SizesOfARankMultiplyToTheBatch) {
+  const ModelSpec model = SmallGpt(2);
+  const Topology topology = NodesOf(1, 4, {});
+  const Strategy tensor{.tensor_parallel_degree = 2, .data_parallel_degree = 1};
+  const Strategy data{.data_parallel_degree = 2};
+  Plan mixed = PlanOf(model, 4, {2, 2}, {data}, 24, 3);
+  for (StageLayerRun& run : mixed.stages[1].layer_runs) run.strategy = tensor;
+  int by_node = 0;
+  int by_rank = 0;
+  for (const Plan& plan : {PlanOf(model, 4, {2, 2}, {data}, 24, 3), mixed}) {
+    ASSERT_OK_AND_ASSIGN(const LaunchPlan launch,
+                         LaunchPlan::Create(Verified(plan, model, topology), model, topology));
+    const Variables node = MapOf(launch.VariablesOfNode(0));
+    EXPECT_EQ(node.at("PARPLAN_GRADIENT_ACCUMULATION_STEPS"), "3");
+    const Json map = Json::parse(launch.RankMapJson());
+    EXPECT_EQ(map["gradient_accumulation_steps"], 3);
+    for (int rank = 0; rank < 4; ++rank) {
+      const Variables own = MapOf(launch.VariablesOfRank(rank));
+      const bool is_of_node = node.count("PARPLAN_MICRO_BATCH_SIZE_PER_RANK") > 0;
+      EXPECT_EQ(map.contains("micro_batch_size_per_rank"), is_of_node);
+      EXPECT_NE(own.count("PARPLAN_MICRO_BATCH_SIZE_PER_RANK") > 0, is_of_node);
+      ++(is_of_node ? by_node : by_rank);
+      const std::string& size = (is_of_node ? node : own).at("PARPLAN_MICRO_BATCH_SIZE_PER_RANK");
+      EXPECT_EQ(std::stoi(size) * std::stoi(own.at("PARPLAN_DATA_DEGREE")) * 3, 24);
+    }
+  }
+  EXPECT_EQ(by_node, 4);
+  EXPECT_EQ(by_rank, 4);
 }
 
 // A plan that the executor cannot run has ranks and nodes all the same.
