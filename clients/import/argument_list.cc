@@ -68,14 +68,20 @@ absl::StatusOr<ArgumentList> ArgumentList::Read(const NamedText& file,
   }
   const std::optional<std::vector<std::string>> words = SplitWords(file.text);
   if (!words.has_value()) return ArgumentFault(file.name, "", "ends inside a quotation");
+  return FromWords(file.name, *words, rules);
+}
+
+absl::StatusOr<ArgumentList> ArgumentList::FromWords(absl::string_view file_name,
+                                                     absl::Span<const std::string> words,
+                                                     absl::Span<const ArgumentRule> rules) {
   ArgumentList list;
-  list.file_name_ = file.name;
+  list.file_name_ = std::string(file_name);
   std::set<std::string> unknown;
   std::set<std::string> ignored;
-  for (size_t i = 0; i < words->size();) {
-    const std::string& word = (*words)[i++];
+  for (size_t i = 0; i < words.size();) {
+    const std::string& word = words[i++];
     if (!absl::StartsWith(word, "--") || word.size() == 2) {
-      return ArgumentFault(file.name, "",
+      return ArgumentFault(file_name, "",
                            absl::StrCat("has `", word, "` where an argument `--name` must be"));
     }
     const size_t equals = word.find('=');
@@ -83,8 +89,8 @@ absl::StatusOr<ArgumentList> ArgumentList::Read(const NamedText& file,
     const std::string name = shown.substr(2);
     std::vector<std::string> values;
     if (equals != std::string::npos) values.push_back(word.substr(equals + 1));
-    while (i < words->size() && !absl::StartsWith((*words)[i], "--")) {
-      values.push_back((*words)[i++]);
+    while (i < words.size() && !absl::StartsWith(words[i], "--")) {
+      values.push_back(words[i++]);
     }
     const auto* const rule =
         std::find_if(rules.begin(), rules.end(),
@@ -97,29 +103,36 @@ absl::StatusOr<ArgumentList> ArgumentList::Read(const NamedText& file,
       ignored.insert(shown);
       continue;
     }
-    if (list.Has(name)) return ArgumentFault(file.name, shown, "is given twice");
+    if (rule->kind == ArgumentKind::kRefused) {
+      return ArgumentFault(file_name, shown, rule->reason);
+    }
+    if (list.Has(name)) return ArgumentFault(file_name, shown, "is given twice");
     if (rule->kind == ArgumentKind::kSwitch && !values.empty()) {
-      return ArgumentFault(file.name, shown,
+      return ArgumentFault(file_name, shown,
                            absl::StrCat("takes no value, and has `", values[0], "`"));
     }
     if (rule->kind != ArgumentKind::kSwitch && values.size() != 1) {
-      return ArgumentFault(file.name, shown,
+      return ArgumentFault(file_name, shown,
                            absl::StrCat("takes one value, and has ", values.size()));
     }
     if (rule->kind == ArgumentKind::kCount) {
       int count = 0;
       if (!absl::SimpleAtoi(values[0], &count) || count < 1 || count > kMaxImportCount) {
-        return ArgumentFault(file.name, shown,
+        return ArgumentFault(file_name, shown,
                              absl::StrCat("must be a whole number from 1 to ", kMaxImportCount,
                                           ", and is `", values[0], "`"));
       }
       values[0] = absl::StrCat(count);
     }
+    if (!values.empty() && absl::StrContains(values[0], '$')) {
+      return ArgumentFault(file_name, shown,
+                           absl::StrCat("is `", values[0], "`, which the file does not set"));
+    }
     list.values_[name] = values.empty() ? "" : values[0];
   }
   if (!unknown.empty()) {
     return ArgumentFault(
-        file.name, "",
+        file_name, "",
         absl::StrCat("has arguments that are not read here: ", absl::StrJoin(unknown, ", "),
                      "; leave them out if they change neither the model's shape "
                      "nor how it is divided over ranks"));

@@ -21,11 +21,13 @@ enum class ArgumentKind {
   kCount,    // one whole number from 1 to kMaxImportCount
   kText,     // one
   kIgnored,  // any number up to the next argument; they are not read
+  kRefused,  // any number; the argument is an error with the rule's reason
 };
 
 struct ArgumentRule {
   absl::string_view name;  // without dashes
   ArgumentKind kind;
+  absl::string_view reason = "";
 };
 
 // The arguments of one file. Immutable.
@@ -36,9 +38,14 @@ class ArgumentList {
   //
   // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for a word that is no argument, an open
   // quotation, an argument that comes twice, a value that is missing, too much or no count; and,
-  // all of them in one message, for arguments without a rule.
+  // all of them in one message, for arguments without a rule. Text values with `$` are refused too:
+  // they are variables of a script that nothing sets.
   static absl::StatusOr<ArgumentList> Read(const NamedText& file,
                                            absl::Span<const ArgumentRule> rules);
+  // The same of words that are split already. Errors name `file_name`.
+  static absl::StatusOr<ArgumentList> FromWords(absl::string_view file_name,
+                                                absl::Span<const std::string> words,
+                                                absl::Span<const ArgumentRule> rules);
 
   bool Has(absl::string_view name) const { return values_.count(std::string(name)) > 0; }
   // Returns the value of an argument of that kind, or `fallback` if it is absent.
@@ -46,6 +53,7 @@ class ArgumentList {
   std::string Text(absl::string_view name, absl::string_view fallback) const;
   // Names of the ignored arguments in the order of the alphabet, joined by commas; may be empty.
   const std::string& ignored() const { return ignored_; }
+  const std::string& file_name() const { return file_name_; }
   // Returns file and argument as errors name them.
   std::string Field(absl::string_view name) const;
   // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, argument and rule.

@@ -1,18 +1,17 @@
 #include "clients/import/megatron_plan.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
+#include "clients/import/megatron_ends.h"
+#include "clients/import/megatron_model.h"
+#include "clients/import/megatron_rules.h"
 #include "exports/megatron_layout.h"
 #include "exports/uniform_plan.h"
 
@@ -20,141 +19,6 @@ namespace parplan {
 namespace {
 
 constexpr char kMegatron[] = "Megatron-LM";
-
-// Arguments of megatron/training/arguments.py. The ignored ones change neither the shape of the
-// model nor how it is divided over ranks.
-constexpr std::array kMegatronRules = std::to_array<ArgumentRule>({
-    // The model.
-    {"num-layers", ArgumentKind::kCount},
-    {"hidden-size", ArgumentKind::kCount},
-    {"ffn-hidden-size", ArgumentKind::kCount},
-    {"num-attention-heads", ArgumentKind::kCount},
-    {"group-query-attention", ArgumentKind::kSwitch},
-    {"num-query-groups", ArgumentKind::kCount},
-    {"kv-channels", ArgumentKind::kCount},
-    {"seq-length", ArgumentKind::kCount},
-    {"max-position-embeddings", ArgumentKind::kCount},
-    {"vocab-size", ArgumentKind::kCount},
-    {"swiglu", ArgumentKind::kSwitch},
-    {"untie-embeddings-and-output-weights", ArgumentKind::kSwitch},
-    {"num-experts", ArgumentKind::kCount},
-    {"moe-router-topk", ArgumentKind::kCount},
-    {"moe-ffn-hidden-size", ArgumentKind::kCount},
-    {"moe-shared-expert-intermediate-size", ArgumentKind::kCount},
-    {"moe-layer-freq", ArgumentKind::kText},
-    {"bf16", ArgumentKind::kSwitch},
-    {"fp16", ArgumentKind::kSwitch},
-    {"optimizer", ArgumentKind::kText},
-    // The plan.
-    {"tensor-model-parallel-size", ArgumentKind::kCount},
-    {"pipeline-model-parallel-size", ArgumentKind::kCount},
-    {"context-parallel-size", ArgumentKind::kCount},
-    {"expert-model-parallel-size", ArgumentKind::kCount},
-    {"expert-tensor-parallel-size", ArgumentKind::kCount},
-    {"pipeline-model-parallel-layout", ArgumentKind::kText},
-    {"num-layers-per-virtual-pipeline-stage", ArgumentKind::kCount},
-    {"num-virtual-stages-per-pipeline-rank", ArgumentKind::kCount},
-    {"microbatch-group-size-per-virtual-pipeline-stage", ArgumentKind::kCount},
-    {"sequence-parallel", ArgumentKind::kSwitch},
-    {"cp-comm-type", ArgumentKind::kText},
-    {"use-distributed-optimizer", ArgumentKind::kSwitch},
-    {"use-megatron-fsdp", ArgumentKind::kSwitch},
-    {"data-parallel-sharding-strategy", ArgumentKind::kText},
-    {"overlap-grad-reduce", ArgumentKind::kSwitch},
-    {"overlap-param-gather", ArgumentKind::kSwitch},
-    {"recompute-granularity", ArgumentKind::kText},
-    {"recompute-method", ArgumentKind::kText},
-    {"recompute-num-layers", ArgumentKind::kCount},
-    {"recompute-modules", ArgumentKind::kText},
-    {"recompute-activations", ArgumentKind::kSwitch},
-    {"micro-batch-size", ArgumentKind::kCount},
-    {"global-batch-size", ArgumentKind::kCount},
-    // Neither.
-    {"accumulate-allreduce-grads-in-fp32", ArgumentKind::kIgnored},
-    {"adam-beta1", ArgumentKind::kIgnored},
-    {"adam-beta2", ArgumentKind::kIgnored},
-    {"adam-eps", ArgumentKind::kIgnored},
-    {"attention-backend", ArgumentKind::kIgnored},
-    {"attention-dropout", ArgumentKind::kIgnored},
-    {"ckpt-format", ArgumentKind::kIgnored},
-    {"clip-grad", ArgumentKind::kIgnored},
-    {"data-cache-path", ArgumentKind::kIgnored},
-    {"data-path", ArgumentKind::kIgnored},
-    {"distributed-backend", ArgumentKind::kIgnored},
-    {"distributed-timeout-minutes", ArgumentKind::kIgnored},
-    {"eval-interval", ArgumentKind::kIgnored},
-    {"eval-iters", ArgumentKind::kIgnored},
-    {"exit-duration-in-mins", ArgumentKind::kIgnored},
-    {"grad-reduce-in-bf16", ArgumentKind::kIgnored},
-    {"hidden-dropout", ArgumentKind::kIgnored},
-    {"init-method-std", ArgumentKind::kIgnored},
-    {"load", ArgumentKind::kIgnored},
-    {"log-interval", ArgumentKind::kIgnored},
-    {"log-throughput", ArgumentKind::kIgnored},
-    {"lr", ArgumentKind::kIgnored},
-    {"lr-decay-iters", ArgumentKind::kIgnored},
-    {"lr-decay-style", ArgumentKind::kIgnored},
-    {"lr-warmup-iters", ArgumentKind::kIgnored},
-    {"manual-gc", ArgumentKind::kIgnored},
-    {"merge-file", ArgumentKind::kIgnored},
-    {"min-lr", ArgumentKind::kIgnored},
-    {"mock-data", ArgumentKind::kIgnored},
-    {"moe-aux-loss-coeff", ArgumentKind::kIgnored},
-    {"moe-grouped-gemm", ArgumentKind::kIgnored},
-    {"moe-router-load-balancing-type", ArgumentKind::kIgnored},
-    {"moe-token-dispatcher-type", ArgumentKind::kIgnored},
-    {"no-load-optim", ArgumentKind::kIgnored},
-    {"no-load-rng", ArgumentKind::kIgnored},
-    {"num-workers", ArgumentKind::kIgnored},
-    {"save", ArgumentKind::kIgnored},
-    {"save-interval", ArgumentKind::kIgnored},
-    {"seed", ArgumentKind::kIgnored},
-    {"split", ArgumentKind::kIgnored},
-    {"tensorboard-dir", ArgumentKind::kIgnored},
-    {"tokenizer-model", ArgumentKind::kIgnored},
-    {"tokenizer-type", ArgumentKind::kIgnored},
-    {"tp-comm-overlap", ArgumentKind::kIgnored},
-    {"train-iters", ArgumentKind::kIgnored},
-    {"train-samples", ArgumentKind::kIgnored},
-    {"use-mcore-models", ArgumentKind::kIgnored},
-    {"vocab-file", ArgumentKind::kIgnored},
-    {"weight-decay", ArgumentKind::kIgnored},
-});
-
-// Reads the value of --moe-layer-freq for `layer_count` layers: `n` (every n-th layer, the first
-// one included), or an expression of lists such as `([0]*3+[1]*58)`. Nothing if it is neither.
-std::optional<std::vector<bool>> ReadExpertPattern(absl::string_view text, size_t layer_count) {
-  std::vector<bool> pattern;
-  int interval = 0;
-  if (absl::SimpleAtoi(text, &interval)) {
-    if (interval < 1) return std::nullopt;
-    for (size_t layer = 0; layer < layer_count; ++layer) {
-      pattern.push_back(layer % static_cast<size_t>(interval) == 0);
-    }
-    return pattern;
-  }
-  if (absl::ConsumePrefix(&text, "(") && !absl::ConsumeSuffix(&text, ")")) return std::nullopt;
-  for (absl::string_view term : absl::StrSplit(text, '+')) {
-    if (!absl::ConsumePrefix(&term, "[")) return std::nullopt;
-    const size_t close = term.find(']');
-    if (close == absl::string_view::npos) return std::nullopt;
-    std::vector<bool> values;
-    for (const absl::string_view value : absl::StrSplit(term.substr(0, close), ',')) {
-      if (value != "0" && value != "1") return std::nullopt;
-      values.push_back(value == "1");
-    }
-    term.remove_prefix(close + 1);
-    int count = 1;
-    if (!term.empty() && !(absl::ConsumePrefix(&term, "*") && absl::SimpleAtoi(term, &count))) {
-      return std::nullopt;
-    }
-    if (count < 0 || values.size() * static_cast<size_t>(count) > layer_count - pattern.size()) {
-      return std::nullopt;
-    }
-    for (int i = 0; i < count; ++i) pattern.insert(pattern.end(), values.begin(), values.end());
-  }
-  return pattern;
-}
 
 // Compares the arguments of the model with `model`.
 class ModelComparison {
@@ -217,7 +81,7 @@ class ModelComparison {
   void CompareExperts() {
     const size_t layer_count = static_cast<size_t>(model_.layer_count()) - 2;
     const std::string text = arguments_.Text("moe-layer-freq", "1");
-    std::optional<std::vector<bool>> pattern = ReadExpertPattern(text, layer_count);
+    const std::optional<std::vector<bool>> pattern = ReadMegatronExpertLayers(text, layer_count);
     if (!pattern.has_value() || pattern->size() != layer_count) {
       return Fault("moe-layer-freq",
                    absl::StrCat("must be a number or lists of 0 and 1 for ", layer_count,
@@ -394,6 +258,9 @@ absl::Status ReadMegatronLayout(const ArgumentList& arguments, const ModelSpec& 
 // Divides the layers evenly, as Megatron-LM does without a layout.
 absl::Status ReadEvenStages(const ArgumentList& arguments, const ModelSpec& model, int pipeline,
                             UniformPlan* facts) {
+  if (HasMegatronEnds(arguments)) {
+    return ReadMegatronEnds(arguments, model, pipeline, facts);
+  }
   const int decoders = model.layer_count() - 2;
   const bool by_layers = arguments.Has("num-layers-per-virtual-pipeline-stage");
   const bool by_stages = arguments.Has("num-virtual-stages-per-pipeline-rank");
@@ -473,12 +340,14 @@ absl::Status ReadMegatronDegrees(const ArgumentList& arguments, int device_count
 }
 
 absl::Status ReadMegatronBatch(const ArgumentList& arguments, int pipeline, UniformPlan* facts) {
-  for (const char* const name : {"micro-batch-size", "global-batch-size"}) {
-    if (!arguments.Has(name)) return arguments.Fault(name, "is missing");
+  if (!arguments.Has("micro-batch-size")) {
+    return arguments.Fault("micro-batch-size", "is missing");
   }
-  facts->global_batch_size = arguments.Count("global-batch-size", 1);
   const int64_t whole =
       int64_t{arguments.Count("micro-batch-size", 1)} * facts->strategy.data_parallel_degree;
+  // Without an argument the program takes one micro-batch a step.
+  facts->global_batch_size =
+      arguments.Has("global-batch-size") ? arguments.Count("global-batch-size", 1) : whole;
   if (facts->global_batch_size % whole != 0) {
     return arguments.Fault(
         "micro-batch-size",
@@ -504,13 +373,21 @@ absl::Status ReadMegatronBatch(const ArgumentList& arguments, int pipeline, Unif
 
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count) {
+  PARPLAN_ASSIGN_OR_RETURN(const ArgumentList arguments, ArgumentList::Read(file, MegatronRules()));
+  return MegatronPlanOf(arguments, model, device_count, MegatronModelCheck::kCompare);
+}
+
+absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
+                                                  const ModelSpec& model, int device_count,
+                                                  MegatronModelCheck check) {
   PARPLAN_RETURN_IF_ERROR(RequireDecoderModel(model, kMegatron));
   if (device_count < 1 || device_count > kMaxImportCount) {
-    return ImportError(Reason::kSpecInvalid, file.name, "",
+    return ImportError(Reason::kSpecInvalid, arguments.file_name(), "",
                        "needs the number of devices, which is not among the arguments");
   }
-  PARPLAN_ASSIGN_OR_RETURN(const ArgumentList arguments, ArgumentList::Read(file, kMegatronRules));
-  PARPLAN_RETURN_IF_ERROR(ModelComparison(arguments, model).Compare());
+  if (check == MegatronModelCheck::kCompare) {
+    PARPLAN_RETURN_IF_ERROR(ModelComparison(arguments, model).Compare());
+  }
   UniformPlan facts;
   facts.device_count = device_count;
   int pipeline = 1;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "clients/import/argument_list.h"
 #include "clients/import/named_text.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
@@ -33,6 +34,19 @@ struct MegatronPlanImport {
 // once or of other parts than attention.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);
+
+// Whether arguments of another model are an error.
+enum class MegatronModelCheck {
+  kCompare,
+  // The model was made from the arguments.
+  kTrust,
+};
+
+// Reads the plan from arguments that were read by `MegatronRules` (megatron_rules.h). The errors of
+// ImportMegatronPlan.
+absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
+                                                  const ModelSpec& model, int device_count,
+                                                  MegatronModelCheck check);
 
 }  // namespace parplan
 

@@ -1,9 +1,10 @@
-// `planctl evaluate`: what the cost model expects of a plan that is given, ours or
-// Galvatron's. Needs no server.
+// `planctl evaluate`: what the cost model expects of a plan that is given: ours, Galvatron's, or
+// that of a command line of Megatron-LM. Needs no server.
 
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/galvatron_plan.h"
 #include "clients/planctl/commands/command.h"
@@ -18,18 +19,30 @@ namespace {
 struct EvaluateFlags {
   QuestionFlags question;
   std::string plan_path;
+  std::string megatron_arguments;
   GalvatronPlanOptions galvatron;
   std::string report_path;
 };
 
 absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const v1::PlanSpec spec, flags.question.ReadSpec());
+  if (flags.plan_path.empty() == flags.megatron_arguments.empty()) {
+    return FieldError(Reason::kSpecInvalid, "plan",
+                      "give either a plan file or --megatron-args, and not both");
+  }
+  if (flags.question.model_path.empty() && flags.megatron_arguments.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--model", "is needed with a plan file");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                            flags.question.ReadCalibrationFile());
-  PARPLAN_ASSIGN_OR_RETURN(const Plan plan,
-                           ReadGivenPlan(session, flags.plan_path, flags.galvatron, spec));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanView view, EvaluateOffline(spec, profiles, plan, calibration));
+  PARPLAN_ASSIGN_OR_RETURN(const GivenPlan given,
+                           flags.megatron_arguments.empty()
+                               ? ReadGivenPlan(session, flags.plan_path, flags.galvatron, spec)
+                               : ReadMegatronPlan(session, flags.megatron_arguments, &spec));
+  if (flags.question.runtime.empty()) spec.mutable_options()->set_runtime_id(given.runtime_id);
+  PARPLAN_ASSIGN_OR_RETURN(const PlanView view,
+                           EvaluateOffline(spec, profiles, given.plan, calibration));
   if (!view.prediction.fits()) {
     Note(session, "the plan needs more memory than a device has");
   }
@@ -41,12 +54,18 @@ absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
 void AddEvaluateCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<EvaluateFlags>();
   Command command = app.AddCommand(
-      "evaluate", "Predict time and memory of a given plan: ours, or a Galvatron strategy file");
+      "evaluate",
+      "Predict time and memory of a given plan: ours, a Galvatron strategy file, or that of a "
+      "Megatron-LM command");
   command.Footer(
       "A plan that does not fit is an answer too: see `fits` in the JSON.\nExample:\n"
       "  planctl evaluate galvatron_config_x.json --model x.model.json --cluster x.cluster.json "
-      "--profile x.profile.json");
-  command.AddOption("plan", flags->plan_path, "Plan file").Required();
+      "--profile x.profile.json\n"
+      "  planctl evaluate --megatron-args pretrain.sh --cluster x.cluster.json");
+  command.AddOption("plan", flags->plan_path, "Plan file, with or without a prediction");
+  command.AddOption("--megatron-args", flags->megatron_arguments,
+                    "In the place of a plan file: a launch script or YAML of Megatron-LM, or its "
+                    "arguments as one text; they also give the model, unless --model does");
   command.AddOption("--report", flags->report_path, "Also write the HTML page");
   command.AddFlag("--ulysses-as-data-parallel", flags->galvatron.ulysses_as_data_parallel,
                   "Take Ulysses groups of a Galvatron plan as data-parallel ones");
@@ -57,6 +76,8 @@ void AddEvaluateCommand(Command app, const Session& session, Action& action) {
   for (const char* name : {"--batch-step", "--batch-from", "--schedule", "--space", "--target"}) {
     command.RemoveOption(name);
   }
+  command.GetOption("--model").Required(false);
+  command.GetOption("--runtime").Help("What trains [that of the plan, else parplan]");
   command.GetOption("--batch").Required(false).Help("Samples per optimizer step [the plan's]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Evaluate(session, *flags); };

@@ -63,17 +63,21 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(context.spec, flags.question.ReadSpec());
   PARPLAN_ASSIGN_OR_RETURN(context.profiles, flags.question.ReadProfiles());
   PARPLAN_ASSIGN_OR_RETURN(context.calibration, flags.question.ReadCalibrationFile());
-  PARPLAN_ASSIGN_OR_RETURN(const Plan plan,
+  PARPLAN_ASSIGN_OR_RETURN(const GivenPlan given,
                            ReadGivenPlan(session, flags.plan_path, {}, context.spec));
+  const Plan& plan = given.plan;
+  if (flags.question.runtime.empty()) {
+    context.spec.mutable_options()->set_runtime_id(given.runtime_id);
+  }
   ExplainAnswer answer;
   if (flags.parameters) {
     PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(context.spec.model()));
     answer.parameters = ParametersByPart(model);
   }
   if (!flags.rival_path.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(const Plan rival,
+    PARPLAN_ASSIGN_OR_RETURN(const GivenPlan rival,
                              ReadGivenPlan(session, flags.rival_path, {}, context.spec));
-    PARPLAN_ASSIGN_OR_RETURN(answer.against, ExplainOffline(context, plan, rival));
+    PARPLAN_ASSIGN_OR_RETURN(answer.against, ExplainOffline(context, plan, rival.plan));
   }
   const InterruptWatch interrupt;
   const SearchWatch watch = flags.search.Watch();
@@ -117,8 +121,10 @@ void AddExplainCommand(Command app, const Session& session, Action& action) {
       "--cluster c.cluster.json");
   command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
       .Required();
-  command.AddOption("--rival", flags->rival_path,
-                    "Another plan file, also of Galvatron: where the two differ");
+  command.AddOption(
+      "--rival", flags->rival_path,
+      "Another plan file, also of Galvatron or one that `planctl import` wrote: where the two "
+      "differ");
   command.AddOption("--why-not", flags->why_not,
                     "A planner; may be given several times: where its plan differs, or what it "
                     "lacks");

@@ -13,10 +13,11 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/planctl/commands/command.h"
-#include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
+#include "clients/planctl/view/plan_view.h"
 #include "exports/exporters.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/plan_wire.h"
 
 namespace parplan::planctl {
 namespace {
@@ -56,12 +57,16 @@ absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
 
 absl::Status Export(const Session& session, const ExportFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanExporter* const exporter, FindExporter(flags.target, "--to"));
-  PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text_of_plan, ReadFile(flags.plan_path));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload,
+                           PayloadOfFile(text_of_plan, flags.plan_path));
+  PARPLAN_ASSIGN_OR_RETURN(const Plan plan, PlanFromPayload(payload));
   PARPLAN_ASSIGN_OR_RETURN(const v1::ModelSpec message, ReadModel(flags.model_path));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(message));
-  PARPLAN_ASSIGN_OR_RETURN(const ExportFacts facts, ExportFactsOf(view.payload.runtime_id(), ""));
+  PARPLAN_ASSIGN_OR_RETURN(const ExportFacts facts,
+                           ExportFactsOf(payload.runtime_id(), payload.plan()));
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,
-                           ExportPlan(*exporter, view.plan, model, facts));
+                           ExportPlan(*exporter, plan, model, facts));
   if (!exporter->writes_one_file) return WriteFiles(session, flags, files);
   const std::string& text = files.front().text;
   if (flags.output_path == "-") return Print(session, text);

@@ -1,32 +1,68 @@
 #include "clients/planctl/commands/given_plan.h"
 
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "clients/import/megatron_run.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_view.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/plan_wire.h"
 
 namespace parplan::planctl {
+namespace {
 
-absl::StatusOr<Plan> ReadGivenPlan(const Session& session, const std::string& path,
-                                   const GalvatronPlanOptions& options, const v1::PlanSpec& spec) {
+// Returns the devices of the cluster; 0 if it has no nodes.
+int DeviceCountOf(const v1::PlanSpec& spec) {
+  if (spec.topology().node_groups().empty()) return 0;
+  const v1::NodeGroup& group = spec.topology().node_groups(0);
+  return group.node_count() * group.devices_per_node();
+}
+
+void NoteAll(const Session& session, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) Note(session, absl::StrCat("note: ", note));
+}
+
+}  // namespace
+
+absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::string& path,
+                                        const GalvatronPlanOptions& options,
+                                        const v1::PlanSpec& spec) {
   PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  GivenPlan given;
   if (text.find("\"pp_deg\"") == std::string::npos) {
-    PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfFile(text, path));
-    return std::move(view.plan);
+    PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload, PayloadOfFile(text, path));
+    PARPLAN_ASSIGN_OR_RETURN(given.plan, PlanFromPayload(payload));
+    given.runtime_id = payload.runtime_id();
+    return given;
   }
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(spec.model()));
   GalvatronPlanOptions of_cluster = options;
-  if (options.device_count == 0 && !spec.topology().node_groups().empty()) {
-    const v1::NodeGroup& group = spec.topology().node_groups(0);
-    of_cluster.device_count = group.node_count() * group.devices_per_node();
-  }
+  if (options.device_count == 0) of_cluster.device_count = DeviceCountOf(spec);
   PARPLAN_ASSIGN_OR_RETURN(GalvatronPlanImport import,
                            ImportGalvatronPlan({path, std::move(text)}, model, of_cluster));
-  for (const std::string& note : import.notes) Note(session, absl::StrCat("note: ", note));
-  return std::move(import.plan);
+  NoteAll(session, import.notes);
+  given.plan = std::move(import.plan);
+  return given;
+}
+
+absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,
+                                           v1::PlanSpec* spec) {
+  NamedText file{"--megatron-args", file_or_text};
+  if (!absl::StartsWith(file_or_text, "--")) {
+    file.name = file_or_text;
+    PARPLAN_ASSIGN_OR_RETURN(file.text, ReadFile(file_or_text));
+  }
+  MegatronRunOptions options;
+  options.device_count = DeviceCountOf(*spec);
+  if (!spec->model().layer_runs().empty()) options.model = spec->model();
+  PARPLAN_ASSIGN_OR_RETURN(MegatronRunImport import, ImportMegatronRun(file, options));
+  NoteAll(session, import.notes);
+  *spec->mutable_model() = std::move(import.model);
+  return GivenPlan{std::move(import.plan), kMegatronRuntime};
 }
 
 }  // namespace parplan::planctl

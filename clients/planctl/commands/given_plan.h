@@ -1,4 +1,4 @@
-// Reads a plan from a file of parplan or of Galvatron.
+// Reads a plan from a file of parplan or of Galvatron, or from arguments of Megatron-LM.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
@@ -13,13 +13,28 @@
 
 namespace parplan::planctl {
 
-// Reads an envelope, an unsigned plan, or a strategy file of Galvatron. A strategy file takes its
-// layers from the model of `spec`, and its devices from the cluster unless `options` names others;
-// what was assumed about it is noted on standard error. Signatures are not verified. Returns
-// INVALID_ARGUMENT: the errors of ReadFile (files.h), ViewOfFile (plan_view.h), and for a strategy
-// file of ImportGalvatronPlan and of the model of `spec`.
-absl::StatusOr<Plan> ReadGivenPlan(const Session& session, const std::string& path,
-                                   const GalvatronPlanOptions& options, const v1::PlanSpec& spec);
+struct GivenPlan {
+  Plan plan;
+  // The runtime that the plan was made for; empty if the file names none.
+  std::string runtime_id;
+};
+
+// Reads an envelope, an unsigned plan with or without a prediction, or a strategy file of
+// Galvatron. A strategy file takes its layers from the model of `spec`, and its devices from the
+// cluster unless `options` names others; what was assumed about it is noted on standard error.
+// Signatures are not verified. Returns INVALID_ARGUMENT: the errors of ReadFile (files.h),
+// PayloadOfFile (plan_view.h) and PlanFromPayload (plan_wire.h), and for a strategy file of
+// ImportGalvatronPlan and of the model of `spec`.
+absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::string& path,
+                                        const GalvatronPlanOptions& options,
+                                        const v1::PlanSpec& spec);
+
+// Reads the plan of `file_or_text`: arguments of Megatron-LM if it begins with `--`, else the path
+// of a file that ImportMegatronRun reads. The devices are those of the cluster of `spec`; the model
+// is that of `spec` or, if that has no layers, is read from the arguments into `spec`. Notes go to
+// standard error. Returns INVALID_ARGUMENT: the errors of ReadFile and ImportMegatronRun.
+absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,
+                                           v1::PlanSpec* spec);
 
 }  // namespace parplan::planctl
 

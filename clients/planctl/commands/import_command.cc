@@ -1,103 +1,23 @@
-// `planctl import galvatron|hf`: files of others as files of ours.
+// `planctl import galvatron|hf|megatron`: files of others as files of ours.
 
-#include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/galvatron_profile.h"
 #include "clients/import/hugging_face.h"
+#include "clients/import/megatron_run.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/import_flags.h"
 #include "clients/planctl/files.h"
-#include "planner/model/precision.h"
-#include "proto/wire/json_file.h"
+#include "clients/planctl/view/plan_view.h"
 #include "proto/wire/model_wire.h"
 
 namespace parplan::planctl {
 namespace {
-
-const std::vector<std::pair<std::string, v1::Optimizer>> kOptimizers = {
-    {"adam", v1::OPTIMIZER_ADAM}, {"sgd", v1::OPTIMIZER_SGD}};
-const std::vector<std::pair<std::string, v1::LayerKind>> kLayerKinds = {
-    {"decoder", v1::LAYER_KIND_DECODER}, {"encoder", v1::LAYER_KIND_ENCODER}};
-const std::vector<std::pair<std::string, v1::FeedForwardKind>> kFeedForwardKinds = {
-    {"gelu", v1::FEED_FORWARD_KIND_GELU}, {"swiglu", v1::FEED_FORWARD_KIND_SWIGLU}};
-
-std::vector<std::pair<std::string, v1::Precision>> PrecisionsByName() {
-  std::vector<std::pair<std::string, v1::Precision>> precisions;
-  for (const PrecisionTraits& traits : KnownPrecisions()) {
-    precisions.emplace_back(std::string(traits.name), PrecisionToProto(traits.precision));
-  }
-  std::sort(precisions.begin(), precisions.end());
-  return precisions;
-}
-
-// Flags of a model that files may leave open.
-void AddModelFlags(Command command, ModelFlags& flags) {
-  const char* group = "Model (wins over files)";
-  const auto add = [&command, group](const char* name, auto& value, const char* help) {
-    return command.AddOption(name, value, help).Group(group);
-  };
-  add("--model-id", flags.model_id, "Name of the model");
-  add("--layers", flags.layer_counts, "Layers, one number a run").Delimiter(',');
-  add("--sequence-length", flags.sequence_lengths, "Tokens per sample").Delimiter(',');
-  add("--hidden-size", flags.hidden_size, "Width of the residual stream");
-  add("--attention-heads", flags.attention_head_count, "Attention heads");
-  add("--key-value-heads", flags.key_value_head_count, "Key/value heads");
-  add("--head-size", flags.head_size, "Width of one head");
-  add("--feed-forward-size", flags.feed_forward_size, "Width of the feed-forward part");
-  add("--vocabulary-size", flags.vocabulary_size, "Rows of the embedding table");
-  command.AddChoice("--layer-kind", flags.layer_kind, kLayerKinds, "decoder or encoder")
-      .Group(group);
-  command
-      .AddChoice("--feed-forward-kind", flags.feed_forward_kind, kFeedForwardKinds,
-                 "gelu or swiglu")
-      .Group(group);
-  command.AddChoice("--precision", flags.precision, PrecisionsByName(), "fp32, bf16 or fp16 [bf16]")
-      .Group(group);
-  command.AddChoice("--optimizer", flags.optimizer, kOptimizers, "adam or sgd [adam]").Group(group);
-  add("--tied-embedding", flags.tied_embedding, "Whether the head shares the table (true, false)");
-}
-
-// The files that were written, and the answer about them.
-struct Written {
-  nlohmann::ordered_json files = nlohmann::ordered_json::object();
-  std::string text;
-
-  absl::Status Add(const char* what, const std::string& path,
-                   const google::protobuf::Message& message) {
-    if (path.empty()) return absl::OkStatus();
-    PARPLAN_RETURN_IF_ERROR(WriteFile(path, ToReadableJson(message)));
-    files[what] = path;
-    absl::StrAppend(&text, what, "\t", path, "\n");
-    return absl::OkStatus();
-  }
-};
-
-absl::Status Report(const Session& session, const Written& written,
-                    const std::vector<std::string>& notes) {
-  if (session.json) {
-    nlohmann::ordered_json object = written.files;
-    object["notes"] = notes;
-    return Print(
-        session,
-        object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-  }
-  for (const std::string& note : notes) Note(session, "note: " + note);
-  return Print(session, written.text);
-}
-
-absl::StatusOr<NamedText> ReadNamed(const std::string& path) {
-  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  return NamedText{path, std::move(text)};
-}
 
 absl::Status ReadOptional(const std::string& path, std::optional<NamedText>& target) {
   if (path.empty()) return absl::OkStatus();
@@ -151,7 +71,7 @@ absl::Status RunGalvatron(const Session& session, const GalvatronCommandFlags& f
     PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_path, *made.model));
   }
   PARPLAN_RETURN_IF_ERROR(written.Add("cluster", flags.cluster_path, made.topology));
-  return Report(session, written, made.notes);
+  return ReportWritten(session, written, made.notes);
 }
 
 struct HuggingFaceCommandFlags {
@@ -165,7 +85,34 @@ absl::Status RunHuggingFace(const Session& session, const HuggingFaceCommandFlag
   PARPLAN_ASSIGN_OR_RETURN(const HuggingFaceImport made, ImportHuggingFace(config, flags.model));
   Written written;
   PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_path, made.model));
-  return Report(session, written, made.notes);
+  return ReportWritten(session, written, made.notes);
+}
+
+struct MegatronCommandFlags {
+  std::string file;
+  std::string model_path;
+  MegatronRunOptions import;
+  std::string model_output;
+  std::string plan_output;
+};
+
+absl::Status RunMegatron(const Session& session, const MegatronCommandFlags& flags) {
+  if (flags.model_output.empty() && flags.plan_output.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--out",
+                      "nothing to write; give at least one of --out and --model-out");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const NamedText file, ReadNamed(flags.file));
+  MegatronRunOptions options = flags.import;
+  if (!flags.model_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(options.model, ReadModel(flags.model_path));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const MegatronRunImport made, ImportMegatronRun(file, options));
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(made.model));
+  Written written;
+  PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_output, made.model));
+  PARPLAN_RETURN_IF_ERROR(
+      written.Add("plan", flags.plan_output, GivenPayload(made.plan, model, kMegatronRuntime)));
+  return ReportWritten(session, written, made.notes);
 }
 
 }  // namespace
@@ -220,6 +167,30 @@ void AddImportCommand(Command app, const Session& session, Action& action) {
   AddModelFlags(command, hugging_face->model);
   command.OnChosen([&session, &action, hugging_face] {
     action = [&session, hugging_face] { return RunHuggingFace(session, *hugging_face); };
+  });
+
+  auto megatron = std::make_shared<MegatronCommandFlags>();
+  command = import.AddCommand(
+      "megatron", "A run of Megatron-LM as a model file and a plan without a prediction");
+  command.Footer(
+      "Reads arguments, a shell script that starts a Python program, or YAML of Megatron-LM's "
+      "tests or Megatron-Bridge; runs nothing. Arguments that change neither shape nor parallelism "
+      "are named once; others that are not known are refused.\nExample:\n"
+      "  planctl import megatron pretrain.sh --devices 64 --model-out m.model.json --out "
+      "today.plan.json\n"
+      "  planctl evaluate today.plan.json --model m.model.json --cluster c.cluster.json");
+  command.AddOption("file", megatron->file, "Arguments, launch script or YAML").Required();
+  command
+      .AddOption("--devices", megatron->import.device_count,
+                 "Devices of the job [what the script gives torchrun]")
+      .Check(shell::Positive());
+  command.AddOption("--model", megatron->model_path,
+                    "Model file of the run [the model of the arguments]");
+  command.AddOption("--model-out", megatron->model_output, "Model file to write");
+  command.AddOption("--out", megatron->plan_output, "Plan file to write");
+  AddModelFlags(command, megatron->import.flags);
+  command.OnChosen([&session, &action, megatron] {
+    action = [&session, megatron] { return RunMegatron(session, *megatron); };
   });
 }
 

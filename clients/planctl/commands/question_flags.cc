@@ -168,7 +168,9 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
     return FieldError(Reason::kSpecInvalid, "--batch-from",
                       absl::StrCat("must be at most --batch, which is ", global_batch_size));
   }
-  PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_model(), ReadModel(model_path));
+  if (!model_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_model(), ReadModel(model_path));
+  }
   PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_topology(), ReadCluster(cluster_path));
   if (node_count != 0) {
     if (spec.topology().node_groups_size() != 1 ||

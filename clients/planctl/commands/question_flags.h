@@ -68,7 +68,8 @@ struct QuestionFlags {
   // Adds the flags that ask for more than one plan.
   void AddAnswersTo(shell::Command command);
 
-  // Reads the model and cluster files and puts the question together. INVALID_ARGUMENT
+  // Reads the model and cluster files and puts the question together; without a path there is no
+  // model in it. INVALID_ARGUMENT
   // (SPEC_INVALID) naming the flag or the field of the file.
   absl::StatusOr<v1::PlanSpec> ReadSpec() const;
 

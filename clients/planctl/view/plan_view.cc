@@ -24,13 +24,18 @@ std::string KeyIds(const v1::SignedPlan& signed_plan) {
                        });
 }
 
-absl::StatusOr<PlanView> ViewOfEnvelope(const v1::SignedPlan& signed_plan) {
+absl::StatusOr<v1::PlanPayload> PayloadOfEnvelope(const v1::SignedPlan& signed_plan) {
   v1::PlanPayload payload;
   if (!payload.ParseFromString(signed_plan.payload())) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kPayloadMalformed,
                      "the envelope holds no plan; ask for it again",
                      {{"payloadType", signed_plan.payload_type()}});
   }
+  return payload;
+}
+
+absl::StatusOr<PlanView> ViewOfEnvelope(const v1::SignedPlan& signed_plan) {
+  PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload, PayloadOfEnvelope(signed_plan));
   PARPLAN_ASSIGN_OR_RETURN(PlanView view, ViewOfPayload(payload));
   view.signature =
       absl::StrCat("signed by ", KeyIds(signed_plan), " (not checked here: planctl verify does)");
@@ -112,6 +117,27 @@ absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& p
   v1::PlanPayload payload;
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &payload));
   return ViewOfPayload(payload);
+}
+
+absl::StatusOr<v1::PlanPayload> PayloadOfFile(absl::string_view text, const std::string& path) {
+  if (text.find("\"payloadType\"") != absl::string_view::npos) {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(text));
+    return PayloadOfEnvelope(envelope);
+  }
+  v1::PlanPayload payload;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &payload));
+  return payload;
+}
+
+v1::PlanPayload GivenPayload(const Plan& plan, const ModelSpec& model,
+                             absl::string_view runtime_id) {
+  v1::PlanPayload payload;
+  FillPayload(plan, Prediction(), SearchSummary(), model, &payload);
+  payload.clear_prediction();
+  payload.clear_search();
+  payload.set_planner(kGivenPlanner);
+  payload.set_runtime_id(std::string(runtime_id));
+  return payload;
 }
 
 std::string PlanHtml(const PlanView& view) {

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "clients/report/report.h"
 #include "parplan/v1/plan.pb.h"
+#include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_result.h"
 #include "planner/model/search_summary.h"
@@ -62,6 +63,15 @@ absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 // JSON. The signature is not verified, and `PlanView::signature` says so. INVALID_ARGUMENT:
 // SPEC_INVALID naming `path` for a text that is neither, else PAYLOAD_MALFORMED.
 absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& path);
+
+// Returns the payload in a file of either form, which `PlanFromPayload` reads whether or not it has
+// a prediction. The signature is not verified. Errors as of ViewOfFile.
+absl::StatusOr<v1::PlanPayload> PayloadOfFile(absl::string_view text, const std::string& path);
+
+// Returns the payload of a plan that nobody predicted: `planner` is kGivenPlanner, and there is no
+// prediction. REQUIRES: the layers of `plan` are layers of `model`.
+v1::PlanPayload GivenPayload(const Plan& plan, const ModelSpec& model,
+                             absl::string_view runtime_id);
 
 // Returns the view as an HTML page.
 std::string PlanHtml(const PlanView& view);

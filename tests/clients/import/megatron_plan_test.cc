@@ -75,10 +75,10 @@ TEST(ImportMegatronPlan, RecomputesTheFirstLayersOfEachStage) {
 }
 
 TEST(ImportMegatronPlan, NamesAllUnknownArgumentsOnce) {
-  EXPECT_THAT(ReadEight("--frobnicate 1 --use-tp-pp-dp-mapping --frobnicate=2 --lr 1").status(),
+  EXPECT_THAT(ReadEight("--frobnicate 1 --unheard-of --frobnicate=2 --lr 1").status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("run.args: has arguments that are not read here: "
-                                       "--frobnicate, --use-tp-pp-dp-mapping; leave them out"),
+                                       "--frobnicate, --unheard-of; leave them out"),
                              Not(HasSubstr("--lr")))));
 }
 

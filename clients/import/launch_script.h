@@ -1,0 +1,42 @@
+// The command line of a Python program in the text of a shell script.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_LAUNCH_SCRIPT_H_
+#define PARPLAN_CLIENTS_IMPORT_LAUNCH_SCRIPT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+struct LaunchCommand {
+  // The program, a path that ends in `.py`.
+  std::string program;
+  // The words behind it. A variable that the script does not set stays as `$NAME`.
+  std::vector<std::string> arguments;
+  // Nodes times processes of a node that torchrun is given; absent if it is not given numbers.
+  std::optional<int> device_count;
+  // Assumptions, one sentence per entry.
+  std::vector<std::string> notes;
+};
+
+// Finds the one command of a script that starts a Python program with the argument
+// `required_argument`, for example `--micro-batch-size`, and expands what the script sets as text
+// before it: variables, arrays, `+=`, `${NAME:-default}`, `$((...))`, a command line inside a word
+// (`bash -c "..."`). Nothing is run. Values that only a run of the script knows (`$1`, `$(...)`,
+// assignments in branches, loops and functions) stay as the variable's name where they are one
+// value of an argument.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) naming the file for more than kMaxImportBytes, also after
+// expansion; an open quotation or parenthesis; no such command, or several; and a variable that is
+// not set where it could hold arguments.
+absl::StatusOr<LaunchCommand> ReadLaunchScript(const NamedText& file,
+                                               absl::string_view required_argument);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_LAUNCH_SCRIPT_H_

@@ -1,0 +1,116 @@
+#include "clients/import/megatron_ends.h"
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+constexpr absl::string_view kFirst = "decoder-first-pipeline-num-layers";
+constexpr absl::string_view kLast = "decoder-last-pipeline-num-layers";
+constexpr absl::string_view kEmbeddingCounts = "account-for-embedding-in-pipeline-split";
+constexpr absl::string_view kLossCounts = "account-for-loss-in-pipeline-split";
+constexpr absl::string_view kByLayers = "num-layers-per-virtual-pipeline-stage";
+constexpr absl::string_view kByStages = "num-virtual-stages-per-pipeline-rank";
+
+// Returns the virtual stages of a rank, of which `rank_layers` is the number of layers in the
+// middle of the pipeline.
+absl::StatusOr<int> VirtualStages(const ArgumentList& arguments, int rank_layers) {
+  if (arguments.Has(kByLayers) && arguments.Has(kByStages)) {
+    return arguments.Fault(kByLayers, absl::StrCat("contradicts --", kByStages));
+  }
+  if (!arguments.Has(kByLayers)) return arguments.Count(kByStages, 1);
+  const int layers = arguments.Count(kByLayers, 1);
+  if (rank_layers % layers != 0) {
+    return arguments.Fault(
+        kByLayers, absl::StrCat("does not divide the ", rank_layers, " layers of a pipeline rank"));
+  }
+  return rank_layers / layers;
+}
+
+// Divides the layers with embedding or loss counted as one each.
+absl::Status CountEnds(const ArgumentList& arguments, int decoders, int pipeline,
+                       UniformPlan* facts) {
+  const int embedding = arguments.Has(kEmbeddingCounts) ? 1 : 0;
+  const int loss = arguments.Has(kLossCounts) ? 1 : 0;
+  const int slots = decoders + embedding + loss;
+  const absl::string_view name = embedding > 0 ? kEmbeddingCounts : kLossCounts;
+  if (slots % pipeline != 0) {
+    return arguments.Fault(name, absl::StrCat("makes ", slots, " layers, which ", pipeline,
+                                              " pipeline ranks do not divide"));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const int count, VirtualStages(arguments, slots / pipeline));
+  if (slots / pipeline % count != 0) {
+    return arguments.Fault(kByStages, absl::StrCat("does not divide the ", slots / pipeline,
+                                                   " layers of a pipeline rank"));
+  }
+  facts->virtual_stage_count = count;
+  const int stage_count = pipeline * count;
+  facts->stage_layer_counts.assign(static_cast<size_t>(stage_count), slots / stage_count);
+  facts->stage_layer_counts.front() += 1 - embedding;
+  facts->stage_layer_counts.back() += 1 - loss;
+  return absl::OkStatus();
+}
+
+// Divides the layers that the first and the last rank leave.
+absl::Status NameEnds(const ArgumentList& arguments, int decoders, int pipeline,
+                      UniformPlan* facts) {
+  const bool has_first = arguments.Has(kFirst);
+  const bool has_last = arguments.Has(kLast);
+  const absl::string_view name = has_first ? kFirst : kLast;
+  const int ends = (has_first ? 1 : 0) + (has_last ? 1 : 0);
+  const int first = arguments.Count(kFirst, 0);
+  const int last = arguments.Count(kLast, 0);
+  const int ranks = pipeline - ends;
+  const int left = decoders - first - last;
+  if (ranks < 0 || left < ranks || (ranks == 0 && left != 0) || (ranks > 0 && left % ranks != 0)) {
+    return arguments.Fault(
+        name, absl::StrCat("leaves ", left, " of ", decoders, " layers for ", ranks, " of ",
+                           pipeline, " pipeline ranks, which do not divide them"));
+  }
+  std::vector<int> rank_layers(static_cast<size_t>(pipeline), ranks > 0 ? left / ranks : 0);
+  if (has_first) rank_layers.front() = first;
+  if (has_last) rank_layers.back() = last;
+  PARPLAN_ASSIGN_OR_RETURN(const int count,
+                           VirtualStages(arguments, ranks > 0 ? left / ranks : first));
+  facts->virtual_stage_count = count;
+  for (const int layers : rank_layers) {
+    if (layers % count == 0) continue;
+    return arguments.Fault(name, absl::StrCat("leaves a pipeline rank ", layers, " layers, which ",
+                                              count, " virtual stages do not divide"));
+  }
+  for (int chunk = 0; chunk < count; ++chunk) {
+    for (const int layers : rank_layers) facts->stage_layer_counts.push_back(layers / count);
+  }
+  ++facts->stage_layer_counts.front();
+  ++facts->stage_layer_counts.back();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool HasMegatronEnds(const ArgumentList& arguments) {
+  return arguments.Has(kFirst) || arguments.Has(kLast) || arguments.Has(kEmbeddingCounts) ||
+         arguments.Has(kLossCounts);
+}
+
+absl::Status ReadMegatronEnds(const ArgumentList& arguments, const ModelSpec& model, int pipeline,
+                              UniformPlan* facts) {
+  const int decoders = model.layer_count() - 2;
+  const bool counts = arguments.Has(kEmbeddingCounts) || arguments.Has(kLossCounts);
+  const bool names = arguments.Has(kFirst) || arguments.Has(kLast);
+  if (counts && names) {
+    return arguments.Fault(
+        arguments.Has(kFirst) ? kFirst : kLast,
+        absl::StrCat("contradicts --",
+                     arguments.Has(kEmbeddingCounts) ? kEmbeddingCounts : kLossCounts));
+  }
+  return counts ? CountEnds(arguments, decoders, pipeline, facts)
+                : NameEnds(arguments, decoders, pipeline, facts);
+}
+
+}  // namespace parplan

@@ -1,0 +1,217 @@
+#include "clients/import/megatron_rules.h"
+
+#include <array>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+namespace {
+
+constexpr std::array kReadRules = std::to_array<ArgumentRule>({
+    // The model.
+    {"num-layers", ArgumentKind::kCount},
+    {"hidden-size", ArgumentKind::kCount},
+    {"ffn-hidden-size", ArgumentKind::kCount},
+    {"num-attention-heads", ArgumentKind::kCount},
+    {"group-query-attention", ArgumentKind::kSwitch},
+    {"num-query-groups", ArgumentKind::kCount},
+    {"kv-channels", ArgumentKind::kCount},
+    {"seq-length", ArgumentKind::kCount},
+    {"max-position-embeddings", ArgumentKind::kCount},
+    {"vocab-size", ArgumentKind::kCount},
+    {"swiglu", ArgumentKind::kSwitch},
+    {"untie-embeddings-and-output-weights", ArgumentKind::kSwitch},
+    {"num-experts", ArgumentKind::kCount},
+    {"moe-router-topk", ArgumentKind::kCount},
+    {"moe-ffn-hidden-size", ArgumentKind::kCount},
+    {"moe-shared-expert-intermediate-size", ArgumentKind::kCount},
+    {"moe-layer-freq", ArgumentKind::kText},
+    {"bf16", ArgumentKind::kSwitch},
+    {"fp16", ArgumentKind::kSwitch},
+    {"optimizer", ArgumentKind::kText},
+    {"padded-vocab-size", ArgumentKind::kCount},
+    {"position-embedding-type", ArgumentKind::kText},
+    {"no-position-embedding", ArgumentKind::kSwitch},
+    {"use-rotary-position-embeddings", ArgumentKind::kSwitch},
+    {"normalization", ArgumentKind::kText},
+    {"disable-bias-linear", ArgumentKind::kSwitch},
+    {"add-qkv-bias", ArgumentKind::kSwitch},
+    {"qk-layernorm", ArgumentKind::kSwitch},
+    {"tokenizer-type", ArgumentKind::kText},
+    // The plan.
+    {"tensor-model-parallel-size", ArgumentKind::kCount},
+    {"pipeline-model-parallel-size", ArgumentKind::kCount},
+    {"context-parallel-size", ArgumentKind::kCount},
+    {"expert-model-parallel-size", ArgumentKind::kCount},
+    {"expert-tensor-parallel-size", ArgumentKind::kCount},
+    {"pipeline-model-parallel-layout", ArgumentKind::kText},
+    {"num-layers-per-virtual-pipeline-stage", ArgumentKind::kCount},
+    {"num-virtual-stages-per-pipeline-rank", ArgumentKind::kCount},
+    {"microbatch-group-size-per-virtual-pipeline-stage", ArgumentKind::kCount},
+    {"sequence-parallel", ArgumentKind::kSwitch},
+    {"cp-comm-type", ArgumentKind::kText},
+    {"use-distributed-optimizer", ArgumentKind::kSwitch},
+    {"use-megatron-fsdp", ArgumentKind::kSwitch},
+    {"data-parallel-sharding-strategy", ArgumentKind::kText},
+    {"overlap-grad-reduce", ArgumentKind::kSwitch},
+    {"overlap-param-gather", ArgumentKind::kSwitch},
+    {"recompute-granularity", ArgumentKind::kText},
+    {"recompute-method", ArgumentKind::kText},
+    {"recompute-num-layers", ArgumentKind::kCount},
+    {"recompute-modules", ArgumentKind::kText},
+    {"recompute-activations", ArgumentKind::kSwitch},
+    {"micro-batch-size", ArgumentKind::kCount},
+    {"global-batch-size", ArgumentKind::kCount},
+    {"decoder-first-pipeline-num-layers", ArgumentKind::kCount},
+    {"decoder-last-pipeline-num-layers", ArgumentKind::kCount},
+    {"account-for-embedding-in-pipeline-split", ArgumentKind::kSwitch},
+    {"account-for-loss-in-pipeline-split", ArgumentKind::kSwitch},
+    // Changes of the model or of the plan that have no counterpart here.
+    {"cpu-offloading", ArgumentKind::kRefused,
+     "moves activations to the host, which the cost model does not price"},
+    {"cpu-offloading-num-layers", ArgumentKind::kRefused,
+     "moves activations to the host, which the cost model does not price"},
+    {"distribute-saved-activations", ArgumentKind::kRefused,
+     "splits kept activations over tensor-parallel ranks, which plans do not have; use "
+     "--sequence-parallel"},
+    {"encoder-num-layers", ArgumentKind::kRefused,
+     "is of an encoder beside the decoder, which Megatron plans here do not have"},
+    {"encoder-seq-length", ArgumentKind::kRefused,
+     "is of an encoder beside the decoder, which Megatron plans here do not have; a decoder has "
+     "--seq-length"},
+    {"fp4-format", ArgumentKind::kRefused,
+     "multiplies in 4 bits, which the cost model does not price"},
+    {"fp8-format", ArgumentKind::kRefused,
+     "multiplies in 8 bits, which the cost model does not price"},
+    {"heterogeneous-layers-config-path", ArgumentKind::kRefused,
+     "gives each layer a shape of its own in another file"},
+    {"hybrid-layer-pattern", ArgumentKind::kRefused,
+     "names state-space layers, which are not read from arguments"},
+    {"hybrid-override-pattern", ArgumentKind::kRefused,
+     "names state-space layers, which are not read from arguments"},
+    {"is-hybrid-model", ArgumentKind::kRefused,
+     "names state-space layers, which are not read from arguments"},
+    {"mtp-num-layers", ArgumentKind::kRefused,
+     "adds layers of multi-token prediction, which are not read from arguments"},
+    {"multi-latent-attention", ArgumentKind::kRefused,
+     "is attention with compressed keys and values, which is not read from arguments"},
+    {"num-distributed-optimizer-instances", ArgumentKind::kRefused,
+     "shards optimizer states over a part of the replicas, which no plan does"},
+    {"optimizer-cpu-offload", ArgumentKind::kRefused,
+     "moves optimizer states to the host, which the cost model does not price"},
+    {"overlap-cpu-optimizer-d2h-h2d", ArgumentKind::kRefused,
+     "moves optimizer states to the host, which the cost model does not price"},
+    {"spec", ArgumentKind::kRefused, "replaces the layers by a Python module"},
+    {"use-custom-fsdp", ArgumentKind::kRefused,
+     "is named --use-megatron-fsdp in core 0.14 and later"},
+    {"use-precision-aware-optimizer", ArgumentKind::kRefused,
+     "keeps optimizer states in other formats than those of the memory model"},
+    {"use-torch-fsdp2", ArgumentKind::kRefused,
+     "shards by PyTorch's FSDP2; Megatron-LM's own is --use-megatron-fsdp"},
+    {"use-tp-pp-dp-mapping", ArgumentKind::kRefused,
+     "orders ranks tp-pp-dp, and those of plans are ordered tp-cp-ep-dp-pp"},
+    {"window-size", ArgumentKind::kRefused,
+     "limits attention to a window, which is not read from arguments"},
+    {"yaml-cfg", ArgumentKind::kRefused, "names another file with arguments; import that file"},
+});
+
+// Arguments that change neither: data, learning rate, numerics, checkpoints, logs, fused kernels,
+// and overlaps, of which the runtime of a prediction has its own.
+constexpr char kIgnoredNames[] =
+    "accumulate-allreduce-grads-in-fp32 adam-beta1 adam-beta2 adam-eps adlr-autoresume "
+    "adlr-autoresume-interval apply-layernorm-1p apply-query-key-layer-scaling "
+    "apply-rope-fusion async-save async-tensor-model-parallel-allreduce attention-backend "
+    "attention-dropout attention-softmax-in-fp32 auto-detect-ckpt-format barrier-with-L1-time "
+    "bias-gelu-fusion check-for-nan-in-loss-and-grad check-for-spiky-loss "
+    "check-weight-hash-across-dp-replicas-interval ckpt-assume-constant-structure "
+    "ckpt-convert-format ckpt-convert-save ckpt-format ckpt-fully-parallel-load "
+    "ckpt-fully-parallel-save ckpt-fully-parallel-save-process-group ckpt-step clip-grad "
+    "clone-scatter-output-in-embedding config-logger-dir cross-entropy-fusion-impl "
+    "cross-entropy-loss-fusion cuda-graph-impl cuda-graph-scope cuda-graph-warmup-steps "
+    "data-args-path data-cache-path data-parallel-random-init data-path data-sharding "
+    "dataloader-type ddp-average-in-collective ddp-bucket-size ddp-num-buckets "
+    "ddp-pad-buckets-for-high-nccl-busbw decoupled-lr decoupled-min-lr "
+    "decrease-batch-size-if-needed defer-embedding-wgrad-compute delay-wgrad-compute "
+    "deterministic-mode disable-mamba-mem-eff-path disable-straggler-on-startup "
+    "disable-tp-comm-bulk-dgrad disable-tp-comm-bulk-wgrad disable-tp-comm-overlap-ag "
+    "disable-tp-comm-overlap-rs dist-ckpt-format dist-ckpt-strictness distributed-backend "
+    "distributed-timeout-minutes embedding-init-method-std empty-unused-memory-level "
+    "enable-experimental enable-ft-package enable-gloo-process-groups enable-one-logger "
+    "end-weight-decay eod-mask-loss error-injection-rate eval-interval eval-iters "
+    "exit-duration-in-mins exit-interval exit-on-missing-checkpoint exit-signal-handler "
+    "exit-signal-handler-for-training external-cuda-graph fim-data finetune "
+    "fp16-lm-cross-entropy full-validation grad-reduce-in-bf16 hidden-dropout "
+    "high-priority-stream-groups hysteresis init-method-std init-method-xavier-uniform "
+    "initial-loss-scale inprocess-restart iter-per-epoch keep-fp8-weight-transpose-cache "
+    "lazy-mpu-init load load-main-params-from-ckpt local-rank log-batch-size-to-tensorboard "
+    "log-energy log-interval log-learning-rate-to-tensorboard log-loss-scale-to-tensorboard "
+    "log-max-attention-logit log-memory-to-tensorboard log-num-zeros-in-grad log-params-norm "
+    "log-progress log-straggler log-throughput log-timers-to-tensorboard "
+    "log-validation-ppl-to-tensorboard log-world-size-to-tensorboard logging-level loss-scale "
+    "loss-scale-window lr lr-decay-iters lr-decay-samples lr-decay-style lr-warmup-fraction "
+    "lr-warmup-init lr-warmup-iters lr-warmup-samples lr-wsd-decay-iters lr-wsd-decay-samples "
+    "lr-wsd-decay-style make-vocab-size-divisible-by manual-gc manual-gc-eval "
+    "manual-gc-interval merge-file mid-level-dataset-surplus min-loss-scale min-lr "
+    "mmap-bin-files mock-data moe-apply-probs-on-input moe-aux-loss-coeff moe-deepep-num-sms "
+    "moe-enable-deepep moe-expert-capacity-factor moe-flex-dispatcher-backend moe-grouped-gemm "
+    "moe-input-jitter-eps moe-pad-expert-input-to-capacity moe-per-layer-logging "
+    "moe-permute-fusion moe-router-bias-update-rate moe-router-dtype "
+    "moe-router-enable-expert-bias moe-router-force-load-balancing moe-router-fusion "
+    "moe-router-group-topk moe-router-load-balancing-type moe-router-num-groups "
+    "moe-router-padding-for-fp8 moe-router-pre-softmax moe-router-score-function "
+    "moe-router-topk-scaling-factor moe-shared-expert-overlap moe-token-dispatcher-type "
+    "moe-token-drop-policy moe-use-legacy-grouped-gemm moe-z-loss-coeff mscale mscale-all-dim "
+    "nccl-communicator-config-path nccl-ub no-align-grad-reduce no-align-param-gather "
+    "no-async-tensor-model-parallel-allreduce no-barrier-with-level-1-timing "
+    "no-bias-dropout-fusion no-bias-fusion no-bias-gelu-fusion no-bias-swiglu-fusion "
+    "no-check-for-nan-in-loss-and-grad no-ckpt-fully-parallel-save "
+    "no-create-attention-mask-in-dataloader no-data-sharding no-delay-grad-reduce "
+    "no-gradient-accumulation-fusion no-initialization no-load-main-params no-load-optim "
+    "no-load-rerun-state no-load-rng no-log-learning-rate-to-tensorboard "
+    "no-log-loss-scale-to-tensorboard no-masked-softmax-fusion no-mmap-bin-files no-one-logger "
+    "no-overlap-p2p-communication no-persist-layer-norm no-query-key-layer-scaling "
+    "no-rope-fusion no-save-optim no-save-rng no-scatter-gather-tensors-in-pipeline "
+    "no-tp-comm-bulk-dgrad no-use-tokenizer-model-from-checkpoint-args "
+    "no-weight-decay-cond-type norm-epsilon null-tokenizer-eod-id num-dataset-builder-threads "
+    "num-workers one-logger-async one-logger-project one-logger-run-name onnx-safe openai-gelu "
+    "overlap-moe-expert-parallel-comm overlap-p2p-communication "
+    "overlap-p2p-communication-warmup-flush overlap-param-gather-with-optimizer-step "
+    "override-opt-param-scheduler override-opt_param-scheduler per-split-data-args-path "
+    "persist-layer-norm profile profile-ranks profile-step-end profile-step-start "
+    "query-in-block-prob rampup-batch-size record-memory-history record-memory-history-path "
+    "renormalize-blend-weights rerun-mode reset-attention-mask reset-position-ids "
+    "result-rejected-tracker-filename rope-scaling-factor rotary-base rotary-interleaved "
+    "rotary-percent rotary-scaling-factor rotary-seq-len-interpolation-factor save "
+    "save-interval save-retain-interval seed sft sgd-momentum split squared-relu "
+    "start-weight-decay step-batch-size-schedule straggler-ctrlr-port straggler-minmax-count "
+    "te-rng-tracker tensorboard-dir tensorboard-log-interval tensorboard-queue-size "
+    "test-data-path tiktoken-num-special-tokens tiktoken-pattern tiktoken-special-tokens "
+    "timing-log-level timing-log-option tokenizer-hf-include-special-tokens "
+    "tokenizer-hf-use-fast tokenizer-metadata tokenizer-model tp-comm-bootstrap-backend "
+    "tp-comm-overlap tp-comm-overlap-ag tp-comm-overlap-cfg tp-comm-overlap-rs "
+    "tp-comm-overlap-rs-dgrad train-data-path train-iters train-samples train-sync-interval "
+    "transformer-impl trust-remote-code use-checkpoint-args use-checkpoint-opt-param-scheduler "
+    "use-checkpoint-opt_param-scheduler use-cpu-initialization use-dist-ckpt use-flash-attn "
+    "use-mcore-models use-mp-args-from-checkpoint-args use-persistent-ckpt-worker "
+    "use-pytorch-profiler use-rope-scaling use-sharp use-tokenizer-model-from-checkpoint-args "
+    "valid-data-path vocab-extra-ids vocab-file wandb-entity wandb-exp-name wandb-project "
+    "wandb-save-dir weight-decay weight-decay-incr-style";
+
+std::vector<ArgumentRule> MakeRules() {
+  std::vector<ArgumentRule> rules(kReadRules.begin(), kReadRules.end());
+  for (const absl::string_view name : absl::StrSplit(kIgnoredNames, ' ')) {
+    rules.push_back({name, ArgumentKind::kIgnored});
+  }
+  return rules;
+}
+
+}  // namespace
+
+absl::Span<const ArgumentRule> MegatronRules() {
+  static const auto* const rules = new std::vector<ArgumentRule>(MakeRules());
+  return *rules;
+}
+
+}  // namespace parplan

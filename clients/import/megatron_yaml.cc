@@ -1,0 +1,270 @@
+#include "clients/import/megatron_yaml.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "clients/import/argument_list.h"
+#include "clients/import/megatron_rules.h"
+#include "clients/import/yaml_text.h"
+
+namespace parplan {
+namespace {
+
+// A field of Megatron-Bridge and its argument.
+struct BridgeField {
+  absl::string_view path;
+  absl::string_view argument;
+  // The argument is a switch that stands for this value, or, if empty, takes the value.
+  absl::string_view switched_by = "";
+};
+
+constexpr std::array kBridgeFields = std::to_array<BridgeField>({
+    {"model.num_layers", "num-layers"},
+    {"model.hidden_size", "hidden-size"},
+    {"model.ffn_hidden_size", "ffn-hidden-size"},
+    {"model.num_attention_heads", "num-attention-heads"},
+    {"model.num_query_groups", "num-query-groups"},
+    {"model.kv_channels", "kv-channels"},
+    {"model.seq_length", "seq-length"},
+    {"model.vocab_size", "vocab-size"},
+    {"model.gated_linear_unit", "swiglu", "true"},
+    {"model.share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", "false"},
+    {"model.normalization", "normalization"},
+    {"model.add_bias_linear", "disable-bias-linear", "false"},
+    {"model.add_qkv_bias", "add-qkv-bias", "true"},
+    {"model.qk_layernorm", "qk-layernorm", "true"},
+    {"model.position_embedding_type", "position-embedding-type"},
+    {"model.num_moe_experts", "num-experts"},
+    {"model.moe_router_topk", "moe-router-topk"},
+    {"model.moe_ffn_hidden_size", "moe-ffn-hidden-size"},
+    {"model.moe_shared_expert_intermediate_size", "moe-shared-expert-intermediate-size"},
+    {"model.moe_layer_freq", "moe-layer-freq"},
+    {"model.bf16", "bf16", "true"},
+    {"model.fp16", "fp16", "true"},
+    {"model.tensor_model_parallel_size", "tensor-model-parallel-size"},
+    {"model.pipeline_model_parallel_size", "pipeline-model-parallel-size"},
+    {"model.pipeline_model_parallel_layout", "pipeline-model-parallel-layout"},
+    {"model.virtual_pipeline_model_parallel_size", "num-virtual-stages-per-pipeline-rank"},
+    {"model.microbatch_group_size_per_vp_stage",
+     "microbatch-group-size-per-virtual-pipeline-stage"},
+    {"model.num_layers_in_first_pipeline_stage", "decoder-first-pipeline-num-layers"},
+    {"model.num_layers_in_last_pipeline_stage", "decoder-last-pipeline-num-layers"},
+    {"model.account_for_embedding_in_pipeline_split", "account-for-embedding-in-pipeline-split",
+     "true"},
+    {"model.account_for_loss_in_pipeline_split", "account-for-loss-in-pipeline-split", "true"},
+    {"model.context_parallel_size", "context-parallel-size"},
+    {"model.cp_comm_type", "cp-comm-type"},
+    {"model.expert_model_parallel_size", "expert-model-parallel-size"},
+    {"model.expert_tensor_parallel_size", "expert-tensor-parallel-size"},
+    {"model.sequence_parallel", "sequence-parallel", "true"},
+    {"model.recompute_granularity", "recompute-granularity"},
+    {"model.recompute_method", "recompute-method"},
+    {"model.recompute_num_layers", "recompute-num-layers"},
+    {"model.multi_latent_attention", "multi-latent-attention", "true"},
+    {"model.mtp_num_layers", "mtp-num-layers"},
+    {"model.window_size", "window-size"},
+    {"model.fp8", "fp8-format"},
+    {"model.fp4", "fp4-format"},
+    {"model.cpu_offloading", "cpu-offloading", "true"},
+    {"train.micro_batch_size", "micro-batch-size"},
+    {"train.global_batch_size", "global-batch-size"},
+    {"ddp.use_distributed_optimizer", "use-distributed-optimizer", "true"},
+    {"ddp.use_megatron_fsdp", "use-megatron-fsdp", "true"},
+    {"ddp.data_parallel_sharding_strategy", "data-parallel-sharding-strategy"},
+    {"ddp.overlap_grad_reduce", "overlap-grad-reduce", "true"},
+    {"ddp.overlap_param_gather", "overlap-param-gather", "true"},
+    {"optimizer.optimizer", "optimizer"},
+});
+
+// Fields of `model` that change neither shape nor parallelism and are no argument under their name.
+constexpr absl::string_view kIgnoredModelFields[] = {
+    "_target_",
+    "activation_func",
+    "apply_residual_connection_post_layernorm",
+    "apply_rope_fusion",
+    "attention_backend",
+    "autocast_dtype",
+    "barrier_with_L1_time",
+    "batch_p2p_comm",
+    "bias_activation_fusion",
+    "bias_dropout_fusion",
+    "cross_entropy_fusion_impl",
+    "cross_entropy_loss_fusion",
+    "deallocate_pipeline_outputs",
+    "embedding_init_method",
+    "embedding_init_method_std",
+    "enable_autocast",
+    "fp16_lm_cross_entropy",
+    "generation_config",
+    "gradient_accumulation_fusion",
+    "hf_model_id",
+    "init_method",
+    "init_method_std",
+    "layernorm_epsilon",
+    "make_vocab_size_divisible_by",
+    "masked_softmax_fusion",
+    "output_layer_init_method",
+    "overlap_p2p_comm",
+    "parallel_output",
+    "params_dtype",
+    "perform_initialization",
+    "persist_layer_norm",
+    "pipeline_dtype",
+    "rotary_base",
+    "rotary_percent",
+    "scatter_embedding_sequence_parallel",
+    "should_pad_vocab",
+    "softmax_scale",
+    "transformer_impl",
+    "transformer_layer_spec",
+    "use_cpu_initialization",
+    "use_te_rng_tracker",
+    "variable_seq_lengths",
+    "wgrad_deferral_limit",
+};
+
+bool IsUnset(absl::string_view value) {
+  return value.empty() || value == "null" || value == "~" || value == "None";
+}
+
+bool IsIgnoredArgument(absl::string_view name) {
+  return std::any_of(MegatronRules().begin(), MegatronRules().end(),
+                     [name](const ArgumentRule& rule) {
+                       return rule.kind == ArgumentKind::kIgnored && rule.name == name;
+                     });
+}
+
+absl::Status RefuseYaml(const NamedText& file, const YamlScalar& scalar, absl::string_view rule) {
+  return ImportError(Reason::kSpecInvalid, file.name, absl::StrJoin(scalar.path, "."), rule);
+}
+
+// Reads the map MODEL_ARGS of a test.
+absl::StatusOr<MegatronYaml> ReadTest(const NamedText& file,
+                                      const std::vector<YamlScalar>& scalars) {
+  MegatronYaml yaml;
+  std::set<std::string> others;
+  std::string list;
+  for (const YamlScalar& scalar : scalars) {
+    if (scalar.path[0] != "MODEL_ARGS") {
+      others.insert(scalar.path[0]);
+      continue;
+    }
+    if (scalar.path.size() < 2 || !absl::StartsWith(scalar.path[1], "--")) {
+      return RefuseYaml(file, scalar, "must be an argument `--name`");
+    }
+    const bool is_item = scalar.path.size() == 3 && absl::StartsWith(scalar.path[2], "[");
+    if (scalar.path.size() > 2 && !is_item) return RefuseYaml(file, scalar, "must be one value");
+    if (is_item && list == scalar.path[1]) {
+      yaml.arguments.push_back(scalar.value);
+      continue;
+    }
+    if (scalar.value == "false" || IsUnset(scalar.value)) continue;
+    yaml.arguments.push_back(scalar.path[1]);
+    if (is_item) list = scalar.path[1];
+    if (scalar.value != "true") yaml.arguments.push_back(scalar.value);
+  }
+  if (!others.empty()) {
+    yaml.notes.push_back(
+        absl::StrCat("Not read beside MODEL_ARGS: ", absl::StrJoin(others, ", "), "."));
+  }
+  return yaml;
+}
+
+// Appends the argument of one field.
+absl::Status AddBridgeArgument(const NamedText& file, const BridgeField& field,
+                               const YamlScalar& scalar, MegatronYaml* yaml) {
+  if (IsUnset(scalar.value)) return absl::OkStatus();
+  const std::string name = absl::StrCat("--", field.argument);
+  if (!field.switched_by.empty()) {
+    if (scalar.value != "true" && scalar.value != "false") {
+      return RefuseYaml(file, scalar, "must be true or false");
+    }
+    if (scalar.value == field.switched_by) yaml->arguments.push_back(name);
+    return absl::OkStatus();
+  }
+  if (field.argument == "num-query-groups") yaml->arguments.push_back("--group-query-attention");
+  std::string value = scalar.value;
+  // A list of layers, without the blanks of YAML.
+  if (field.argument == "moe-layer-freq") value = absl::StrReplaceAll(value, {{" ", ""}});
+  yaml->arguments.insert(yaml->arguments.end(), {name, std::move(value)});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
+                                        const std::vector<YamlScalar>& scalars) {
+  MegatronYaml yaml;
+  std::set<std::string> unknown;
+  std::set<std::string> ignored;
+  for (const YamlScalar& scalar : scalars) {
+    const std::string path = absl::StrJoin(scalar.path, ".");
+    if (path == "mixed_precision") {
+      // `bf16_mixed`, `fp16_mixed`; further parts of the name are 8-bit products.
+      for (const char* const name : {"bf16", "fp16"}) {
+        if (scalar.value == absl::StrCat(name, "_mixed")) {
+          yaml.arguments.push_back(absl::StrCat("--", name));
+        }
+      }
+      if (!absl::EndsWith(scalar.value, "16_mixed") && !IsUnset(scalar.value)) {
+        return RefuseYaml(file, scalar, "must be bf16_mixed or fp16_mixed");
+      }
+      continue;
+    }
+    const auto* const field =
+        std::find_if(kBridgeFields.begin(), kBridgeFields.end(),
+                     [&path](const BridgeField& known) { return known.path == path; });
+    if (field != kBridgeFields.end()) {
+      PARPLAN_RETURN_IF_ERROR(AddBridgeArgument(file, *field, scalar, &yaml));
+      continue;
+    }
+    if (scalar.path[0] != "model") {
+      ignored.insert(scalar.path[0]);
+      continue;
+    }
+    const std::string name = scalar.path.size() > 1 ? scalar.path[1] : "";
+    const bool is_off = IsUnset(scalar.value) || scalar.value == "false" || scalar.value == "0" ||
+                        scalar.value == "0.0";
+    const bool is_known = std::find(std::begin(kIgnoredModelFields), std::end(kIgnoredModelFields),
+                                    name) != std::end(kIgnoredModelFields) ||
+                          IsIgnoredArgument(absl::StrReplaceAll(name, {{"_", "-"}}));
+    if (!is_off && !is_known) unknown.insert(path);
+  }
+  if (!unknown.empty()) {
+    return ImportError(
+        Reason::kSpecInvalid, file.name, "",
+        absl::StrCat("has fields that are not read here: ", absl::StrJoin(unknown, ", "),
+                     "; leave them out if they change neither the model's shape "
+                     "nor how it is divided over ranks"));
+  }
+  if (!ignored.empty()) {
+    yaml.notes.push_back(
+        absl::StrCat("Ignored, since other maps than `model` change neither shape nor "
+                     "parallelism but for fields that were read: ",
+                     absl::StrJoin(ignored, ", "), "."));
+  }
+  return yaml;
+}
+
+}  // namespace
+
+absl::StatusOr<MegatronYaml> ReadMegatronYaml(const NamedText& file) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<YamlScalar> scalars, ReadYamlScalars(file));
+  const auto has = [&scalars](absl::string_view key) {
+    return std::any_of(scalars.begin(), scalars.end(),
+                       [key](const YamlScalar& scalar) { return scalar.path[0] == key; });
+  };
+  if (has("MODEL_ARGS")) return ReadTest(file, scalars);
+  if (has("model")) return ReadBridge(file, scalars);
+  return ImportError(Reason::kSpecInvalid, file.name, "",
+                     "must have a map MODEL_ARGS (a test of Megatron-LM) or `model` (a "
+                     "configuration of Megatron-Bridge)");
+}
+
+}  // namespace parplan

@@ -1,0 +1,33 @@
+// Settings of Megatron-LM in YAML, as arguments of its command line.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_
+#define PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+struct MegatronYaml {
+  // Words of the command line.
+  std::vector<std::string> arguments;
+  // Assumptions, one sentence per entry.
+  std::vector<std::string> notes;
+};
+
+// Reads one of two forms. A test of Megatron-LM has a map MODEL_ARGS from arguments to values. A
+// configuration of Megatron-Bridge (the text that its `ConfigContainer.to_yaml` writes) has maps
+// `model`, `train`, `ddp`, `optimizer` and others with fields of dataclasses; those of the others
+// are ignored and named by map.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with file and key: the errors of ReadYamlScalars; neither form; a
+// value of the wrong kind; and fields of `model` that are not known here (all in one message)
+// unless they are false, null or 0.
+absl::StatusOr<MegatronYaml> ReadMegatronYaml(const NamedText& file);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_

@@ -1,0 +1,252 @@
+#include "clients/import/shell_text.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+namespace {
+
+bool IsNameLetter(char letter) { return absl::ascii_isalnum(letter) || letter == '_'; }
+
+// Splits one text. Recursion is as deep as arrays, which do not nest.
+class ShellSplitter {
+ public:
+  explicit ShellSplitter(absl::string_view text) : text_(text) {}
+
+  std::optional<std::vector<ShellCommand>> Split() {
+    while (place_ < text_.size() && !is_open_) Step();
+    EndCommand();
+    if (is_open_) return std::nullopt;
+    return std::move(commands_);
+  }
+
+ private:
+  char Next(size_t ahead = 1) const {
+    return place_ + ahead < text_.size() ? text_[place_ + ahead] : '\0';
+  }
+
+  void Step() {
+    const char letter = text_[place_];
+    if (letter == '\n') {
+      EndCommand();
+      ++place_;
+      SkipHereDocuments();
+    } else if (absl::ascii_isspace(letter)) {
+      EndWord();
+      ++place_;
+    } else if (letter == '#' && !has_word_) {
+      while (place_ < text_.size() && text_[place_] != '\n') ++place_;
+    } else if (letter == '(' && IsAssignment()) {
+      // Arrays do not nest.
+      if (is_array_) return Open();
+      ++place_;
+      ReadArray();
+    } else if (letter == ';' || letter == '|' || letter == '(' || letter == ')') {
+      EndCommand();
+      ++place_;
+    } else if (letter == '&' && Next() != '>') {
+      EndCommand();
+      ++place_;
+    } else if (letter == '<' || letter == '>' || letter == '&') {
+      SkipRedirection();
+    } else {
+      ReadLetter();
+    }
+  }
+
+  // Reads one letter, quotation or expansion into the word.
+  void ReadLetter() {
+    const char letter = text_[place_];
+    has_word_ = true;
+    if (letter == '\'') {
+      const size_t end = text_.find('\'', place_ + 1);
+      if (end == absl::string_view::npos) return Open();
+      AddText(text_.substr(place_ + 1, end - place_ - 1), true);
+      place_ = end + 1;
+    } else if (letter == '"') {
+      AddText("", true);
+      for (++place_; place_ < text_.size() && text_[place_] != '"';) ReadQuoted();
+      if (place_ >= text_.size()) return Open();
+      ++place_;
+    } else if (letter == '\\') {
+      // A backslash joins a line with the next one.
+      if (Next() == '\n') {
+        if (word_.pieces.empty()) has_word_ = false;
+      } else {
+        AddText(text_.substr(place_ + 1, 1), true);
+      }
+      place_ += 2;
+    } else if (letter == '$' || letter == '`') {
+      ReadExpansion(false);
+    } else {
+      AddText(text_.substr(place_, 1), false);
+      ++place_;
+    }
+  }
+
+  void ReadQuoted() {
+    const char letter = text_[place_];
+    if (letter == '$' || letter == '`') return ReadExpansion(true);
+    if (letter == '\\' && Next() == '\n') {
+      place_ += 2;
+      return;
+    }
+    if (letter == '\\' && Next() != '\0' && absl::StrContains("$`\"\\", Next())) {
+      ++place_;
+    }
+    AddText(text_.substr(place_, 1), true);
+    ++place_;
+  }
+
+  // Reads `$NAME`, `${...}`, `$(...)`, `$((...))` or `...`; a `$` before anything else is text.
+  void ReadExpansion(bool is_quoted) {
+    if (text_[place_] == '`') {
+      const size_t end = text_.find('`', place_ + 1);
+      if (end == absl::string_view::npos) return Open();
+      AddVariable("(`)", is_quoted);
+      place_ = end + 1;
+      return;
+    }
+    const char next = Next();
+    if (next == '{' || next == '(') {
+      const char close = next == '{' ? '}' : ')';
+      int depth = 0;
+      size_t end = place_ + 1;
+      for (; end < text_.size(); ++end) {
+        if (text_[end] == next) ++depth;
+        if (text_[end] == close && --depth == 0) break;
+      }
+      if (end >= text_.size()) return Open();
+      const absl::string_view inner = text_.substr(place_ + 2, end - place_ - 2);
+      AddVariable(next == '{' ? std::string(inner) : absl::StrCat("(", inner, ")"), is_quoted);
+      place_ = end + 1;
+      return;
+    }
+    size_t end = place_ + 1;
+    if (IsNameLetter(next) && !absl::ascii_isdigit(next)) {
+      while (end < text_.size() && IsNameLetter(text_[end])) ++end;
+    } else if (next != '\0' && (absl::ascii_isdigit(next) || absl::StrContains("@*#?!$-", next))) {
+      ++end;
+    } else {
+      AddText("$", is_quoted);
+      ++place_;
+      return;
+    }
+    AddVariable(std::string(text_.substr(place_ + 1, end - place_ - 1)), is_quoted);
+    place_ = end;
+  }
+
+  // Returns whether the word so far is `NAME=` or `NAME+=`.
+  bool IsAssignment() const {
+    return word_.pieces.size() == 1 && !word_.pieces[0].is_variable && !word_.pieces[0].is_quoted &&
+           absl::EndsWith(word_.pieces[0].text, "=");
+  }
+
+  // Reads the elements of an array up to its parenthesis into the word.
+  void ReadArray() {
+    ShellSplitter inner(text_);
+    inner.place_ = place_;
+    inner.is_array_ = true;
+    std::vector<ShellWord> elements;
+    while (inner.place_ < text_.size() && !inner.is_open_ && text_[inner.place_] != ')') {
+      inner.Step();
+    }
+    if (inner.is_open_ || inner.place_ >= text_.size()) return Open();
+    inner.EndCommand();
+    for (ShellCommand& command : inner.commands_) {
+      for (ShellWord& word : command) elements.push_back(std::move(word));
+    }
+    word_.elements = std::move(elements);
+    place_ = inner.place_ + 1;
+    EndWord();
+  }
+
+  void SkipRedirection() {
+    // A number in front is the descriptor.
+    if (word_.pieces.size() == 1 && !word_.pieces[0].is_quoted &&
+        std::all_of(word_.pieces[0].text.begin(), word_.pieces[0].text.end(),
+                    absl::ascii_isdigit)) {
+      word_ = ShellWord();
+      has_word_ = false;
+    }
+    EndWord();
+    const bool is_here = text_[place_] == '<' && Next() == '<' && Next(2) != '<';
+    while (place_ < text_.size() && absl::StrContains("<>&-", text_[place_])) ++place_;
+    while (place_ < text_.size() && (text_[place_] == ' ' || text_[place_] == '\t')) ++place_;
+    const size_t count = command_.size();
+    while (place_ < text_.size() && !is_open_ && !absl::ascii_isspace(text_[place_]) &&
+           !absl::StrContains(";|)", text_[place_])) {
+      ReadLetter();
+    }
+    EndWord();
+    if (command_.size() == count) return;
+    if (is_here) {
+      std::string delimiter;
+      for (const ShellPiece& piece : command_.back().pieces) delimiter += piece.text;
+      here_documents_.push_back(std::move(delimiter));
+    }
+    command_.resize(count);
+  }
+
+  void SkipHereDocuments() {
+    for (const std::string& delimiter : here_documents_) {
+      while (place_ < text_.size()) {
+        const size_t end = std::min(text_.find('\n', place_), text_.size());
+        const absl::string_view line =
+            absl::StripAsciiWhitespace(text_.substr(place_, end - place_));
+        place_ = std::min(end + 1, text_.size());
+        if (line == delimiter) break;
+      }
+    }
+    here_documents_.clear();
+  }
+
+  void AddText(absl::string_view text, bool is_quoted) {
+    if (word_.pieces.empty() || word_.pieces.back().is_variable ||
+        word_.pieces.back().is_quoted != is_quoted) {
+      word_.pieces.push_back({"", false, is_quoted});
+    }
+    absl::StrAppend(&word_.pieces.back().text, text);
+  }
+  void AddVariable(std::string text, bool is_quoted) {
+    word_.pieces.push_back({std::move(text), true, is_quoted});
+  }
+  void EndWord() {
+    if (has_word_) command_.push_back(std::move(word_));
+    word_ = ShellWord();
+    has_word_ = false;
+  }
+  void EndCommand() {
+    EndWord();
+    if (!command_.empty()) commands_.push_back(std::move(command_));
+    command_ = ShellCommand();
+  }
+  void Open() {
+    is_open_ = true;
+    place_ = text_.size();
+  }
+
+  absl::string_view text_;
+  size_t place_ = 0;
+  bool is_open_ = false;
+  // Whether the text is read as elements of an array.
+  bool is_array_ = false;
+  bool has_word_ = false;
+  ShellWord word_;
+  ShellCommand command_;
+  std::vector<ShellCommand> commands_;
+  std::vector<std::string> here_documents_;
+};
+
+}  // namespace
+
+std::optional<std::vector<ShellCommand>> SplitShellText(absl::string_view text) {
+  return ShellSplitter(text).Split();
+}
+
+}  // namespace parplan

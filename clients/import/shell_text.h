@@ -1,0 +1,37 @@
+// Splits the text of a shell script into commands. Runs nothing.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_SHELL_TEXT_H_
+#define PARPLAN_CLIENTS_IMPORT_SHELL_TEXT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// A piece of a word: text, or the text between `$` or `${` and its end.
+struct ShellPiece {
+  std::string text;
+  bool is_variable = false;
+  // Inside "...": what it expands to is not split.
+  bool is_quoted = false;
+};
+
+// A word before expansion; `NAME=(...)` is one word with the elements of the array.
+struct ShellWord {
+  std::vector<ShellPiece> pieces;
+  std::optional<std::vector<ShellWord>> elements;
+};
+
+// One command: assignments, a program and its arguments.
+using ShellCommand = std::vector<ShellWord>;
+
+// Splits at line ends, `;`, `&`, `|` and parentheses. Comments, redirections and here-documents are
+// left out. Returns nothing if a quotation, expansion or parenthesis is open at the end.
+std::optional<std::vector<ShellCommand>> SplitShellText(absl::string_view text);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_SHELL_TEXT_H_

@@ -1,0 +1,264 @@
+#include "clients/import/shell_variables.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace parplan {
+namespace {
+
+// Parentheses and defaults inside of one another; scripts of people have two or three.
+constexpr int kMaxNesting = 16;
+// Larger values are not read; products of two values below it are exact.
+constexpr int64_t kMaxShellNumber = int64_t{1} << 31;
+
+// Computes `a * (b + 2)` and the like over whole numbers and names of variables.
+class ShellArithmetic {
+ public:
+  using Lookup = std::function<std::optional<int64_t>(const std::string& name)>;
+
+  ShellArithmetic(absl::string_view text, Lookup lookup)
+      : text_(text), lookup_(std::move(lookup)) {}
+
+  std::optional<int64_t> Compute() {
+    const int64_t value = Sum();
+    Skip();
+    return is_known_ && place_ == text_.size() ? std::optional(value) : std::nullopt;
+  }
+
+ private:
+  void Skip() {
+    while (place_ < text_.size() && absl::ascii_isspace(text_[place_])) ++place_;
+  }
+  bool Take(char letter) {
+    Skip();
+    if (place_ >= text_.size() || text_[place_] != letter) return false;
+    ++place_;
+    return true;
+  }
+  int64_t Fail() {
+    is_known_ = false;
+    return 0;
+  }
+  int64_t Limit(int64_t value) {
+    return value >= -kMaxShellNumber && value <= kMaxShellNumber ? value : Fail();
+  }
+
+  int64_t Sum() {
+    int64_t value = Product();
+    while (is_known_) {
+      if (Take('+')) {
+        value = Limit(value + Product());
+      } else if (Take('-')) {
+        value = Limit(value - Product());
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+  int64_t Product() {
+    int64_t value = Operand();
+    while (is_known_) {
+      if (Take('*')) {
+        value = Limit(value * Operand());
+        continue;
+      }
+      const bool divides = Take('/');
+      if (!divides && !Take('%')) break;
+      const int64_t divisor = Operand();
+      if (!is_known_ || divisor == 0) return Fail();
+      value = divides ? value / divisor : value % divisor;
+    }
+    return value;
+  }
+  int64_t Operand() {
+    if (++nesting_ > kMaxNesting) return Fail();
+    const int64_t value = Innermost();
+    --nesting_;
+    return value;
+  }
+  int64_t Innermost() {
+    if (Take('(')) {
+      const int64_t value = Sum();
+      return Take(')') ? value : Fail();
+    }
+    if (Take('-')) return -Operand();
+    const bool is_variable = Take('$');
+    const bool has_brace = is_variable && Take('{');
+    Skip();
+    const size_t begin = place_;
+    while (place_ < text_.size() && (absl::ascii_isalnum(text_[place_]) || text_[place_] == '_')) {
+      ++place_;
+    }
+    const std::string word(text_.substr(begin, place_ - begin));
+    if (word.empty() || (has_brace && !Take('}'))) return Fail();
+    if (absl::ascii_isdigit(word[0])) {
+      int64_t number = 0;
+      return !is_variable && absl::SimpleAtoi(word, &number) ? Limit(number) : Fail();
+    }
+    const std::optional<int64_t> value = lookup_(word);
+    return value.has_value() ? Limit(*value) : Fail();
+  }
+
+  absl::string_view text_;
+  Lookup lookup_;
+  size_t place_ = 0;
+  int nesting_ = 0;
+  bool is_known_ = true;
+};
+
+bool IsName(absl::string_view text) {
+  return !text.empty() && !absl::ascii_isdigit(text[0]) &&
+         std::all_of(text.begin(), text.end(),
+                     [](char letter) { return absl::ascii_isalnum(letter) || letter == '_'; });
+}
+
+// Returns a variable as a script writes it.
+std::string Shown(const std::string& text) {
+  return text.size() == 1 || IsName(text) ? absl::StrCat("$", text) : absl::StrCat("${", text, "}");
+}
+
+}  // namespace
+
+absl::Status ShellVariables::Assign(const std::string& name, bool appends, const ShellWord& value) {
+  Value words;
+  if (value.elements.has_value()) {
+    for (const ShellWord& element : *value.elements) {
+      const absl::Status status = Expand(element, &words);
+      if (!status.ok()) return status;
+    }
+  } else {
+    // Values of scalars are not split.
+    ShellWord quoted = value;
+    for (ShellPiece& piece : quoted.pieces) piece.is_quoted = true;
+    const absl::Status status = Expand(quoted, &words);
+    if (!status.ok()) return status;
+    words = {absl::StrJoin(words, " ")};
+  }
+  std::optional<Value>& target = values_[name];
+  if (!appends) {
+    target = std::move(words);
+    return absl::OkStatus();
+  }
+  // Appending to what is not known stays unknown; to what was never set, it begins there.
+  if (!target.has_value()) {
+    if (forgotten_.count(name) > 0) return absl::OkStatus();
+    target = Value();
+  }
+  if (value.elements.has_value()) {
+    target->insert(target->end(), words.begin(), words.end());
+  } else {
+    if (target->empty()) target->emplace_back();
+    absl::StrAppend(&target->front(), words.front());
+  }
+  return absl::OkStatus();
+}
+
+void ShellVariables::Forget(const std::string& name) {
+  values_[name] = std::nullopt;
+  forgotten_.insert(name);
+}
+
+std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& text) {
+  absl::string_view name = text;
+  if (absl::ConsumePrefix(&name, "((") && absl::ConsumeSuffix(&name, "))")) {
+    const std::optional<int64_t> number =
+        ShellArithmetic(name, [this](const std::string& variable) -> std::optional<int64_t> {
+          const std::optional<Value> value = ValueOf(variable);
+          int64_t number = 0;
+          if (!value.has_value() || value->size() != 1 ||
+              !absl::SimpleAtoi(value->front(), &number)) {
+            return std::nullopt;
+          }
+          return number;
+        }).Compute();
+    if (!number.has_value()) return std::nullopt;
+    return Value{absl::StrCat(*number)};
+  }
+  name = text;
+  const bool is_whole = absl::ConsumeSuffix(&name, "[@]") || absl::ConsumeSuffix(&name, "[*]");
+  if (IsName(name)) {
+    const auto found = values_.find(std::string(name));
+    if (found == values_.end() || !found->second.has_value()) return std::nullopt;
+    // `$NAME` of an array is its first element.
+    if (is_whole || found->second->size() <= 1) return found->second;
+    return Value{found->second->front()};
+  }
+  for (const char* const sign : {":-", ":=", "-", "="}) {
+    const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(sign, 1));
+    if (parts.size() == 2 && IsName(parts[0])) return ValueOrDefault(parts[0], parts[1]);
+  }
+  return std::nullopt;
+}
+
+std::optional<ShellVariables::Value> ShellVariables::ValueOrDefault(const std::string& name,
+                                                                    absl::string_view text) {
+  const auto found = values_.find(name);
+  if (found != values_.end()) {
+    if (!found->second.has_value()) return std::nullopt;
+    if (absl::StrJoin(*found->second, "") != "") return found->second;
+  }
+  if (depth_ >= kMaxNesting) return std::nullopt;
+  const std::optional<std::vector<ShellCommand>> commands = SplitShellText(text);
+  if (!commands.has_value() || commands->size() > 1) return std::nullopt;
+  Value words;
+  ++depth_;
+  for (const ShellCommand& command : *commands) {
+    for (const ShellWord& word : command) {
+      if (!Expand(word, &words).ok()) bytes_left_ = 0;
+    }
+  }
+  --depth_;
+  return Value{absl::StrJoin(words, " ")};
+}
+
+void ShellVariables::AddText(absl::string_view text, bool* is_open,
+                             std::vector<std::string>* words) {
+  if (!*is_open) words->emplace_back();
+  *is_open = true;
+  const size_t taken = std::min(bytes_left_, text.size() + 1);
+  bytes_left_ -= taken;
+  if (taken == text.size() + 1) absl::StrAppend(&words->back(), text);
+}
+
+void ShellVariables::Append(const ShellPiece& piece, bool* is_open,
+                            std::vector<std::string>* words) {
+  if (!piece.is_variable) return AddText(piece.text, is_open, words);
+  const std::optional<Value> value = ValueOf(piece.text);
+  if (!value.has_value()) return AddText(Shown(piece.text), is_open, words);
+  for (size_t i = 0; i < value->size() && bytes_left_ > 0; ++i) {
+    if (i > 0) *is_open = false;
+    const std::string& text = (*value)[i];
+    --bytes_left_;
+    if (piece.is_quoted) {
+      AddText(text, is_open, words);
+      continue;
+    }
+    bool splits = !text.empty() && absl::ascii_isspace(text.front());
+    for (const absl::string_view part :
+         absl::StrSplit(text, absl::ByAnyChar(" \t\n\r"), absl::SkipEmpty())) {
+      if (splits) *is_open = false;
+      AddText(part, is_open, words);
+      splits = true;
+    }
+    if (!text.empty() && absl::ascii_isspace(text.back())) *is_open = false;
+  }
+}
+
+absl::Status ShellVariables::Expand(const ShellWord& word, std::vector<std::string>* words) {
+  bool is_open = false;
+  for (const ShellPiece& piece : word.pieces) Append(piece, &is_open, words);
+  if (bytes_left_ > 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError("expands to too much text");
+}
+
+}  // namespace parplan

@@ -1,0 +1,29 @@
+// The scalars of a YAML file of settings.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_YAML_TEXT_H_
+#define PARPLAN_CLIENTS_IMPORT_YAML_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+// A scalar, and the keys that lead to it; items of a list have the key `[i]`. A list or map in
+// brackets is one scalar, as it is written. An absent value is empty.
+struct YamlScalar {
+  std::vector<std::string> path;
+  std::string value;
+};
+
+// Reads the part of YAML that settings are written in: maps and lists by indentation, one-line
+// values, plain or quoted, comments, one document. INVALID_ARGUMENT (SPEC_INVALID) with file and
+// line for everything else: tabs in indentation, anchors, aliases, tags, values of several lines,
+// keys that come twice, more than 32 levels, more than kMaxImportBytes.
+absl::StatusOr<std::vector<YamlScalar>> ReadYamlScalars(const NamedText& file);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_YAML_TEXT_H_

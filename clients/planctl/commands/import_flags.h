@@ -1,0 +1,43 @@
+// Flags and output that the commands below `planctl import` share.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_FLAGS_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_FLAGS_H_
+
+#include <google/protobuf/message.h>
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "clients/import/model_facts.h"
+#include "clients/import/named_text.h"
+#include "clients/planctl/commands/command.h"
+
+namespace parplan::planctl {
+
+// Adds the flags of a model that files may leave open.
+void AddModelFlags(Command command, ModelFlags& flags);
+
+// The files that were written, and the answer about them.
+struct Written {
+  nlohmann::ordered_json files = nlohmann::ordered_json::object();
+  std::string text;
+
+  // Writes `message` to `path` as JSON; nothing if `path` is empty. Errors of WriteFile (files.h).
+  absl::Status Add(const char* what, const std::string& path,
+                   const google::protobuf::Message& message);
+};
+
+// Prints the files, and the notes to standard error; with --json both as one object.
+absl::Status ReportWritten(const Session& session, const Written& written,
+                           const std::vector<std::string>& notes);
+
+// Reads a file with its name. Errors of ReadFile (files.h).
+absl::StatusOr<NamedText> ReadNamed(const std::string& path);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_FLAGS_H_

@@ -1,0 +1,148 @@
+#include "clients/import/launch_script.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "clients/import/shell_text.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<LaunchCommand> ReadScript(const std::string& text) {
+  return ReadLaunchScript({"run.sh", text}, "--size");
+}
+
+// Returns the arguments of a script whose command has `--size 1` in front of `words`.
+std::string Arguments(const std::string& before, const std::string& words) {
+  const auto command = ReadScript(absl::StrCat(before, "\npython train.py --size 1 ", words, "\n"));
+  if (!command.ok()) return std::string(command.status().message());
+  std::vector<std::string> arguments(command->arguments.begin() + 2, command->arguments.end());
+  return absl::StrJoin(arguments, "|");
+}
+
+TEST(ReadLaunchScript, ReadsTheFormOfMegatronsExamples) {
+  ASSERT_OK_AND_ASSIGN(const LaunchCommand command, ReadScript(R"(#!/bin/bash
+# A comment with 'one quotation mark.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NUM_NODES=4
+MASTER_ADDR=$(scontrol show hostnames "$LIST" | head -n 1)
+SAVE=$1 #<path>
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES   # a comment in an array
+    --master_addr $MASTER_ADDR
+)
+ARGS=(
+    --size 96 --name 'a b'
+)
+ARGS+=( --more )
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \
+    ${ARGS[@]} \
+    --save $SAVE "$@" > log 2>&1
+)"));
+  EXPECT_EQ(command.program, "pretrain_gpt.py");
+  EXPECT_EQ(command.device_count, 32);
+  // Elements of an array that is not quoted are split again, as a shell does.
+  EXPECT_THAT(command.arguments,
+              ElementsAre("--size", "96", "--name", "a", "b", "--more", "--save", "$1"));
+  EXPECT_THAT(command.notes, ElementsAre(HasSubstr("`$@`"), HasSubstr("--save $1")));
+}
+
+TEST(ReadLaunchScript, FindsTheCommandInsideWords) {
+  ASSERT_OK_AND_ASSIGN(const LaunchCommand command, ReadScript(R"(
+OPTIONS=" --size 3 \
+  --name x "
+run_cmd="python -u ${DIR}/pretrain.py ${OPTIONS}"
+srun -l --output=%x.log sh -c "${run_cmd}"
+)"));
+  EXPECT_EQ(command.program, "$DIR/pretrain.py");
+  EXPECT_THAT(command.arguments, ElementsAre("--size", "3", "--name", "x"));
+  EXPECT_EQ(command.device_count, std::nullopt);
+}
+
+TEST(ReadLaunchScript, ExpandsAsAShellDoes) {
+  EXPECT_EQ(Arguments("A='x  y'", "$A \"$A\" --a '$A' --b \\$A"), "x|y|x  y|--a|$A|--b|$A");
+  EXPECT_EQ(Arguments("A=(1 '2 3')", "\"${A[@]}\" $A ${A}"), "1|2 3|1|1");
+  EXPECT_EQ(Arguments("A=1; A+=2", "$A"), "12");
+  EXPECT_EQ(Arguments("A=4 B=$((A * (3 + 2) - 7 / 2 % 2))", "$B $(( $B + ${A} ))"), "19|23");
+  EXPECT_EQ(Arguments("", "${N:-5} ${N-6} \"${N:-a b}\""), "5|6|a b");
+  EXPECT_EQ(Arguments("N=7", "${N:-5}"), "7");
+  EXPECT_EQ(Arguments("N=", "${N:-5}"), "5");
+  EXPECT_EQ(Arguments("EMPTY=", "a $EMPTY b \"$EMPTY\""), "a|b|");
+  EXPECT_EQ(Arguments("A=1\nA=2", "x$A-${A}y"), "x2-2y");
+  EXPECT_EQ(Arguments("cat <<EOF > f\nA=2 ) '\nEOF\nA=1", "$A"), "1");
+  EXPECT_EQ(Arguments("f() {\n A=2\n}\nB=1", "$B"), "1");
+}
+
+TEST(ReadLaunchScript, KeepsWhatOnlyARunKnows) {
+  // A value of an argument may stay open; the reader of that argument decides.
+  EXPECT_EQ(Arguments("if true; then\n A=2\nfi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("for A in 1 2; do echo; done", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=$(date)", "--a \"$A\""), "--a|${(date)}");
+  EXPECT_EQ(Arguments("A=1\nif true; then A+=2; fi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("", "--a $((B + 1)) --b $((1 / 0)) --c $((99999 * 99999))"),
+            "--a|${((B + 1))}|--b|${((1 / 0))}|--c|${((99999 * 99999))}");
+}
+
+TEST(ReadLaunchScript, RefusesVariablesThatMayHoldArguments) {
+  for (const char* const words : {"${A[@]}", "--a ${A[@]}", "$A", "--a 1 $A", "\"${A[*]}\""}) {
+    EXPECT_THAT(Arguments("", words), AllOf(HasSubstr("run.sh: does not set"), HasSubstr("`$")))
+        << words;
+  }
+  EXPECT_THAT(Arguments("if true; then A=(--x); fi", "${A[@]}"), HasSubstr("does not set"));
+}
+
+TEST(ReadLaunchScript, RefusesBadInput) {
+  const auto refuse = [](const std::string& text, const std::string& part) {
+    EXPECT_THAT(ReadScript(text).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << text.substr(0, 80);
+  };
+  refuse("", "has no command that starts a Python program with --size");
+  refuse("python train.py --other 1", "has no command");
+  refuse("echo --size 1", "has no command");
+  refuse("python a.py --size 1\npython b.py --size=2", "starts 2 Python programs");
+  refuse("python a.py --size '1", "ends inside a quotation");
+  refuse("python a.py --size \"1", "ends inside a quotation");
+  refuse("A=(1 2\npython a.py --size 1", "ends inside a quotation or a parenthesis");
+  refuse("A=(B=(C=(1)))\npython a.py --size 1", "ends inside");
+  refuse("A=${B", "ends inside");
+  refuse("A=`date", "ends inside");
+  // Doubles 40 times.
+  std::string bomb = "A=xxxxxxxxxxxxxxxx\n";
+  for (int i = 0; i < 40; ++i) bomb += "A=$A$A\n";
+  refuse(bomb + "python a.py --size 1", "expands to too much text");
+  // Nested deeper than anything that people write: no value, and no crash.
+  std::string nested;
+  std::string sums;
+  for (int i = 0; i < 20000; ++i) {
+    nested += "${A:-";
+    sums += '(';
+  }
+  nested += std::string(20000, '}');
+  EXPECT_OK(ReadScript("python a.py --size " + nested));
+  EXPECT_OK(ReadScript("python a.py --size $((" + sums + "1" + std::string(20000, ')') + "))"));
+}
+
+TEST(SplitShellText, TakesEveryTruncation) {
+  const std::string text =
+      "A=(1 \"$B\" '2') ; x && y | z <<E >f 2>&1\n E\nE\n`q` $((1)) ${a:-\"b\"} \\\n \\";
+  for (size_t size = 0; size <= text.size(); ++size) (void)SplitShellText(text.substr(0, size));
+  EXPECT_TRUE(SplitShellText("a b").has_value());
+  EXPECT_FALSE(SplitShellText("a 'b").has_value());
+}
+
+}  // namespace
+}  // namespace parplan

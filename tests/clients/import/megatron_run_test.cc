@@ -1,0 +1,324 @@
+#include "clients/import/megatron_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "clients/import/argument_list.h"
+#include "clients/import/megatron_model.h"
+#include "clients/import/megatron_rules.h"
+#include "exports/megatron_plan_export.h"
+#include "exports/uniform_plan.h"
+#include "proto/wire/model_wire.h"
+#include "tests/clients/import/decoder_models.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Llama-3-8B, as its parameters are published: 8,030,261,248.
+constexpr char kLlama[] =
+    "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 "
+    "--group-query-attention --num-query-groups 8 --seq-length 4096 "
+    "--max-position-embeddings 8192 --vocab-size 128256 --swiglu --normalization RMSNorm "
+    "--disable-bias-linear --position-embedding-type rope --untie-embeddings-and-output-weights "
+    "--bf16 --micro-batch-size 1 --global-batch-size 128 ";
+
+absl::StatusOr<MegatronRunImport> ReadRun(const std::string& text, int device_count = 8,
+                                          const std::string& name = "run.args") {
+  return ImportMegatronRun({name, text}, {.device_count = device_count});
+}
+
+// Returns the parameters of the model of `arguments`; the error's text goes to the test.
+int64_t ParametersOfRun(const std::string& arguments) {
+  const auto run = ReadRun(arguments);
+  EXPECT_OK(run.status()) << arguments;
+  if (!run.ok()) return 0;
+  return ModelFromProto(run->model)->parameter_count();
+}
+
+std::vector<int> StageSizes(const absl::StatusOr<MegatronRunImport>& run) {
+  std::vector<int> sizes;
+  EXPECT_OK(run.status());
+  if (!run.ok()) return sizes;
+  for (const StagePlan& stage : run->plan.stages) sizes.push_back(stage.layer_count());
+  return sizes;
+}
+
+TEST(ImportMegatronRun, HasTheParametersThatArePublished) {
+  EXPECT_EQ(ParametersOfRun(kLlama), 8030261248);
+  // GPT-2 XL: 48 layers of 1600 with learned positions, biases and LayerNorm, 1,557,611,200.
+  EXPECT_EQ(ParametersOfRun("--num-layers 48 --hidden-size 1600 --num-attention-heads 25 "
+                            "--seq-length 1024 --max-position-embeddings 1024 "
+                            "--tokenizer-type GPT2BPETokenizer --fp16 --micro-batch-size 1"),
+            1557611200);
+  // Mixtral 8x7B: 46,702,792,704.
+  EXPECT_EQ(ParametersOfRun("--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 "
+                            "--num-attention-heads 32 --group-query-attention --num-query-groups 8 "
+                            "--seq-length 4096 --vocab-size 32000 --swiglu --normalization RMSNorm "
+                            "--disable-bias-linear --position-embedding-type rope --num-experts 8 "
+                            "--moe-router-topk 2 --untie-embeddings-and-output-weights --bf16 "
+                            "--micro-batch-size 1"),
+            46702792704);
+}
+
+// What is exported describes the model but for norms, positions and biases.
+TEST(ImportMegatronRun, ReadsModelsAndPlansThatWereExported) {
+  std::mt19937_64 random(15);
+  int read = 0;
+  for (int i = 0; i < 300; ++i) {
+    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
+    const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
+    ASSERT_OK_AND_ASSIGN(const auto files, ExportMegatronPlan(plan, model, ExportFacts()));
+    ASSERT_OK_AND_ASSIGN(const MegatronRunImport run,
+                         ReadRun(absl::StrCat(files[0].text,
+                                              "--normalization RMSNorm --disable-bias-linear "
+                                              "--position-embedding-type rope"),
+                                 plan.device_count));
+    ASSERT_OK_AND_ASSIGN(const ModelSpec again, ModelFromProto(run.model));
+    ASSERT_EQ(again.layer_count(), model.layer_count());
+    for (int layer = 0; layer < model.layer_count(); ++layer) {
+      LayerDefinition definition = again.layer(layer);
+      definition.layer_definition_id = model.layer(layer).layer_definition_id;
+      EXPECT_EQ(definition, model.layer(layer));
+    }
+    EXPECT_EQ(again.precision(), model.precision());
+    EXPECT_EQ(again.optimizer(), model.optimizer());
+    EXPECT_EQ(run.plan, plan);
+    ++read;
+  }
+  EXPECT_EQ(read, 300);
+}
+
+TEST(ImportMegatronRun, ReadsScriptsAndYamlAsArguments) {
+  const std::string degrees =
+      "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel";
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport arguments, ReadRun(absl::StrCat(kLlama, degrees)));
+  ASSERT_OK_AND_ASSIGN(
+      const MegatronRunImport script,
+      ReadRun(absl::StrCat("ARGS='", kLlama,
+                           "'\nTP=2\ntorchrun --nproc-per-node 8 --nnodes 1 "
+                           "pretrain_gpt.py $ARGS --tensor-model-parallel-size $TP "
+                           "--pipeline-model-parallel-size $((TP)) --sequence-parallel --lr $LR"),
+              0, "run.sh"));
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport test, ReadRun(R"(
+ENV_VARS:
+  CUDA_DEVICE_MAX_CONNECTIONS: 1
+MODEL_ARGS:
+  --num-layers: 32
+  --hidden-size: 4096
+  --ffn-hidden-size: 14336
+  --num-attention-heads: 32
+  --group-query-attention: true
+  --num-query-groups: 8
+  --seq-length: 4096
+  --vocab-size: 128256
+  --swiglu: true
+  --normalization: RMSNorm
+  --disable-bias-linear: true
+  --position-embedding-type: rope
+  --untie-embeddings-and-output-weights: true
+  --bf16: true
+  --fp16: false
+  --micro-batch-size: 1
+  --global-batch-size: 128
+  --tensor-model-parallel-size: 2
+  --pipeline-model-parallel-size: 2
+  --sequence-parallel: true
+  --data-path: [1, 2]
+)",
+                                                             8, "test.yaml"));
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport bridge, ReadRun(R"(
+model:
+  _target_: megatron.bridge.models.Llama3ModelProvider8B
+  num_layers: 32
+  hidden_size: 4096
+  ffn_hidden_size: 14336
+  num_attention_heads: 32
+  num_query_groups: 8
+  seq_length: 4096
+  vocab_size: 128256
+  gated_linear_unit: true
+  activation_func:
+    _target_: torch.nn.functional.silu
+    _call_: false
+  normalization: RMSNorm
+  add_bias_linear: false
+  position_embedding_type: rope
+  share_embeddings_and_output_weights: false
+  layernorm_epsilon: 1.0e-05
+  bf16: true
+  tensor_model_parallel_size: 2
+  pipeline_model_parallel_size: 2
+  virtual_pipeline_model_parallel_size: null
+  sequence_parallel: true
+  multi_latent_attention: false
+train:
+  micro_batch_size: 1
+  global_batch_size: 128
+  train_iters: 100
+ddp:
+  use_distributed_optimizer: false
+logger:
+  log_interval: 1
+)",
+                                                               8, "bridge.yml"));
+  for (const MegatronRunImport* const other : {&script, &test, &bridge}) {
+    EXPECT_EQ(other->plan, arguments.plan);
+    EXPECT_EQ(ModelFromProto(other->model)->parameter_count(), 8030261248);
+  }
+  EXPECT_EQ(script.model.model_id(), "run");
+  EXPECT_THAT(script.notes, ElementsAre(HasSubstr("--lr $LR"), HasSubstr("--lr")));
+  EXPECT_THAT(test.notes, ElementsAre(HasSubstr("ENV_VARS"), HasSubstr("--data-path")));
+  EXPECT_THAT(bridge.notes, ElementsAre(AllOf(HasSubstr("logger"), HasSubstr("train"))));
+}
+
+TEST(ImportMegatronRun, DividesLayersAsTheEndsSay) {
+  const std::string two = absl::StrCat(kLlama, "--pipeline-model-parallel-size 2 ");
+  const std::string four = absl::StrCat(kLlama, "--pipeline-model-parallel-size 4 ");
+  EXPECT_THAT(StageSizes(ReadRun(two)), ElementsAre(17, 17));
+  EXPECT_THAT(StageSizes(ReadRun(two + "--account-for-embedding-in-pipeline-split "
+                                       "--account-for-loss-in-pipeline-split")),
+              ElementsAre(17, 17));
+  EXPECT_THAT(StageSizes(ReadRun(four + "--decoder-first-pipeline-num-layers 7 "
+                                        "--decoder-last-pipeline-num-layers 5")),
+              ElementsAre(8, 10, 10, 6));
+  EXPECT_THAT(StageSizes(ReadRun(four + "--decoder-last-pipeline-num-layers 2")),
+              ElementsAre(11, 10, 10, 3));
+  EXPECT_THAT(StageSizes(ReadRun(four + "--decoder-first-pipeline-num-layers 6 "
+                                        "--decoder-last-pipeline-num-layers 6 "
+                                        "--num-virtual-stages-per-pipeline-rank 2")),
+              ElementsAre(4, 5, 5, 3, 3, 5, 5, 4));
+  const std::string thirty = absl::StrCat(
+      "--num-layers 30 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 100 "
+      "--micro-batch-size 1 --pipeline-model-parallel-size 4 "
+      "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split ");
+  EXPECT_THAT(StageSizes(ReadRun(thirty)), ElementsAre(8, 8, 8, 8));
+  EXPECT_THAT(StageSizes(ReadRun(thirty + "--num-layers-per-virtual-pipeline-stage 4 "
+                                          "--global-batch-size 8")),
+              Each(4));
+}
+
+TEST(ImportMegatronRun, TakesOneMicroBatchWithoutAGlobalBatch) {
+  ASSERT_OK_AND_ASSIGN(
+      const MegatronRunImport run,
+      ReadRun("--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+              "--vocab-size 100 --micro-batch-size 3 --tensor-model-parallel-size 2"));
+  EXPECT_EQ(run.plan.global_batch_size, 12);
+  EXPECT_EQ(run.plan.micro_batch_count, 1);
+}
+
+TEST(ImportMegatronRun, ComparesWithAModelThatIsGiven) {
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport run, ReadRun(kLlama));
+  EXPECT_OK(
+      ImportMegatronRun({"run.args", kLlama}, {.device_count = 8, .model = run.model}).status());
+  const std::string other = absl::StrCat("--num-layers 31 ", std::string(kLlama).substr(16));
+  EXPECT_THAT(
+      ImportMegatronRun({"run.args", other}, {.device_count = 8, .model = run.model}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--num-layers: is 31")));
+  // Flags are not contradictions.
+  MegatronRunOptions options{.device_count = 8};
+  options.flags.sequence_lengths = {1024};
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport shorter,
+                       ImportMegatronRun({"run.args", kLlama}, options));
+  EXPECT_EQ(shorter.model.layer_definitions(1).sequence_length(), 1024);
+}
+
+TEST(ImportMegatronRun, RefusesBadInput) {
+  const auto refuse = [](const std::string& text, const std::string& part, int device_count = 8,
+                         const std::string& name = "run.args") {
+    EXPECT_THAT(ReadRun(text, device_count, name).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << text.substr(0, 200);
+  };
+  const std::string llama = kLlama;
+  refuse(kLlama, "--devices: is needed: run.args does not give torchrun", 0);
+  refuse(llama + "--multi-latent-attention", "--multi-latent-attention: is attention with");
+  refuse(llama + "--fp8-format hybrid", "--fp8-format: multiplies in 8 bits");
+  refuse(llama + "--use-tp-pp-dp-mapping", "orders ranks tp-pp-dp");
+  refuse(llama + "--frobnicate --brew 2", "--brew, --frobnicate; leave them out");
+  refuse(llama + "--fp16", "--fp16: contradicts --bf16");
+  refuse(llama + "--optimizer muon", "must be adam or sgd, and is `muon`");
+  refuse(llama + "--tensor-model-parallel-size 3", "does not divide 8 devices");
+  refuse(llama + "--num-experts 8 --moe-router-topk 9", "is 9 of 8 experts");
+  refuse(llama + "--num-experts 8 --moe-layer-freq [1]*7", "for 32 layers");
+  refuse("--micro-batch-size 1", "layer_count (--layers)");
+  refuse("--micro-batch-size 1", "vocabulary_size (--vocabulary-size)");
+  refuse("--num-layers 4 --hidden-size 65 --num-attention-heads 4 --micro-batch-size 1",
+         "must divide the hidden size 65");
+  refuse("--num-layers 99999 --hidden-size 64 --num-attention-heads 4 --micro-batch-size 1",
+         "--num-layers: must be at most");
+  refuse(llama + "--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 32",
+         "leaves 0 of 32 layers for 1");
+  refuse(llama + "--pipeline-model-parallel-size 4 --account-for-loss-in-pipeline-split",
+         "makes 33 layers, which 4 pipeline ranks do not divide");
+  refuse(llama +
+             "--pipeline-model-parallel-size 4 --account-for-loss-in-pipeline-split "
+             "--decoder-last-pipeline-num-layers 2",
+         "contradicts --account-for-loss-in-pipeline-split");
+  refuse(llama +
+             "--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 15 "
+             "--num-virtual-stages-per-pipeline-rank 2",
+         "which 2 virtual stages do not divide");
+  // Scripts.
+  refuse("torchrun pretrain_bert.py --micro-batch-size 1", "trains another model", 8, "run.sh");
+  refuse(absl::StrCat("torchrun pretrain_gpt.py ", kLlama, "--tensor-model-parallel-size $TP"),
+         "--tensor-model-parallel-size: must be a whole number", 8, "run.sh");
+  refuse(absl::StrCat("torchrun pretrain_gpt.py ", kLlama,
+                      "--pipeline-model-parallel-layout $LAYOUT --pipeline-model-parallel-size 2"),
+         "is `$LAYOUT`, which the file does not set", 8, "run.sh");
+  // YAML.
+  refuse("a: 1", "must have a map MODEL_ARGS", 8, "a.yaml");
+  refuse("MODEL_ARGS:\n  size: 1", "MODEL_ARGS.size: must be an argument", 8, "a.yaml");
+  refuse("MODEL_ARGS:\n  --size:\n    a: 1", "must be one value", 8, "a.yaml");
+  refuse("model:\n  num_layers: 4\n  new_field: 3\n  other: x",
+         "not read here: model.new_field, model.other;", 8, "a.yaml");
+  refuse("model:\n  bf16: yes", "model.bf16: must be true or false", 8, "a.yaml");
+  refuse("model:\n  num_layers: four", "--num-layers: must be a whole number", 8, "a.yaml");
+  refuse("model:\n  mtp_num_layers: 1", "--mtp-num-layers: adds layers", 8, "a.yaml");
+  refuse("mixed_precision: bf16_with_fp8\nmodel:\n  num_layers: 4", "must be bf16_mixed", 8,
+         "a.yaml");
+}
+
+TEST(ImportMegatronRun, TakesEveryTruncation) {
+  const std::string script = absl::StrCat("A=(", kLlama, ")\ntorchrun --nnodes 1 ",
+                                          "--nproc_per_node 8 pretrain_gpt.py ${A[@]} --lr \"$1\"");
+  for (size_t size = 0; size <= script.size(); size += 3) {
+    (void)ReadRun(script.substr(0, size), 0, "run.sh");
+    (void)ReadRun(script.substr(0, size), 8, "run.yaml");
+  }
+  EXPECT_OK(ReadRun(script, 0, "run.sh").status());
+}
+
+// A rule that another one hides would never be applied.
+TEST(MegatronRules, NamesEachArgumentOnce) {
+  std::vector<std::string> names;
+  for (const ArgumentRule& rule : MegatronRules()) {
+    names.emplace_back(rule.name);
+    EXPECT_EQ(rule.kind == ArgumentKind::kRefused, !rule.reason.empty()) << rule.name;
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST(MegatronFeedForwardSize, IsTheProgramsDefault) {
+  EXPECT_EQ(MegatronFeedForwardSize(4096, false), 16384);
+  // 4 x 4096 x 2 / 3 = 10922.67, in steps of 64.
+  EXPECT_EQ(MegatronFeedForwardSize(4096, true), 10880);
+}
+
+}  // namespace
+}  // namespace parplan
