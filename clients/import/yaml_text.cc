@@ -70,7 +70,7 @@ class YamlReader {
     std::string key;
     bool is_item = false;
     int item_count = 0;
-    // Of the keys below; absent before the first one.
+    // The indentation of the keys below; absent before the first one.
     std::optional<size_t> child_indent;
   };
 

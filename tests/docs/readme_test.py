@@ -45,8 +45,8 @@ def main():
         fail(f"README.md has {len(blocks)} blocks of sh, and one was expected")
     script = blocks[0]
     commands = re.findall(r"^\s*(?:planctl|parplan-server|tests/\S+) ", script, re.MULTILINE)
-    if len(commands) != 11:
-        fail(f"README.md promises eleven commands and has {len(commands)}")
+    if len(commands) != 14:
+        fail(f"README.md promises fourteen commands and has {len(commands)}")
     port, metrics_port = free_ports(2)
     for old, new in (("$PWD/build/release/bin", str(flags.bin.resolve())),
                      ("127.0.0.1:9477", f"127.0.0.1:{port}"),
@@ -58,7 +58,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for part in ("deploy/examples", "tests/integration"):
+        for part in ("deploy/examples", "tests/integration", "tests/clients/import/data"):
             shutil.copytree(flags.source / part, root / part)
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c",
@@ -71,7 +71,7 @@ def main():
         server_log = log.read_text() if log.exists() else ""
     if done.returncode != 0:
         fail(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}\n{server_log}")
-    for name in ("plan.json", "plan.html", "gpt2.model.json", "plan.dsse.json"):
+    for name in ("plan.json", "plan.html", "llama.model.json", "plan.dsse.json", "megatron"):
         if name not in written:
             fail(f"{name} was not written: {sorted(written)}")
     for words in ("compared with plain strategies", "what to ask for", "valid: clusters/",

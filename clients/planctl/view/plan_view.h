@@ -68,8 +68,8 @@ absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& p
 // a prediction. The signature is not verified. Errors as of ViewOfFile.
 absl::StatusOr<v1::PlanPayload> PayloadOfFile(absl::string_view text, const std::string& path);
 
-// Returns the payload of a plan that nobody predicted: `planner` is kGivenPlanner, and there is no
-// prediction. REQUIRES: the layers of `plan` are layers of `model`.
+// Returns the payload of a plan without a prediction; `planner` is kGivenPlanner. REQUIRES: the
+// layers of `plan` are layers of `model`.
 v1::PlanPayload GivenPayload(const Plan& plan, const ModelSpec& model,
                              absl::string_view runtime_id);
 
