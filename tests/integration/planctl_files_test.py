@@ -94,6 +94,61 @@ class Import(PlanctlTest):
         # It is the model of the examples, so its measurements are found.
         self.json("plan", *self.offline(model=model))
 
+    def test_a_run_of_megatron_goes_through_every_command(self):
+        script, folder = self.folder / "run.sh", self.folder / "launch"
+        script.write_text(
+            "TP=2\nARGS=(--num-layers 32 --hidden-size 4096 --num-attention-heads 32\n"
+            "  --ffn-hidden-size 11008 --swiglu --normalization RMSNorm --disable-bias-linear\n"
+            "  --position-embedding-type rope --untie-embeddings-and-output-weights\n"
+            "  --seq-length 2048 --vocab-size 32000 --bf16 --lr $LR)\n"
+            "torchrun --nproc_per_node 8 pretrain_gpt.py ${ARGS[@]} --micro-batch-size 1 \\\n"
+            "  --global-batch-size 64 --tensor-model-parallel-size $TP --sequence-parallel \\\n"
+            "  --use-distributed-optimizer --pipeline-model-parallel-size 2\n")
+        model, today = self.folder / "m.model.json", self.folder / "today.plan.json"
+        answer = self.json("import", "megatron", script, "--model-out", model, "--out", today)
+        self.assertEqual((answer["model"], answer["plan"]), (str(model), str(today)))
+        self.assertTrue(any("--lr" in note for note in answer["notes"]), answer["notes"])
+        self.assertNotIn("prediction", json.loads(today.read_text()))
+        question = ["--model", model, *self.question()[2:4]]
+        self.assertEqual(question[2], "--cluster")
+        by_file = self.json("evaluate", today, *question)
+        by_script = self.json("evaluate", "--megatron-args", script, *question[2:])
+        self.assertEqual(by_file["prediction"], by_script["prediction"])
+        self.assertEqual(by_file["plan"]["runtime_id"], "megatron-core")
+        self.assertEqual(by_file["plan"]["pipeline_parallel_degree"], 2)
+        # Nothing that Megatron-LM runs is predicted to be faster than the best plan for it.
+        best = self.folder / "best.plan.json"
+        planned = self.json("plan", "--offline", *question, "--batch", "64", "--target", "megatron",
+                            "--runtime", "megatron-core", "--out", best)
+        self.assertLessEqual(planned["prediction"]["step_seconds"],
+                             by_file["prediction"]["step_seconds"] * (1 + 1e-9))
+        rival = self.text("explain", best, "--rival", today, *question).stdout
+        self.assertIn("against the rival", rival)
+        self.assertIn("together", rival)
+        # Exported and read again, today's plan is the same.
+        self.json("export", today, "--model", model, "--to", "megatron", "--out", folder)
+        again = self.json("evaluate", "--megatron-args", folder / "megatron.args", *question)
+        self.assertEqual(again["prediction"], by_file["prediction"])
+        text = " ".join((folder / "megatron.args").read_text().split("\n"))
+        again = self.json("evaluate", "--megatron-args", text, *question)
+        self.assertEqual(again["prediction"], by_file["prediction"])
+
+    def test_a_run_of_megatron_that_cannot_be_read_is_named(self):
+        path = self.folder / "run.args"
+        shape = ("--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
+                 "--vocab-size 100 --micro-batch-size 1 ")
+        for text, flags, words in (
+                (shape, [], "--devices: is needed"),
+                (shape + "--tensor-model-parallel-size 3", ["--devices", "8"], "does not divide 8"),
+                (shape + "--new-thing", ["--devices", "8"], "--new-thing"),
+                ("torchrun x.py --micro-batch-size $MBS", ["--devices", "8"], "$MBS"),
+                ("", ["--devices", "8"], "no command that starts")):
+            path.write_text(text)
+            error = self.json("import", "megatron", path, *flags, "--out", self.folder / "p.json",
+                              code=BAD_INPUT)["error"]
+            self.assertIn(words, error["message"])
+        self.assertFalse((self.folder / "p.json").exists())
+
     def test_hf_refuses_what_is_no_configuration(self):
         config = self.write("config.json", {"model_type": "unheard-of"})
         error = self.json("import", "hf", config, "--out", self.folder / "m.json",

@@ -13,7 +13,8 @@ from planctl_run import (
 
 COMMANDS = (
     ["plan"], ["shape"], ["compare"], ["evaluate"], ["verify"], ["explain"], ["report"],
-    ["export"], ["import"], ["import", "galvatron"], ["import", "hf"], ["profile"],
+    ["export"], ["import"], ["import", "galvatron"], ["import", "hf"],
+    ["import", "megatron"], ["profile"],
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
     ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
     ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"],
@@ -52,6 +53,12 @@ class Arguments(PlanctlTest):
                           ["compare", *self.question(), "--calibration", "c.json"],
                           ["shape", *self.question(), "--calibration", "c.json"],
                           ["evaluate", "plan.json", *self.question(), "--schedule", "gpipe"],
+                          ["evaluate", *self.question()],
+                          ["evaluate", "p.json", "--megatron-args", "--bf16", *self.question()],
+                          ["evaluate", "p.json", *self.question()[2:]],
+                          ["import", "megatron", "run.sh"],
+                          ["import", "megatron", "none.sh", "--out", "p.json"],
+                          ["export", "plan.json", "--model", "m.json", "--to", "abacus"],
                           ["calibrate"], ["calibrate", "--out", "c.json"],
                           ["import", "galvatron"], ["report", "plan.json"]):
             self.text(*arguments, code=BAD_INPUT)
