@@ -1,0 +1,11 @@
+"""Signatures of plans: DSSE envelopes, trust bundles and the verifier.
+
+The counterpart of proto/envelope, held equal to it by tests over the same envelopes.
+"""
+
+from parplan.envelope.envelope import Signature, SignedPlan
+from parplan.envelope.trust_bundle import TrustBundle, TrustedKey
+from parplan.envelope.verifier import Audience, VerifiedPlan, verify
+
+__all__ = ["Audience", "Signature", "SignedPlan", "TrustBundle", "TrustedKey", "VerifiedPlan",
+           "verify"]

@@ -1,0 +1,97 @@
+"""The strategy of a layer: how it is spread over the ranks of its stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Sharding(enum.IntEnum):
+    """ZeRO's levels: state that is split over the gradient group instead of replicated."""
+    NONE = 1
+    OPTIMIZER = 2
+    GRADIENTS = 3
+    PARAMETERS = 4
+
+
+class Recompute(enum.IntEnum):
+    """The part of a layer's forward pass that is repeated before its backward pass."""
+    NONE = 1
+    FULL = 2
+    SELECTIVE = 3
+
+
+class ContextKind(enum.IntEnum):
+    """The way in which ranks that share the tokens of a sample attend to each other's tokens."""
+    RING = 1
+    ULYSSES = 2
+
+
+class Schedule(enum.IntEnum):
+    """The order in which a stage works on micro-batches."""
+    ONE_FORWARD_ONE_BACKWARD = 1
+    GPIPE = 2
+    INTERLEAVED = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The coordinates of a rank among those of its stage."""
+    tensor: int
+    context: int
+    data: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Strategy:
+    """The strategy of one layer. The product of the three degrees is the number of ranks of the
+    stage; `expert_parallel_degree` divides data times context parallelism."""
+    tensor_parallel_degree: int = 1
+    data_parallel_degree: int = 1
+    tensor_innermost: bool = True
+    sharding: Sharding = Sharding.NONE
+    recompute: Recompute = Recompute.NONE
+    sequence_parallel: bool = False
+    context_parallel_degree: int = 1
+    expert_parallel_degree: int = 1
+    context_kind: ContextKind = ContextKind.RING
+
+    @property
+    def rank_count(self) -> int:
+        return (self.tensor_parallel_degree * self.context_parallel_degree
+                * self.data_parallel_degree)
+
+    @property
+    def tensor_stride(self) -> int:
+        """Distance in rank numbers between neighbours of a tensor-parallel group."""
+        if self.tensor_innermost:
+            return 1
+        return self.data_parallel_degree * self.context_parallel_degree
+
+    @property
+    def context_stride(self) -> int:
+        """The same distance for a context-parallel group, the axis in the middle."""
+        return self.tensor_parallel_degree if self.tensor_innermost else self.data_parallel_degree
+
+    @property
+    def data_stride(self) -> int:
+        """The same distance for a data-parallel group."""
+        if self.tensor_innermost:
+            return self.tensor_parallel_degree * self.context_parallel_degree
+        return 1
+
+    @property
+    def gradient_degree(self) -> int:
+        """Number of ranks with the same part of the parameters."""
+        return self.data_parallel_degree * self.context_parallel_degree
+
+    def place_of(self, rank_in_stage: int) -> Place:
+        """Returns the coordinates of a rank from 0 to rank_count - 1."""
+        return Place(rank_in_stage // self.tensor_stride % self.tensor_parallel_degree,
+                     rank_in_stage // self.context_stride % self.context_parallel_degree,
+                     rank_in_stage // self.data_stride % self.data_parallel_degree)
+
+    def rank_of(self, place: Place) -> int:
+        """Returns the rank in the stage at coordinates."""
+        return (place.tensor * self.tensor_stride + place.context * self.context_stride
+                + place.data * self.data_stride)

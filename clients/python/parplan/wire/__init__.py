@@ -1,0 +1,1 @@
+"""Messages of the contract, files of messages, and digests."""
