@@ -8,6 +8,8 @@ does.
 `parplan.torch` runs a plan in PyTorch (extra `parplan[torch]`).
 """
 
+from parplan.channel import Tls
+from parplan.client import Client
 from parplan.errors import Error
 from parplan.plan import Plan
 from parplan.plan_contents import Layer, PlanContents, Stage
@@ -16,6 +18,6 @@ from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strateg
 
 __version__ = "0.1.0"
 
-__all__ = ["ContextKind", "Error", "Group", "Layer", "LayerProgram", "Pass", "Plan",
+__all__ = ["Client", "ContextKind", "Error", "Group", "Layer", "LayerProgram", "Pass", "Plan",
            "PlanContents", "RankProgram", "Recompute", "Reshard", "Schedule", "Sharding", "Stage",
-           "StageProgram", "Strategy", "__version__"]
+           "StageProgram", "Strategy", "Tls", "__version__"]

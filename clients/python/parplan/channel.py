@@ -1,0 +1,146 @@
+"""Calls to a server: channels, deadlines, safe retries, and errors of the contract."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import grpc
+
+from parplan.errors import Error, field_error, make_error
+from parplan.wire import messages
+
+_Answer = TypeVar("_Answer")
+
+# Repeated are the calls of a server that is not there and of one that ends: a call that races its
+# shutdown gets CANCELLED. The numbers are those of clients/cpp/channel.cc.
+_ATTEMPTS = 4
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 2.0
+_PAUSE_FACTOR = 3
+_RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+_MAX_RECEIVE_BYTES = 64 << 20
+_MAX_METADATA_BYTES = 64 << 10
+_SERVICE_CONFIG = {"loadBalancingConfig": [{"round_robin": {}}],
+                   "healthCheckConfig": {"serviceName": "parplan.v1.PlanService"}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tls:
+    """Files in PEM: authorities to trust, by default the system's; a client certificate with its
+    key, both or none; and the name in the server's certificate, if it is not that of the target."""
+    ca_file: str | os.PathLike[str] = ""
+    certificate_file: str | os.PathLike[str] = ""
+    key_file: str | os.PathLike[str] = ""
+    server_name: str = ""
+
+
+class Channel:
+    """A connection to a server or its replicas, made at the first call. Threads may share it."""
+
+    def __init__(self, target: str, tls: Tls | None) -> None:
+        """`target` is `HOST:PORT`, `unix:PATH`, `dns:///NAME:PORT` or `ipv4:A:P,B:P`. Raises
+        SpecInvalid for an empty target, a certificate without its key, and a file that cannot be
+        read."""
+        if not target:
+            raise field_error("SPEC_INVALID", "target", "is empty; write HOST:PORT")
+        options: list[tuple[str, Any]] = [
+            ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+            ("grpc.max_receive_message_length", _MAX_RECEIVE_BYTES),
+            ("grpc.max_metadata_size", _MAX_METADATA_BYTES),
+            # Plans never travel through a proxy meant for the web.
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        if tls is None:
+            self._channel = grpc.insecure_channel(target, options)
+            return
+        if bool(tls.certificate_file) != bool(tls.key_file):
+            raise field_error("SPEC_INVALID", "certificate_file",
+                              "a certificate and its key go together; give both or none")
+        if tls.server_name:
+            options.append(("grpc.ssl_target_name_override", tls.server_name))
+        credentials = grpc.ssl_channel_credentials(
+            _read("ca_file", tls.ca_file), _read("key_file", tls.key_file),
+            _read("certificate_file", tls.certificate_file))
+        self._channel = grpc.secure_channel(target, credentials, options)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def unary(self, service: str, method: str, request: Any, timeout: float,
+              is_idempotent: bool = True) -> Any:
+        """Returns the answer of a method. Raises the error of the server's reason."""
+        call = self._method(service, method)
+        return _retried(lambda left: call(request, timeout=left, wait_for_ready=False), timeout,
+                        is_idempotent)
+
+    def answers(self, service: str, method: str, request: Any, timeout: float,
+                use: Callable[[Iterator[Any]], _Answer]) -> _Answer:
+        """Calls a method that streams answers and returns what `use` makes of them. A stream that
+        breaks is started again, and `use` with it."""
+        call = self._method(service, method)
+        return _retried(lambda left: use(iter(call(request, timeout=left))), timeout, True)
+
+    def requests(self, service: str, method: str, pieces: Callable[[], Iterable[Any]],
+                 timeout: float) -> Any:
+        """Calls a method that takes a stream of requests. A stream that breaks is started again
+        with new `pieces`."""
+        call = self._method(service, method)
+        return _retried(lambda left: call(iter(pieces()), timeout=left), timeout, True)
+
+    def _method(self, service: str, method: str) -> Any:
+        found = messages.service(service).FindMethodByName(method)
+        name = f"/{messages.PACKAGE}.{service}/{method}"
+        kinds = {(False, False): "unary_unary", (False, True): "unary_stream",
+                 (True, False): "stream_unary"}
+        request_class = messages.message_class(found.input_type.full_name)
+        answer_class = messages.message_class(found.output_type.full_name)
+        make = getattr(self._channel, kinds[found.client_streaming, found.server_streaming])
+        return make(name, request_serializer=request_class.SerializeToString,
+                    response_deserializer=answer_class.FromString)
+
+
+def _read(field: str, path: str | os.PathLike[str]) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise field_error("SPEC_INVALID", field, f"cannot be read: {error}") from None
+
+
+def _retried(attempt: Callable[[float], _Answer], timeout: float, is_idempotent: bool) -> _Answer:
+    end = time.monotonic() + timeout
+    pause = _FIRST_PAUSE_SECONDS
+    for number in range(1, _ATTEMPTS + 1):
+        try:
+            return attempt(max(end - time.monotonic(), 0.0))
+        except grpc.RpcError as error:
+            wait = pause * random.uniform(0.8, 1.2)
+            if (not is_idempotent or number == _ATTEMPTS or error.code() not in _RETRIED
+                    or time.monotonic() + wait >= end):
+                raise error_of(error) from None
+            time.sleep(wait)
+            pause = min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def error_of(error: Any) -> Error:
+    """Returns the error of a failed call: of the class of its reason if the server gave one."""
+    code, message = error.code().name, error.details() or ""
+    details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
+    if details is not None:
+        status = messages.RpcStatus.FromString(details)
+        for detail in status.details:
+            if detail.type_url == "type.googleapis.com/google.rpc.ErrorInfo":
+                info = messages.ErrorInfo.FromString(detail.value)
+                return make_error(code, info.reason, message, dict(info.metadata))
+    return Error(message or code, code=code)
