@@ -9,7 +9,7 @@
 
 namespace parplan::papers {
 
-// What the dynamic program of BMW makes of the batch, the micro-batches and the stages of the
+// The plan that the dynamic program of BMW makes of the batch, the micro-batches and stages of the
 // optimum.
 struct BmwLoss {
   // Predicted samples a second, six digits; 0 if its count of memory has no assignment for some

@@ -49,7 +49,7 @@ struct GridCell {
   std::string bmw_stages;
   std::string optimum_gist;
   std::string optimum_stages;
-  // What `galvatron-bmw` makes of the optimum's stages.
+  // The plan of `galvatron-bmw` on the optimum's stages.
   BmwLoss bmw_loss;
 
   friend bool operator==(const GridCell&, const GridCell&) = default;
