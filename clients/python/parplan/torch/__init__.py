@@ -1,0 +1,14 @@
+"""Runs a plan in PyTorch.
+
+    run = parplan.torch.apply(plan, model, loss_fn, optimizer=torch.optim.AdamW)
+    for inputs, targets in data:                 # the whole global batch
+        loss = run.step(inputs, targets)
+
+Every rank of the job calls this after torch.distributed.init_process_group. docs/python.md lists
+what is run and what is refused.
+"""
+
+from parplan.torch.layers import find_layers
+from parplan.torch.run import Run, apply
+
+__all__ = ["Run", "apply", "find_layers"]

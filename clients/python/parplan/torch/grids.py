@@ -1,0 +1,85 @@
+"""Process groups of a plan: a device mesh for each way to spread a layer, and groups of stages.
+
+Groups are made collectively, so every rank makes all of them, in one order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from parplan.plan import Plan
+from parplan.strategy import Place, Strategy
+
+PIPELINE, GRADIENT, TENSOR = "pipeline", "gradient", "tensor"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Axes:
+    """What the ranks of a mesh depend on."""
+    tensor: int
+    gradient: int
+    tensor_innermost: bool
+
+
+def _axes_of(strategy: Strategy) -> _Axes:
+    return _Axes(strategy.tensor_parallel_degree, strategy.gradient_degree,
+                 strategy.tensor_innermost)
+
+
+class Grids:
+    """The meshes and groups of this rank under a plan."""
+
+    def __init__(self, plan: Plan, device_type: str) -> None:
+        """Makes all groups; every rank of the job calls it at the same time."""
+        self._rank_count = plan.stages[0].rank_count
+        self._meshes: dict[_Axes, DeviceMesh] = {}
+        for layer in plan.layers:
+            axes = _axes_of(layer.strategy)
+            if axes not in self._meshes:
+                self._meshes[axes] = self._make(plan, layer.strategy, device_type)
+        self.pipeline = next(iter(self._meshes.values()))[PIPELINE]
+        place = dist.get_rank() // self._rank_count
+        self._tied: dist.ProcessGroup | None = None
+        self._stage: dist.ProcessGroup | None = None
+        for group in plan.groups():
+            if group.purpose not in ("stage", "tied"):
+                continue
+            made = dist.new_group(list(group.ranks))
+            if not isinstance(made, dist.ProcessGroup):
+                continue  # This rank is not in it.
+            if group.purpose == "tied":
+                self._tied = made
+            elif group.ranks[0] == place * self._rank_count:
+                self._stage = made
+
+    @property
+    def stage(self) -> dist.ProcessGroup | None:
+        """All ranks of this rank's stages, or None if it is alone."""
+        return self._stage
+
+    @property
+    def tied(self) -> dist.ProcessGroup | None:
+        """The ranks with the same part of a table that the first and the last stage share."""
+        return self._tied
+
+    def gradient(self, strategy: Strategy) -> DeviceMesh:
+        """Returns the ranks with the same part of a layer's parameters."""
+        return self._meshes[_axes_of(strategy)][GRADIENT]
+
+    def tensor(self, strategy: Strategy) -> DeviceMesh:
+        """Returns the ranks that share a layer's matrices."""
+        return self._meshes[_axes_of(strategy)][TENSOR]
+
+    def _make(self, plan: Plan, strategy: Strategy, device_type: str) -> DeviceMesh:
+        def rank_at(first: int, data: int, context: int, tensor: int) -> int:
+            return first + strategy.rank_of(Place(tensor, context, data))
+
+        ranks = [[[rank_at(place * self._rank_count, data, context, tensor)
+                   for tensor in range(strategy.tensor_parallel_degree)]
+                  for data in range(strategy.data_parallel_degree)
+                  for context in range(strategy.context_parallel_degree)]
+                 for place in range(plan.pipeline_parallel_degree)]
+        return DeviceMesh(device_type, ranks, mesh_dim_names=(PIPELINE, GRADIENT, TENSOR))

@@ -1,0 +1,100 @@
+"""The modules of a model, one for each layer of a plan.
+
+A layer takes the activations of one micro-batch, `[samples, tokens, hidden]`, and returns those of
+the next layer. The first takes token ids, the last returns what the loss function takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from parplan.errors import Error, field_error
+from parplan.plan import Plan
+
+
+def find_layers(model: nn.Module, plan: Plan) -> list[nn.Module]:
+    """Returns the layers of a model: the children of an `nn.Sequential`, or those of a causal
+    language model of `transformers` with `embed_tokens`, `layers`, `norm` and `lm_head`. Raises
+    SpecInvalid if the model is neither, or has another number of layers than the plan."""
+    if isinstance(model, nn.Sequential):
+        layers = list(model.children())
+    elif _is_causal_language_model(model):
+        layers = _causal_language_model(model)
+    else:
+        raise field_error("SPEC_INVALID", "model",
+                          f"{type(model).__name__} is no nn.Sequential and no causal language "
+                          "model of transformers; give its layers as `layers`")
+    check_count(layers, plan)
+    return layers
+
+
+def check_count(layers: Sequence[nn.Module], plan: Plan) -> None:
+    """Raises SpecInvalid if there are not as many layers as in the plan."""
+    if len(layers) != len(plan.layers):
+        raise field_error("SPEC_INVALID", "layers",
+                          f"the model has {len(layers)} layers, the plan {len(plan.layers)}")
+
+
+def refused(layer: int, why: str) -> Error:
+    """Returns the error for a layer that cannot be run exactly."""
+    return field_error("SPEC_INVALID", f"layer {layer}", why)
+
+
+def _is_causal_language_model(model: nn.Module) -> bool:
+    inner = getattr(model, "model", None)
+    return (hasattr(model, "lm_head") and inner is not None
+            and all(hasattr(inner, name)
+                    for name in ("embed_tokens", "layers", "norm", "rotary_emb")))
+
+
+def _causal_language_model(model: Any) -> list[nn.Module]:
+    inner = model.model
+    config = getattr(model, "config", None)
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise field_error("SPEC_INVALID", "model",
+                          f"layers of the types {sorted(kinds)} need masks of their own; give "
+                          "layers that make them as `layers`")
+    if config is not None and getattr(config, "use_cache", False):
+        # A training step keeps no keys and values.
+        config.use_cache = False
+    return [inner.embed_tokens, *(Decoder(layer, inner.rotary_emb) for layer in inner.layers),
+            _Head(inner.norm, model.lm_head)]
+
+
+class Decoder(nn.Module):
+    """A decoder layer of transformers with the positions of its tokens. Its attention is causal
+    without a mask."""
+
+    def __init__(self, layer: nn.Module, rotary: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+        # Number by which a rank holds fewer tokens between layers than attention sees.
+        self.token_factor = 1
+        # One for all layers: a submodule would be sharded with each of them.
+        self._rotary = [rotary]
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        tokens = hidden.shape[1] * self.token_factor
+        positions = torch.arange(tokens, device=hidden.device).unsqueeze(0)
+        answer = self.layer(hidden, attention_mask=None, position_ids=positions,
+                            position_embeddings=self._rotary[0](hidden, positions))
+        made: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
+        return made
+
+
+class _Head(nn.Module):
+    """The last norm and the projection to the vocabulary."""
+
+    def __init__(self, norm: nn.Module, projection: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+        self.projection = projection
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.projection(self.norm(hidden))
+        return logits

@@ -1,0 +1,120 @@
+"""The passes of a step: alone, or through torch's pipeline schedules in the order of the plan."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+
+from parplan.plan import Plan
+from parplan.program import ActivationLayout, StageProgram
+from parplan.torch.grids import Grids
+from parplan.torch.stage import Stage
+
+LossOfPart = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class _Stage(PipelineStage):
+    """A stage of torch's that says before each backward pass whether it is the last."""
+
+    def __init__(self, stage: Stage, plan: Plan, *args: Any, **kwargs: Any) -> None:
+        super().__init__(stage, stage.program.stage_index, len(plan.stages), *args, **kwargs)
+        self._stage = stage
+        self._last_micro_batch = plan.micro_batch_count - 1
+
+    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        self._stage.begin_backward(bwd_chunk_id == self._last_micro_batch)
+        return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+
+class Alone:
+    """All stages on the ranks of one: micro-batch by micro-batch."""
+
+    def __init__(self, stages: Sequence[Stage], loss_of_part: LossOfPart) -> None:
+        self._stages = stages
+        self._loss_of_part = loss_of_part
+
+    def step(self, inputs: list[torch.Tensor], targets: list[torch.Tensor]) -> list[torch.Tensor]:
+        losses = []
+        for number, (one, target) in enumerate(zip(inputs, targets)):
+            hidden = one
+            for stage in self._stages:
+                hidden = stage(hidden)
+            loss = self._loss_of_part(hidden, target)
+            for stage in self._stages:
+                stage.begin_backward(number + 1 == len(inputs))
+            torch.autograd.backward(loss)
+            losses.append(loss.detach())
+        return losses
+
+
+class Pipelined:
+    """Stages on several ranks, in the plan's order of passes, run by torch."""
+
+    def __init__(self, plan: Plan, stages: Sequence[Stage], grids: Grids,
+                 loss_of_part: LossOfPart, device: torch.device, dtype: torch.dtype,
+                 vocabulary_size: int) -> None:
+        self._is_first = stages[0].program.stage_index == 0
+        self._is_last = stages[-1].program.stage_index + 1 == len(plan.stages)
+        hidden_size = plan.model.layer_definitions[0].hidden_size
+
+        def example(layout: ActivationLayout, width: int) -> torch.Tensor:
+            # Gradients are sent for what requires them.
+            return torch.empty((layout.samples_per_rank, layout.tokens_per_sample, width),
+                               dtype=dtype, device="meta", requires_grad=True)
+
+        made = []
+        for stage in stages:
+            index = stage.program.stage_index
+            first, last = stage.program.layers[0].layout, stage.program.layers[-1].layout
+            given = example(first, hidden_size)
+            if index == 0:
+                given = torch.empty((first.samples_per_rank, first.token_count), dtype=torch.long,
+                                    device="meta")
+            following = layout_after(plan, stage.program)
+            if following is not None:
+                returned = example(following, hidden_size)
+            else:
+                returned = torch.empty((last.samples_per_rank, last.token_count, vocabulary_size),
+                                       dtype=dtype, device="meta", requires_grad=True)
+            made.append(_Stage(stage, plan, device, input_args=given, output_args=returned,
+                               group=grids.pipeline.get_group()))
+        self._schedule: Any = _PipelineScheduleRuntime(  # type: ignore[no-untyped-call]
+            made, n_microbatches=plan.micro_batch_count, loss_fn=loss_of_part, scale_grads=False)
+        self._load(plan)
+
+    def step(self, inputs: list[torch.Tensor], targets: list[torch.Tensor]) -> list[torch.Tensor]:
+        losses: list[torch.Tensor] = []
+        arguments = [torch.cat(inputs)] if self._is_first else []
+        options: dict[str, Any] = {}
+        if self._is_last:
+            options = {"target": torch.cat(targets), "losses": losses}
+        self._schedule.step(*arguments, **options)
+        return [loss.detach() for loss in losses]
+
+    def _load(self, plan: Plan) -> None:
+        per_place = plan.device_count // plan.pipeline_parallel_degree
+        rows = [[f"{one.stage_index}{'B' if one.is_backward else 'F'}{one.micro_batch}"
+                 for one in plan.rank(place * per_place).passes]
+                for place in range(plan.pipeline_parallel_degree)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "passes.csv")
+            with open(path, "w", newline="") as file:
+                csv.writer(file).writerows(rows)
+            self._schedule._load_csv(str(path))
+
+
+def layout_after(plan: Plan, program: StageProgram) -> ActivationLayout | None:
+    """Returns the layout of the next stage's first layer, as if it was on the ranks of this one;
+    None for the last stage."""
+    if program.stage_index + 1 == len(plan.stages):
+        return None
+    layer = plan.stages[program.stage_index + 1].layers[0]
+    here = program.layers[-1].layout
+    return ActivationLayout(here.first_rank, layer.strategy, here.sample_count, here.token_count)

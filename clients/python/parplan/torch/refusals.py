@@ -1,0 +1,82 @@
+"""What this release does not run exactly; refused before the first step, with the layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from parplan.errors import field_error
+from parplan.plan import Plan
+from parplan.strategy import Sharding
+from parplan.torch.layers import check_count, refused
+
+
+def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
+    """Raises SpecInvalid naming the first layer that cannot be run exactly."""
+    check_count(layers, plan)
+    for definition in plan.model.layer_definitions:
+        if definition.hidden_size != plan.model.layer_definitions[0].hidden_size:
+            raise field_error("SPEC_INVALID", f"layer_definitions: {definition.layer_definition_id}",
+                              "stages exchange activations of one hidden_size")
+    definitions = {one.layer_definition_id: one for one in plan.model.layer_definitions}
+    for layer in plan.layers:
+        strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
+        if strategy.context_parallel_degree > 1:
+            raise refused(layer.index, "context parallelism is not run yet; ask for a plan with "
+                          "--space all,-ulysses,-context")
+        if definition.expert_count > 0:
+            raise refused(layer.index, "layers with experts are not run yet")
+        heads = (definition.attention_head_count, definition.key_value_head_count)
+        if any(count % strategy.tensor_parallel_degree for count in heads):
+            raise refused(layer.index, f"{max(heads)} heads cannot be shared by "
+                          f"{strategy.tensor_parallel_degree} ranks")
+    _check_tied(plan, layers)
+    for name, config in _attention_configurations(layers):
+        if config not in ("sdpa", "flash_attention_2", "flash_attention_3"):
+            raise field_error("SPEC_INVALID", "attn_implementation",
+                              f"{name} computes attention by {config}, which is not causal without "
+                              "a mask; load the model with attn_implementation=\"sdpa\"")
+
+
+def _check_tied(plan: Plan, layers: Sequence[nn.Module]) -> None:
+    shared = tied_parameters(layers)
+    if not shared and not plan.has_tied_table:
+        return
+    first, last = plan.layers[0], plan.layers[-1]
+    if bool(shared) != plan.has_tied_table:
+        raise refused(last.index, "embedding and head share parameters in one of plan and model "
+                      "and not in the other")
+    for layer in (first, last):
+        if layer.strategy.sharding != Sharding.NONE or layer.strategy.tensor_parallel_degree > 1:
+            raise refused(layer.index, "a table that embedding and head share is only run without "
+                          "sharding and tensor parallelism")
+    if first.strategy.data_parallel_degree != last.strategy.data_parallel_degree:
+        raise refused(last.index, "a head that shares the embedding's table must be spread as the "
+                      "embedding is")
+
+
+def tied_parameters(layers: Sequence[nn.Module]) -> list[nn.Parameter]:
+    """Returns the parameters that the first and the last layer share. Raises SpecInvalid if other
+    layers share any."""
+    owners: dict[int, int] = {}
+    shared = []
+    for index, layer in enumerate(layers):
+        for parameter in layer.parameters():
+            owner = owners.setdefault(id(parameter), index)
+            if owner == index:
+                continue
+            if (owner, index) != (0, len(layers) - 1):
+                raise refused(index, f"it shares a parameter with layer {owner}")
+            shared.append(parameter)
+    return shared
+
+
+def _attention_configurations(layers: Sequence[nn.Module]) -> list[tuple[str, str]]:
+    found = []
+    for layer in layers:
+        for module in layer.modules():
+            kind = getattr(getattr(module, "config", None), "_attn_implementation", None)
+            if kind is not None:
+                found.append((type(module).__name__, str(kind)))
+    return found

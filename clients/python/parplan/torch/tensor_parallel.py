@@ -1,0 +1,169 @@
+"""Tensor parallelism of a layer by the plan of its model.
+
+The plan names modules and how each is split, by patterns over the names of `model.named_modules()`:
+
+    {"model.layers.*.self_attn.q_proj": "colwise", "model.layers.*.self_attn.o_proj": "rowwise"}
+
+It is the model's own (`_tp_plan` of transformers) or given. An embedding without an entry is split
+over its rows, and the last projection over its outputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                               parallelize_module)
+
+from parplan.strategy import Strategy
+from parplan.torch.layers import Decoder, refused
+
+_COLWISE = {"colwise", "local_colwise"}
+_ROWWISE = {"rowwise", "local_rowwise"}
+_GATHERED = {"colwise_rep", "colwise_gather_output"}
+_EMBEDDING = {"embedding_rowwise"}
+# Modules that are not split but see only the heads of their rank.
+_PARTIAL = {"replicated_with_grad_allreduce"}
+_KNOWN = _COLWISE | _ROWWISE | _GATHERED | _EMBEDDING | _PARTIAL
+_TOKENS = 1  # The dimension of activations that sequence parallelism splits.
+
+
+def tensor_plan_of(model: nn.Module) -> dict[str, str]:
+    """Returns the plan that a model of transformers has; empty for others."""
+    found = getattr(model, "_tp_plan", None)
+    if not found:
+        return {}
+    prefix = getattr(model, "base_model_prefix", "")
+    base = getattr(getattr(model, "config", None), "base_model_tp_plan", None) or {}
+    return {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
+
+
+def _styles_of(names: Mapping[str, nn.Module], plan: Mapping[str, str]) -> dict[str, str]:
+    """Returns the style of each module that a pattern names; `*` is one part of a name."""
+    patterns = [(re.compile(re.escape(name).replace(r"\*", r"[^.]+")), style)
+                for name, style in plan.items()]
+    return {name: style for name in names for pattern, style in patterns
+            if pattern.fullmatch(name)}
+
+
+def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
+                plan: Mapping[str, str], mesh: DeviceMesh) -> set[nn.Parameter]:
+    """Splits a layer over `mesh`. `names` has the name within the model for the id of a module.
+    Returns the parameters that are whole on every rank while each rank only has a part of their
+    gradient, which is to be added up over `mesh`. Raises SpecInvalid naming the layer if the plan
+    does not say how to split it."""
+    modules = {names[id(module)]: module for module in layer.modules() if id(module) in names}
+    styles = _styles_of(modules, plan)
+    for name, module in modules.items():
+        if name not in styles and isinstance(module, nn.Embedding):
+            styles[name] = "embedding_rowwise"
+    if not styles:
+        raise refused(index, "no entry of the model's tensor-parallel plan names a module of "
+                      "it; give one as `tensor_plan`")
+    for name, style in styles.items():
+        if style not in _KNOWN:
+            raise refused(index, f"{name} is to be split by {style}, which is not known; the "
+                          f"known ones are {', '.join(sorted(_KNOWN))}")
+    _check_sequence_parallel(index, strategy, styles, modules)
+    split = _split_parameters(modules, styles)
+    blocks = _blocks(layer, modules, styles)
+    partial = _partial_parameters(layer, modules, styles, split, blocks, strategy)
+    for block in blocks:
+        block.register_forward_pre_hook(_Entry(mesh, strategy.sequence_parallel),
+                                        with_kwargs=True)
+    inside = {id(module) for block in blocks for module in block.modules()}
+    for name, style in styles.items():
+        made = _style(style, strategy.sequence_parallel, id(modules[name]) in inside)
+        if made is not None:
+            parallelize_module(modules[name], mesh, made)
+    if strategy.sequence_parallel:
+        for module in layer.modules():
+            if isinstance(module, Decoder):
+                module.token_factor = strategy.tensor_parallel_degree
+    return partial
+
+
+def _style(style: str, by_tokens: bool, is_entered: bool) -> Any:
+    whole = Shard(_TOKENS) if by_tokens else Replicate()
+    # Behind the entry of a block activations are whole already.
+    given = Replicate() if is_entered else whole
+    if style in _COLWISE:
+        return ColwiseParallel(input_layouts=given)
+    if style in _GATHERED:
+        return ColwiseParallel(input_layouts=given, output_layouts=Replicate())
+    if style in _ROWWISE:
+        return RowwiseParallel(output_layouts=whole)
+    if style in _EMBEDDING:
+        return RowwiseParallel(input_layouts=Replicate(), output_layouts=whole)
+    return None
+
+
+class _Entry:
+    """Makes the first activations that a block gets whole once for all of its matrices, so that
+    their gradients are added up once as well."""
+
+    def __init__(self, mesh: DeviceMesh, by_tokens: bool) -> None:
+        self._mesh = mesh
+        self._placement = Shard(_TOKENS) if by_tokens else Replicate()
+
+    def __call__(self, _: nn.Module, args: tuple[Any, ...],
+                 kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if args and isinstance(args[0], torch.Tensor):
+            return (self._whole(args[0]), *args[1:]), kwargs
+        for name in ("hidden_states", "hidden", "x", "input"):
+            if isinstance(kwargs.get(name), torch.Tensor):
+                return args, {**kwargs, name: self._whole(kwargs[name])}
+        raise TypeError("a block of a tensor-parallel layer gets its activations as the first "
+                        "argument or as hidden_states")
+
+    def _whole(self, rows: torch.Tensor) -> torch.Tensor:
+        if isinstance(rows, DTensor):
+            return rows
+        return DTensor.from_local(rows, self._mesh, [self._placement],
+                                  run_check=False).redistribute(placements=[Replicate()])
+
+
+def _blocks(layer: nn.Module, modules: Mapping[str, nn.Module],
+            styles: Mapping[str, str]) -> list[nn.Module]:
+    """Returns the modules within a layer whose children are split by columns."""
+    blocks: dict[int, nn.Module] = {}
+    for name, style in styles.items():
+        if style not in _COLWISE:
+            continue
+        parent = modules.get(name.rpartition(".")[0])
+        # A block of its own gives its input to matrices alone; a layer also adds it to their
+        # output.
+        whole = layer.layer if isinstance(layer, Decoder) else layer
+        if parent is not None and parent is not whole:
+            blocks[id(parent)] = parent
+    return list(blocks.values())
+
+
+def _split_parameters(modules: Mapping[str, nn.Module],
+                      styles: Mapping[str, str]) -> set[int]:
+    return {id(parameter) for name, style in styles.items() if style not in _PARTIAL
+            for parameter in modules[name].parameters()}
+
+
+def _partial_parameters(layer: nn.Module, modules: Mapping[str, nn.Module],
+                        styles: Mapping[str, str], split: set[int], blocks: list[nn.Module],
+                        strategy: Strategy) -> set[nn.Parameter]:
+    places = [layer] if strategy.sequence_parallel else [
+        *blocks, *(modules[name] for name, style in styles.items() if style in _PARTIAL)]
+    return {parameter for place in places for parameter in place.parameters()
+            if id(parameter) not in split}
+
+
+def _check_sequence_parallel(index: int, strategy: Strategy, styles: Mapping[str, str],
+                             modules: Mapping[str, nn.Module]) -> None:
+    if strategy.sequence_parallel and all(style in _EMBEDDING for style in styles.values()):
+        count = sum(1 for module in modules.values() if next(module.children(), None) is None)
+        if count > 1:
+            raise refused(index, "sequence parallelism of an embedding with further modules is "
+                          "not known")

@@ -1,0 +1,124 @@
+"""A step under any plan gives the loss and every gradient of one process, on 4 ranks of gloo."""
+
+import dataclasses
+import random
+
+import pytest
+import signed_plans as plans
+import torch
+import torch_jobs as jobs
+
+from parplan.strategy import Recompute, Schedule, Sharding, Strategy
+from parplan.torch import data_parallel, reshard
+
+RANKS = 4
+# Largest difference of a gradient in parts of its largest value, in fp32.
+TOLERANCE = 1e-4
+CASES_PER_JOB = 20
+
+
+def random_strategy(draw, rank_count, is_end):
+    tensor = draw.choice([one for one in (1, 2, 4) if rank_count % one == 0])
+    return Strategy(
+        tensor, rank_count // tensor, tensor in (1, rank_count) or draw.random() < 0.5,
+        draw.choice(list(Sharding)), Recompute.NONE if is_end else draw.choice(list(Recompute)),
+        tensor > 1 and draw.random() < 0.5)
+
+
+def random_case(seed):
+    """Returns the kind of a model, its stages, the options of a plan and whether it is tied."""
+    draw = random.Random(seed)
+    kind = draw.choice(["plain", "plain", "llama", "qwen3"])
+    degree, chunks = draw.choice([(1, 1), (2, 1), (2, 2), (4, 1), (1, 2)])
+    layer_count = draw.randint(max(4, degree * chunks), 6)
+    cuts = sorted(draw.sample(range(1, layer_count), degree * chunks - 1))
+    is_tied = draw.random() < 0.2
+    strategies = [random_strategy(draw, RANKS // degree, index in (0, layer_count - 1))
+                  for index in range(layer_count)]
+    if is_tied:
+        strategies[0] = strategies[-1] = Strategy(1, RANKS // degree)
+    stages = [strategies[begin:end] for begin, end in zip([0, *cuts], [*cuts, layer_count])]
+    micro_batches = draw.choice([1, 2, 3]) * (degree if chunks > 1 else 1)
+    schedule = (Schedule.INTERLEAVED if chunks > 1 else
+                draw.choice([Schedule.ONE_FORWARD_ONE_BACKWARD, Schedule.GPIPE]))
+    return kind, stages, {"batch": 4 * micro_batches, "micro_batch_count": micro_batches,
+                          "schedule": schedule, "virtual_stage_count": chunks}, is_tied
+
+
+def run_case(kind, stages, options, is_tied, break_it=None):
+    layer_count = sum(map(len, stages))
+    plan = jobs.plan_of(jobs.spec_of(kind, layer_count, is_tied), stages, **options)
+    if break_it is not None:
+        break_it()
+    model = jobs.model_of(kind, layer_count, is_tied)
+    return jobs.compare_one_step(plan, model, call=jobs.CALLS[kind],
+                                 tensor_plan=jobs.TENSOR_PLANS[kind])
+
+
+def check(answers, cases):
+    for case, ranks in zip(cases, answers):
+        for rank, found in enumerate(ranks):
+            assert found["loss"] <= TOLERANCE, (case, rank, found)
+            assert found["gradient"] <= TOLERANCE, (case, rank, found)
+
+
+@pytest.mark.parametrize("first_seed", range(0, 60, CASES_PER_JOB))
+def test_random_plans_give_the_gradients_of_one_process(tmp_path, first_seed):
+    cases = [random_case(seed) for seed in range(first_seed, first_seed + CASES_PER_JOB)]
+    check(jobs.run_ranks(RANKS, tmp_path, run_case, cases), cases)
+
+
+def test_the_random_plans_have_every_dimension():
+    cases = [random_case(seed) for seed in range(60)]
+    strategies = [one for case in cases for stage in case[1] for one in stage]
+    assert {case[0] for case in cases} == {"plain", "llama", "qwen3"}
+    assert {len(case[1]) for case in cases} == {1, 2, 4}
+    assert {case[2]["schedule"] for case in cases} == set(Schedule)
+    assert {case[3] for case in cases} == {True, False}
+    assert {one.sharding for one in strategies} == set(Sharding)
+    assert {one.recompute for one in strategies} == set(Recompute)
+    assert {one.tensor_parallel_degree for one in strategies} == {1, 2, 4}
+    assert {one.sequence_parallel for one in strategies} == {True, False}
+    assert {one.tensor_innermost for one in strategies} == {True, False}
+    mixed = [case for case in cases
+             if len({one.data_parallel_degree for stage in case[1] for one in stage}) > 1]
+    assert len(mixed) > 30
+
+
+def average_instead_of_adding_up():
+    """The fault of layers side by side with other data-parallel degrees: each averages over its
+    own group."""
+    def finish(self, done, real=data_parallel.LayerGradients.finish):
+        real(self, done)
+        for parameter in self._module.parameters():
+            if parameter.grad is not None:
+                data_parallel.local_of(parameter.grad).div_(self._strategy.gradient_degree)
+
+    data_parallel.LayerGradients.finish = finish
+
+
+def forget_partial_gradients():
+    def init(self, module, strategy, gradient, tensor, partial,
+             real=data_parallel.LayerGradients.__init__):
+        real(self, module, strategy, gradient, tensor, set())
+
+    data_parallel.LayerGradients.__init__ = init
+
+
+def move_no_gradients():
+    def backward(ctx, gradient):
+        return torch.zeros_like(ctx.direction.run(gradient)), None, None
+
+    reshard._Moved.backward = staticmethod(backward)
+
+
+@pytest.mark.parametrize("break_it", [average_instead_of_adding_up, forget_partial_gradients,
+                                      move_no_gradients])
+def test_a_planted_fault_is_seen(tmp_path, break_it):
+    wide = Strategy(1, RANKS)
+    split = Strategy(2, 2, sequence_parallel=True)
+    stages = [[wide, split, dataclasses.replace(wide, sharding=Sharding.PARAMETERS), wide]]
+    options = {"batch": 4, "micro_batch_count": 1}
+    (answers,) = jobs.run_ranks(RANKS, tmp_path, run_case,
+                                [("plain", stages, options, False, break_it)])
+    assert max(found["gradient"] for found in answers) > 100 * TOLERANCE

@@ -1,0 +1,117 @@
+"""Training under a plan: optimizers, clipping, and what is refused before the first step."""
+
+import copy
+import functools
+
+import pytest
+import signed_plans as plans
+import torch
+import torch.distributed as dist
+import torch_jobs as jobs
+
+import parplan
+import parplan.torch
+from parplan.strategy import ContextKind, Recompute, Sharding, Strategy
+
+PIPELINE = [[Strategy(1, 2), Strategy(2, 1, sequence_parallel=True)],
+            [Strategy(1, 2, sharding=Sharding.PARAMETERS, recompute=Recompute.FULL),
+             Strategy(2, 1), Strategy(1, 2, sharding=Sharding.OPTIMIZER)]]
+MIXED = [[Strategy(1, 4, sharding=Sharding.GRADIENTS), Strategy(2, 2, sharding=Sharding.PARAMETERS),
+          Strategy(4, 1), Strategy(2, 2, tensor_innermost=False), Strategy(1, 4)]]
+
+
+def train(stages, make_optimizer, norm):
+    layer_count = sum(map(len, stages))
+    plan = jobs.plan_of(plans.model_of(layer_count), stages, batch=8, micro_batch_count=2)
+    model = jobs.model_of("plain", layer_count)
+    reference = copy.deepcopy(model)
+    theirs = make_optimizer(list(reference.parameters()))
+    run = parplan.torch.apply(plan, model, jobs.loss_fn, optimizer=make_optimizer,
+                              max_gradient_norm=norm, tensor_plan=jobs.TENSOR_PLAN, device="cpu")
+    losses = []
+    for step in range(4):
+        inputs, targets = jobs.batch_of(8, seed=step)
+        theirs.zero_grad()
+        expected = jobs.loss_fn(reference(inputs), targets)
+        expected.backward()
+        if norm is not None:
+            torch.nn.utils.clip_grad_norm_(reference.parameters(), norm)
+        theirs.step()
+        losses.append(abs(run.step(inputs, targets).item() - expected.item()))
+    return max(losses), jobs.worst_difference(run, reference, of="data")
+
+
+def test_optimizers_and_clipping_do_what_one_process_does(tmp_path):
+    sgd = functools.partial(torch.optim.SGD, lr=0.5, momentum=0.9)
+    # A large epsilon: Adam divides a gradient that is rounding alone by its own size.
+    adam = functools.partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)
+    cases = [(stages, make, norm) for stages in (PIPELINE, MIXED) for make in (sgd, adam)
+             for norm in (None, 0.1)]
+    for case, ranks in zip(cases, jobs.run_ranks(4, tmp_path, train, cases)):
+        for loss, (difference, name) in ranks:
+            assert loss < 1e-4 and difference < 1e-3, (case, loss, difference, name)
+
+
+@pytest.fixture
+def lonely_rank(tmp_path):
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0,
+                            world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def refusal(stages, model=None, spec=None, **options):
+    """Returns the error of applying a plan on a job of as many ranks as the plan has."""
+    layer_count = sum(map(len, stages))
+    plan = jobs.plan_of(spec or plans.model_of(layer_count), stages, batch=24, micro_batch_count=1)
+    with pytest.raises(parplan.Error) as raised:
+        parplan.torch.apply(plan, model or jobs.model_of("plain", layer_count), jobs.loss_fn,
+                            device="cpu", **options)
+    return raised.value
+
+
+def test_a_job_of_another_size_is_refused(lonely_rank):
+    assert refusal([[Strategy(1, 2)] * 4]).reason == "TOPOLOGY_MISMATCH"
+
+
+def test_what_cannot_be_run_is_refused_with_its_layer(lonely_rank, monkeypatch):
+    monkeypatch.setattr(dist, "get_world_size", lambda *_: 2)
+    plain = Strategy(1, 2)
+    ring = Strategy(1, 1, context_parallel_degree=2)
+    ulysses = Strategy(1, 1, context_parallel_degree=2, context_kind=ContextKind.ULYSSES)
+    for other in (ring, ulysses):
+        error = refusal([[plain, plain, other, plain]])
+        assert error.metadata["field"] == "layer 2" and "context" in error.message
+    experts = plans.model_of(4, feed_forward_size=0, expert_count=4, experts_per_token=2,
+                             expert_feed_forward_size=64)
+    assert refusal([[plain] * 4], spec=experts).metadata["field"] == "layer 1"
+    odd = plans.model_of(4, key_value_head_count=3)
+    error = refusal([[plain, Strategy(2, 1), plain, plain]], spec=odd)
+    assert error.metadata["field"] == "layer 1" and "heads" in error.message
+    tied = jobs.model_of("plain", 4, is_tied=True)
+    error = refusal([[Strategy(1, 2, sharding=Sharding.PARAMETERS)] * 4], model=tied,
+                    spec=plans.model_of(4, is_tied=True))
+    assert error.metadata["field"] == "layer 0" and "share" in error.message
+    assert refusal([[plain] * 4], model=tied).metadata["field"] == "layer 3"
+    assert refusal([[plain] * 4], model=jobs.model_of("plain", 5)).metadata["field"] == "layers"
+    other = torch.nn.ModuleList([torch.nn.Linear(2, 2)])
+    assert refusal([[plain] * 4], model=other).metadata["field"] == "model"
+
+
+def refuse_on_ranks(tensor_plan):
+    stages = [[Strategy(1, 2), Strategy(2, 1), Strategy(1, 2)]]
+    return refusal(stages, tensor_plan=tensor_plan).metadata["field"]
+
+
+def test_a_layer_without_a_tensor_plan_or_with_an_unknown_style_is_refused(tmp_path):
+    cases = [({},), ({"*.up": "diagonal"},)]
+    for fields in jobs.run_ranks(2, tmp_path, refuse_on_ranks, cases):
+        assert fields == ["layer 1"] * 2
+
+
+def test_attention_that_needs_a_mask_is_refused(lonely_rank, monkeypatch):
+    monkeypatch.setattr(dist, "get_world_size", lambda *_: 2)
+    model = jobs.model_of("llama", 4)
+    model.config._attn_implementation = "eager"
+    error = refusal([[Strategy(1, 2)] * 4], model=model, spec=jobs.spec_of("llama", 4))
+    assert error.metadata["field"] == "attn_implementation"

@@ -1,0 +1,194 @@
+"""Models of plain modules, and jobs of several ranks on this machine, for tests of parplan.torch."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import pathlib
+import pickle
+import traceback
+
+import signed_plans as plans
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+import parplan.torch
+from parplan.envelope import TrustBundle
+
+HIDDEN, HEADS, TOKENS, VOCABULARY = 48, 12, 24, 96
+PATIENCE = datetime.timedelta(seconds=300)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        # Softmax takes no notice of a bias of the keys, whose gradient would be rounding alone.
+        self.key = nn.Linear(HIDDEN, HIDDEN, bias=False)
+        self.query, self.value, self.out = (nn.Linear(HIDDEN, HIDDEN) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def heads(rows: torch.Tensor) -> torch.Tensor:
+            return rows.unflatten(-1, (-1, HIDDEN // HEADS)).transpose(1, 2)
+
+        mixed = nn.functional.scaled_dot_product_attention(
+            heads(self.query(x)), heads(self.key(x)), heads(self.value(x)), is_causal=True)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """A decoder: attention is a block of its own, the feed-forward part is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_norm, self.second_norm = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
+        self.attention = Attention()
+        self.up, self.down = nn.Linear(HIDDEN, 4 * HIDDEN), nn.Linear(4 * HIDDEN, HIDDEN)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.first_norm(x))
+        return x + self.down(nn.functional.gelu(self.up(self.second_norm(x))))
+
+
+class Head(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(HIDDEN)
+        self.projection = nn.Linear(HIDDEN, VOCABULARY, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.projection(self.norm(x))
+
+
+TENSOR_PLAN = {
+    "*.attention.query": "colwise", "*.attention.key": "colwise", "*.attention.value": "colwise",
+    "*.attention.out": "rowwise", "*.up": "colwise", "*.down": "rowwise",
+    "*.projection": "colwise_gather_output"}
+
+
+def plain_model(layer_count: int, is_tied: bool) -> nn.Module:
+    model = nn.Sequential(nn.Embedding(VOCABULARY, HIDDEN),
+                          *(Block() for _ in range(layer_count - 2)), Head())
+    if is_tied:
+        model[-1].projection.weight = model[0].weight
+    return model
+
+
+def transformers_model(kind: str, layer_count: int, is_tied: bool) -> nn.Module:
+    """Returns a causal language model with grouped keys and values and random weights."""
+    import transformers
+    name, more = {"llama": ("Llama", {}), "qwen3": ("Qwen3", {"head_dim": 4})}[kind]
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=2 * HIDDEN,
+        num_hidden_layers=layer_count - 2, num_attention_heads=HEADS, num_key_value_heads=4,
+        max_position_embeddings=64, tie_word_embeddings=is_tied, attn_implementation="sdpa",
+        **more)
+    return getattr(transformers, f"{name}ForCausalLM")(config)
+
+
+def model_of(kind: str, layer_count: int, is_tied: bool = False) -> nn.Module:
+    """Returns a model of `plain` modules or of transformers, the same in every process."""
+    torch.manual_seed(0)
+    if kind == "plain":
+        return plain_model(layer_count, is_tied)
+    return transformers_model(kind, layer_count, is_tied)
+
+
+def spec_of(kind: str, layer_count: int, is_tied: bool = False) -> object:
+    """Returns the `ModelSpec` of a model."""
+    if kind == "plain":
+        return plans.model_of(layer_count, is_tied=is_tied)
+    return plans.model_of(layer_count, is_tied=is_tied, key_value_head_count=4,
+                          feed_forward_size=2 * HIDDEN,
+                          feed_forward_kind="FEED_FORWARD_KIND_SWIGLU")
+
+
+def logits_of(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    return model(input_ids=inputs).logits
+
+
+# How one process calls a model, and its tensor-parallel plan unless it has one of its own.
+CALLS = {"plain": None, "llama": logits_of, "qwen3": logits_of}
+TENSOR_PLANS = {"plain": TENSOR_PLAN, "llama": None, "qwen3": None}
+
+
+def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(output.flatten(0, 1).float(), target.flatten())
+
+
+def batch_of(size: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(0, VOCABULARY, (size, TOKENS + 1), generator=generator)
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def plan_of(model: object, stages: list[list[object]], **options: object) -> parplan.Plan:
+    """Returns a verified plan over stages of strategies."""
+    depth = len(stages) // options.get("virtual_stage_count", 1)
+    topology = plans.topology_of(stages[0][0].rank_count * depth)
+    payload = plans.payload_of(model, topology, stages, **options)
+    return parplan.Plan.verify(plans.sign(payload.SerializeToString(), plans.FIRST),
+                               TrustBundle.from_json(plans.trust(plans.FIRST)), model, topology,
+                               time=plans.ISSUE_TIME)
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def worst_difference(run: object, reference: nn.Module, of: str = "grad") -> tuple[float, str]:
+    """Returns the largest difference of a gradient (or of `data`) from that of one process, in
+    parts of the largest value of its parameter, and the parameter's name."""
+    expected = dict(reference.named_parameters())
+    worst = (0.0, "")
+    for name, parameter in run.named_parameters():
+        ours = whole(parameter.grad if of == "grad" else parameter.detach())
+        theirs = expected[name].grad if of == "grad" else expected[name].detach()
+        scale = theirs.abs().max().clamp(min=1e-8)
+        worst = max(worst, (((ours - theirs).abs().max() / scale).item(), name))
+    return worst
+
+
+def compare_one_step(plan: parplan.Plan, model: nn.Module, call=None, **options: object) -> dict:
+    """Runs one step under a plan and in one process. Returns what differs."""
+    reference = copy.deepcopy(model)
+    inputs, targets = batch_of(plan.global_batch_size)
+    output = call(reference, inputs) if call else reference(inputs)
+    expected = loss_fn(output, targets)
+    expected.backward()
+    run = parplan.torch.apply(plan, model, loss_fn, device="cpu", **options)
+    loss = run.step(inputs, targets)
+    worst, name = worst_difference(run, reference)
+    return {"loss": abs(loss.item() - expected.item()) / expected.item(), "gradient": worst,
+            "name": name}
+
+
+def _worker(rank: int, count: int, folder: str, work: object, arguments: tuple) -> None:
+    torch.set_num_threads(1)
+    answers = []
+    dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", count), rank=rank,
+                            world_size=count, timeout=PATIENCE)
+    try:
+        # DTensor keeps groups of a mesh in caches, so they live until the process ends.
+        for one in arguments:
+            answers.append(work(*one))
+    except Exception:
+        pathlib.Path(folder, f"error{rank}").write_text(
+            f"case {len(answers)}: {traceback.format_exc()}")
+        raise
+    pathlib.Path(folder, f"answer{rank}").write_bytes(pickle.dumps(answers))
+    dist.destroy_process_group()
+
+
+def run_ranks(count: int, folder: pathlib.Path, work: object, arguments: list[tuple]) -> list:
+    """Calls `work` with each of `arguments` on `count` ranks of gloo. Returns [case][rank] the
+    answers. `work` is a function of a module."""
+    try:
+        multiprocessing.spawn(_worker, (count, str(folder), work, tuple(arguments)), count)
+    except multiprocessing.ProcessRaisedException:
+        errors = [path.read_text() for path in sorted(folder.glob("error*"))]
+        raise AssertionError("\n\n".join(errors)) from None
+    answers = [pickle.loads((folder / f"answer{rank}").read_bytes()) for rank in range(count)]
+    return [list(one) for one in zip(*answers)]
