@@ -8,7 +8,8 @@ Every rank of the job calls this after torch.distributed.init_process_group. doc
 what is run and what is refused.
 """
 
+from parplan.torch.initialize import initialize
 from parplan.torch.layers import find_layers
 from parplan.torch.run import Run, apply
 
-__all__ = ["Run", "apply", "find_layers"]
+__all__ = ["Run", "apply", "find_layers", "initialize"]

@@ -82,9 +82,18 @@ class Decoder(nn.Module):
         tokens = hidden.shape[1] * self.token_factor
         positions = torch.arange(tokens, device=hidden.device).unsqueeze(0)
         answer = self.layer(hidden, attention_mask=None, position_ids=positions,
-                            position_embeddings=self._rotary[0](hidden, positions))
+                            position_embeddings=self.rotary(hidden, positions))
         made: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
         return made
+
+    @property
+    def rotary(self) -> nn.Module:
+        """The module that computes what attention needs of positions."""
+        return self._rotary[0]
+
+    @rotary.setter
+    def rotary(self, module: nn.Module) -> None:
+        self._rotary[0] = module
 
 
 class _Head(nn.Module):

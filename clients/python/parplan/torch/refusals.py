@@ -44,6 +44,8 @@ def _check_tied(plan: Plan, layers: Sequence[nn.Module]) -> None:
     if not shared and not plan.has_tied_table:
         return
     first, last = plan.layers[0], plan.layers[-1]
+    if any(parameter.is_meta for parameter in shared):
+        raise refused(last.index, "a model whose embedding and head share a table must have values")
     if bool(shared) != plan.has_tied_table:
         raise refused(last.index, "embedding and head share parameters in one of plan and model "
                       "and not in the other")

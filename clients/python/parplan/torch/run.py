@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ from torch.distributed.tensor import DTensor, Shard
 from parplan.errors import field_error
 from parplan.plan import Plan
 from parplan.program import StageProgram
+from parplan.torch import checkpoint
 from parplan.torch.data_parallel import LayerGradients, local_of
 from parplan.torch.grids import Grids
+from parplan.torch.initialize import initialize_layer, place_positions
 from parplan.torch.layers import find_layers
 from parplan.torch.pipeline import Alone, Pipelined, layout_after
 from parplan.torch.refusals import check_plan, tied_parameters
@@ -28,11 +31,12 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
           layers: Sequence[nn.Module] | None = None,
           tensor_plan: Mapping[str, str] | None = None,
           optimizer: Callable[..., torch.optim.Optimizer] | None = None,
-          max_gradient_norm: float | None = None,
+          max_gradient_norm: float | None = None, seed: int = 0,
           device: torch.device | str | None = None) -> Run:
     """Spreads a model over the ranks of the job as `plan` says. Every rank calls this with equal
-    values of the model's parameters, after torch.distributed.init_process_group; the model belongs
-    to the Run from then on, and layers of other ranks lose their memory.
+    values of the model's parameters, or with a model on the meta device, whose layers then get the
+    values of `initialize` with `seed`; after torch.distributed.init_process_group. The model
+    belongs to the Run from then on, and layers of other ranks lose their memory.
 
     `loss_fn` takes the output of the last layer and the targets of the same samples, and returns
     their mean. `layers` are the modules of the plan's layers (`find_layers` by default),
@@ -50,7 +54,7 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     found = list(layers) if layers is not None else find_layers(model, plan)
     check_plan(plan, found)
     place = torch.device(device if device is not None else _default_device())
-    return Run(plan, model, found, loss_fn, tensor_plan, optimizer, max_gradient_norm, place)
+    return Run(plan, model, found, loss_fn, tensor_plan, optimizer, max_gradient_norm, seed, place)
 
 
 class Run:
@@ -59,9 +63,10 @@ class Run:
     def __init__(self, plan: Plan, model: nn.Module, layers: Sequence[nn.Module],
                  loss_fn: LossFunction, tensor_plan: Mapping[str, str] | None,
                  optimizer: Callable[..., torch.optim.Optimizer] | None,
-                 max_gradient_norm: float | None, device: torch.device) -> None:
+                 max_gradient_norm: float | None, seed: int, device: torch.device) -> None:
         self.plan = plan
         self._device = device
+        self._model, self._seed = model, seed
         self._max_gradient_norm = max_gradient_norm
         self._program = plan.rank(dist.get_rank())
         self._strategies: dict[int, Any] = {}
@@ -73,7 +78,12 @@ class Run:
         parameter_names = {id(parameter): name for name, parameter in model.named_parameters()}
         self._tied = {parameter_names[id(one)] for one in tied_parameters(layers)}
         self._names: dict[str, str] = {}
-        self._stages = [self._make_stage(stage, layers, names, parameter_names, splits)
+        place_positions(layers, device)
+        for stage in self._program.stages:
+            for layer in stage.layers:
+                for name, parameter in layers[layer.layer.index].named_parameters():
+                    self._names[f"{layer.layer.index}.{name}"] = parameter_names[id(parameter)]
+        self._stages = [self._make_stage(stage, layers, names, splits)
                         for stage in self._program.stages]
         self._free_others(layers)
         # Each rank of the last stage has the loss of its share of every micro-batch.
@@ -134,15 +144,24 @@ class Run:
         for _, parameter in self.named_parameters():
             yield parameter
 
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Stores parameters and optimizer states in a folder that all ranks reach. Every rank calls
+        this. Learning rates and schedules are the caller's."""
+        checkpoint.save(self.named_parameters(), self.optimizers, folder)
+
+    def load(self, folder: str | os.PathLike[str]) -> None:
+        """Loads what a Run of the same model stored, under this plan or another. Every rank calls
+        this. Errors are those of torch.distributed.checkpoint."""
+        checkpoint.load(self.named_parameters(), self.optimizers, folder)
+
     def _make_stage(self, program: StageProgram, layers: Sequence[nn.Module],
-                    names: Mapping[int, str], parameter_names: Mapping[int, str],
-                    splits: Mapping[str, str]) -> Stage:
+                    names: Mapping[int, str], splits: Mapping[str, str]) -> Stage:
         made, gradients = [], []
         for layer in program.layers:
             index, strategy = layer.layer.index, layer.layer.strategy
+            # One layer at a time is whole on this rank.
+            initialize_layer(self._model, layers[index], index, self._seed, self._device)
             body = layers[index].to(self._device)
-            for name, parameter in body.named_parameters():
-                self._names[f"{index}.{name}"] = parameter_names[id(parameter)]
             partial: set[nn.Parameter] = set()
             if strategy.tensor_parallel_degree > 1:
                 partial = split_layer(index, body, names, strategy, splits,

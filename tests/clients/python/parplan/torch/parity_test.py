@@ -4,7 +4,6 @@ import dataclasses
 import random
 
 import pytest
-import signed_plans as plans
 import torch
 import torch_jobs as jobs
 

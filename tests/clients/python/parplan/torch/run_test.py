@@ -52,6 +52,64 @@ def test_optimizers_and_clipping_do_what_one_process_does(tmp_path):
             assert loss < 1e-4 and difference < 1e-3, (case, loss, difference, name)
 
 
+def start(stages, kind="plain", model=None, seed=0):
+    """Returns a Run with Adam."""
+    layer_count = sum(map(len, stages))
+    plan = jobs.plan_of(jobs.spec_of(kind, layer_count), stages, batch=8, micro_batch_count=2)
+    adam = functools.partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)
+    return parplan.torch.apply(plan, model or jobs.model_of(kind, layer_count), jobs.loss_fn,
+                               optimizer=adam, tensor_plan=jobs.TENSOR_PLANS[kind], device="cpu",
+                               seed=seed)
+
+
+def losses_of(run, steps):
+    return [run.step(*jobs.batch_of(8, seed=step)).item() for step in steps]
+
+
+def move(first, second, folder):
+    """Returns the losses of six steps under one plan, and of three under it and three under
+    another."""
+    expected = losses_of(start(first), range(6))
+    run = start(first)
+    found = losses_of(run, range(3))
+    run.save(folder)
+    dist.barrier()
+    moved = start(second)
+    moved.load(folder)
+    return expected, found + losses_of(moved, range(3, 6))
+
+
+def test_a_checkpoint_goes_on_under_another_plan(tmp_path):
+    plain = [[Strategy(1, 4)] * 5]
+    cases = [(first, second, tmp_path / f"checkpoint{number}") for number, (first, second) in
+             enumerate([(PIPELINE, MIXED), (MIXED, PIPELINE), (plain, MIXED), (MIXED, plain)])]
+    for case, ranks in zip(cases, jobs.run_ranks(4, tmp_path, move, cases)):
+        for expected, found in ranks:
+            assert found == pytest.approx(expected, rel=1e-5), case
+
+
+def initialize(kind, stages):
+    """Returns whether a model on the meta device got the values that one process gives it."""
+    layer_count = sum(map(len, stages))
+    with torch.device("meta"):
+        model, reference = (jobs.model_of(kind, layer_count) for _ in range(2))
+    plan = jobs.plan_of(jobs.spec_of(kind, layer_count), stages, batch=8, micro_batch_count=2)
+    parplan.torch.initialize(reference, parplan.torch.find_layers(reference, plan), seed=7)
+    run = start(stages, kind, model, seed=7)
+    difference, name = jobs.worst_difference(run, reference, of="data")
+    inputs, targets = jobs.batch_of(8)
+    output = (jobs.CALLS[kind] or (lambda model, x: model(x)))(reference, inputs)
+    return difference, name, run.step(inputs, targets).item(), jobs.loss_fn(output, targets).item()
+
+
+def test_a_model_on_the_meta_device_gets_the_values_of_one_process(tmp_path):
+    cases = [(kind, stages) for kind in ("plain", "llama") for stages in (PIPELINE, MIXED)]
+    for case, ranks in zip(cases, jobs.run_ranks(4, tmp_path, initialize, cases)):
+        for difference, name, loss, expected in ranks:
+            assert difference == 0, (case, name)
+            assert loss == pytest.approx(expected, rel=1e-5), case
+
+
 @pytest.fixture
 def lonely_rank(tmp_path):
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0,

@@ -1,0 +1,69 @@
+"""Values for models on the meta device, one layer at a time.
+
+Each layer draws from a seed of its own, so a rank that has a few layers gives them the values that
+one process gives to the whole model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from parplan.torch.layers import Decoder, refused
+
+_SEEDS_PER_LAYER = 1_000_003
+
+
+def initialize(model: nn.Module, layers: Sequence[nn.Module], seed: int,
+               device: torch.device | str = "cpu") -> None:
+    """Gives values to every layer of a model on the meta device, in one process: those that `apply`
+    gives with the same seed. Errors as for `initialize_layer`."""
+    place_positions(layers, torch.device(device))
+    for index, layer in enumerate(layers):
+        initialize_layer(model, layer, index, seed, torch.device(device))
+
+
+def initialize_layer(model: nn.Module, layer: nn.Module, index: int, seed: int,
+                     device: torch.device) -> None:
+    """Gives values to a layer if it is on the meta device: by the model's `_init_weights` if it is
+    one of transformers, else by `reset_parameters` of each module. Raises SpecInvalid naming the
+    layer for a module with parameters that has neither, for buffers, whose values are lost on the
+    meta device, and for a layer of which only a part is there."""
+    tensors = [*layer.parameters(), *layer.buffers()]
+    if not any(tensor.is_meta for tensor in tensors):
+        return
+    if not all(tensor.is_meta for tensor in tensors):
+        raise refused(index, "a part of it is on the meta device and a part is not")
+    if next(layer.buffers(), None) is not None:
+        raise refused(index, "it has buffers, which have no values on the meta device; build the "
+                      "model with values")
+    layer.to_empty(device=device)
+    initializer: Any = getattr(model, "_init_weights", None)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed * _SEEDS_PER_LAYER + index)
+        for module in layer.modules():
+            if next(module.parameters(recurse=False), None) is None:
+                continue
+            if initializer is not None:
+                initializer(module)
+            elif callable(reset := getattr(module, "reset_parameters", None)):
+                reset()
+            else:
+                raise refused(index, f"{type(module).__name__} has no reset_parameters; build the "
+                              "model with values")
+
+
+def place_positions(layers: Sequence[nn.Module], device: torch.device) -> None:
+    """Puts what the decoders of a model share to a device, and computes it anew if it is on the
+    meta device."""
+    made: dict[int, nn.Module] = {}
+    for layer in layers:
+        if isinstance(layer, Decoder):
+            rotary: Any = layer.rotary
+            if id(rotary) not in made:
+                is_meta = any(buffer.is_meta for buffer in rotary.buffers())
+                made[id(rotary)] = (type(rotary)(rotary.config) if is_meta else rotary).to(device)
+            layer.rotary = made[id(rotary)]
