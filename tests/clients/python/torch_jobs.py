@@ -1,4 +1,4 @@
-"""Models of plain modules, and jobs of several ranks on this machine, for tests of parplan.torch."""
+"""Models, and jobs of several ranks on this machine, for tests of parplan.torch."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ class Attention(nn.Module):
         self.key = nn.Linear(HIDDEN, HIDDEN, bias=False)
         self.query, self.value, self.out = (nn.Linear(HIDDEN, HIDDEN) for _ in range(3))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, positions: torch.Tensor | None) -> torch.Tensor:
         def heads(rows: torch.Tensor) -> torch.Tensor:
             return rows.unflatten(-1, (-1, HIDDEN // HEADS)).transpose(1, 2)
 
+        query = heads(self.query(x))
+        places = torch.arange(query.shape[2]) if positions is None else positions
+        # Attention depends on where a token is.
+        query = query * torch.cos(places * 0.3).unsqueeze(-1)
         mixed = nn.functional.scaled_dot_product_attention(
-            heads(self.query(x)), heads(self.key(x)), heads(self.value(x)), is_causal=True)
+            query, heads(self.key(x)), heads(self.value(x)), is_causal=True)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
@@ -43,12 +47,13 @@ class Block(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.token_positions: torch.Tensor | None = None
         self.first_norm, self.second_norm = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
         self.attention = Attention()
         self.up, self.down = nn.Linear(HIDDEN, 4 * HIDDEN), nn.Linear(4 * HIDDEN, HIDDEN)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.attention(self.first_norm(x))
+        x = x + self.attention(self.first_norm(x), self.token_positions)
         return x + self.down(nn.functional.gelu(self.up(self.second_norm(x))))
 
 

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from parplan.plan import Plan
+from parplan.program import LayerProgram
 from parplan.strategy import Place, Strategy
 
 PIPELINE, GRADIENT, TENSOR = "pipeline", "gradient", "tensor"
@@ -42,15 +43,18 @@ class Grids:
                 self._meshes[axes] = self._make(plan, layer.strategy, device_type)
         self.pipeline = next(iter(self._meshes.values()))[PIPELINE]
         place = dist.get_rank() // self._rank_count
+        self._contexts: dict[tuple[int, ...], dist.ProcessGroup] = {}
         self._tied: dist.ProcessGroup | None = None
         self._stage: dist.ProcessGroup | None = None
         for group in plan.groups():
-            if group.purpose not in ("stage", "tied"):
+            if group.purpose not in ("context", "stage", "tied"):
                 continue
             made = dist.new_group(list(group.ranks))
             if not isinstance(made, dist.ProcessGroup):
                 continue  # This rank is not in it.
-            if group.purpose == "tied":
+            if group.purpose == "context":
+                self._contexts[group.ranks] = made
+            elif group.purpose == "tied":
                 self._tied = made
             elif group.ranks[0] == place * self._rank_count:
                 self._stage = made
@@ -64,6 +68,10 @@ class Grids:
     def tied(self) -> dist.ProcessGroup | None:
         """The ranks with the same part of a table that the first and the last stage share."""
         return self._tied
+
+    def context(self, layer: LayerProgram) -> dist.ProcessGroup | None:
+        """Returns the ranks that share the tokens of each sample, or None if this one is alone."""
+        return self._contexts[layer.context.ranks] if layer.context is not None else None
 
     def gradient(self, strategy: Strategy) -> DeviceMesh:
         """Returns the ranks with the same part of a layer's parameters."""

@@ -59,11 +59,11 @@ def initialize_layer(model: nn.Module, layer: nn.Module, index: int, seed: int,
 def place_positions(layers: Sequence[nn.Module], device: torch.device) -> None:
     """Puts what the decoders of a model share to a device, and computes it anew if it is on the
     meta device."""
-    made: dict[int, nn.Module] = {}
     for layer in layers:
-        if isinstance(layer, Decoder):
-            rotary: Any = layer.rotary
-            if id(rotary) not in made:
-                is_meta = any(buffer.is_meta for buffer in rotary.buffers())
-                made[id(rotary)] = (type(rotary)(rotary.config) if is_meta else rotary).to(device)
-            layer.rotary = made[id(rotary)]
+        if not isinstance(layer, Decoder):
+            continue
+        rotary: Any = layer.rotary
+        if any(buffer.is_meta for buffer in rotary.buffers()):
+            # The model refers to it too, so the module stays and gets new contents.
+            vars(rotary).update(vars(type(rotary)(rotary.config)))
+        rotary.to(device)

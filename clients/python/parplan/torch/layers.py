@@ -73,14 +73,15 @@ class Decoder(nn.Module):
     def __init__(self, layer: nn.Module, rotary: nn.Module) -> None:
         super().__init__()
         self.layer = layer
-        # Number by which a rank holds fewer tokens between layers than attention sees.
-        self.token_factor = 1
+        # Numbers of the tokens that attention of this rank attends from; set by `apply`.
+        self.token_positions: torch.Tensor | None = None
         # One for all layers: a submodule would be sharded with each of them.
         self._rotary = [rotary]
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        tokens = hidden.shape[1] * self.token_factor
-        positions = torch.arange(tokens, device=hidden.device).unsqueeze(0)
+        if self.token_positions is None:
+            self.token_positions = torch.arange(hidden.shape[1], device=hidden.device)
+        positions = self.token_positions.unsqueeze(0)
         answer = self.layer(hidden, attention_mask=None, position_ids=positions,
                             position_embeddings=self.rotary(hidden, positions))
         made: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
@@ -90,10 +91,6 @@ class Decoder(nn.Module):
     def rotary(self) -> nn.Module:
         """The module that computes what attention needs of positions."""
         return self._rotary[0]
-
-    @rotary.setter
-    def rotary(self, module: nn.Module) -> None:
-        self._rotary[0] = module
 
 
 class _Head(nn.Module):

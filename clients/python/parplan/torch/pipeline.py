@@ -75,13 +75,13 @@ class Pipelined:
             first, last = stage.program.layers[0].layout, stage.program.layers[-1].layout
             given = example(first, hidden_size)
             if index == 0:
-                given = torch.empty((first.samples_per_rank, first.token_count), dtype=torch.long,
+                given = torch.empty((first.samples_per_rank, _tokens_of(first)), dtype=torch.long,
                                     device="meta")
             following = layout_after(plan, stage.program)
             if following is not None:
                 returned = example(following, hidden_size)
             else:
-                returned = torch.empty((last.samples_per_rank, last.token_count, vocabulary_size),
+                returned = torch.empty((last.samples_per_rank, _tokens_of(last), vocabulary_size),
                                        dtype=dtype, device="meta", requires_grad=True)
             made.append(_Stage(stage, plan, device, input_args=given, output_args=returned,
                                group=grids.pipeline.get_group()))
@@ -118,3 +118,9 @@ def layout_after(plan: Plan, program: StageProgram) -> ActivationLayout | None:
     layer = plan.stages[program.stage_index + 1].layers[0]
     here = program.layers[-1].layout
     return ActivationLayout(here.first_rank, layer.strategy, here.sample_count, here.token_count)
+
+
+def _tokens_of(layout: ActivationLayout) -> int:
+    """Returns the number of tokens of a sample that a rank has, before tensor-parallel ranks share
+    them."""
+    return layout.token_count // layout.strategy.context_parallel_degree

@@ -8,7 +8,7 @@ from torch import nn
 
 from parplan.errors import field_error
 from parplan.plan import Plan
-from parplan.strategy import Sharding
+from parplan.strategy import ContextKind, Sharding
 from parplan.torch.layers import check_count, refused
 
 
@@ -17,26 +17,37 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
     check_count(layers, plan)
     for definition in plan.model.layer_definitions:
         if definition.hidden_size != plan.model.layer_definitions[0].hidden_size:
-            raise field_error("SPEC_INVALID", f"layer_definitions: {definition.layer_definition_id}",
-                              "stages exchange activations of one hidden_size")
+            raise field_error("SPEC_INVALID", "model.layer_definitions",
+                              f"{definition.layer_definition_id} has another hidden_size than the "
+                              "first; stages exchange activations of one")
     definitions = {one.layer_definition_id: one for one in plan.model.layer_definitions}
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
-        if strategy.context_parallel_degree > 1:
-            raise refused(layer.index, "context parallelism is not run yet; ask for a plan with "
-                          "--space all,-ulysses,-context")
         if definition.expert_count > 0:
             raise refused(layer.index, "layers with experts are not run yet")
-        heads = (definition.attention_head_count, definition.key_value_head_count)
-        if any(count % strategy.tensor_parallel_degree for count in heads):
-            raise refused(layer.index, f"{max(heads)} heads cannot be shared by "
-                          f"{strategy.tensor_parallel_degree} ranks")
+        shares = strategy.tensor_parallel_degree
+        if strategy.context_kind == ContextKind.ULYSSES:
+            shares *= strategy.context_parallel_degree
+        if any(count % shares for count in (definition.attention_head_count,
+                                            definition.key_value_head_count)):
+            raise refused(layer.index, f"its heads cannot be shared by {shares} ranks")
+        if strategy.context_parallel_degree > 1:
+            _check_positions(layer.index, plan.layer_kind(layer.index), layers[layer.index])
     _check_tied(plan, layers)
     for name, config in _attention_configurations(layers):
         if config not in ("sdpa", "flash_attention_2", "flash_attention_3"):
             raise field_error("SPEC_INVALID", "attn_implementation",
                               f"{name} computes attention by {config}, which is not causal without "
                               "a mask; load the model with attn_implementation=\"sdpa\"")
+
+
+def _check_positions(index: int, kind: str, module: nn.Module) -> None:
+    """Refuses a layer that could take the first token of a rank for that of the sample."""
+    if kind == "LAYER_KIND_HEAD" or isinstance(module, nn.Embedding):
+        return
+    if not hasattr(module, "token_positions"):
+        raise refused(index, "ranks share the tokens of a sample, and it has no attribute "
+                      "token_positions, which says which tokens it gets")
 
 
 def _check_tied(plan: Plan, layers: Sequence[nn.Module]) -> None:
@@ -53,7 +64,7 @@ def _check_tied(plan: Plan, layers: Sequence[nn.Module]) -> None:
         if layer.strategy.sharding != Sharding.NONE or layer.strategy.tensor_parallel_degree > 1:
             raise refused(layer.index, "a table that embedding and head share is only run without "
                           "sharding and tensor parallelism")
-    if first.strategy.data_parallel_degree != last.strategy.data_parallel_degree:
+    if first.strategy.gradient_degree != last.strategy.gradient_degree:
         raise refused(last.index, "a head that shares the embedding's table must be spread as the "
                       "embedding is")
 

@@ -15,6 +15,7 @@ from parplan.errors import field_error
 from parplan.plan import Plan
 from parplan.program import StageProgram
 from parplan.torch import checkpoint
+from parplan.torch.attention import Attention, tokens_of
 from parplan.torch.data_parallel import LayerGradients, local_of
 from parplan.torch.grids import Grids
 from parplan.torch.initialize import initialize_layer, place_positions
@@ -24,6 +25,7 @@ from parplan.torch.refusals import check_plan, tied_parameters
 from parplan.torch.stage import Layer, Stage
 from parplan.torch.tensor_parallel import split_layer, tensor_plan_of
 
+_TABLES = ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING", "LAYER_KIND_HEAD")
 LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -67,6 +69,7 @@ class Run:
         self.plan = plan
         self._device = device
         self._model, self._seed = model, seed
+        self._tokens = plan.model.layer_definitions[0].sequence_length
         self._max_gradient_norm = max_gradient_norm
         self._program = plan.rank(dist.get_rank())
         self._strategies: dict[int, Any] = {}
@@ -88,7 +91,7 @@ class Run:
         self._free_others(layers)
         # Each rank of the last stage has the loss of its share of every micro-batch.
         self._head = plan.layers[-1].strategy
-        parts = self._head.data_parallel_degree * plan.micro_batch_count
+        parts = self._head.gradient_degree * plan.micro_batch_count
 
         def loss_of_part(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
             return loss_fn(output, target) / parts
@@ -108,6 +111,9 @@ class Run:
         if len(inputs) != size or len(targets) != size:
             raise field_error("SPEC_INVALID", "inputs",
                               f"a step has {size} samples, not {len(inputs)} and {len(targets)}")
+        if inputs.dim() > 1 and inputs.shape[1] != self._tokens:
+            raise field_error("SPEC_INVALID", "inputs",
+                              f"a sample has {self._tokens} tokens, not {inputs.shape[1]}")
         for parameter in self.parameters():
             parameter.grad = None
         first, last = self.plan.layers[0], self.plan.layers[-1]
@@ -166,7 +172,14 @@ class Run:
             if strategy.tensor_parallel_degree > 1:
                 partial = split_layer(index, body, names, strategy, splits,
                                       self._grids.tensor(strategy))
-            one = Layer(body, strategy.recompute)
+            positions = tokens_of(strategy, layer.layout.first_rank, self._program.rank,
+                                  layer.layout.token_count)
+            if hasattr(body, "token_positions"):
+                body.token_positions = positions.to(self._device)
+            is_transformer = self.plan.layer_kind(index) not in _TABLES
+            one = Layer(body, strategy.recompute,
+                        Attention(index, layer.layout, self._program.rank, strategy.recompute,
+                                  self._grids.context(layer), is_transformer))
             gradients.append(LayerGradients(one, strategy, self._grids.gradient(strategy),
                                             self._grids.tensor(strategy), partial))
             for parameter in one.parameters():
@@ -182,15 +195,21 @@ class Run:
                 layer.to("meta")
 
     def _shares(self, batch: torch.Tensor, layer: int) -> list[torch.Tensor]:
-        """Returns this rank's samples of each micro-batch in the layout of a layer; nothing if the
-        layer is elsewhere."""
+        """Returns this rank's samples and tokens of each micro-batch in the layout of a layer;
+        nothing if the layer is elsewhere."""
         for stage in self._program.stages:
             for program in stage.layers:
                 if program.layer.index != layer:
                     continue
-                mine = program.layout.samples_of(self._program.rank)
-                return [one[mine.begin:mine.end].to(self._device)
-                        for one in torch.split(batch, self.plan.contents.micro_batch_size)]
+                layout = program.layout
+                mine = layout.samples_of(self._program.rank)
+                parts = [one[mine.begin:mine.end]
+                         for one in torch.split(batch, self.plan.contents.micro_batch_size)]
+                if layout.strategy.context_parallel_degree > 1:
+                    tokens = tokens_of(layout.strategy, layout.first_rank, self._program.rank,
+                                       layout.token_count)
+                    parts = [part[:, tokens] for part in parts]
+                return [part.to(self._device) for part in parts]
         return []
 
     def _add_up_tied(self) -> None:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from parplan.program import ActivationLayout, StageProgram
 from parplan.strategy import Recompute
-from parplan.torch import recompute
+from parplan.torch.attention import Attention
 from parplan.torch.data_parallel import LayerGradients
 from parplan.torch.grids import Grids
 from parplan.torch.reshard import Move
 
 
 class Layer(nn.Module):
-    """A layer of the plan with its recomputation. Data parallelism is around it."""
+    """A layer of the plan with its attention and recomputation. Data parallelism is around it."""
 
-    def __init__(self, body: nn.Module, level: Recompute) -> None:
+    def __init__(self, body: nn.Module, level: Recompute, attention: Attention) -> None:
         super().__init__()
         self.body = body
         self._level = level
+        self._attention = attention
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = recompute.run(self.body, self._level, hidden)
+        if self._level == Recompute.FULL:
+            made: torch.Tensor = checkpoint(self._run, hidden, use_reentrant=False)
+            return made
+        return self._run(hidden)
+
+    def _run(self, hidden: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self._attention.run(self.body, hidden)
         return made
 
 

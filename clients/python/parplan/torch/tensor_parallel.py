@@ -82,10 +82,6 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
         made = _style(style, strategy.sequence_parallel, id(modules[name]) in inside)
         if made is not None:
             parallelize_module(modules[name], mesh, made)
-    if strategy.sequence_parallel:
-        for module in layer.modules():
-            if isinstance(module, Decoder):
-                module.token_factor = strategy.tensor_parallel_degree
     return partial
 
 

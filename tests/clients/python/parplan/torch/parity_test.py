@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_jobs as jobs
 
-from parplan.strategy import Recompute, Schedule, Sharding, Strategy
+from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
 from parplan.torch import data_parallel, reshard
 
 RANKS = 4
@@ -17,11 +17,15 @@ CASES_PER_JOB = 20
 
 
 def random_strategy(draw, rank_count, is_end):
-    tensor = draw.choice([one for one in (1, 2, 4) if rank_count % one == 0])
+    degrees = [one for one in (1, 2, 4) if rank_count % one == 0]
+    tensor = draw.choice(degrees)
+    context = draw.choice([1, *(one for one in degrees if rank_count // tensor % one == 0)])
     return Strategy(
-        tensor, rank_count // tensor, tensor in (1, rank_count) or draw.random() < 0.5,
-        draw.choice(list(Sharding)), Recompute.NONE if is_end else draw.choice(list(Recompute)),
-        tensor > 1 and draw.random() < 0.5)
+        tensor, rank_count // tensor // context,
+        tensor in (1, rank_count) or draw.random() < 0.5, draw.choice(list(Sharding)),
+        Recompute.NONE if is_end else draw.choice(list(Recompute)),
+        tensor > 1 and draw.random() < 0.5, context, 1,
+        draw.choice(list(ContextKind)) if context > 1 else ContextKind.RING)
 
 
 def random_case(seed):
@@ -78,6 +82,9 @@ def test_the_random_plans_have_every_dimension():
     assert {one.recompute for one in strategies} == set(Recompute)
     assert {one.tensor_parallel_degree for one in strategies} == {1, 2, 4}
     assert {one.sequence_parallel for one in strategies} == {True, False}
+    assert {(one.context_parallel_degree, one.context_kind) for one in strategies} == {
+        (1, ContextKind.RING), (2, ContextKind.RING), (4, ContextKind.RING),
+        (2, ContextKind.ULYSSES), (4, ContextKind.ULYSSES)}
     assert {one.tensor_innermost for one in strategies} == {True, False}
     mixed = [case for case in cases
              if len({one.data_parallel_degree for stage in case[1] for one in stage}) > 1]

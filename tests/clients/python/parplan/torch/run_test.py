@@ -137,9 +137,13 @@ def test_what_cannot_be_run_is_refused_with_its_layer(lonely_rank, monkeypatch):
     plain = Strategy(1, 2)
     ring = Strategy(1, 1, context_parallel_degree=2)
     ulysses = Strategy(1, 1, context_parallel_degree=2, context_kind=ContextKind.ULYSSES)
-    for other in (ring, ulysses):
-        error = refusal([[plain, plain, other, plain]])
-        assert error.metadata["field"] == "layer 2" and "context" in error.message
+    unaware = jobs.model_of("plain", 4)
+    del unaware[2].token_positions
+    error = refusal([[plain, plain, ring, plain]], model=unaware)
+    assert error.metadata["field"] == "layer 2" and "token_positions" in error.message
+    three = plans.model_of(4, key_value_head_count=3)
+    error = refusal([[plain, ulysses, plain, plain]], spec=three)
+    assert error.metadata["field"] == "layer 1" and "heads" in error.message
     experts = plans.model_of(4, feed_forward_size=0, expert_count=4, experts_per_token=2,
                              expert_feed_forward_size=64)
     assert refusal([[plain] * 4], spec=experts).metadata["field"] == "layer 1"
@@ -154,6 +158,36 @@ def test_what_cannot_be_run_is_refused_with_its_layer(lonely_rank, monkeypatch):
     assert refusal([[plain] * 4], model=jobs.model_of("plain", 5)).metadata["field"] == "layers"
     other = torch.nn.ModuleList([torch.nn.Linear(2, 2)])
     assert refusal([[plain] * 4], model=other).metadata["field"] == "model"
+
+
+class OtherAttention(torch.nn.Module):
+    """A layer that mixes tokens in a way of its own."""
+    token_positions = None
+
+    def __init__(self):
+        super().__init__()
+        self.matrix = torch.nn.Linear(jobs.HIDDEN, jobs.HIDDEN)
+
+    def forward(self, x):
+        return torch.softmax(self.matrix(x) @ x.transpose(1, 2), -1) @ x
+
+
+def attend_otherwise(other):
+    plain = Strategy(1, 2)
+    plan = jobs.plan_of(plans.model_of(3), [[plain, other, plain]], batch=8, micro_batch_count=1)
+    model = jobs.model_of("plain", 3)
+    model[1] = OtherAttention()
+    run = parplan.torch.apply(plan, model, jobs.loss_fn, device="cpu")
+    with pytest.raises(parplan.errors.SpecInvalid) as raised:
+        run.step(*jobs.batch_of(8))
+    return raised.value.metadata["field"]
+
+
+def test_attention_that_cannot_be_taken_over_is_refused(tmp_path):
+    cases = [(Strategy(1, 1, context_parallel_degree=2),),
+             (Strategy(1, 2, recompute=Recompute.SELECTIVE),)]
+    for fields in jobs.run_ranks(2, tmp_path, attend_otherwise, cases):
+        assert fields == ["layer 1"] * 2
 
 
 def refuse_on_ranks(tensor_plan):
