@@ -25,6 +25,8 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
         if definition.expert_count > 0:
             raise refused(layer.index, "layers with experts are not run yet")
+        if strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1:
+            _check_dropout(layer.index, layers[layer.index])
         shares = strategy.tensor_parallel_degree
         if strategy.context_kind == ContextKind.ULYSSES:
             shares *= strategy.context_parallel_degree
@@ -39,6 +41,16 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
             raise field_error("SPEC_INVALID", "attn_implementation",
                               f"{name} computes attention by {config}, which is not causal without "
                               "a mask; load the model with attn_implementation=\"sdpa\"")
+
+
+def _check_dropout(index: int, module: nn.Module) -> None:
+    """Refuses dropout where ranks have the same activations and would drop other values of them."""
+    for part in module.modules():
+        is_dropout = isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0
+        drops_attention = getattr(part, "attention_dropout", 0)
+        if is_dropout or (isinstance(drops_attention, float) and drops_attention > 0):
+            raise refused(index, "ranks that share activations cannot drop the same of them yet; "
+                          "set dropout to 0")
 
 
 def _check_positions(index: int, kind: str, module: nn.Module) -> None:

@@ -144,6 +144,10 @@ def test_what_cannot_be_run_is_refused_with_its_layer(lonely_rank, monkeypatch):
     three = plans.model_of(4, key_value_head_count=3)
     error = refusal([[plain, ulysses, plain, plain]], spec=three)
     assert error.metadata["field"] == "layer 1" and "heads" in error.message
+    dropping = jobs.model_of("plain", 4)
+    dropping[1].attention.dropout = torch.nn.Dropout(0.1)
+    error = refusal([[plain, Strategy(2, 1), plain, plain]], model=dropping)
+    assert error.metadata["field"] == "layer 1" and "dropout" in error.message
     experts = plans.model_of(4, feed_forward_size=0, expert_count=4, experts_per_token=2,
                              expert_feed_forward_size=64)
     assert refusal([[plain] * 4], spec=experts).metadata["field"] == "layer 1"
