@@ -1,8 +1,10 @@
 // Masks over an option table (`PlanWideMasks` of option_table.h).
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,13 +16,14 @@ namespace {
 
 using MaskList = std::vector<OptionMask>;
 
-OptionMask MaskOf(const OptionTable& table, int definition_count,
-                  const std::function<bool(int, const Strategy&)>& allows) {
-  OptionMask mask(definition_count);
-  for (int definition = 0; definition < definition_count; ++definition) {
-    for (const StageOption& option : table.options(definition)) {
-      mask[definition].push_back(allows(definition, option.strategy) ? 1 : 0);
-    }
+// The options of a mask, [definition] ascending.
+using OptionLists = std::vector<std::vector<int>>;
+
+OptionMask MaskOf(const OptionTable& table, const OptionLists& lists) {
+  OptionMask mask(lists.size());
+  for (size_t definition = 0; definition < lists.size(); ++definition) {
+    mask[definition].resize(table.options(static_cast<int>(definition)).size());
+    for (const int index : lists[definition]) mask[definition][index] = 1;
   }
   return mask;
 }
@@ -31,47 +34,88 @@ bool LeavesNoOption(const OptionMask& mask) {
   });
 }
 
-// Returns whether `a` is at least as good as `b` in plans that reshard nowhere, including the
-// messages to other stages.
-bool Dominates(const OptionTable& table, int definition, const StageOption& a,
-               const StageOption& b) {
-  const auto send = [&](const StageOption& option, bool leaves_node) {
-    return table.Send(definition, option.layout, option.layout, leaves_node);
+// The costs of an option in plans that reshard nowhere, including the messages to other stages.
+using OptionCosts = std::array<double, 13>;
+
+OptionCosts CostsOf(const OptionTable& table, int definition, const StageOption& option) {
+  const auto send = [&](bool leaves_node) {
+    return table.Send(definition, option.layout, option.layout, leaves_node).value();
   };
-  return a.NowhereWorse(b) && send(a, false) <= send(b, false) && send(a, true) <= send(b, true) &&
-         table.Message(definition, a.layout) <= table.Message(definition, b.layout);
+  return {option.forward.value(),
+          option.kept.as_double(),
+          option.states.as_double(),
+          option.backward.value(),
+          option.sync.value(),
+          option.transient.as_double(),
+          send(false),
+          send(true),
+          option.step.as_double(),
+          option.bucket.as_double(),
+          static_cast<double>(option.communicator_count),
+          option.states_in_step.as_double(),
+          table.Message(definition, option.layout).as_double()};
 }
 
-bool Dominates(const OptionTable& table, const OptionMask& a, const OptionMask& b) {
-  for (size_t definition = 0; definition < a.size(); ++definition) {
-    const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
-    for (size_t i = 0; i < options.size(); ++i) {
-      if (!b[definition][i]) continue;
-      bool is_dominated = false;
-      for (size_t j = 0; j < options.size() && !is_dominated; ++j) {
-        is_dominated = a[definition][j] &&
-                       Dominates(table, static_cast<int>(definition), options[j], options[i]);
-      }
-      if (!is_dominated) return false;
-    }
+bool NowhereWorse(const OptionCosts& a, const OptionCosts& b) {
+  for (size_t k = 0; k < a.size(); ++k) {
+    if (a[k] > b[k]) return false;
   }
   return true;
 }
 
-// Returns the masks that no other dominates, if the plans of each mask have a single layout; among
-// equal ones the first.
-MaskList Undominated(const OptionTable& table, MaskList masks) {
-  MaskList undominated;
-  for (OptionMask& mask : masks) {
-    if (std::any_of(undominated.begin(), undominated.end(),
-                    [&](const OptionMask& other) { return Dominates(table, other, mask); })) {
-      continue;
+// The masks of plans of a single layout, compared with one another.
+class LayoutMasks {
+ public:
+  explicit LayoutMasks(const OptionTable& table, size_t definition_count)
+      : costs_(definition_count) {
+    for (size_t definition = 0; definition < definition_count; ++definition) {
+      const int index = static_cast<int>(definition);
+      for (const StageOption& option : table.options(index)) {
+        costs_[definition].push_back(CostsOf(table, index, option));
+      }
     }
-    std::erase_if(undominated,
-                  [&](const OptionMask& other) { return Dominates(table, mask, other); });
-    undominated.push_back(std::move(mask));
   }
-  return undominated;
+
+  // Returns the masks that no other dominates; among equal ones the first.
+  std::vector<OptionLists> Undominated(std::vector<OptionLists> masks) const {
+    std::vector<OptionLists> undominated;
+    for (OptionLists& mask : masks) {
+      if (std::any_of(undominated.begin(), undominated.end(),
+                      [&](const OptionLists& other) { return Dominates(other, mask); })) {
+        continue;
+      }
+      std::erase_if(undominated,
+                    [&](const OptionLists& other) { return Dominates(mask, other); });
+      undominated.push_back(std::move(mask));
+    }
+    return undominated;
+  }
+
+ private:
+  // Returns whether for each option of `b` one of `a` is nowhere worse.
+  bool Dominates(const OptionLists& a, const OptionLists& b) const {
+    for (size_t definition = 0; definition < a.size(); ++definition) {
+      const std::vector<OptionCosts>& costs = costs_[definition];
+      for (const int i : b[definition]) {
+        if (std::none_of(a[definition].begin(), a[definition].end(),
+                         [&](int j) { return NowhereWorse(costs[j], costs[i]); })) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // [definition][option]
+  std::vector<std::vector<OptionCosts>> costs_;
+};
+
+// The parts of a strategy in which transformer layers of different definitions agree if all must
+// have one strategy.
+Strategy SharedPart(Strategy strategy) {
+  strategy.sequence_parallel = false;
+  strategy.expert_parallel_degree = 1;
+  return strategy;
 }
 
 // Returns the definitions that hold a tied table; none if only one layer holds it.
@@ -153,55 +197,96 @@ MaskList WithoutWorseTables(const OptionTable& table, MaskList masks,
 
 }  // namespace
 
-std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table) {
+std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table,
+                                     const MaskFilter& keeps) {
   if (!table.usable()) return {};
   const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
   const int definition_count = static_cast<int>(definitions.size());
   const bool per_layer = space.dimensions().has(SearchDimension::kPerLayer);
-  MaskList masks;
-  const auto is_chosen = [&](int definition) {
-    return !per_layer && IsTransformer(definitions[definition].kind) &&
-           !table.options(definition).empty();
-  };
-  // [definition] the strategy all its layers have in the whole plan, if there must be one.
-  std::vector<const Strategy*> chosen(definition_count, nullptr);
+  // Definitions of transformer layers, if all layers of each have one strategy in the whole plan.
   std::vector<int> bound;
-  for (int definition = 0; definition < definition_count; ++definition) {
-    if (is_chosen(definition)) bound.push_back(definition);
+  // [position in `bound`] the options by the part of the strategy that all definitions share.
+  std::vector<std::map<Strategy, std::vector<int>>> alike;
+  for (int definition = 0; definition < definition_count && !per_layer; ++definition) {
+    const std::vector<StageOption>& options = table.options(definition);
+    if (!IsTransformer(definitions[definition].kind) || options.empty()) continue;
+    bound.push_back(definition);
+    std::map<Strategy, std::vector<int>>& groups = alike.emplace_back();
+    for (int index = 0; index < static_cast<int>(options.size()); ++index) {
+      groups[SharedPart(options[index].strategy)].push_back(index);
+    }
   }
+  // [definition] the option all its layers have, or -1.
+  std::vector<int> chosen(definition_count, -1);
   const auto goes_with_chosen = [&](int definition, const Strategy& strategy) {
-    for (const int other : bound) {
-      if (chosen[other] != nullptr &&
-          !space.GoTogether(other, *chosen[other], definition, strategy)) {
-        return false;
+    return std::all_of(bound.begin(), bound.end(), [&](int other) {
+      return chosen[other] < 0 ||
+             space.GoTogether(other, table.options(other)[chosen[other]].strategy, definition,
+                              strategy);
+    });
+  };
+  // The options of the other definitions beside transformer layers of one strategy. They do not
+  // depend on its recomputation.
+  std::map<Strategy, OptionLists> others;
+  const auto others_beside = [&](Strategy strategy) -> const OptionLists& {
+    strategy.recompute_level = RecomputeLevel::kNone;
+    const auto [found, is_new] = others.try_emplace(strategy, definition_count);
+    for (int definition = 0; definition < definition_count && is_new; ++definition) {
+      if (chosen[definition] >= 0) continue;
+      const std::vector<StageOption>& options = table.options(definition);
+      for (int index = 0; index < static_cast<int>(options.size()); ++index) {
+        if (!goes_with_chosen(definition, options[index].strategy)) continue;
+        found->second[definition].push_back(index);
       }
     }
-    return true;
+    return found->second;
   };
-  // Tries all combinations of strategies for the definitions from `next` on that may go together.
-  const std::function<void(int)> choose = [&](int next) {
-    while (next < definition_count && !is_chosen(next)) ++next;
-    if (next == definition_count) {
-      OptionMask mask = MaskOf(table, definition_count, goes_with_chosen);
-      if (!LeavesNoOption(mask)) masks.push_back(std::move(mask));
+  std::vector<OptionLists> masks;
+  // Tries all combinations of options for the definitions from `position` on that may go together.
+  const std::function<void(size_t, const Strategy&)> choose = [&](size_t position,
+                                                                  const Strategy& shared) {
+    if (position == bound.size()) {
+      if (keeps && !keeps(chosen)) return;
+      OptionLists lists = others_beside(shared);
+      bool is_whole = true;
+      for (int definition = 0; definition < definition_count; ++definition) {
+        if (chosen[definition] >= 0) lists[definition] = {chosen[definition]};
+        is_whole &= !lists[definition].empty() || table.options(definition).empty();
+      }
+      if (is_whole) masks.push_back(std::move(lists));
       return;
     }
-    for (const StageOption& option : table.options(next)) {
-      if (!goes_with_chosen(next, option.strategy)) continue;
-      chosen[next] = &option.strategy;
-      choose(next + 1);
-      chosen[next] = nullptr;
+    const int definition = bound[position];
+    const std::vector<StageOption>& options = table.options(definition);
+    const auto try_option = [&](int index) {
+      if (!goes_with_chosen(definition, options[index].strategy)) return;
+      chosen[definition] = index;
+      choose(position + 1, SharedPart(options[index].strategy));
+      chosen[definition] = -1;
+    };
+    if (position == 0) {
+      for (int index = 0; index < static_cast<int>(options.size()); ++index) try_option(index);
+      return;
     }
+    const auto group = alike[position].find(shared);
+    if (group == alike[position].end()) return;
+    for (const int index : group->second) try_option(index);
   };
-  choose(0);
+  choose(0, Strategy());
   // In this case every layer has the degrees and the rank order of the others.
   const bool has_one_layout =
       !per_layer && !space.dimensions().has(SearchDimension::kEndStrategies);
-  return has_one_layout ? Undominated(table, std::move(masks)) : masks;
+  if (has_one_layout) {
+    masks = LayoutMasks(table, definitions.size()).Undominated(std::move(masks));
+  }
+  MaskList list;
+  for (const OptionLists& lists : masks) list.push_back(MaskOf(table, lists));
+  return list;
 }
 
-std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table) {
-  MaskList relaxed = RelaxedMasks(space, table);
+std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table,
+                                      const MaskFilter& keeps) {
+  MaskList relaxed = RelaxedMasks(space, table, keeps);
   const std::vector<int> holders = TableHolders(space, table);
   if (holders.empty()) return relaxed;
   MaskList masks;

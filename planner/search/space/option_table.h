@@ -5,10 +5,12 @@
 #define PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/layer_pricing.h"
@@ -167,16 +169,24 @@ class OptionTable {
 // [definition][option] whether a plan under the mask may use the option.
 using OptionMask = std::vector<std::vector<char>>;
 
+// Says whether masks with these options of the transformer layers are wanted, so that those of which
+// a bound is known to be too high are not made.
+//
+//   chosen   [definition] index of the option that all its layers have; -1 if not decided
+using MaskFilter = std::function<bool(absl::Span<const int> chosen)>;
+
 // Returns masks that together cover the best plans of the space. There is a single mask of all
 // options if nothing constrains pairs of layers; otherwise one for each choice that concerns the
 // whole plan (`StrategySpace::GoTogether`): the strategy of all transformer layers, and the
 // sharding of a tied table. Masks that leave a definition without an option are dropped, and so are
-// choices dominated by another.
-std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table);
+// choices dominated by another, and those that `keeps`, if set, does not keep.
+std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table,
+                                      const MaskFilter& keeps = nullptr);
 
 // Returns fewer, wider masks, for lower bounds: as `PlanWideMasks`, but layers that hold a tied
 // table may shard it differently.
-std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table);
+std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table,
+                                     const MaskFilter& keeps = nullptr);
 
 // Returns the part of `mask` in which a definition that has options of `layout` uses only those.
 OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout);

@@ -9,6 +9,7 @@
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
 #include "planner/planners/exact/interleaved/uneven_search.h"
+#include "planner/planners/exact/pipeline/mask_floor.h"
 #include "planner/search/base/search_numbers.h"
 
 namespace parplan {
@@ -49,7 +50,9 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
   const double overhead = costs.step_overhead().value();
   double bound = cutoff.value();
   const UnevenBound uneven(space.problem().model(), candidate.pipeline_parallel_degree);
-  for (const OptionMask& mask : RelaxedMasks(space, table)) {
+  // Steps of more micro-batches than the setting has take longer than those it has.
+  MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - overhead);
+  for (const OptionMask& mask : RelaxedMasks(space, table, floor.Filter())) {
     const MaskedOptions masked = MaskedOptionsOf(setting, mask);
     if (!masked.usable) continue;
     bound =
@@ -146,7 +149,8 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   std::deque<InterleavedRelaxation> prices;
   std::deque<PartitionChoices> choices;
   std::vector<Place> places;
-  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+  MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - overhead);
+  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter())) {
     masked.push_back(MaskedOptionsOf(setting, mask));
     if (!masked.back().usable) continue;
     menus.emplace_back(setting, mask);

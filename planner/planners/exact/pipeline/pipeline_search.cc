@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/pipeline/mask_floor.h"
 #include "planner/planners/exact/pipeline/mask_search.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
@@ -177,7 +178,9 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
                              SearchMeter& meter) {
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
-  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
+  const PipelineSetting whole(space, costs, table, candidate, space.problem().usable_memory());
+  MaskFloor floor(whole, /*interleaves=*/false, cutoff.value() - overhead);
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table, floor.Filter());
   PipelineOutcome outcome;
   PlanList plans(wanted);
   Bytes usable = space.problem().usable_memory();
@@ -187,7 +190,10 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
                           meter);
     const double bound = search.Search(masks);
     // Searches with less memory serve only to find a plan; the bound is that of the first attempt.
-    if (attempt == 0) outcome.bound = Seconds::Of(bound + overhead);
+    if (attempt == 0) {
+      outcome.bound = Seconds::Of(bound + overhead);
+      if (floor.dropped_slow()) outcome.bound = std::min(outcome.bound, cutoff);
+    }
     outcome.is_exact = outcome.is_exact && search.is_exact();
     if (!plans.plans().empty() || search.max_excess() == Bytes() || meter.stopped()) break;
     outcome.is_exact = false;
@@ -237,12 +243,14 @@ Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const 
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
   double bound = kInfinity;
-  for (const OptionMask& mask : RelaxedMasks(space, table)) {
+  MaskFloor floor(setting, /*interleaves=*/false, cutoff.value() - overhead);
+  for (const OptionMask& mask : RelaxedMasks(space, table, floor.Filter())) {
     if (meter.stopped()) return Seconds();
     MaskSearch search(setting, mask, classes, evaluator, meter);
     bound = std::min(bound, search.LowerBound(std::min(bound, cutoff.value() - overhead)));
   }
-  return Seconds::Of(bound + overhead);
+  const Seconds least = Seconds::Of(bound + overhead);
+  return floor.dropped_slow() ? std::min(least, cutoff) : least;
 }
 
 }  // namespace parplan

@@ -1,0 +1,183 @@
+#include "planner/planners/exact/interleaved/uneven_search.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "planner/check/result_check.h"
+#include "planner/cost/pipeline_schedule.h"
+#include "planner/planners/exact/exact_search.h"
+#include "planner/planners/exact/interleaved/uneven_bound.h"
+#include "tests/support/brute_force_plans.h"
+#include "tests/support/estimated_problem.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : random_(seed) {}
+  double Draw(double most) { return std::uniform_real_distribution<double>(0.0, most)(random_); }
+  int Number(int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random_);
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// The bound over all partitions is below the schedule of each, however uneven.
+TEST(UnevenBound, IsNoLongerThanTheScheduleOfAnyPartition) {
+  Dice dice(11);
+  ScheduleEvaluator schedule;
+  int close_count = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    SCOPED_TRACE(testing::Message() << "trial " << trial);
+    const int devices = dice.Number(2, 6);
+    const int chunks = dice.Number(2, 5);
+    const int stage_count = devices * chunks;
+    const int64_t micro_batches = int64_t{devices} * dice.Number(1, 6);
+    const int decoders = stage_count - 2 + dice.Number(0, 2 * stage_count);
+    const PlanningProblem problem = EstimatedProblem({.device_count = 8,
+                                                      .decoder_count = decoders,
+                                                      .hidden_size = 1024,
+                                                      .attention_head_count = 16,
+                                                      .global_batch_size = 8,
+                                                      .rules = {.allow_estimates = true}});
+    const ModelSpec& model = problem.model();
+    std::vector<int> layer_counts(stage_count, 1);
+    for (int left = model.layer_count() - stage_count; left > 0; --left) {
+      // Nearly even, or anyhow.
+      const int stage = trial % 2 == 0 ? left % stage_count : dice.Number(0, stage_count - 1);
+      ++layer_counts[stage];
+    }
+    DefinitionTimes times;
+    for (size_t i = 0; i < model.layer_definitions().size(); ++i) {
+      times.forward.push_back(dice.Draw(1.0));
+      times.forward_backward.push_back(times.forward.back() + dice.Draw(2.0));
+      times.sync.push_back(dice.Draw(0.5));
+    }
+    const double least_send = dice.Number(0, 1) * dice.Draw(0.3);
+    std::vector<StageTimes> stages(stage_count);
+    int layer = 0;
+    for (int stage = 0; stage < stage_count; ++stage) {
+      for (int i = 0; i < layer_counts[stage]; ++i, ++layer) {
+        const int definition = model.definition_of_layer()[layer];
+        stages[stage].forward += Seconds::Of(times.forward[definition]);
+        stages[stage].backward +=
+            Seconds::Of(times.forward_backward[definition] - times.forward[definition]);
+        stages[stage].gradient_sync += Seconds::Of(times.sync[definition]);
+      }
+      if (stage + 1 < stage_count) stages[stage].send = Seconds::Of(least_send + dice.Draw(0.1));
+    }
+    const double step = schedule
+                            .StepTime({.schedule = Schedule::kInterleaved,
+                                       .virtual_stage_count = chunks,
+                                       .blocking_messages = trial % 4 == 0},
+                                      stages, micro_batches)
+                            .value();
+    const UnevenBound bound(model, devices);
+    EXPECT_LE(bound.Quick(times, micro_batches), step);
+    UnevenBound::Question question = {.micro_batch_count = micro_batches,
+                                      .fewest_virtual_stages = chunks,
+                                      .most_virtual_stages = chunks,
+                                      .least_send = least_send,
+                                      .most_layers = {}};
+    const double narrow = bound.Bound(times, question, Seconds::Infinite().value());
+    EXPECT_LE(narrow, step);
+    question.fewest_virtual_stages = 2;
+    question.most_virtual_stages = 7;
+    EXPECT_LE(bound.Bound(times, question, Seconds::Infinite().value()),
+              narrow * (1.0 + 1e-9));
+    if (narrow > 0.9 * step) ++close_count;
+  }
+  EXPECT_GT(close_count, 100);
+}
+
+TEST(UnevenBound, EndsAtTheCutoffOrTheMemory) {
+  const PlanningProblem problem = EstimatedProblem({.device_count = 8,
+                                                    .decoder_count = 14,
+                                                    .hidden_size = 1024,
+                                                    .attention_head_count = 16,
+                                                    .global_batch_size = 8,
+                                                    .rules = {.allow_estimates = true}});
+  const UnevenBound bound(problem.model(), 2);
+  EXPECT_TRUE(bound.is_uniform());
+  const DefinitionTimes times = {.forward = {0.0, 1.0, 0.0},
+                                 .forward_backward = {0.0, 3.0, 0.0},
+                                 .sync = {0.0, 0.0, 0.0}};
+  UnevenBound::Question question = {.micro_batch_count = 4,
+                                    .fewest_virtual_stages = 2,
+                                    .most_virtual_stages = 2,
+                                    .least_send = 0.0,
+                                    .most_layers = {}};
+  // Seven layers of three seconds on each device, four times, at least.
+  const double free = bound.Bound(times, question, Seconds::Infinite().value());
+  EXPECT_GE(free, 84.0);
+  EXPECT_EQ(bound.Bound(times, question, 50.0), 50.0);
+  // Nine layers on one device, if the other one has room for five.
+  question.most_layers = {5, 14};
+  EXPECT_GE(bound.Bound(times, question, Seconds::Infinite().value()), 108.0 * (1.0 - 1e-9));
+  question.most_layers = {5, 8};
+  EXPECT_EQ(bound.Bound(times, question, Seconds::Infinite().value()),
+            Seconds::Infinite().value());
+}
+
+// Among more partitions than are listed, the search finds one that is nearly the best, and its
+// bound is no higher than the best.
+TEST(UnevenSearch, IsBetweenItsBoundAndTheBestOfAllPartitions) {
+  int unlisted_count = 0;
+  int best_count = 0;
+  for (int trial = 0; trial < 24; ++trial) {
+    SCOPED_TRACE(testing::Message() << "trial " << trial);
+    EstimatedOptions options{.device_count = trial % 3 == 0 ? 4 : 2,
+                             .devices_per_node = trial % 3 == 0 ? 4 : 2,
+                             .decoder_count = 8 + trial % 4,
+                             .hidden_size = 1024,
+                             .attention_head_count = 16,
+                             .sequence_length = 512,
+                             .vocabulary_size = 5000 * (1 + trial % 5 * 4),
+                             .tied_embedding = false,
+                             .global_batch_size = 4 * (1 + trial % 2)};
+    options.rules = {.schedule = Schedule::kInterleaved,
+                     .dimensions = DimensionSet()
+                                       .With(SearchDimension::kPipeline)
+                                       .With(SearchDimension::kUnevenStages)
+                                       .With(SearchDimension::kInterleaved),
+                     .allow_estimates = true};
+    PlanningProblem problem = EstimatedProblem(options);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+    ASSERT_OK(costs);
+    if (trial % 2 == 1) {
+      // Little more than the least memory.
+      const Bytes least = EveryStage(problem, *costs).smallest_usable_memory;
+      problem = problem.WithUsableMemory(Bytes::Ceil(least.as_double() * 1.03));
+    }
+    const BruteForceAnswer twin = EveryStage(problem, *costs);
+    ASSERT_TRUE(twin.best.has_value());
+    const std::optional<PlanningResult> result = SearchExact(problem, *costs, {});
+    ASSERT_TRUE(result.has_value());
+    const auto* const found = std::get_if<PlanFound>(&*result);
+    ASSERT_NE(found, nullptr);
+    EXPECT_OK(CheckResult(problem, *result));
+    const double best = twin.best->prediction.step.value();
+    const double ours = found->prediction.step.value();
+    EXPECT_LE(found->search.bound.value(), best * (1.0 + 1e-9));
+    EXPECT_GE(ours, best * (1.0 - 1e-9));
+    EXPECT_LE(ours, best * 1.03) << PlanGist(found->plan) << " and not "
+                                 << PlanGist(twin.best->plan);
+    if (found->search.termination != Termination::kOptimal) ++unlisted_count;
+    if (ours <= best * (1.0 + 1e-9)) ++best_count;
+  }
+  EXPECT_GT(unlisted_count, 0);
+  EXPECT_GE(best_count, 12);
+}
+
+}  // namespace
+}  // namespace parplan
