@@ -69,7 +69,7 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
       .Check(shell::Risk());
   command
       .AddOption("--runtime", runtime,
-                 absl::StrCat("What will train: ", RuntimeNames(), " [that of --target]"))
+                 absl::StrCat("What will train: ", RuntimeNames(), " [that of --target, else parplan]"))
       .Check(shell::NotEmpty());
   command.AddOption("--calibration", calibration_path,
                     "Calibration file, without a server (docs/calibration.md)");

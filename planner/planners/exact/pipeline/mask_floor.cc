@@ -50,10 +50,10 @@ bool MaskFloor::Keeps(absl::Span<const int> chosen) {
   const double room = setting_.largest_budget().as_double() * setting_.depth();
   if (all.memory * kFloorRounding > room) return false;
   const int64_t micro_batches = setting_.candidate().micro_batch_count;
-  const double step =
-      interleaves_ ? all.time * static_cast<double>(micro_batches) / setting_.depth()
-                   : SpreadStepBound(setting_.candidate().schedule, setting_.depth(), micro_batches,
-                                     all.time, longest);
+  const double step = interleaves_
+                          ? all.time * static_cast<double>(micro_batches) / setting_.depth()
+                          : SpreadStepBound(setting_.candidate().schedule, setting_.depth(),
+                                            micro_batches, all.time, longest);
   if (step * kFloorRounding < cutoff_) return true;
   dropped_slow_ = true;
   return false;

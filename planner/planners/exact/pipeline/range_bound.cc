@@ -16,9 +16,15 @@ constexpr double kRangeRounding = 1.0 - 1e-12;
 RangeBounds::RangeBounds(const PipelineSetting& setting, const OptionMask& allowed,
                          absl::Span<const int> boundaries)
     : setting_(setting),
-      allowed_(allowed),
+      allowed_(setting.problem().model().layer_definitions().size()),
       budget_(setting.largest_budget().as_double()),
       definition_count_(static_cast<int>(setting.problem().model().layer_definitions().size())) {
+  for (int definition = 0; definition < definition_count_; ++definition) {
+    const auto option_count = static_cast<int>(setting.table().options(definition).size());
+    for (int k = 0; k < option_count; ++k) {
+      if (allowed.empty() || allowed[definition][k]) allowed_[definition].push_back(k);
+    }
+  }
   for (int i = 0; i < setting.depth(); ++i) {
     const int64_t in_flight = setting.stage(i).in_flight;
     if (flights_.empty() || flights_.back().in_flight != in_flight) {
@@ -38,8 +44,8 @@ std::vector<RangeBounds::Item> RangeBounds::ItemsOf(int definition, int64_t in_f
       setting_.recurrence().is_gpipe() ? 1.0 : count - static_cast<double>(in_flight) + 1.0;
   const double backward_passes = setting_.recurrence().is_gpipe() ? 1.0 : count;
   std::vector<Item> items;
-  for (size_t k = 0; k < options.size(); ++k) {
-    if (!allowed_.empty() && !allowed_[definition][k]) continue;
+  items.reserve(allowed_[definition].size());
+  for (const int k : allowed_[definition]) {
     const StageOption& option = options[k];
     const double forward = option.forward.value();
     const double backward = option.backward.value();

@@ -101,7 +101,8 @@ class RangeBounds {
   int32_t FindMinima(int flight, int definition);
 
   const PipelineSetting& setting_;
-  const OptionMask& allowed_;
+  // [definition] the allowed options.
+  std::vector<std::vector<int>> allowed_;
   const double budget_;
   // Distinct numbers of micro-batches in flight, with their prices.
   std::vector<Flight> flights_;

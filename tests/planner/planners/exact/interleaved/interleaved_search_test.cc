@@ -195,11 +195,12 @@ TEST(InterleavedSearch, ListsAllPartitionsIfTheyAreFew) {
 
 TEST(InterleavedSearch, ListsEvenPartitionsAmongMany) {
   const InterleavedPartitions partitions = PartitionsOfDecoder(16, 2);
-  EXPECT_THAT(partitions.unlisted, ElementsAre(2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(partitions.unlisted, ElementsAre(2, 3, 4, 5, 6, 7, 8));
   EXPECT_THAT(ListedOf(partitions, 2), ElementsAre(ElementsAre(5, 4, 4, 5)));
   // Embedding and head count as a layer each.
   EXPECT_THAT(ListedOf(partitions, 3), ElementsAre(ElementsAre(3, 3, 3, 3, 3, 3)));
-  EXPECT_EQ(ListedOf(partitions, 8).size(), 17);
+  EXPECT_EQ(ListedOf(partitions, 8).size(), 1);
+  EXPECT_EQ(ListedOf(partitions, 9).size(), 1);
 }
 
 TEST(InterleavedSearch, HasEvenPartitionsAloneWithoutTheirDimension) {
