@@ -174,6 +174,20 @@ class Docs(unittest.TestCase):
                     checked += 1
         self.assertGreater(checked, 100)
 
+    def test_rows_of_targets_name_tests_that_exist(self):
+        text = text_of(FLAGS.source / "docs/targets.md")
+        rows = [row for section in re.split(r"^## ", text, flags=re.M)[1:]
+                for row in section.splitlines()
+                if row.startswith("| ") and row.count("|") == 4 and not row.startswith("| what |")]
+        self.assertGreater(len(rows), 15)
+        sources = "".join(text_of(path) for path in tracked()
+                          if path.name.endswith("_test.cc"))
+        for row in rows:
+            names = re.findall(r"`(\w+)\.(\w+)`", row.split("|")[3])
+            self.assertTrue(names, row)
+            for suite, test in names:
+                self.assertRegex(sources, r"TEST(_[FP])?\(%s, %s\)" % (suite, test))
+
     def test_no_file_names_a_path_of_one_machine(self):
         for path in tracked():
             if path == pathlib.Path(__file__).resolve():

@@ -152,69 +152,98 @@ class UnevenLeaves {
                      [](const UnevenLeaf& a, const UnevenLeaf& b) { return a.bound < b.bound; });
   }
 
-  // Returns the options of a plan: for each definition the fastest one, or the one that needs least
-  // memory, of the layout of the leaf's option, if it has any; empty if they do not go together.
-  std::vector<int> OptionsOf(const UnevenLeaf& leaf, bool is_lean) const {
+  // How the other definitions choose beside the major one.
+  enum class Others {
+    // The fastest option, of the same layout if there is any.
+    kFastest,
+    // The fastest option that shards as the major definition does, as plans of one strategy have.
+    kAlike,
+    // The option that needs least memory, of the same layout if there is any.
+    kLean,
+  };
+
+  // Returns [definition] the options of a plan; empty if there are none, or if they do not go
+  // together.
+  std::vector<int> OptionsOf(const UnevenLeaf& leaf, Others others) const {
     const OptionTable& table = setting_.table();
     std::vector<int> options(leaf.masked->allowed.size(), -1);
     const int major = bound_.major();
-    const int layout = table.options(major)[leaf.option].layout;
+    const StageOption& chosen = table.options(major)[leaf.option];
     const auto micro_batches = static_cast<double>(setting_.candidate().micro_batch_count);
     for (const int definition : leaf.masked->order) {
-      options[definition] = leaf.option;
-      if (definition == major) continue;
+      if (definition == major) {
+        options[definition] = leaf.option;
+        continue;
+      }
       std::tuple<bool, double> least = {true, kInfinity};
       for (const int index : leaf.masked->allowed[definition]) {
         const StageOption& option = table.options(definition)[index];
+        if (others == Others::kAlike &&
+            option.strategy.sharding_level != chosen.strategy.sharding_level) {
+          continue;
+        }
         const double cost =
-            is_lean
+            others == Others::kLean
                 ? option.states.as_double() + option.kept.as_double() * setting_.depth()
                 : micro_batches * (option.forward + option.backward).value() + option.sync.value();
-        const std::tuple<bool, double> key = {option.layout != layout, cost};
+        const std::tuple<bool, double> key = {option.layout != chosen.layout, cost};
         if (!(key < least)) continue;
         least = key;
         options[definition] = index;
       }
+      if (options[definition] < 0) return {};
     }
     if (!NeighboursAgree(setting_, options)) options.clear();
     return options;
   }
 
-  // Simulates the first partitions of a leaf.
-  void Start(UnevenLeaf& leaf) {
-    for (const bool is_lean : {false, true}) {
-      std::vector<int> options = OptionsOf(leaf, is_lean);
-      if (options.empty()) continue;
-      UnevenSimulation simulation(setting_, options, evaluator_);
-      for (UnevenPartition& partition :
-           FirstPartitions(setting_, options, leaf.virtual_stage_count)) {
-        const UnevenScore score = Look(simulation, partition);
-        if (leaf.score.is_known() && !(score < leaf.score)) continue;
-        leaf.score = score;
-        leaf.partition = std::move(partition);
-        leaf.options = options;
-      }
-      if (leaf.score.is_known() && leaf.score.excess == 0.0) return;
+  // Simulates a partition with options, and takes both for the leaf if they are better.
+  void Take(UnevenLeaf& leaf, const std::vector<int>& options, UnevenPartition partition) {
+    UnevenSimulation simulation(setting_, options, evaluator_);
+    const UnevenScore score = Look(simulation, partition);
+    if (leaf.score.is_known() && !(score < leaf.score)) return;
+    leaf.score = score;
+    leaf.partition = std::move(partition);
+    leaf.options = options;
+  }
+
+  // Tries the other ways to choose on the leaf's partition.
+  void TryOthers(UnevenLeaf& leaf) {
+    for (const Others others : {Others::kFastest, Others::kAlike, Others::kLean}) {
+      const std::vector<int> options = OptionsOf(leaf, others);
+      if (!options.empty() && options != leaf.options) Take(leaf, options, leaf.partition);
     }
   }
 
+  // Simulates the first partitions of a leaf.
+  void Start(UnevenLeaf& leaf) {
+    for (const Others others : {Others::kFastest, Others::kAlike, Others::kLean}) {
+      const std::vector<int> options = OptionsOf(leaf, others);
+      if (options.empty()) continue;
+      for (UnevenPartition& partition :
+           FirstPartitions(setting_, options, leaf.virtual_stage_count)) {
+        Take(leaf, options, std::move(partition));
+      }
+      break;
+    }
+    if (leaf.score.is_known()) TryOthers(leaf);
+  }
+
   void Improve(UnevenLeaf& leaf) {
-    UnevenSimulation simulation(setting_, leaf.options, evaluator_);
     int looks = 0;
     while (looks < kMaxLooks) {
-      bool was_improved = false;
-      for (const UnevenPartition& partition :
-           NeighboursOf(setting_, leaf.options, leaf.partition, leaf.score, simulation)) {
+      const UnevenScore before = leaf.score;
+      const std::vector<int> options = leaf.options;
+      UnevenSimulation simulation(setting_, options, evaluator_);
+      for (UnevenPartition& partition :
+           NeighboursOf(setting_, options, leaf.partition, leaf.score, simulation)) {
         if (++looks > kMaxLooks || !meter_.ShouldContinue()) return;
-        const UnevenScore score = Look(simulation, partition);
-        if (!(score < leaf.score)) continue;
-        leaf.score = score;
-        leaf.partition = partition;
-        was_improved = true;
-        break;
+        Take(leaf, options, std::move(partition));
+        if (leaf.score < before) break;
       }
-      if (!was_improved) return;
+      if (!(leaf.score < before)) break;
     }
+    TryOthers(leaf);
   }
 
   // Simulates a plan and adds it to the finds if it is good.
