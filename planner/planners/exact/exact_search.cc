@@ -8,6 +8,7 @@
 
 #include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
+#include "planner/model/tied_table.h"
 #include "planner/planners/exact/best_first_search.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
@@ -118,6 +119,44 @@ std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const 
   return nothing;
 }
 
+// Returns whether interleaved plans faster than the best one may exist.
+bool MayInterleaveFaster(BestFirstSearch& search) {
+  const double cutoff = search.plans().CutoffPerSample() * (1.0 - kProofTolerance);
+  return std::any_of(search.candidates().begin(), search.candidates().end(),
+                     [cutoff](const ExactCandidate& candidate) {
+                       return TraitsOf(candidate.pipeline.schedule).has_virtual_stages &&
+                              candidate.bound_per_sample() < cutoff;
+                     });
+}
+
+// Searches the interleaved plans of one strategy by themselves, as for a program that runs no
+// others. Of uneven virtual stages not all strategies are looked at, so the larger space alone
+// might give a slower plan than this part of it.
+void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
+                       const SearchControl& control, BestFirstSearch& search, SearchMeter& meter) {
+  const DimensionSet dimensions = problem.dimensions();
+  if (!dimensions.has(SearchDimension::kPerLayer) ||
+      !dimensions.has(SearchDimension::kUnevenStages) || meter.stopped() ||
+      search.plans().plans().empty() || HasTiedTable(problem.model()) ||
+      !MayInterleaveFaster(search)) {
+    return;
+  }
+  PlanningRules rules = problem.rules();
+  rules.schedule = Schedule::kInterleaved;
+  rules.dimensions = dimensions & LimitsOf(Target::kMegatron).dimensions;
+  rules.top_plan_count = 1;
+  const PlanningProblem part = problem.WithRules(rules);
+  SearchControl quiet = control;
+  quiet.on_progress = nullptr;
+  TableCache tables;
+  BestFirstSearch one(part, costs, quiet, tables, meter, /*wanted=*/1);
+  if (!one.List()) return;
+  one.plans().Offer(search.plans().plans().front());
+  one.DisableSeeding();
+  one.Run();
+  for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
+}
+
 }  // namespace
 
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
@@ -128,6 +167,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   if (!search.List()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
   if (search.candidates().empty()) return std::nullopt;
   search.Run();
+  SearchOneStrategy(problem, costs, control, search, meter);
   if (search.plans().plans().empty()) {
     std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, meter);
     if (nothing.has_value()) return nothing;

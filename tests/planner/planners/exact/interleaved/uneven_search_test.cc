@@ -176,5 +176,42 @@ TEST(UnevenSearch, IsBetweenItsBoundAndTheBestOfAllPartitions) {
   EXPECT_GE(best_count, 12);
 }
 
+// Models of a size at which not all partitions and strategies are looked at.
+TEST(UnevenSearch, ALargerSpaceIsNeverSlower) {
+  int uneven_count = 0;
+  for (int trial = 0; trial < 8; ++trial) {
+    SCOPED_TRACE(testing::Message() << "trial " << trial);
+    EstimatedOptions options{.device_count = 16,
+                             .decoder_count = 23 + 5 * trial,
+                             .hidden_size = 4096,
+                             .attention_head_count = 32,
+                             .sequence_length = 4096,
+                             .vocabulary_size = 128'000,
+                             .tied_embedding = false,
+                             .global_batch_size = 32};
+    options.rules = {.target = Target::kMegatron, .allow_estimates = true};
+    options.rules.runtime = *FindRuntime(trial % 2 == 0 ? "megatron-core" : "parplan");
+    const auto found = [&options] {
+      const PlanningProblem problem = EstimatedProblem(options);
+      const CostModel costs = *CostModel::Create(problem);
+      const std::optional<PlanningResult> result = SearchExact(problem, costs, {});
+      EXPECT_TRUE(result.has_value());
+      EXPECT_OK(CheckResult(problem, *result));
+      return std::get<PlanFound>(*result);
+    };
+    const PlanFound megatron = found();
+    options.rules.target = Target::kParplan;
+    const PlanFound all = found();
+    EXPECT_LE(all.prediction.step.value(), megatron.prediction.step.value() * (1.0 + 1e-9))
+        << PlanGist(all.plan) << " and not " << PlanGist(megatron.plan);
+    options.rules.target = Target::kMegatron;
+    options.rules.dimensions = DimensionSet::All().Without(SearchDimension::kUnevenStages);
+    const PlanFound even = found();
+    EXPECT_LE(megatron.prediction.step.value(), even.prediction.step.value() * (1.0 + 1e-9));
+    if (megatron.prediction.step < even.prediction.step * 0.999) ++uneven_count;
+  }
+  EXPECT_GT(uneven_count, 2);
+}
+
 }  // namespace
 }  // namespace parplan
