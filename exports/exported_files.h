@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exports/uniform_plan.h"
+#include "planner/model/plan.h"
 #include "planner/model/runtime_traits.h"
 
 namespace parplan {
@@ -31,6 +32,9 @@ struct ExportFacts {
 // one micro-batch on one data-parallel replica) and PARPLAN_GRADIENT_ACCUMULATION_STEPS
 // (micro-batches of a step).
 std::string CommonVariables(const UniformPlan& plan);
+// The same of any plan. Replicas are those of the first layer, which reads the samples. REQUIRES:
+// the plan has a layer.
+std::string CommonVariables(const Plan& plan);
 
 }  // namespace parplan
 

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "exports/galvatron_plan_export.h"
 #include "exports/megatron_plan_export.h"
+#include "exports/torch_plan_export.h"
 
 namespace parplan {
 namespace {
@@ -24,8 +25,10 @@ absl::StatusOr<std::vector<ExportedFile>> GalvatronFilesOf(const Plan& plan, con
 
 // In the order of the alphabet.
 constexpr std::array kExporters = std::to_array<PlanExporter>({
+    {"fsdp2", "plain PyTorch", false, ExportFsdp2Plan},
     {"galvatron", "Galvatron", true, GalvatronFilesOf},
     {"megatron", "Megatron-LM", false, ExportMegatronPlan},
+    {"torch-pipelining", "torch.distributed.pipelining", false, ExportTorchPipelining},
 });
 
 // Requires the plan to hold every layer of the model once, in its order.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "clients/import/galvatron_names.h"
+#include "exports/layer_strategies.h"
 
 namespace parplan {
 namespace {
@@ -195,19 +196,6 @@ absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field,
   strategy.recompute_level = entry.recompute ? RecomputeLevel::kFull : RecomputeLevel::kNone;
   strategy.sequence_parallel = sequence_parallel_ && tensor > 1;
   return strategy;
-}
-
-// Appends one layer to a stage, to its last run where that is equal.
-void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, StagePlan* stage) {
-  const std::vector<int>& definitions = model.definition_of_layer();
-  if (!stage->layer_runs.empty()) {
-    StageLayerRun& run = stage->layer_runs.back();
-    if (run.strategy == strategy && definitions[run.first_layer_index] == definitions[layer]) {
-      ++run.layer_count;
-      return;
-    }
-  }
-  stage->layer_runs.push_back({layer, 1, strategy});
 }
 
 absl::Status PlanReader::CheckExperts() const {

@@ -1,0 +1,36 @@
+// Reads plans that `planctl export --to fsdp2|torch-pipelining` wrote: the JSON and the table of
+// passes.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_TORCH_PLAN_H_
+#define PARPLAN_CLIENTS_IMPORT_TORCH_PLAN_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+#include "exports/torch_plan_json.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+struct TorchPlanImport {
+  TorchPlanFormat format = TorchPlanFormat::kFsdp2;
+  Plan plan;
+  TorchPlanTraits traits;
+};
+
+// Returns the plan of `document` (`fsdp2.json` or `stages.json`), one of `model`. `passes` is
+// `schedule.csv` and absent exactly if the plan has one stage.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with file, member and rule for what is no such JSON, for another
+// format or version, for counts out of range, for plans that the exporter refuses, for every
+// member that is unknown, missing or other than the rest of the file makes it, and for a table that
+// is not that of the schedule.
+absl::StatusOr<TorchPlanImport> ImportTorchPlan(const NamedText& document,
+                                                const std::optional<NamedText>& passes,
+                                                const ModelSpec& model);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_TORCH_PLAN_H_

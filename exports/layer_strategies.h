@@ -1,0 +1,36 @@
+// A plan layer by layer: the strategy of each, and where stages end.
+
+#ifndef PARPLAN_EXPORTS_LAYER_STRATEGIES_H_
+#define PARPLAN_EXPORTS_LAYER_STRATEGIES_H_
+
+#include <vector>
+
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+struct LayerStrategies {
+  // Layers of each stage, in the order of the model.
+  std::vector<int> stage_layer_counts;
+  // [layer]
+  std::vector<Strategy> strategies;
+};
+
+// Returns the layers of `plan`. O(layers).
+LayerStrategies LayerStrategiesOf(const Plan& plan);
+
+// Appends layer `layer` of the model to a stage, to its last run where definition and strategy are
+// the same.
+void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, StagePlan* stage);
+
+// Returns the stages of a plan with these layers, `rank_count` ranks each, over
+// `pipeline_parallel_degree` devices in turn; `LayerStrategiesOf` gives the layers again.
+// O(layers). REQUIRES: the counts are positive and add up to the strategies, which are as many as
+// the layers of `model`.
+std::vector<StagePlan> StagesOf(const LayerStrategies& layers, const ModelSpec& model,
+                                int pipeline_parallel_degree, int rank_count);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_LAYER_STRATEGIES_H_

@@ -1,0 +1,40 @@
+// The order of passes as the comma-separated table of torch.distributed.pipelining.
+//
+// One line for each device of the pipeline, one cell for each pass in order: the stage, a letter,
+// the micro-batch, all counted from 0. `F` is a forward pass, `B` a whole backward pass, `I` and
+// `W` its halves for inputs and weights. `_PipelineScheduleRuntime._load_csv` of torch 2.6 to 2.15
+// reads it and adds messages, gathering of parameters and reduction of gradients by itself; that
+// longer form differs from release to release, so it is not written.
+//
+//   0F0,0F1,0B0,0F2,0B1,0B2
+//   1F0,1B0,1F1,1B1,1F2,1B2
+
+#ifndef PARPLAN_EXPORTS_PASS_TABLE_H_
+#define PARPLAN_EXPORTS_PASS_TABLE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "planner/model/pass_order.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// Name of the table among exported files.
+inline constexpr char kPassTableName[] = "schedule.csv";
+
+PipelineShape PipelineShapeOf(const Plan& plan);
+
+// Returns the table of a schedule. O(passes of all devices).
+std::string FormatPassTable(const PipelineShape& shape);
+
+// Requires `text` to be the table of `shape`; blanks around cells, empty cells, which stand for
+// waiting, and the kind of line ends do not matter. INVALID_ARGUMENT (SPEC_INVALID) with
+// `file_name`, line and cell, counted from 1, of the first difference.
+absl::Status CheckPassTable(absl::string_view text, absl::string_view file_name,
+                            const PipelineShape& shape);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_PASS_TABLE_H_

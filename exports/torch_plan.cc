@@ -1,0 +1,215 @@
+#include "exports/torch_plan.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "exports/layer_strategies.h"
+#include "planner/model/tied_table.h"
+
+namespace parplan {
+namespace {
+
+bool IsTorchLayer(LayerKind kind) {
+  return kind == LayerKind::kDecoder || kind == LayerKind::kEncoder;
+}
+
+absl::Status CheckModel(const ModelSpec& model, absl::string_view program) {
+  const int last = model.layer_count() - 1;
+  for (int layer = 0; layer <= last; ++layer) {
+    const LayerKind kind = model.layer(layer).kind;
+    const bool fits = layer == 0      ? kind == LayerKind::kEmbedding
+                      : layer == last ? kind == LayerKind::kHead
+                                      : IsTorchLayer(kind);
+    if (fits && last >= 2) continue;
+    return RefuseForTorch(
+        program, "model.layer_runs",
+        absl::StrCat("must be an embedding, encoder or decoder layers and a head, and layer ",
+                     layer, " is `", model.layer(layer).layer_definition_id, "`"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
+  const int stage_count = static_cast<int>(plan.stages.size());
+  if (stage_count == 0 || plan.virtual_stage_count < 1 ||
+      stage_count % plan.virtual_stage_count != 0) {
+    return RefuseForTorch(program, "virtual_stage_count", "does not divide the stages");
+  }
+  const bool has_virtual_stages = plan.virtual_stage_count > 1;
+  if (TraitsOf(plan.schedule).has_virtual_stages != has_virtual_stages) {
+    return RefuseForTorch(program, "schedule",
+                          absl::StrCat("is ", TraitsOf(plan.schedule).name, " with ",
+                                       plan.virtual_stage_count, " virtual stages a device"));
+  }
+  const int degree = plan.pipeline_parallel_degree();
+  if (has_virtual_stages && degree == 1) {
+    return RefuseForTorch(program, "virtual_stage_count", "gives the one device several stages");
+  }
+  if (plan.device_count < 1 || plan.device_count % degree != 0) {
+    return RefuseForTorch(
+        program, "device_count",
+        absl::StrCat("is ", plan.device_count, ", which ", degree, " stages do not share equally"));
+  }
+  for (int i = 0; i < stage_count; ++i) {
+    const StagePlan& stage = plan.stages[i];
+    const int rank_count = plan.device_count / degree;
+    if (stage.rank_count != rank_count || stage.first_rank != i % degree * rank_count) {
+      return RefuseForTorch(
+          program, absl::StrCat("stages[", i, "]"),
+          absl::StrCat("must be on ", rank_count, " ranks from ", i % degree * rank_count, " on"));
+    }
+    if (stage.layer_count() < 1) {
+      return RefuseForTorch(program, absl::StrCat("stages[", i, "]"), "has no layer");
+    }
+  }
+  if (plan.global_batch_size < 1 || plan.micro_batch_count < 1 ||
+      plan.global_batch_size % plan.micro_batch_count != 0) {
+    return RefuseForTorch(program, "micro_batch_count", "does not divide global_batch_size");
+  }
+  if (plan.micro_batch_count > kMaxForwardPassCount / stage_count) {
+    return RefuseForTorch(
+        program, "micro_batch_count",
+        absl::StrCat("makes more than ", kMaxForwardPassCount, " forward passes a step"));
+  }
+  return absl::OkStatus();
+}
+
+// Returns what the degrees of `strategy` do not divide, or nothing.
+std::string UndividedPart(const LayerDefinition& layer, const Strategy& strategy) {
+  const int tensor = strategy.tensor_parallel_degree;
+  const int context = strategy.context_parallel_degree;
+  const bool is_ring = strategy.context_kind == ContextKind::kRing;
+  const int head_ranks = is_ring ? tensor : tensor * context;
+  if (IsTransformer(layer.kind)) {
+    if (layer.attention_head_count % head_ranks != 0) {
+      return absl::StrCat(layer.attention_head_count, " heads over ", head_ranks, " ranks");
+    }
+    if (layer.key_value_head_count % head_ranks != 0) {
+      return absl::StrCat(layer.key_value_head_count, " key and value heads over ", head_ranks,
+                          " ranks");
+    }
+    if (layer.feed_forward_size % tensor != 0) {
+      return absl::StrCat("a feed-forward part of ", layer.feed_forward_size, " over ", tensor,
+                          " ranks");
+    }
+  }
+  const int pieces = context > 1 && is_ring ? 2 * context : context;
+  if (layer.sequence_length % pieces != 0) {
+    return absl::StrCat(layer.sequence_length, " tokens in ", pieces, " pieces");
+  }
+  if (strategy.sequence_parallel && layer.sequence_length / context % tensor != 0) {
+    return absl::StrCat(layer.sequence_length / context, " tokens over ", tensor,
+                        " sequence-parallel ranks");
+  }
+  return "";
+}
+
+// Returns what is wrong with the strategy of a layer, or nothing.
+std::string StrategyFault(const Plan& plan, const LayerDefinition& layer,
+                          const Strategy& strategy) {
+  const int64_t tensor = strategy.tensor_parallel_degree;
+  const int64_t context = strategy.context_parallel_degree;
+  const int64_t data = strategy.data_parallel_degree;
+  const int rank_count = plan.stages.front().rank_count;
+  if (tensor < 1 || context < 1 || data < 1 || tensor * context > rank_count ||
+      tensor * context * data != rank_count) {
+    return absl::StrCat("has degrees that do not multiply to the ", rank_count,
+                        " ranks of a stage");
+  }
+  if (plan.micro_batch_size() % data != 0) {
+    return absl::StrCat("shares micro-batches of ", plan.micro_batch_size(), " samples between ",
+                        data, " replicas");
+  }
+  if (strategy.rank_order == RankOrder::kDataInnermost && (tensor == 1 || data == 1)) {
+    return "has an order of ranks that means nothing with a degree of 1";
+  }
+  if (strategy.context_kind != ContextKind::kRing && context == 1) {
+    return "has a kind of context parallelism without any";
+  }
+  if (strategy.sequence_parallel && tensor == 1) {
+    return "has sequence parallelism without tensor parallelism";
+  }
+  if (strategy.recompute_level != RecomputeLevel::kNone && !IsTransformer(layer.kind)) {
+    return "recomputes an embedding or a head";
+  }
+  const int expert = strategy.expert_parallel_degree;
+  if (expert < 1 || data * context % expert != 0 || (expert > 1 && layer.expert_count == 0)) {
+    return absl::StrCat("spreads experts over ", expert,
+                        " ranks, which must divide those of its data and context parallelism, and "
+                        "the layer must have experts");
+  }
+  const std::string undivided = UndividedPart(layer, strategy);
+  return undivided.empty() ? "" : absl::StrCat("splits ", undivided);
+}
+
+absl::Status CheckTiedTable(const Plan& plan, const ModelSpec& model,
+                            const std::vector<Strategy>& strategies, absl::string_view program) {
+  const int last = model.layer_count() - 1;
+  if (!HasTiedTable(model)) return absl::OkStatus();
+  const std::string field = StrategyFieldOf(plan, last);
+  if (!HoldTableAlike(strategies.front(), strategies.back())) {
+    return RefuseForTorch(
+        program, field,
+        absl::StrCat("spreads layer ", last, ", a tied head, otherwise than layer 0"));
+  }
+  if (plan.pipeline_parallel_degree() > 1 &&
+      strategies.back().sharding_level != ShardingLevel::kNone) {
+    return RefuseForTorch(program, absl::StrCat(field, ".sharding_level"),
+                          absl::StrCat("shards layer ", last,
+                                       ", a tied head whose table layer 0 holds on other ranks"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RefuseForTorch(absl::string_view program, absl::string_view field,
+                            absl::string_view reason) {
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat(reason, "; ", program, " can't run that"));
+}
+
+std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer) {
+  if (layer == 0) return {"tok_embeddings"};
+  if (layer == model.layer_count() - 1) return {"norm", "lm_head"};
+  return {absl::StrCat("layers.", layer - 1)};
+}
+
+std::string StrategyFieldOf(const Plan& plan, int layer) {
+  int next = 0;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    for (size_t j = 0; j < plan.stages[i].layer_runs.size(); ++j) {
+      next += plan.stages[i].layer_runs[j].layer_count;
+      if (layer < next) return absl::StrCat("stages[", i, "].layer_runs[", j, "].strategy");
+    }
+  }
+  return "stages";
+}
+
+absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program) {
+  PARPLAN_RETURN_IF_ERROR(CheckModel(model, program));
+  PARPLAN_RETURN_IF_ERROR(CheckPipeline(plan, program));
+  const LayerStrategies layers = LayerStrategiesOf(plan);
+  if (layers.strategies.size() != static_cast<size_t>(model.layer_count())) {
+    return RefuseForTorch(program, "stages",
+                          absl::StrCat("hold ", layers.strategies.size(), " layers of the model's ",
+                                       model.layer_count(), ": it is a plan for another model"));
+  }
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    const std::string fault = StrategyFault(plan, model.layer(layer), layers.strategies[layer]);
+    if (fault.empty()) continue;
+    return RefuseForTorch(program, StrategyFieldOf(plan, layer),
+                          absl::StrCat("of layer ", layer, " ", fault));
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckTiedTable(plan, model, layers.strategies, program));
+  if (StagesOf(layers, model, plan.pipeline_parallel_degree(), plan.stages.front().rank_count) !=
+      plan.stages) {
+    return RefuseForTorch(program, "stages", "are not in the order of the model's layers");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

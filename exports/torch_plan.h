@@ -1,0 +1,39 @@
+// The common parts of plans for PyTorch: names of modules, and what every such plan must be.
+
+#ifndef PARPLAN_EXPORTS_TORCH_PLAN_H_
+#define PARPLAN_EXPORTS_TORCH_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// Returns the modules of layer `layer` by the names that torchtitan's decoders give them:
+// `tok_embeddings`; `layers.0`, counted without the embedding; `norm` and `lm_head` for the head.
+// REQUIRES: the model is an embedding, other layers and a head.
+std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer);
+
+// Requires a model of an embedding, encoder or decoder layers and a head, and a plan of it that can
+// run at all: stages of equal ranks in order, virtual stages only of the interleaved schedule and
+// beside a pipeline, degrees that multiply to the ranks of a stage and divide samples, tokens,
+// heads and matrices, recomputation and experts only where the layer has them, and a tied head that
+// is spread as the embedding is and, on other ranks, not sharded. INVALID_ARGUMENT (SPEC_INVALID)
+// with field, layer and reason. `program` is named in the error. O(layers).
+absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program);
+
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason; `program` can't run that.
+absl::Status RefuseForTorch(absl::string_view program, absl::string_view field,
+                            absl::string_view reason);
+
+// Returns the field that holds the strategy of layer `layer` of `plan`, for example
+// `stages[1].layer_runs[0].strategy`. REQUIRES: the plan has that layer.
+std::string StrategyFieldOf(const Plan& plan, int layer);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_TORCH_PLAN_H_

@@ -1,0 +1,49 @@
+// `planctl export --to torch-pipelining|fsdp2`: plans for plain PyTorch, 2.6 to 2.15.
+
+#ifndef PARPLAN_EXPORTS_TORCH_PLAN_EXPORT_H_
+#define PARPLAN_EXPORTS_TORCH_PLAN_EXPORT_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "exports/exported_files.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// The programs as errors name them.
+inline constexpr char kTorchPipeliningProgram[] = "torch.distributed.pipelining";
+inline constexpr char kFsdp2Program[] = "plain PyTorch";
+
+// Requires a plan that torch.distributed.pipelining runs exactly. INVALID_ARGUMENT (SPEC_INVALID)
+// with field, layer and reason for what `CheckTorchPlan` refuses, for plans of one stage, and for
+// neighbouring stages that hold activations differently, since the program sends each rank's
+// activations to one rank of the next stage as they are.
+absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model);
+
+// Requires a plan that plain PyTorch runs exactly. INVALID_ARGUMENT (SPEC_INVALID) with field,
+// layer and reason for what `CheckTorchPlan` refuses, for experts spread over ranks, and for
+// context parallelism by all-to-alls: PyTorch has neither by itself.
+absl::Status CheckFsdp2Plan(const Plan& plan, const ModelSpec& model);
+
+// Returns the stages of a pipeline for torch.distributed.pipelining: `stages.json`, the modules of
+// each stage and the strategies inside; `schedule.csv`, the passes of every device
+// (exports/pass_table.h); `torch-pipelining.env`; and `README.txt`. `ImportTorchPlan`
+// (clients/import/torch_plan.h) reads the first two back as an equal plan. Errors are those of
+// `CheckTorchPipelining`.
+absl::StatusOr<std::vector<ExportedFile>> ExportTorchPipelining(const Plan& plan,
+                                                                const ModelSpec& model,
+                                                                const ExportFacts& facts);
+
+// Returns all that a runtime needs to apply the plan layer by layer with `fully_shard`,
+// `parallelize_module`, `checkpoint` and `PipelineStage`: `fsdp2.json`, with a pipeline
+// `schedule.csv`, `fsdp2.env` and `README.txt`. `ImportTorchPlan` reads the first two back as an
+// equal plan. Errors are those of `CheckFsdp2Plan`.
+absl::StatusOr<std::vector<ExportedFile>> ExportFsdp2Plan(const Plan& plan, const ModelSpec& model,
+                                                          const ExportFacts& facts);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_TORCH_PLAN_EXPORT_H_

@@ -1,0 +1,71 @@
+// Plans as JSON for programs that run them with plain PyTorch. docs/exports.md has the schema.
+//
+// Two formats have most members in common. `parplan.fsdp2` says all that is needed to apply a plan:
+// what to shard and to recompute in each layer, and how activations move between layers.
+// `parplan.torch-pipelining` says which modules each stage has; the strategies inside stages are
+// for the user's own code. Each member says one thing, or follows from others: a reader makes
+// what follows once more and compares.
+
+#ifndef PARPLAN_EXPORTS_TORCH_PLAN_JSON_H_
+#define PARPLAN_EXPORTS_TORCH_PLAN_JSON_H_
+
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/string_view.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+#include "planner/model/runtime_traits.h"
+
+namespace parplan {
+
+enum class TorchPlanFormat {
+  kFsdp2,
+  kPipelining,
+};
+
+// Version of both schemas. It grows when a reader of the version before would misunderstand a file.
+inline constexpr int kTorchPlanVersion = 1;
+
+// Returns the member `format`: `parplan.fsdp2` or `parplan.torch-pipelining`.
+absl::string_view TorchPlanFormatName(TorchPlanFormat format);
+
+// Facts of such a file that are of the runtime, not of the plan.
+struct TorchPlanTraits {
+  // Bytes of an element of the messages that reduce gradients: 2 or 4.
+  int reduction_bytes = 4;
+  SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
+};
+
+// Returns `plan` in that format. REQUIRES: `CheckTorchPlan` accepts it. O(layers).
+nlohmann::ordered_json TorchPlanJson(TorchPlanFormat format, const Plan& plan,
+                                     const ModelSpec& model, const TorchPlanTraits& traits);
+
+// Returns one strategy as a member of `strategies`.
+nlohmann::ordered_json TorchStrategyJson(const Strategy& strategy,
+                                         SelectiveRecompute selective_recompute);
+
+// Returns the name in PyTorch of the numbers that layers compute with: `bfloat16`, `float16` or
+// `float32`.
+absl::string_view TorchTypeName(Precision precision);
+
+// A factor as a fraction in lowest terms.
+struct GradientScale {
+  int64_t numerator = 1;
+  int64_t denominator = 1;
+};
+
+// Returns the factor by which gradients of activations are multiplied on their way back from a
+// layer under `to` to the layer before, under `from`. A layer averages its gradients over its data-
+// and context-parallel ranks, so the gradient of its outputs must be as many times that of the mean
+// loss as it has such ranks.
+GradientScale GradientScaleBetween(const Strategy& from, const Strategy& to);
+
+// Returns whether the ranks of a stage hold the same activations and gradients under both, so that
+// nothing happens between a layer of one and a layer of the other.
+bool HoldActivationsAlike(const Strategy& from, const Strategy& to);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_TORCH_PLAN_JSON_H_
