@@ -13,6 +13,7 @@
 #include "exports/galvatron_plan_export.h"
 #include "exports/megatron_plan_export.h"
 #include "exports/torch_plan_export.h"
+#include "exports/torchtitan_plan_export.h"
 
 namespace parplan {
 namespace {
@@ -29,6 +30,7 @@ constexpr std::array kExporters = std::to_array<PlanExporter>({
     {"galvatron", "Galvatron", true, GalvatronFilesOf},
     {"megatron", "Megatron-LM", false, ExportMegatronPlan},
     {"torch-pipelining", "torch.distributed.pipelining", false, ExportTorchPipelining},
+    {"torchtitan", "torchtitan", false, ExportTorchtitanPlan},
 });
 
 // Requires the plan to hold every layer of the model once, in its order.

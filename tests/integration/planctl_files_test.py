@@ -149,6 +149,40 @@ class Import(PlanctlTest):
             self.assertIn(words, error["message"])
         self.assertFalse((self.folder / "p.json").exists())
 
+    def test_a_run_of_torchtitan_goes_through_every_command(self):
+        config, folder = self.folder / "run.toml", self.folder / "launch"
+        model, today = self.example("llama2-7b.model.json"), self.folder / "today.plan.json"
+        config.write_text(
+            "[training]\nlocal_batch_size = 8\nglobal_batch_size = 32\nseq_len = 2048\n"
+            "[parallelism]\npipeline_parallel_degree = 2\ndata_parallel_shard_degree = -1\n"
+            "pipeline_parallel_schedule = 'Interleaved1F1B'\n"
+            "pipeline_parallel_last_stage_less_layers = 2\n"
+            "[activation_checkpoint]\nmode = 'full'\n[surprise]\nx = 1\n")
+        answer = self.json("import", "torchtitan", config, "--model", model, "--devices", "8",
+                           "--out", today)
+        self.assertEqual(answer["plan"], str(today))
+        self.assertTrue(any("surprise" in note for note in answer["notes"]), answer["notes"])
+        question = ["--model", model, *self.question()[2:4]]
+        ours = self.json("evaluate", today, *question)
+        self.assertEqual(ours["plan"]["runtime_id"], "fsdp")
+        self.assertEqual(ours["plan"]["virtual_stage_count"], 2)
+        # Exported and read again, the plan and its prediction are the same.
+        self.json("export", today, "--model", model, "--to", "torchtitan", "--out", folder)
+        again = self.folder / "again.plan.json"
+        self.json("import", "torchtitan", folder / "parplan_config.py", "--schedule",
+                  folder / "schedule.csv", "--model", model, "--devices", "8", "--out", again)
+        theirs = self.json("evaluate", again, *question)
+        self.assertEqual(theirs["prediction"], ours["prediction"])
+        self.assertEqual(theirs["plan"]["gist"], ours["plan"]["gist"])
+        for target in ("fsdp2", "torch-pipelining"):
+            made = self.json("export", today, "--model", model, "--to", target, "--out",
+                             self.folder / target)
+            self.assertEqual(len(made["files"]), 4)
+        error = self.json("import", "torchtitan", config, "--model", model, "--devices", "7",
+                          "--out", self.folder / "p.json", code=BAD_INPUT)["error"]
+        self.assertIn("does not divide 7 devices", error["message"])
+        self.assertFalse((self.folder / "p.json").exists())
+
     def test_hf_refuses_what_is_no_configuration(self):
         config = self.write("config.json", {"model_type": "unheard-of"})
         error = self.json("import", "hf", config, "--out", self.folder / "m.json",

@@ -14,7 +14,7 @@ from planctl_run import (
 COMMANDS = (
     ["plan"], ["shape"], ["compare"], ["evaluate"], ["verify"], ["explain"], ["report"],
     ["export"], ["import"], ["import", "galvatron"], ["import", "hf"],
-    ["import", "megatron"], ["profile"],
+    ["import", "megatron"], ["import", "torchtitan"], ["profile"],
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
     ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
     ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"],
@@ -58,6 +58,8 @@ class Arguments(PlanctlTest):
                           ["evaluate", "p.json", *self.question()[2:]],
                           ["import", "megatron", "run.sh"],
                           ["import", "megatron", "none.sh", "--out", "p.json"],
+                          ["import", "torchtitan", "run.toml"],
+                          ["import", "torchtitan", "none.toml", "--out", "p.json"],
                           ["export", "plan.json", "--model", "m.json", "--to", "abacus"],
                           ["calibrate"], ["calibrate", "--out", "c.json"],
                           ["import", "galvatron"], ["report", "plan.json"]):

@@ -1,6 +1,7 @@
-// `planctl import galvatron|hf|megatron`: files of others as files of ours.
+// `planctl import galvatron|hf|megatron|torchtitan`: files of others as files of ours.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "clients/import/galvatron_profile.h"
 #include "clients/import/hugging_face.h"
 #include "clients/import/megatron_run.h"
+#include "clients/import/torchtitan_plan.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/import_flags.h"
 #include "clients/planctl/files.h"
@@ -115,6 +117,76 @@ absl::Status RunMegatron(const Session& session, const MegatronCommandFlags& fla
   return ReportWritten(session, written, made.notes);
 }
 
+struct TorchtitanCommandFlags {
+  std::string config_path;
+  std::string passes_path;
+  std::string function;
+  std::string model_path;
+  int device_count = 0;
+  ModelFlags model;
+  std::string model_output;
+  std::string plan_output;
+};
+
+absl::Status RunTorchtitan(const Session& session, const TorchtitanCommandFlags& flags) {
+  if (flags.model_output.empty() && flags.plan_output.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--out",
+                      "nothing to write; give at least one of --out and --model-out");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const NamedText config, ReadNamed(flags.config_path));
+  v1::ModelSpec message;
+  std::vector<std::string> notes;
+  if (flags.model_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(TorchtitanModelImport made,
+                             ImportTorchtitanModel(config, flags.function, flags.model));
+    message = std::move(made.model);
+    notes = std::move(made.notes);
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(message, ReadModel(flags.model_path));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(message));
+  Written written;
+  PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_output, message));
+  if (!flags.plan_output.empty()) {
+    std::optional<NamedText> passes;
+    PARPLAN_RETURN_IF_ERROR(ReadOptional(flags.passes_path, passes));
+    PARPLAN_ASSIGN_OR_RETURN(
+        const TorchtitanPlanImport made,
+        ImportTorchtitanPlan(config, passes, flags.function, model, flags.device_count));
+    notes.insert(notes.end(), made.notes.begin(), made.notes.end());
+    PARPLAN_RETURN_IF_ERROR(
+        written.Add("plan", flags.plan_output, GivenPayload(made.plan, model, kTorchtitanRuntime)));
+  }
+  return ReportWritten(session, written, notes);
+}
+
+void AddTorchtitanImport(Command import, const Session& session, Action& action) {
+  auto flags = std::make_shared<TorchtitanCommandFlags>();
+  Command command = import.AddCommand(
+      "torchtitan", "A configuration of torchtitan as a plan without a prediction, and its model");
+  command.Footer(
+      "Reads TOML, or Python source with a Trainer.Config, as far as its values are literal; runs "
+      "nothing. Sections and classes that are not known are named once; unknown settings of "
+      "parallelism are refused.\nExample:\n"
+      "  planctl import torchtitan run.toml --model llama.model.json --devices 64 --out "
+      "today.plan.json\n"
+      "  planctl evaluate today.plan.json --model llama.model.json --cluster c.cluster.json");
+  command.AddOption("file", flags->config_path, "TOML file, or Python source").Required();
+  command.AddOption("--schedule", flags->passes_path, "Table of passes (CSV) that the run loads");
+  command.AddOption("--function", flags->function,
+                    "Function of the Python source that makes the configuration");
+  command.AddOption("--devices", flags->device_count, "Devices of the job")
+      .Check(shell::Positive());
+  command.AddOption("--model", flags->model_path,
+                    "Model file of the run [the model whose sizes the file names]");
+  command.AddOption("--model-out", flags->model_output, "Model file to write");
+  command.AddOption("--out", flags->plan_output, "Plan file to write");
+  AddModelFlags(command, flags->model);
+  command.OnChosen([&session, &action, flags] {
+    action = [&session, flags] { return RunTorchtitan(session, *flags); };
+  });
+}
+
 }  // namespace
 
 void AddImportCommand(Command app, const Session& session, Action& action) {
@@ -192,6 +264,8 @@ void AddImportCommand(Command app, const Session& session, Action& action) {
   command.OnChosen([&session, &action, megatron] {
     action = [&session, megatron] { return RunMegatron(session, *megatron); };
   });
+
+  AddTorchtitanImport(import, session, action);
 }
 
 }  // namespace parplan::planctl

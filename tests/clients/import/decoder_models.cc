@@ -127,4 +127,43 @@ UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) 
   return plan;
 }
 
+UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model) {
+  // Stages, degrees and batch are drawn alike.
+  UniformPlan plan = RandomMegatronPlan(random, model);
+  Strategy& strategy = plan.strategy;
+  const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
+  const bool has_replicas = strategy.data_parallel_degree * strategy.context_parallel_degree > 1;
+  strategy.context_kind = ContextKind::kRing;
+  plan.recomputed_layer_count = 0;
+  if (strategy.recompute_level == RecomputeLevel::kSelective) {
+    strategy.recompute_level = RecomputeLevel::kNone;
+  }
+  if (!has_replicas) {
+    strategy.sharding_level = ShardingLevel::kNone;
+  } else if (has_pipeline) {
+    const bool shards = strategy.context_parallel_degree > 1 || Toss(random);
+    const bool may_shard = plan.virtual_stage_count <= 3;
+    if (shards && !may_shard) {
+      plan.virtual_stage_count = 1;
+      plan.stage_layer_counts.assign(1, model.layer_count());
+      strategy.sharding_level = ShardingLevel::kParameters;
+    } else {
+      strategy.sharding_level = shards ? ShardingLevel::kOptimizer : ShardingLevel::kNone;
+    }
+  } else if (Toss(random)) {
+    strategy.sharding_level = ShardingLevel::kParameters;
+  } else {
+    plan.micro_batch_count = 1;
+    const bool shards = strategy.context_parallel_degree > 1 || Toss(random);
+    strategy.sharding_level = shards ? ShardingLevel::kGradients : ShardingLevel::kNone;
+  }
+  const bool may_spread =
+      strategy.tensor_parallel_degree == 1 && strategy.sharding_level != ShardingLevel::kNone;
+  if (!may_spread) strategy.expert_parallel_degree = 1;
+  plan.device_count = strategy.rank_count() * plan.pipeline_parallel_degree();
+  plan.global_batch_size =
+      plan.micro_batch_count * strategy.data_parallel_degree * Draw(random, 1, 3);
+  return plan;
+}
+
 }  // namespace parplan

@@ -32,6 +32,10 @@ DecoderModelOptions RandomDecoderModel(std::mt19937_64& random);
 // recomputation that docs/exports.md lists.
 UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model);
 
+// The same for torchtitan, without recomputation of attention alone. `model` is neither in fp16 nor
+// has a tied head.
+UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_TESTS_CLIENTS_IMPORT_DECODER_MODELS_H_

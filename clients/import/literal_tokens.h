@@ -1,0 +1,45 @@
+// Words of TOML files and of Python source, which share comments, texts, numbers and brackets.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_LITERAL_TOKENS_H_
+#define PARPLAN_CLIENTS_IMPORT_LITERAL_TOKENS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+enum class LiteralTokenKind {
+  kName,     // letters, digits and underscores; in TOML also dashes
+  kNumber,   // digits and what may follow them in numbers; not yet checked
+  kText,     // without its quotation marks, escapes replaced
+  kNoText,   // a text with a prefix, whose value is another (f"...", b"...")
+  kMark,     // one character of any other kind
+  kLineEnd,  // of a line outside brackets
+  kFileEnd,
+};
+
+struct LiteralToken {
+  LiteralTokenKind kind = LiteralTokenKind::kFileEnd;
+  std::string text;
+  // Place in the file: line from 1, column from 0 (a tab is one).
+  int line = 1;
+  int column = 0;
+
+  bool Is(char mark) const { return kind == LiteralTokenKind::kMark && text[0] == mark; }
+  bool IsName(const char* name) const { return kind == LiteralTokenKind::kName && text == name; }
+};
+
+enum class LiteralLanguage { kToml, kPython };
+
+// Returns the words of `file`, kFileEnd last. Ends of lines inside brackets, empty lines and
+// comments are left out. INVALID_ARGUMENT (SPEC_INVALID) with file and line for an open text, for
+// brackets that do not match or nest deeper than 32, and for more than kMaxImportBytes. O(bytes).
+absl::StatusOr<std::vector<LiteralToken>> ReadLiteralTokens(const NamedText& file,
+                                                            LiteralLanguage language);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_LITERAL_TOKENS_H_

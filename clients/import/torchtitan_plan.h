@@ -1,0 +1,58 @@
+// Reads the plan of a torchtitan configuration: what `planctl export --to torchtitan` writes, and
+// what people run.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_TORCHTITAN_PLAN_H_
+#define PARPLAN_CLIENTS_IMPORT_TORCHTITAN_PLAN_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/import/model_facts.h"
+#include "clients/import/named_text.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// The runtime under which plans of torchtitan are predicted.
+inline constexpr char kTorchtitanRuntime[] = "fsdp";
+
+struct TorchtitanPlanImport {
+  Plan plan;
+  std::vector<std::string> notes;
+};
+
+// Returns the plan of `config` (TorchtitanSettings::Read has the languages and `function`) on
+// `device_count` devices for `model`. `passes` is the table that replaces the order of passes of
+// torch's schedule; it must be that of the plan. Settings that are absent have torchtitan's
+// defaults. Where the file has no stages, they are divided as torchtitan 0.3.0 does.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule for a fault of the file, for settings
+// that contradict each other, the model or the devices, and for what no plan says: replicas of
+// sharded groups, schedules other than 1F1B, GPipe and interleaved 1F1B, gradients that are reduced
+// or parameters that are gathered oftener than a level of sharding says.
+absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& config,
+                                                          const std::optional<NamedText>& passes,
+                                                          absl::string_view function,
+                                                          const ModelSpec& model, int device_count);
+
+struct TorchtitanModelImport {
+  v1::ModelSpec model;
+  std::vector<std::string> notes;
+};
+
+// Returns the model whose sizes `config` names: `dim`, `n_layers`, `n_heads`, `n_kv_heads`,
+// `hidden_dim`, `vocab_size` and `enable_weight_tying` of TransformerModelArgs, of `MODEL` or of
+// [model], and `training.seq_len`. Layers are gated decoder layers. `flags` win over the file.
+// INVALID_ARGUMENT (SPEC_INVALID) with file and setting for a fault of the file, and with all that
+// is missing if sizes are.
+absl::StatusOr<TorchtitanModelImport> ImportTorchtitanModel(const NamedText& config,
+                                                            absl::string_view function,
+                                                            const ModelFlags& flags);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_TORCHTITAN_PLAN_H_

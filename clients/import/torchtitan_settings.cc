@@ -1,0 +1,294 @@
+#include "clients/import/torchtitan_settings.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+using nlohmann::json;
+
+// Classes and names of Python and the section that they hold. A name stands for itself behind
+// modules: `torchtitan.config.TrainingConfig`.
+struct SectionName {
+  absl::string_view name;
+  absl::string_view section;
+};
+constexpr SectionName kSectionNames[] = {
+    {"ParallelismConfig", "parallelism"},
+    {"PARALLELISM", "parallelism"},
+    {"parallelism", "parallelism"},
+    {"TrainingConfig", "training"},
+    {"TRAINING", "training"},
+    {"training", "training"},
+    {"MODEL", "model"},
+    {"TransformerModelArgs", "model"},
+    {"model", "model"},
+    {"activation_checkpoint", "activation_checkpoint"},
+};
+
+// Settings of parallelism that are read, and those that change neither shape nor parallelism.
+constexpr absl::string_view kParallelismNames[] = {
+    "data_parallel_replicate_degree",
+    "data_parallel_shard_degree",
+    "fsdp_reshard_after_forward",
+    "tensor_parallel_degree",
+    "enable_sequence_parallel",
+    "pipeline_parallel_degree",
+    "module_fqns_per_model_part",
+    "pipeline_parallel_first_stage_less_layers",
+    "pipeline_parallel_last_stage_less_layers",
+    "pipeline_parallel_layers_per_stage",
+    "pipeline_parallel_schedule",
+    "pipeline_parallel_schedule_csv",
+    "pipeline_parallel_microbatch_size",
+    "context_parallel_degree",
+    "expert_parallel_degree",
+    "expert_tensor_parallel_degree",
+    // Neither.
+    "context_parallel_load_balancer",
+    "context_parallel_ptrr_mask_key",
+    "context_parallel_rotate_method",
+    "disable_loss_parallel",
+    "enable_async_tensor_parallel",
+    "enable_compiled_autograd",
+    "enable_fsdp_symm_mem",
+    "spmd_backend",
+};
+
+// Sections and classes that are not of the plan.
+constexpr absl::string_view kOtherSections[] = {
+    "job",          "profiling",    "profiler",        "metrics",           "optimizer",
+    "lr_scheduler", "comm",         "checkpoint",      "compile",           "debug",
+    "validation",   "validator",    "dataloader",      "tokenizer",         "loss",
+    "quantize",     "experimental", "fault_tolerance", "memory_estimation", "float8",
+    "mx",           "override",
+};
+
+// Words by which classes of torchtitan say that they are no part of the plan.
+constexpr absl::string_view kOtherClasses[] = {
+    "Trainer.Config",   "CompileConfig", "CommConfig",   "DebugConfig", "Profiler",
+    "MetricsProcessor", "Optimizer",     "LRSchedulers", "Checkpoint",  "Validator",
+    "DataLoader",       "Tokenizer",     "Loss",         "Override",
+};
+
+template <typename List>
+bool IsIn(const List& list, absl::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+// Splits the last name off: `a.b.c` into `a.b` and `c`.
+std::pair<absl::string_view, absl::string_view> SplitLast(absl::string_view path) {
+  const size_t dot = path.rfind('.');
+  if (dot == absl::string_view::npos) return {"", path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
+// Returns the section that a class or the target of an assignment names by its last part, or
+// nothing.
+absl::string_view SectionOf(absl::string_view owner) {
+  const absl::string_view last = SplitLast(owner).second;
+  for (const SectionName& known : kSectionNames) {
+    if (last == known.name) return known.section;
+  }
+  return "";
+}
+
+bool IsConfigClass(absl::string_view owner) {
+  return absl::EndsWith(owner, "Config") || absl::EndsWith(owner, "Args");
+}
+
+bool IsOtherClass(absl::string_view owner) {
+  return std::any_of(std::begin(kOtherClasses), std::end(kOtherClasses),
+                     [owner](absl::string_view word) { return absl::StrContains(owner, word); });
+}
+
+}  // namespace
+
+absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& file,
+                                                            absl::string_view function) {
+  TorchtitanSettings result;
+  result.file_name_ = file.name;
+  const bool is_toml = absl::EndsWith(file.name, ".toml");
+  if (is_toml && !function.empty()) {
+    return result.Fault("", "is TOML, which has no functions");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<LiteralSetting> settings,
+                           is_toml ? ReadTomlSettings(file) : ReadPythonSettings(file, function));
+  std::set<std::string> unknown;
+  for (const LiteralSetting& setting : settings) {
+    PARPLAN_RETURN_IF_ERROR(result.Take(setting, !function.empty()));
+    const absl::string_view owner = SplitLast(setting.path).first;
+    if (is_toml) {
+      const absl::string_view section = owner.substr(0, owner.find('.'));
+      if (SectionOf(section).empty() && !IsIn(kOtherSections, section)) {
+        unknown.emplace(section);
+      }
+    } else if (IsConfigClass(owner) && SectionOf(owner).empty() && !IsOtherClass(owner) &&
+               !absl::EndsWith(owner, "AC.Config")) {
+      unknown.emplace(owner);
+    }
+  }
+  result.unknown_ = absl::StrJoin(unknown, ", ");
+  PARPLAN_RETURN_IF_ERROR(result.CheckParallelismNames());
+  return result;
+}
+
+absl::Status TorchtitanSettings::Take(const LiteralSetting& setting, bool last_wins) {
+  const auto [owner, name] = SplitLast(setting.path);
+  absl::string_view section = SectionOf(owner);
+  // A dictionary, or `None` where a class could be.
+  if (section.empty() && SectionOf(name) == "activation_checkpoint") {
+    section = "activation_checkpoint";
+  }
+  if (section == "activation_checkpoint" || absl::StrContains(setting.path, "AC.Config") ||
+      setting.path == "ACTIVATION_CHECKPOINT") {
+    return TakeRecomputation(setting, std::string(name));
+  }
+  if (section.empty()) {
+    const absl::string_view whole = SectionOf(setting.path);
+    if (whole.empty() || !setting.value.is_object()) return absl::OkStatus();
+    for (const auto& [key, value] : setting.value.items()) {
+      PARPLAN_RETURN_IF_ERROR(
+          Take({absl::StrCat(whole, ".", key), value, true, setting.line}, last_wins));
+    }
+    return absl::OkStatus();
+  }
+  const std::string path = absl::StrCat(section, ".", name);
+  if (!setting.is_literal) {
+    if (section == "training" || section == "model") return absl::OkStatus();
+    return Fault(absl::StrCat("line ", setting.line),
+                 absl::StrCat("gives `", path, "` no literal value; write the value itself"));
+  }
+  const auto [entry, is_new] = values_.emplace(path, setting.value);
+  if (is_new || entry->second == setting.value) return absl::OkStatus();
+  if (!last_wins) {
+    return Fault(absl::StrCat("line ", setting.line),
+                 absl::StrCat("gives `", path,
+                              "` another value than before; name the function "
+                              "that makes the configuration"));
+  }
+  entry->second = setting.value;
+  return absl::OkStatus();
+}
+
+absl::Status TorchtitanSettings::SetRecomputation(TorchtitanRecomputation value, int line) {
+  if (recomputation_ != TorchtitanRecomputation::kDefault && recomputation_ != value) {
+    return Fault(absl::StrCat("line ", line),
+                 "chooses another activation checkpointing than before");
+  }
+  recomputation_ = value;
+  return absl::OkStatus();
+}
+
+absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting,
+                                                   const std::string& name) {
+  const std::string& path = setting.path;
+  const int line = setting.line;
+  if (absl::StrContains(path, "FullAC.Config")) {
+    return SetRecomputation(TorchtitanRecomputation::kFull, line);
+  }
+  if (absl::StrContains(path, "SelectiveAC.Config")) {
+    return SetRecomputation(TorchtitanRecomputation::kSelective, line);
+  }
+  if (absl::StrContains(path, "AC.Config")) {
+    return Fault(absl::StrCat("line ", line),
+                 absl::StrCat("`", path, "` is no recomputation of a plan"));
+  }
+  if (name == "mode") {
+    const std::string mode = setting.value.is_string() ? setting.value.get<std::string>() : "";
+    if (mode == "none") return SetRecomputation(TorchtitanRecomputation::kNone, line);
+    if (mode == "full") return SetRecomputation(TorchtitanRecomputation::kFull, line);
+    if (mode == "selective") return SetRecomputation(TorchtitanRecomputation::kSelective, line);
+    return Fault(absl::StrCat("line ", line), "must name the mode none, full or selective");
+  }
+  if (name == "selective_ac_option" && setting.value != "op") {
+    return Fault(absl::StrCat("line ", line),
+                 "recomputes every so many layers, which no plan of one strategy says");
+  }
+  const bool is_choice = name == "activation_checkpoint" || name == "ACTIVATION_CHECKPOINT";
+  if (is_choice && setting.is_literal && setting.value.is_null()) {
+    return SetRecomputation(TorchtitanRecomputation::kNone, line);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TorchtitanSettings::CheckParallelismNames() const {
+  std::vector<absl::string_view> unknown;
+  for (const auto& [path, value] : values_) {
+    absl::string_view name = path;
+    if (absl::ConsumePrefix(&name, "parallelism.") && !IsIn(kParallelismNames, name)) {
+      unknown.push_back(name);
+    }
+  }
+  if (unknown.empty()) return absl::OkStatus();
+  return Fault("parallelism",
+               absl::StrCat("has settings that are not known: ", absl::StrJoin(unknown, ", ")));
+}
+
+absl::Status TorchtitanSettings::Fault(absl::string_view path, absl::string_view rule) const {
+  return ImportError(Reason::kSpecInvalid, file_name_, path, rule);
+}
+
+const json* TorchtitanSettings::Find(const std::string& path) const {
+  const auto found = values_.find(path);
+  return found == values_.end() || found->second.is_null() ? nullptr : &found->second;
+}
+
+void TorchtitanSettings::Remember(const std::string& path, absl::string_view rule) {
+  if (status_.ok()) status_ = Fault(path, rule);
+}
+
+int TorchtitanSettings::Count(const std::string& path, int minimum, int fallback) {
+  const json* const value = Find(path);
+  if (value == nullptr) return fallback;
+  const absl::StatusOr<int> count =
+      ReadCount(*value, minimum, Reason::kSpecInvalid, file_name_, path);
+  if (!count.ok() && status_.ok()) status_ = count.status();
+  return count.ok() ? *count : fallback;
+}
+
+std::string TorchtitanSettings::Text(const std::string& path, const std::string& fallback) {
+  const json* const value = Find(path);
+  if (value == nullptr) return fallback;
+  if (value->is_string()) return value->get<std::string>();
+  Remember(path, "must be a text");
+  return fallback;
+}
+
+bool TorchtitanSettings::Flag(const std::string& path, bool fallback) {
+  const json* const value = Find(path);
+  if (value == nullptr) return fallback;
+  if (value->is_boolean()) return value->get<bool>();
+  Remember(path, "must be true or false");
+  return fallback;
+}
+
+std::vector<std::vector<std::string>> TorchtitanSettings::TextLists(const std::string& path) {
+  std::vector<std::vector<std::string>> lists;
+  const json* const value = Find(path);
+  if (value == nullptr) return lists;
+  const auto is_text = [](const json& entry) { return entry.is_string(); };
+  if (!value->is_array()) {
+    Remember(path, "must be a list of lists of names");
+    return lists;
+  }
+  for (const json& entry : *value) {
+    if (!entry.is_array() || !std::all_of(entry.begin(), entry.end(), is_text)) {
+      Remember(path, "must be a list of lists of names");
+      return {};
+    }
+    lists.push_back(entry.get<std::vector<std::string>>());
+  }
+  return lists;
+}
+
+}  // namespace parplan

@@ -1,0 +1,74 @@
+// The settings of a torchtitan configuration: TOML of releases before 2026, or Python source with a
+// `Trainer.Config` (0.3.0), as far as they are literal.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_TORCHTITAN_SETTINGS_H_
+#define PARPLAN_CLIENTS_IMPORT_TORCHTITAN_SETTINGS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/import/literal_settings.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+enum class TorchtitanRecomputation {
+  kDefault,  // not said
+  kNone,
+  kFull,
+  kSelective,
+};
+
+// Reads settings by `section.name`, and remembers the first fault.
+class TorchtitanSettings {
+ public:
+  // Reads `file`, TOML if its name ends so and Python otherwise. `function` names the function of
+  // Python that makes the configuration; if it is empty, settings of several functions must agree.
+  //
+  // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for a setting
+  // of parallelism, batch or recomputation that is not literal, or has two values; and, all in one
+  // message, for settings of parallelism that are not known.
+  static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
+
+  bool Has(const std::string& path) const { return values_.count(path) > 0; }
+  // Return the value, or `fallback` if it is absent or null. The whole number must be from
+  // `minimum` to kMaxImportCount.
+  int Count(const std::string& path, int minimum, int fallback);
+  std::string Text(const std::string& path, const std::string& fallback);
+  bool Flag(const std::string& path, bool fallback);
+  // Returns the lists of texts; empty if they are absent.
+  std::vector<std::vector<std::string>> TextLists(const std::string& path);
+
+  TorchtitanRecomputation recomputation() const { return recomputation_; }
+  // Sections and classes that are neither read nor known, joined by commas; may be empty.
+  const std::string& unknown() const { return unknown_; }
+
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule.
+  absl::Status Fault(absl::string_view path, absl::string_view rule) const;
+  // The first fault of the readers above.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  absl::Status Take(const LiteralSetting& setting, bool last_wins);
+  absl::Status TakeRecomputation(const LiteralSetting& setting, const std::string& path);
+  absl::Status SetRecomputation(TorchtitanRecomputation value, int line);
+  absl::Status CheckParallelismNames() const;
+  const nlohmann::json* Find(const std::string& path) const;
+  void Remember(const std::string& path, absl::string_view rule);
+
+  std::string file_name_;
+  std::map<std::string, nlohmann::json> values_;
+  TorchtitanRecomputation recomputation_ = TorchtitanRecomputation::kDefault;
+  std::string unknown_;
+  absl::Status status_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_TORCHTITAN_SETTINGS_H_

@@ -1,0 +1,349 @@
+#include "exports/torchtitan_plan_export.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "exports/pass_table.h"
+#include "exports/torch_plan.h"
+#include "planner/model/tied_table.h"
+
+namespace parplan {
+namespace {
+
+constexpr char kProgram[] = "torchtitan";
+constexpr char kField[] = "stages[0].layer_runs[0].strategy";
+// Virtual stages of a device that torch's schedules keep whole at once (`max_active_stages`); those
+// beyond are gathered again in the same step.
+constexpr int kActiveStageCount = 3;
+
+absl::Status RefuseTorchtitan(absl::string_view member, absl::string_view reason) {
+  return RefuseForTorch(kProgram, member.empty() ? kField : absl::StrCat(kField, ".", member),
+                        reason);
+}
+
+// Returns the number of ranks over which parameters can be sharded.
+int ReplicaCount(const Strategy& strategy) {
+  return strategy.data_parallel_degree * strategy.context_parallel_degree;
+}
+
+absl::Status CheckOneStageSharding(const UniformPlan& plan) {
+  switch (plan.strategy.sharding_level) {
+    case ShardingLevel::kNone:
+      if (plan.micro_batch_count == 1) return absl::OkStatus();
+      return RefuseTorchtitan(
+          "sharding_level",
+          absl::StrCat("is none with ", plan.micro_batch_count,
+                       " accumulation steps, from layer 0 on: gradients are all-reduced in each"));
+    case ShardingLevel::kOptimizer:
+      return RefuseTorchtitan(
+          "sharding_level",
+          "is zero-1 from layer 0 on: without a pipeline gradients are scattered in every "
+          "backward pass, which is zero-2");
+    case ShardingLevel::kGradients:
+      if (plan.micro_batch_count == 1) return absl::OkStatus();
+      return RefuseTorchtitan(
+          "sharding_level",
+          absl::StrCat("is zero-2 with ", plan.micro_batch_count,
+                       " accumulation steps, from layer 0 on: parameters are gathered in each"));
+    case ShardingLevel::kParameters:
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPipelineSharding(const UniformPlan& plan) {
+  switch (plan.strategy.sharding_level) {
+    case ShardingLevel::kNone:
+      return absl::OkStatus();
+    case ShardingLevel::kOptimizer:
+      if (plan.virtual_stage_count <= kActiveStageCount) return absl::OkStatus();
+      return RefuseTorchtitan(
+          "sharding_level",
+          absl::StrCat("is zero-1 from layer 0 on with ", plan.virtual_stage_count,
+                       " stages a device, of which ", kActiveStageCount,
+                       " stay whole; the others are gathered again"));
+    case ShardingLevel::kGradients:
+    case ShardingLevel::kParameters:
+      return RefuseTorchtitan(
+          "sharding_level",
+          "shards gradients or parameters of all layers, layer 0 first, beside a pipeline: "
+          "gradients stay whole until the last micro-batch");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTorchtitanSharding(const UniformPlan& plan) {
+  const Strategy& strategy = plan.strategy;
+  const bool is_sharded = strategy.sharding_level != ShardingLevel::kNone;
+  if (ReplicaCount(strategy) == 1) {
+    if (!is_sharded) return absl::OkStatus();
+    return RefuseTorchtitan("sharding_level", "shards layer 0 over one rank");
+  }
+  if (!is_sharded && strategy.context_parallel_degree > 1) {
+    return RefuseTorchtitan(
+        "sharding_level",
+        "is none beside context parallelism, from layer 0 on: its ranks always share parameters");
+  }
+  return plan.pipeline_parallel_degree() > 1 ? CheckPipelineSharding(plan)
+                                             : CheckOneStageSharding(plan);
+}
+
+absl::Status CheckTorchtitanRecomputation(const UniformPlan& plan, const RuntimeTraits& runtime) {
+  if (plan.recomputed_layer_count > 0) {
+    return RefuseTorchtitan("recompute_level",
+                            absl::StrCat("recomputes only the first ", plan.recomputed_layer_count,
+                                         " layers of each stage, layer 1 first: one policy is for "
+                                         "all layers"));
+  }
+  if (plan.strategy.recompute_level == RecomputeLevel::kSelective &&
+      runtime.selective_recompute != SelectiveRecompute::kOperators) {
+    return RefuseTorchtitan("recompute_level",
+                            "recomputes attention alone in layer 1: its selective policy repeats "
+                            "other operations");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTorchtitanDegrees(const UniformPlan& plan, const ModelSpec& model) {
+  const Strategy& strategy = plan.strategy;
+  const int tensor = strategy.tensor_parallel_degree;
+  const int context = strategy.context_parallel_degree;
+  if (strategy.context_kind == ContextKind::kUlysses) {
+    return RefuseTorchtitan("context_kind", "exchanges tokens for heads from layer 0 on");
+  }
+  if (strategy.expert_parallel_degree > 1 &&
+      (tensor > 1 || strategy.sharding_level == ShardingLevel::kNone)) {
+    return RefuseTorchtitan(
+        "expert_parallel_degree",
+        absl::StrCat("is ", strategy.expert_parallel_degree,
+                     tensor > 1 ? " beside tensor parallelism: experts take its ranks as well"
+                                : " without sharding: experts are spread over its ranks alone"));
+  }
+  const int pieces = (strategy.sequence_parallel ? tensor : 1) * (context > 1 ? 2 * context : 1);
+  for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
+    const LayerDefinition& definition = model.layer(layer);
+    if (definition.attention_head_count % tensor != 0 ||
+        definition.key_value_head_count % tensor != 0) {
+      return RefuseTorchtitan(
+          "tensor_parallel_degree",
+          absl::StrCat("is ", tensor, ", which does not divide the heads of layer ", layer));
+    }
+    if (definition.sequence_length % pieces != 0) {
+      return RefuseTorchtitan("", absl::StrCat("cuts the ", definition.sequence_length,
+                                               " tokens of layer ", layer, " into ", pieces));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Sizes by the names of torchtitan's model configurations.
+std::string ModelText(const ModelSpec& model) {
+  const LayerDefinition& layer = model.layer(1);
+  return absl::StrCat(
+      "MODEL = dict(\n    dim=", layer.hidden_size, ",\n    n_layers=", model.layer_count() - 2,
+      ",\n    n_heads=", layer.attention_head_count,
+      ",\n    n_kv_heads=", layer.key_value_head_count,
+      ",\n    vocab_size=", model.layer(0).vocabulary_size,
+      ",\n    enable_weight_tying=", HasTiedTable(model) ? "True" : "False", ",\n)\n");
+}
+
+std::string ModulesText(const UniformPlan& plan, const ModelSpec& model) {
+  std::string text = "[\n";
+  int layer = 0;
+  for (const int count : plan.stage_layer_counts) {
+    absl::StrAppend(&text, "        [");
+    const char* separator = "";
+    for (int i = 0; i < count; ++i, ++layer) {
+      for (const std::string& module : TorchModulesOf(model, layer)) {
+        absl::StrAppend(&text, separator, "\"", module, "\"");
+        separator = ", ";
+      }
+    }
+    absl::StrAppend(&text, "],\n");
+  }
+  return absl::StrCat(text, "    ]");
+}
+
+std::string ParallelismText(const UniformPlan& plan, const ModelSpec& model) {
+  const Strategy& strategy = plan.strategy;
+  const bool is_sharded = strategy.sharding_level != ShardingLevel::kNone;
+  const int data = strategy.data_parallel_degree;
+  const int degree = plan.pipeline_parallel_degree();
+  std::string text = "PARALLELISM = dict(\n";
+  const auto add = [&text](absl::string_view name, const auto& value) {
+    absl::StrAppend(&text, "    ", name, "=", value, ",\n");
+  };
+  add("data_parallel_replicate_degree", is_sharded ? 1 : data);
+  add("data_parallel_shard_degree", is_sharded ? data : 1);
+  add("fsdp_reshard_after_forward",
+      strategy.sharding_level == ShardingLevel::kParameters ? "\"always\"" : "\"never\"");
+  add("tensor_parallel_degree", strategy.tensor_parallel_degree);
+  add("enable_sequence_parallel", strategy.sequence_parallel ? "True" : "False");
+  add("context_parallel_degree", strategy.context_parallel_degree);
+  add("context_parallel_load_balancer", "\"headtail\"");
+  add("expert_parallel_degree", strategy.expert_parallel_degree);
+  add("pipeline_parallel_degree", degree);
+  if (degree > 1) {
+    add("pipeline_parallel_schedule",
+        plan.virtual_stage_count > 1 ? "\"Interleaved1F1B\"" : "\"1F1B\"");
+    add("pipeline_parallel_microbatch_size", plan.micro_batch_size_per_rank());
+    add("module_fqns_per_model_part", ModulesText(plan, model));
+  }
+  return absl::StrCat(text, ")\n");
+}
+
+std::string TrainingText(const UniformPlan& plan, const ModelSpec& model) {
+  const int64_t micro_batch = plan.micro_batch_size_per_rank();
+  const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
+  return absl::StrCat(
+      "TRAINING = dict(\n    local_batch_size=",
+      has_pipeline ? micro_batch * plan.micro_batch_count : micro_batch,
+      ",\n    global_batch_size=", plan.global_batch_size,
+      ",\n    seq_len=", model.layer(1).sequence_length,
+      ",\n    dtype=\"float32\",\n    mixed_precision_param=\"",
+      model.precision() == Precision::kBf16 ? "bfloat16" : "float32",
+      // Schedules of stages and graphs exclude each other; predictions are without graphs.
+      "\",\n    disable_cuda_graphs=True,\n)\n");
+}
+
+const char* CheckpointText(RecomputeLevel level) {
+  switch (level) {
+    case RecomputeLevel::kNone:
+      return "None";
+    case RecomputeLevel::kFull:
+      return "FullAC.Config()";
+    case RecomputeLevel::kSelective:
+      return "SelectiveAC.Config()";
+  }
+  return "None";
+}
+
+std::string ConfigModule(const UniformPlan& plan, const ModelSpec& model,
+                         const ExportFacts& facts) {
+  const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
+  return absl::StrCat(
+      "\"\"\"A plan of parplan for torchtitan ", kTorchtitanRelease, " on ", plan.device_count,
+      R"( devices.
+
+PARPLAN_TORCHTITAN_BASE names the function whose configuration the plan completes, for example
+torchtitan.models.llama3.config_registry:llama3_8b.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import os
+
+from torchtitan.config import CompileConfig
+from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC
+
+RELEASE = ")",
+      kTorchtitanRelease, "\"\n", ModelText(model), ParallelismText(plan, model),
+      TrainingText(plan, model),
+      "ACTIVATION_CHECKPOINT = ", CheckpointText(plan.strategy.recompute_level),
+      "\nCOMPILE = ", facts.runtime.fused_elementwise ? "True" : "False",
+      "\nSCHEDULE = ", has_pipeline ? absl::StrCat("\"", kPassTableName, "\"") : "None", R"(
+
+
+def apply(config):
+    """Returns `config`, a Trainer.Config of the plan's model, with the plan in it."""
+    release = importlib.metadata.version("torchtitan")
+    if release != RELEASE:
+        raise ValueError(f"the plan was exported for torchtitan {RELEASE}, this is {release}")
+    model = config.model_spec.model
+    attention = model.first_attention
+    sizes = dict(
+        dim=model.dim,
+        n_layers=len(model.layers),
+        n_heads=attention.n_heads,
+        n_kv_heads=getattr(attention, "n_kv_heads", None) or attention.n_heads,
+        vocab_size=model.vocab_size,
+        enable_weight_tying=model.enable_weight_tying,
+    )
+    if sizes != MODEL:
+        raise ValueError(f"the plan is for a model of {MODEL}, this one is {sizes}")
+    parallelism = dict(PARALLELISM)
+    if SCHEDULE is not None:
+        parallelism["pipeline_parallel_schedule_csv"] = os.path.join(
+            os.path.dirname(os.path.abspath(__file__)), SCHEDULE)
+    return dataclasses.replace(
+        config,
+        parallelism=dataclasses.replace(config.parallelism, **parallelism),
+        training=dataclasses.replace(config.training, **TRAINING),
+        activation_checkpoint=ACTIVATION_CHECKPOINT,
+        compile=CompileConfig(enable=COMPILE),
+    )
+
+
+def plan():
+    """Returns the configuration that PARPLAN_TORCHTITAN_BASE names, with the plan in it."""
+    base = os.environ.get("PARPLAN_TORCHTITAN_BASE", "")
+    module, _, function = base.partition(":")
+    if not function:
+        raise ValueError("set PARPLAN_TORCHTITAN_BASE to MODULE:FUNCTION of a Trainer.Config")
+    return apply(getattr(importlib.import_module(module), function)())
+)");
+}
+
+std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) {
+  return absl::StrCat(
+      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name, " for torchtitan ",
+      kTorchtitanRelease, " on ", plan.device_count,
+      " devices.\n\n"
+      "  set -a; . ./torchtitan.env; set +a\n"
+      "  export PYTHONPATH=$PWD PARPLAN_TORCHTITAN_BASE=MODULE:FUNCTION\n"
+      "  torchrun TORCHRUN_ARGUMENTS -m torchtitan.train --module parplan_config --config plan\n\n"
+      "MODULE:FUNCTION names your configuration of the same model, for example\n"
+      "torchtitan.models.llama3.config_registry:llama3_8b. The plan replaces its parallelism, "
+      "sizes\n"
+      "of batches, activation checkpointing and compilation; data, optimizer and the rest stay.\n"
+      "Context parallelism needs FlexAttention there.\n\n"
+      "The prediction is for runtime `",
+      facts.runtime.runtime_id,
+      "`. torchtitan reduces gradients in 32 bits, and with full\n"
+      "checkpointing repeats whole layers.\n");
+}
+
+}  // namespace
+
+absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,
+                                 const RuntimeTraits& runtime) {
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanRecomputation(plan, runtime));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanSharding(plan));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanDegrees(plan, model));
+  if (plan.pipeline_parallel_degree() > 1 && HasTiedTable(model)) {
+    return RefuseForTorch(kProgram, "stages",
+                          absl::StrCat("hold layer 0 and layer ", model.layer_count() - 1,
+                                       ", which share a table, beside a pipeline"));
+  }
+  if (model.precision() == Precision::kFp16) {
+    return RefuseForTorch(kProgram, "model.precision", "is fp16 in all layers");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
+                                                               const ModelSpec& model,
+                                                               const ExportFacts& facts) {
+  if (plan.schedule == Schedule::kGpipe) {
+    return FieldError(Reason::kSpecInvalid, "schedule",
+                      "is gpipe, which this export does not write; plan with --target torchtitan");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, kProgram));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(uniform, model, facts.runtime));
+  std::vector<ExportedFile> files = {{"parplan_config.py", ConfigModule(uniform, model, facts)}};
+  if (uniform.pipeline_parallel_degree() > 1) {
+    files.push_back({kPassTableName, FormatPassTable(PipelineShapeOf(plan))});
+  }
+  files.push_back({"torchtitan.env", CommonVariables(uniform)});
+  files.push_back({"README.txt", TorchtitanReadme(uniform, facts)});
+  return files;
+}
+
+}  // namespace parplan

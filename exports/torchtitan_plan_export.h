@@ -1,0 +1,44 @@
+// `planctl export --to torchtitan`: writes plans as a Python module for torchtitan 0.3.0 of PyPI.
+
+#ifndef PARPLAN_EXPORTS_TORCHTITAN_PLAN_EXPORT_H_
+#define PARPLAN_EXPORTS_TORCHTITAN_PLAN_EXPORT_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "exports/exported_files.h"
+#include "exports/uniform_plan.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// The release whose fields the module uses. Its successors name the sizes of batches otherwise.
+inline constexpr char kTorchtitanRelease[] = "0.3.0";
+
+// Requires a plan that this release runs exactly. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
+// and reason for what it cannot run: recomputation of some layers only, or of attention alone;
+// all-to-alls for context parallelism; replicas that nothing shards beside context parallelism or
+// over several accumulation steps; sharding other than of parameters or, in one accumulation step,
+// of gradients without a pipeline, and of optimizer states with one; sharding over more virtual
+// stages than its schedule keeps whole; experts spread over ranks beside tensor parallelism or
+// without sharding; a tied head in a pipeline; fp16; degrees that divide neither heads nor tokens.
+// docs/exports.md has the reasons.
+absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,
+                                 const RuntimeTraits& runtime);
+
+// Returns `parplan_config.py`, whose function `plan` returns a `Trainer.Config`; with a pipeline
+// `schedule.csv` (exports/pass_table.h); `torchtitan.env`; and `README.txt`.
+// `ImportTorchtitanPlan` (clients/import/torchtitan_plan.h) reads the first two back as an equal
+// plan. REQUIRES: the layers of `plan` are those of `model`.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for what `UniformPlanOf` or
+// `CheckTorchtitanPlan` refuses.
+absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
+                                                               const ModelSpec& model,
+                                                               const ExportFacts& facts);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_TORCHTITAN_PLAN_EXPORT_H_

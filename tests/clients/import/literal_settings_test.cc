@@ -1,0 +1,184 @@
+#include "clients/import/literal_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Returns the settings as one object; what is not literal as the text `?`.
+json AsObject(const std::vector<LiteralSetting>& settings) {
+  json object = json::object();
+  for (const LiteralSetting& setting : settings) {
+    object[setting.path] = setting.is_literal ? setting.value : json("?");
+  }
+  return object;
+}
+
+json Toml(const std::string& text) {
+  const auto settings = ReadTomlSettings({"a.toml", text});
+  EXPECT_OK(settings);
+  return settings.ok() ? AsObject(*settings) : json();
+}
+
+json Python(const std::string& text, const std::string& function = "") {
+  const auto settings = ReadPythonSettings({"a.py", text}, function);
+  EXPECT_OK(settings);
+  return settings.ok() ? AsObject(*settings) : json();
+}
+
+TEST(ReadTomlSettings, ReadsEveryKindOfValue) {
+  EXPECT_EQ(Toml(R"(
+# A comment with a "text".
+top = 1
+[training]  # behind a section
+local_batch_size = 8
+big = 1_000_000
+rate = -8e-4
+name = "a\tb" # behind a value
+path = 'C:\new'
+long = """
+two
+lines"""
+on = true
+off = false
+list = [
+  1,
+  [2, "x"],  # inside
+]
+table = {a = 1, b = "y"}
+model.flavor = "8B"
+[activation_checkpoint]
+mode = "full"
+)"),
+            json::parse(R"({"top": 1, "training.local_batch_size": 8, "training.big": 1000000,
+              "training.rate": -8e-4, "training.name": "a\tb", "training.path": "C:\\new",
+              "training.long": "\ntwo\nlines", "training.on": true, "training.off": false,
+              "training.list": [1, [2, "x"]], "training.table": {"a": 1, "b": "y"},
+              "training.model.flavor": "8B", "activation_checkpoint.mode": "full"})"));
+}
+
+TEST(ReadTomlSettings, RefusesWithLineAndRule) {
+  const auto refuse = [](const std::string& text, const std::string& part) {
+    EXPECT_THAT(
+        ReadTomlSettings({"a.toml", text}),
+        StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("a.toml"), HasSubstr(part))));
+  };
+  refuse("a = 1\na = 2", "line 2: sets `a` once more");
+  refuse("[s]\nx = 1\n[s]\nx = 1", "line 4: sets `s.x` once more");
+  refuse("a", "line 1: must be `name = value`");
+  refuse("a = ", "line 1: has no value of `a`");
+  refuse("a = b", "line 1: has no value of `a`");
+  refuse("a = True", "line 1: has no value of `a`");
+  refuse("a = 1 2", "line 1: has no value of `a`");
+  refuse("\n\n[[runs]]", "line 3: must begin with a name");
+  refuse("[s\na = 1", "ends inside brackets");
+  refuse("[s] a = 1", "line 1: goes on behind its value");
+  refuse("a = \"open", "line 1: leaves a text open");
+  refuse("a = '''open\n", "leaves a text open");
+  refuse("a = [1, 2", "ends inside brackets");
+  refuse("a = 1]", "closes nothing");
+  refuse("a = 2026-11-23", "line 1: has no value of `a`");
+  refuse(absl::StrCat("a = ", std::string(40, '[')), "nests deeper than 32");
+}
+
+TEST(ReadPythonSettings, ReadsArgumentsAndAssignments) {
+  EXPECT_EQ(Python(R"(
+"""A text that says config.training.steps = 3."""
+from torchtitan.trainer import Trainer
+
+SIZES = dict(dim=256, tied=True)
+LIST: list[str] = ["a", 'b' "c"]
+
+def debug() -> Trainer.Config:
+    model_spec = model_registry("debug")
+    config = Trainer.Config(
+        loss=Loss.Config(fn=CrossEntropy.Config(size=vocabulary(model_spec))),
+        training=TrainingConfig(local_batch_size=2 * 4, seq_len=2_048, dtype="float32"),  # here
+        parallelism=torchtitan.config.ParallelismConfig(
+            tensor_parallel_degree=(8), module_fqns_per_model_part=[["norm"], ("x", 1)],
+        ),
+        activation_checkpoint=None,
+        checkpoint=FullAC.Config(),
+    )
+    config.training.max_norm = -1.5
+    config.parallelism.degree += 1
+    if os.environ.get("X"):
+        config.training.steps = 7
+    return config
+)"),
+            json::parse(R"({"SIZES.dim": 256, "SIZES.tied": true, "LIST": ["a", "bc"],
+              "CrossEntropy.Config.size": "?", "TrainingConfig.local_batch_size": "?",
+              "TrainingConfig.seq_len": 2048, "TrainingConfig.dtype": "float32",
+              "torchtitan.config.ParallelismConfig.tensor_parallel_degree": 8,
+              "torchtitan.config.ParallelismConfig.module_fqns_per_model_part":
+                [["norm"], ["x", 1]],
+              "Trainer.Config.activation_checkpoint": null, "FullAC.Config": null,
+              "config.training.max_norm": -1.5, "config.training.steps": "?"})"));
+}
+
+TEST(ReadPythonSettings, ReadsOneFunctionAndWhatIsOutsideOfAll) {
+  const std::string text = R"(
+A = 1
+def one():
+    return TrainingConfig(steps=1)
+def two():
+    return TrainingConfig(steps=2, more=f"{A}")
+B = {"x": 1, "y": [None, False]}
+)";
+  EXPECT_EQ(Python(text, "two"), json::parse(R"({"A": 1, "TrainingConfig.steps": 2,
+              "TrainingConfig.more": "?", "B": {"x": 1, "y": [null, false]}})"));
+  EXPECT_THAT(ReadPythonSettings({"a.py", text}, "three"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no function `three`")));
+}
+
+// Source of any kind is read to its end or refused; what is odd is not literal.
+TEST(ReadPythonSettings, ComesToAnEndOnOddSource) {
+  for (const char* const text : {"x = {{1}: 2}",
+                                 "x = {(1, 2): 3}\ny = 4",
+                                 "f(:)",
+                                 "f(a=:, b=1)",
+                                 "x = [i for i in y]",
+                                 "f(*a, **b)",
+                                 "x = lambda: 3",
+                                 "f(a=b=c)",
+                                 "x = y = 3",
+                                 "{}",
+                                 "()",
+                                 "f(=)",
+                                 "@f(a=1)",
+                                 "x = {1: 2, 3}",
+                                 "return",
+                                 "return f(",
+                                 "x = {:}",
+                                 "a.b.c",
+                                 "x = -",
+                                 "x = 0x10",
+                                 "\\",
+                                 "f(a == b)",
+                                 "x: int",
+                                 "x: int = 3",
+                                 "print(1);y = 2",
+                                 "[,]",
+                                 "f(a=[,])"}) {
+    const auto settings = ReadPythonSettings({"a.py", text}, "");
+    if (!settings.ok()) continue;
+    EXPECT_LE(settings->size(), 4) << text;
+  }
+  EXPECT_EQ(Python("x = {(1, 2): 3}\ny = 4"), json::parse(R"({"x": "?", "y": 4})"));
+  EXPECT_EQ(Python("x = lambda: 3"), json::parse(R"({"x": "?"})"));
+  EXPECT_EQ(Python("x: int = 3"), json::parse(R"({"x": 3})"));
+}
+
+}  // namespace
+}  // namespace parplan

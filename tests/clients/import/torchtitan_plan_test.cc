@@ -1,0 +1,227 @@
+#include "clients/import/torchtitan_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "exports/uniform_plan.h"
+#include "tests/clients/import/decoder_models.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ModelSpec UntiedModel() { return DecoderModel({.dense_layer_count = 10, .tied_embedding = false}); }
+
+// A configuration as people have it, of 2025.
+constexpr char kToml[] = R"(
+[job]
+dump_folder = "./outputs"
+[model]
+name = "llama3"
+flavor = "8B"
+[optimizer]
+lr = 3e-4
+[training]
+local_batch_size = 4
+global_batch_size = 64
+seq_len = 1024
+steps = 1000
+[parallelism]
+data_parallel_replicate_degree = 1
+data_parallel_shard_degree = -1
+tensor_parallel_degree = 2
+enable_async_tensor_parallel = false
+pipeline_parallel_degree = 1
+context_parallel_degree = 1
+[activation_checkpoint]
+mode = "full"
+[my_section]
+x = 1
+)";
+
+// The same program in the form of 2026.
+constexpr char kPython[] = R"(
+def llama() -> Trainer.Config:
+    return Trainer.Config(
+        hf_assets_path="./assets",
+        model_spec=model_registry("8B"),
+        optimizer=default_adamw(lr=3e-4),
+        training=TrainingConfig(local_batch_size=4, global_batch_size=64, seq_len=1024),
+        parallelism=ParallelismConfig(tensor_parallel_degree=2),
+        activation_checkpoint=FullAC.Config(),
+        extra=Surprise.Config(size=1),
+    )
+)";
+
+UniformPlan ExpectedPlan() {
+  UniformPlan facts;
+  facts.device_count = 8;
+  facts.global_batch_size = 64;
+  facts.micro_batch_count = 4;
+  facts.stage_layer_counts = {12};
+  facts.strategy = {.tensor_parallel_degree = 2,
+                    .data_parallel_degree = 4,
+                    .sharding_level = ShardingLevel::kParameters,
+                    .recompute_level = RecomputeLevel::kFull,
+                    .sequence_parallel = true};
+  return facts;
+}
+
+absl::StatusOr<TorchtitanPlanImport> Read(const std::string& name, const std::string& text,
+                                          int devices = 8) {
+  return ImportTorchtitanPlan({name, text}, std::nullopt, "", UntiedModel(), devices);
+}
+
+TEST(ImportTorchtitanPlan, ReadsTheTomlOfPeople) {
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.toml", kToml));
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
+  EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: my_section."));
+}
+
+TEST(ImportTorchtitanPlan, ReadsThePythonOfPeople) {
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.py", kPython));
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
+  EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: Surprise.Config."));
+}
+
+TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
+                       Read("run.toml", "[training]\nseq_len = 1024\n"));
+  UniformPlan facts;
+  facts.device_count = 8;
+  facts.global_batch_size = 64;
+  facts.stage_layer_counts = {12};
+  facts.strategy = {.data_parallel_degree = 8,
+                    .sharding_level = ShardingLevel::kParameters,
+                    .recompute_level = RecomputeLevel::kSelective};
+  EXPECT_EQ(import.plan, PlanOf(facts, UntiedModel()));
+  EXPECT_THAT(import.notes,
+              ElementsAre(HasSubstr("default is selective"), HasSubstr("every second linear map")));
+}
+
+// Worked by hand from `_generate_llm_fqn_per_model_part`: 10 layers and one for either end are 12,
+// over 8 stages one each and one more for the first four.
+TEST(ImportTorchtitanPlan, DividesLayersAsTheProgramDoes) {
+  const std::string text = R"([training]
+local_batch_size = 8
+seq_len = 1024
+[activation_checkpoint]
+mode = "none"
+[parallelism]
+pipeline_parallel_degree = 4
+)";
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport interleaved,
+      Read("run.toml", absl::StrCat(text, "pipeline_parallel_schedule = \"Interleaved1F1B\"\n")));
+  const auto counts = [](const Plan& plan) {
+    std::vector<int> layers;
+    for (const StagePlan& stage : plan.stages) layers.push_back(stage.layer_count());
+    return layers;
+  };
+  EXPECT_THAT(counts(interleaved.plan), ElementsAre(2, 2, 2, 2, 1, 1, 1, 1));
+  EXPECT_EQ(interleaved.plan.virtual_stage_count, 2);
+  EXPECT_EQ(interleaved.plan.micro_batch_count, 8);
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport single,
+      Read("run.toml", absl::StrCat(text,
+                                    "pipeline_parallel_schedule = \"GPipe\"\n"
+                                    "pipeline_parallel_last_stage_less_layers = 0\n"
+                                    "pipeline_parallel_microbatch_size = 2\n")));
+  // 11 over 4 stages; the last has the head beside its two layers.
+  EXPECT_THAT(counts(single.plan), ElementsAre(3, 3, 3, 3));
+  EXPECT_EQ(single.plan.schedule, Schedule::kGpipe);
+  EXPECT_EQ(single.plan.micro_batch_count, 4);
+  EXPECT_EQ(single.plan.stages[0].layer_runs[0].strategy.sharding_level, ShardingLevel::kOptimizer);
+}
+
+TEST(ImportTorchtitanPlan, RefusesWithFileSettingAndRule) {
+  const auto refuse = [](const std::string& line, const std::string& part, int devices = 8) {
+    const std::string text = absl::StrCat(
+        "[training]\nseq_len = 1024\nlocal_batch_size = 8\n[activation_checkpoint]\n"
+        "mode = \"none\"\n[parallelism]\n",
+        line, "\n");
+    EXPECT_THAT(
+        Read("run.toml", text, devices),
+        StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("run.toml"), HasSubstr(part))))
+        << line;
+  };
+  refuse("tensor_parallel_degree = 3", "is 3 x 1 x 1 x 1, which does not divide 8 devices");
+  refuse("tensor_parallel_degree = 16777216\ncontext_parallel_degree = 16777216",
+         "does not divide 8 devices");
+  refuse("tensor_parallel_degree = 0", "tensor_parallel_degree");
+  refuse("tensor_parallel_degree = \"2\"", "tensor_parallel_degree");
+  refuse("tensor_parallel_degree = 2.5", "tensor_parallel_degree");
+  refuse("data_parallel_shard_degree = 4", "must be 8 on 8 devices");
+  refuse("data_parallel_replicate_degree = 2", "replicas of sharded groups");
+  refuse("fsdp_reshard_after_forward = \"maybe\"", "must be default, always or never");
+  refuse("pipeline_parallel_degree = 2\npipeline_parallel_schedule = \"ZBVZeroBubble\"",
+         "is `ZBVZeroBubble`");
+  refuse("pipeline_parallel_degree = 2\npipeline_parallel_schedule_csv = \"a.csv\"",
+         "names a table of passes");
+  refuse("pipeline_parallel_degree = 2\nfsdp_reshard_after_forward = \"always\"",
+         "is always beside a pipeline");
+  refuse("pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 3", "does not divide");
+  refuse("pipeline_parallel_degree = 2\npipeline_parallel_layers_per_stage = 1",
+         "makes 12 stages on 2 ranks");
+  refuse("pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [[\"norm\"], []]",
+         "must have `tok_embeddings` of layer 0 in stage 0, and has `norm`");
+  refuse("pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [[\"tok_embeddings\"], []]",
+         "leaves a stage empty");
+  refuse("pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [[\"tok_embeddings\"]]",
+         "ends before layer 1 of the model's 12");
+  refuse("module_fqns = 3\nspeed = 4", "settings that are not known: module_fqns, speed");
+  refuse("[model]\ndim = 5", "model.dim: is 5, and the model's is 512");
+  refuse("", "needs the number of devices", 0);
+  EXPECT_THAT(Read("run.toml", std::string(kToml) + "[activation_checkpoint]\nmode = \"x\""),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("once more")));
+  EXPECT_THAT(Read("run.toml", absl::StrReplaceAll(kToml, {{"\"full\"", "\"memory_budget\""}})),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("must name the mode none, full or selective")));
+  EXPECT_THAT(Read("run.py", absl::StrReplaceAll(kPython, {{"degree=2", "degree=count()"}})),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("gives `parallelism.tensor_parallel_degree` no literal value")));
+}
+
+TEST(ImportTorchtitanPlan, NeedsTheFunctionIfSeveralDiffer) {
+  const std::string two = absl::StrCat(
+      kPython,
+      absl::StrReplaceAll(kPython, {{"def llama", "def other"}, {"degree=2", "degree=4"}}));
+  EXPECT_THAT(Read("run.py", two),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("another value than before; name the function")));
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport import,
+      ImportTorchtitanPlan({"run.py", two}, std::nullopt, "llama", UntiedModel(), 8));
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
+  EXPECT_THAT(ImportTorchtitanPlan({"run.toml", kToml}, std::nullopt, "llama", UntiedModel(), 8),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no functions")));
+}
+
+TEST(ImportTorchtitanModel, ReadsTheSizesThatAFileNames) {
+  const std::string text = R"(
+ARGS = TransformerModelArgs(
+    dim=4096, n_layers=32, n_heads=32, n_kv_heads=8, vocab_size=128256, hidden_dim=14336)
+TRAINING = dict(seq_len=8192)
+)";
+  ASSERT_OK_AND_ASSIGN(const TorchtitanModelImport import,
+                       ImportTorchtitanModel({"run.py", text}, "", {}));
+  const v1::LayerDefinition& layer = import.model.layer_definitions(1);
+  EXPECT_EQ(layer.hidden_size(), 4096);
+  EXPECT_EQ(layer.key_value_head_count(), 8);
+  EXPECT_EQ(layer.feed_forward_size(), 14336);
+  EXPECT_EQ(layer.sequence_length(), 8192);
+  EXPECT_EQ(import.model.layer_runs(1).layer_count(), 32);
+  EXPECT_THAT(ImportTorchtitanModel({"run.toml", kToml}, "", {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--hidden-size")));
+}
+
+}  // namespace
+}  // namespace parplan

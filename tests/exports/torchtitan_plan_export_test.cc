@@ -1,0 +1,231 @@
+#include "exports/torchtitan_plan_export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+
+#include "clients/import/torchtitan_plan.h"
+#include "exports/pass_table.h"
+#include "tests/clients/import/decoder_models.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ExportFacts TorchtitanFacts() { return {*FindRuntime("fsdp"), "plan \"\"\" 1"}; }
+
+ModelSpec UntiedModel(int layers) {
+  return DecoderModel({.dense_layer_count = layers, .tied_embedding = false});
+}
+
+// Two devices with two stages each, of 4, 3, 3 and 2 layers with the ends, on two replicas.
+UniformPlan InterleavedPlan() {
+  UniformPlan facts;
+  facts.device_count = 8;
+  facts.global_batch_size = 16;
+  facts.micro_batch_count = 4;
+  facts.virtual_stage_count = 2;
+  facts.stage_layer_counts = {4, 3, 3, 2};
+  facts.strategy = {.tensor_parallel_degree = 2,
+                    .data_parallel_degree = 2,
+                    .sharding_level = ShardingLevel::kOptimizer,
+                    .recompute_level = RecomputeLevel::kFull,
+                    .sequence_parallel = true};
+  return facts;
+}
+
+TEST(ExportTorchtitanPlan, WritesTheWorkedExample) {
+  const ModelSpec model = UntiedModel(10);
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<ExportedFile> files,
+      ExportTorchtitanPlan(PlanOf(InterleavedPlan(), model), model, TorchtitanFacts()));
+  ASSERT_EQ(files.size(), 4);
+  EXPECT_EQ(files[0].name, "parplan_config.py");
+  EXPECT_THAT(files[0].text, HasSubstr(R"(
+RELEASE = "0.3.0"
+MODEL = dict(
+    dim=512,
+    n_layers=10,
+    n_heads=64,
+    n_kv_heads=8,
+    vocab_size=1000,
+    enable_weight_tying=False,
+)
+PARALLELISM = dict(
+    data_parallel_replicate_degree=1,
+    data_parallel_shard_degree=2,
+    fsdp_reshard_after_forward="never",
+    tensor_parallel_degree=2,
+    enable_sequence_parallel=True,
+    context_parallel_degree=1,
+    context_parallel_load_balancer="headtail",
+    expert_parallel_degree=1,
+    pipeline_parallel_degree=2,
+    pipeline_parallel_schedule="Interleaved1F1B",
+    pipeline_parallel_microbatch_size=2,
+    module_fqns_per_model_part=[
+        ["tok_embeddings", "layers.0", "layers.1", "layers.2"],
+        ["layers.3", "layers.4", "layers.5"],
+        ["layers.6", "layers.7", "layers.8"],
+        ["layers.9", "norm", "lm_head"],
+    ],
+)
+TRAINING = dict(
+    local_batch_size=8,
+    global_batch_size=16,
+    seq_len=1024,
+    dtype="float32",
+    mixed_precision_param="bfloat16",
+    disable_cuda_graphs=True,
+)
+ACTIVATION_CHECKPOINT = FullAC.Config()
+COMPILE = False
+SCHEDULE = "schedule.csv"
+)"));
+  EXPECT_EQ(files[1].name, "schedule.csv");
+  EXPECT_EQ(files[2], (ExportedFile{"torchtitan.env", R"(PARPLAN_DEVICE_COUNT=8
+PARPLAN_GLOBAL_BATCH_SIZE=16
+PARPLAN_MICRO_BATCH_SIZE_PER_RANK=2
+PARPLAN_GRADIENT_ACCUMULATION_STEPS=4
+)"}));
+  EXPECT_THAT(files[3].text, AllOf(HasSubstr("torchtitan 0.3.0"), HasSubstr("8 devices")));
+  // The name of a plan is of others, and this file is code.
+  EXPECT_THAT(files[0].text, Not(HasSubstr("plan \"\"\" 1")));
+}
+
+TEST(ExportTorchtitanPlan, ReadsBackToAnEqualPlanForRandomPlans) {
+  std::set<ShardingLevel> levels;
+  int interleaved = 0, experts = 0, recomputed = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    DecoderModelOptions options = RandomDecoderModel(random);
+    options.tied_embedding = false;
+    if (options.precision == Precision::kFp16) options.precision = Precision::kBf16;
+    const ModelSpec model = DecoderModel(options);
+    const UniformPlan facts = RandomTorchtitanPlan(random, model);
+    const Plan plan = PlanOf(facts, model);
+    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                         ExportTorchtitanPlan(plan, model, TorchtitanFacts()));
+    std::optional<NamedText> passes;
+    if (files[1].name == kPassTableName) passes = NamedText{files[1].name, files[1].text};
+    EXPECT_EQ(passes.has_value(), facts.pipeline_parallel_degree() > 1);
+    ASSERT_OK_AND_ASSIGN(
+        const TorchtitanPlanImport import,
+        ImportTorchtitanPlan({files[0].name, files[0].text}, passes, "", model, plan.device_count));
+    ASSERT_EQ(import.plan, plan) << files[0].text;
+    EXPECT_TRUE(import.notes.empty()) << import.notes.front();
+    levels.insert(facts.strategy.sharding_level);
+    interleaved += facts.virtual_stage_count > 1;
+    experts += facts.strategy.expert_parallel_degree > 1;
+    recomputed += facts.strategy.recompute_level == RecomputeLevel::kFull;
+  }
+  EXPECT_EQ(levels.size(), 4);
+  EXPECT_GE(interleaved, 50);
+  EXPECT_GE(experts, 5);
+  EXPECT_GE(recomputed, 50);
+}
+
+TEST(ExportTorchtitanPlan, WritesTheSelectivePolicyOnlyWhereItWasPredicted) {
+  const ModelSpec model = UntiedModel(10);
+  UniformPlan facts = InterleavedPlan();
+  facts.strategy.recompute_level = RecomputeLevel::kSelective;
+  EXPECT_THAT(ExportTorchtitanPlan(PlanOf(facts, model), model, TorchtitanFacts()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("recompute_level"), HasSubstr("layer 1"))));
+  ExportFacts operators = TorchtitanFacts();
+  operators.runtime.selective_recompute = SelectiveRecompute::kOperators;
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportTorchtitanPlan(PlanOf(facts, model), model, operators));
+  EXPECT_THAT(files[0].text, HasSubstr("ACTIVATION_CHECKPOINT = SelectiveAC.Config()\n"));
+}
+
+TEST(ExportTorchtitanPlan, RefusesWithLayerAndReason) {
+  const ModelSpec model = UntiedModel(10);
+  const auto refuse = [](const ModelSpec& of, auto&& change, const std::string& part) {
+    UniformPlan facts = InterleavedPlan();
+    change(facts);
+    facts.device_count = facts.strategy.rank_count() * facts.pipeline_parallel_degree();
+    facts.global_batch_size = facts.micro_batch_count * facts.strategy.data_parallel_degree;
+    EXPECT_THAT(ExportTorchtitanPlan(PlanOf(facts, of), of, TorchtitanFacts()).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(part), HasSubstr("torchtitan can't run that"))));
+  };
+  const auto one_stage = [](UniformPlan& facts, ShardingLevel level) {
+    facts.virtual_stage_count = 1;
+    facts.stage_layer_counts = {12};
+    facts.strategy.sharding_level = level;
+  };
+  refuse(
+      model, [](UniformPlan& f) { f.recomputed_layer_count = 1; }, "only the first 1 layers");
+  refuse(
+      model, [&](UniformPlan& f) { one_stage(f, ShardingLevel::kNone); },
+      "is none with 4 accumulation steps, from layer 0 on");
+  refuse(
+      model, [&](UniformPlan& f) { one_stage(f, ShardingLevel::kOptimizer); },
+      "is zero-1 from layer 0 on: without a pipeline");
+  refuse(
+      model, [&](UniformPlan& f) { one_stage(f, ShardingLevel::kGradients); },
+      "is zero-2 with 4 accumulation steps");
+  refuse(
+      model, [](UniformPlan& f) { f.strategy.sharding_level = ShardingLevel::kParameters; },
+      "beside a pipeline");
+  refuse(
+      model,
+      [](UniformPlan& f) {
+        f.virtual_stage_count = 4;
+        f.stage_layer_counts = {2, 2, 2, 2, 1, 1, 1, 1};
+      },
+      "with 4 stages a device");
+  refuse(
+      model, [](UniformPlan& f) { f.strategy.data_parallel_degree = 1; },
+      "shards layer 0 over one rank");
+  refuse(
+      model,
+      [](UniformPlan& f) {
+        f.strategy.context_parallel_degree = 2;
+        f.strategy.sharding_level = ShardingLevel::kNone;
+      },
+      "is none beside context parallelism");
+  refuse(
+      model,
+      [](UniformPlan& f) {
+        f.strategy.context_parallel_degree = 2;
+        f.strategy.context_kind = ContextKind::kUlysses;
+      },
+      "exchanges tokens for heads from layer 0 on");
+  refuse(
+      model, [](UniformPlan& f) { f.strategy.tensor_parallel_degree = 16; },
+      "does not divide the heads of layer 1");
+  refuse(
+      model, [](UniformPlan& f) { f.strategy.context_parallel_degree = 3; },
+      "cuts the 1024 tokens of layer 1 into 12");
+  const ModelSpec experts =
+      DecoderModel({.dense_layer_count = 0, .expert_layer_count = 10, .tied_embedding = false});
+  refuse(
+      experts, [](UniformPlan& f) { f.strategy.expert_parallel_degree = 2; },
+      "is 2 beside tensor parallelism");
+  const ModelSpec tied = DecoderModel({.dense_layer_count = 10});
+  refuse(
+      tied, [](UniformPlan&) {}, "hold layer 0 and layer 11, which share a table");
+  const ModelSpec fp16 = DecoderModel(
+      {.dense_layer_count = 10, .tied_embedding = false, .precision = Precision::kFp16});
+  refuse(
+      fp16, [](UniformPlan&) {}, "is fp16");
+  Plan gpipe = PlanOf(InterleavedPlan(), model);
+  gpipe.schedule = Schedule::kGpipe;
+  EXPECT_THAT(ExportTorchtitanPlan(gpipe, model, TorchtitanFacts()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("schedule: is gpipe")));
+}
+
+}  // namespace
+}  // namespace parplan
