@@ -100,6 +100,32 @@ absl::Status CheckDegrees(const PlanningProblem& problem, const std::string& whe
   return absl::OkStatus();
 }
 
+// Checks what targets restrict in combinations of degrees.
+absl::Status CheckSplits(const TargetLimits& target, const std::string& where,
+                         const Strategy& strategy, bool has_experts, bool has_pipeline) {
+  const bool split = strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1;
+  const bool spreads = strategy.expert_parallel_degree > 1;
+  if (target.only_data_parallel_in_pipeline && has_pipeline && (split || spreads)) {
+    return Outside(absl::StrCat(where, " is split beside a pipeline of ", target.name));
+  }
+  if (target.whole_expert_layers && has_experts && split) {
+    return Outside(absl::StrCat(where, " has experts and is split"));
+  }
+  if (target.whole_experts && spreads) return Outside(absl::StrCat(where, " spreads experts"));
+  const bool shards = strategy.sharding_level == ShardingLevel::kGradients ||
+                      strategy.sharding_level == ShardingLevel::kParameters;
+  const bool has_replicas =
+      strategy.data_parallel_degree > 1 || strategy.context_parallel_degree > 1;
+  if (target.shards_split_layers && split && has_replicas && !shards) {
+    return Outside(absl::StrCat(where, " is split and keeps whole gradients on its replicas"));
+  }
+  if (target.shards_in_pipeline && has_pipeline && has_replicas &&
+      strategy.sharding_level == ShardingLevel::kNone) {
+    return Outside(absl::StrCat(where, " shards nothing beside a pipeline of ", target.name));
+  }
+  return absl::OkStatus();
+}
+
 // Checks layers that must have the same strategy.
 absl::Status CheckTogether(const PlanningProblem& problem,
                            const std::vector<Strategy>& strategy_of_layer) {
@@ -185,6 +211,9 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
     for (const StageLayerRun& run : stage.layer_runs) {
       const std::string where = absl::StrCat("layer ", run.first_layer_index);
       PARPLAN_RETURN_IF_ERROR(CheckDegrees(problem, where, run.strategy));
+      const bool has_experts = problem.model().layer(run.first_layer_index).expert_count > 0;
+      PARPLAN_RETURN_IF_ERROR(CheckSplits(LimitsOf(problem.rules().target), where, run.strategy,
+                                          has_experts, has_pipeline));
       const bool holds_tied_table = HoldsTiedTable(
           problem.model(), problem.model().definition_of_layer()[run.first_layer_index]);
       PARPLAN_RETURN_IF_ERROR(

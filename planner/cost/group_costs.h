@@ -122,7 +122,7 @@ class GroupCosts {
                         ShardingLevel level) const;
   // Adds the part of `exchange` that the computations `forward` and `backward` do not hide.
   void AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
-                       Seconds forward, Seconds backward, LayerCost& cost) const;
+                       bool has_pipeline, Seconds forward, Seconds backward, LayerCost& cost) const;
   // Returns the time of a collective over `bytes` of gradients or parameters, in buckets of the
   // runtime's size or in one message.
   Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,
@@ -131,6 +131,8 @@ class GroupCosts {
   Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
   // Returns whether the layer uses the table that embedding and tied head share.
   bool SharesTable(const LayerDefinition& definition) const;
+  // Returns whether tensor-parallel ranks hold all of the layer's table.
+  bool KeepsTableWhole(const LayerDefinition& definition) const;
   // Returns the time to add up the gradients of the shared table, of which the first and the last
   // stage each have a copy.
   Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;

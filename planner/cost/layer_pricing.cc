@@ -49,7 +49,12 @@ void LayerPricing::UseRankOrder(RankOrder order) {
 
 const LayerFootprint& LayerPricing::footprint() {
   if (!footprint_.has_value()) {
-    footprint_ = layer_.Footprint(strategy_, pipeline_parallel_degree_);
+    Strategy strategy = strategy_;
+    if (costs_.KeepsTableWhole(layer_.definition())) {
+      strategy.tensor_parallel_degree = 1;
+      strategy.sequence_parallel = false;
+    }
+    footprint_ = layer_.Footprint(strategy, pipeline_parallel_degree_);
   }
   return *footprint_;
 }
@@ -117,7 +122,8 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   cost.backward = timed.backward;
   cost.time = timed.items;
   costs_.AddDataParallel(layer_.definition().kind, DataParallelOf(sharding), sharding,
-                         timed.busy_forward, timed.busy_backward, cost);
+                         pipeline_parallel_degree_ > 1, timed.busy_forward, timed.busy_backward,
+                         cost);
   if (pipeline_parallel_degree_ > 1 && costs_.SharesTable(layer_.definition())) {
     cost.gradient_sync += costs_.TiedTableSync(footprint, pipeline_parallel_degree_);
   }

@@ -25,14 +25,21 @@ struct TensorParallelTraffic {
 // with one all-reduce, and begin with one in the backward pass; sequence parallelism gathers their
 // inputs once more for the gradients of the weights. A table split by rows sums once. A head split
 // by classes sums the gradient of its input once; with sequence parallelism it gathers its input in
-// both passes, or once if it computes its logits in the backward pass.
-TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel,
-                                bool logits_in_backward_pass) {
-  const auto blocks = [sequence_parallel](int count) -> TensorParallelTraffic {
-    if (!sequence_parallel) return {{.all_reduces = count}, {.all_reduces = count}};
+// both passes, or once if it computes its logits in the backward pass. Without sequence parallelism
+// a runtime may sum the gradient of an input for each projection that reads it.
+TensorParallelTraffic TrafficOf(const LayerDefinition& definition, bool sequence_parallel,
+                                const RuntimeTraits& runtime) {
+  const bool is_gated = definition.feed_forward_kind == FeedForwardKind::kSwiglu;
+  // All blocks but the feed-forward part are attention, with queries, keys and values.
+  const auto further = [&runtime, is_gated](int count) {
+    return runtime.reduces_each_projection ? 2 * (count - 1) + (is_gated ? 1 : 0) : 0;
+  };
+  const auto blocks = [sequence_parallel, &further](int count) -> TensorParallelTraffic {
+    if (!sequence_parallel)
+      return {{.all_reduces = count}, {.all_reduces = count + further(count)}};
     return {{.gathers = count, .scatters = count}, {.gathers = 2 * count, .scatters = count}};
   };
-  switch (kind) {
+  switch (definition.kind) {
     case LayerKind::kEncoder:
     case LayerKind::kDecoder:
       return blocks(2);
@@ -44,7 +51,7 @@ TensorParallelTraffic TrafficOf(LayerKind kind, bool sequence_parallel,
       return {{.scatters = 1}, {.gathers = 1}};
     case LayerKind::kHead:
       if (!sequence_parallel) return {{}, {.all_reduces = 1}};
-      return {{.gathers = logits_in_backward_pass ? 0 : 1}, {.gathers = 1, .scatters = 1}};
+      return {{.gathers = runtime.logits_in_backward_pass ? 0 : 1}, {.gathers = 1, .scatters = 1}};
   }
   return {};
 }
@@ -68,12 +75,11 @@ GroupCosts::Exchange GroupCosts::TensorParallel(const LayerDefinition& definitio
                                                 const Strategy& strategy, double samples,
                                                 Seconds hiding_backward) const {
   const int tensor = strategy.tensor_parallel_degree;
-  if (tensor == 1) return {};
+  if (tensor == 1 || KeepsTableWhole(definition)) return {};
   const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
                          definition.hidden_size * ElementBytes();
   const GroupShape group{tensor, strategy.tensor_stride()};
-  const TensorParallelTraffic traffic =
-      TrafficOf(definition.kind, strategy.sequence_parallel, runtime_.logits_in_backward_pass);
+  const TensorParallelTraffic traffic = TrafficOf(definition, strategy.sequence_parallel, runtime_);
   const auto time = [&](const PassTraffic& pass) {
     Seconds sum;
     const auto add = [&](Collective collective, int count) {
@@ -212,12 +218,17 @@ GroupCosts::Exchange GroupCosts::DataParallel(const LayerFootprint& footprint,
 }
 
 void GroupCosts::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
-                                 Seconds forward, Seconds backward, LayerCost& cost) const {
+                                 bool has_pipeline, Seconds forward, Seconds backward,
+                                 LayerCost& cost) const {
   const Seconds gather = exchange.forward;
   const Seconds reduce = exchange.backward;
-  const bool overlaps_reduce = runtime_.overlap_gradient_sync;
+  const bool is_late =
+      runtime_.overlaps_only_sharded_states && (has_pipeline || level == ShardingLevel::kNone);
+  const bool overlaps_reduce = runtime_.overlap_gradient_sync && !is_late;
   const bool overlaps_scatter = overlaps_reduce && !runtime_.scatters_gradients_in_line;
-  const bool overlaps_gather = runtime_.overlap_parameter_gather;
+  const bool is_in_step =
+      runtime_.gathers_parameters_in_step && level != ShardingLevel::kParameters;
+  const bool overlaps_gather = runtime_.overlap_parameter_gather && !is_in_step;
   Seconds in_forward;
   Seconds in_backward;
   switch (level) {
@@ -253,6 +264,11 @@ bool GroupCosts::SharesTable(const LayerDefinition& definition) const {
   if (tied_vocabulary_size_ == 0) return false;
   return definition.tied_embedding || (definition.kind == LayerKind::kEmbedding &&
                                        definition.vocabulary_size == tied_vocabulary_size_);
+}
+
+bool GroupCosts::KeepsTableWhole(const LayerDefinition& definition) const {
+  return runtime_.whole_untied_tables && definition.kind == LayerKind::kEmbedding &&
+         !SharesTable(definition);
 }
 
 // Both stages take part, each after its last backward pass.

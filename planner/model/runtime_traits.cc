@@ -103,11 +103,36 @@ RuntimeTraits Fsdp() {
   return traits;
 }
 
+// DeepSpeed 0.19 with models of PyTorch modules, which ds_config.json of the export configures
+// (clients/export/deepspeed_plan_export.cc). docs/exports.md names the source of each trait.
+RuntimeTraits DeepSpeed() {
+  // Modules, attention, loss and checkpoints are PyTorch's.
+  RuntimeTraits traits = Fsdp();
+  traits.runtime_id = "deepspeed";
+  // 16-bit weights beside fp32 masters; gradients are summed in 16 bits and widened in the step.
+  traits.keep_16_bit_parameters = true;
+  traits.gradient_bytes = 2;
+  traits.widens_gradients_in_step = true;
+  traits.flatten_gradient_buckets = true;
+  traits.overlaps_only_sharded_states = true;
+  traits.gathers_parameters_in_step = true;
+  // Its hooks fetch and release the parameters of each module.
+  traits.gathers_tables_late = true;
+  // Layers that AutoTP replaces.
+  traits.reduces_each_projection = true;
+  traits.whole_untied_tables = true;
+  // Its pipeline engine.
+  traits.keep_stage_outputs = true;
+  traits.blocking_pipeline_messages = true;
+  return traits;
+}
+
 }  // namespace
 
 absl::Span<const RuntimeTraits> KnownRuntimes() {
   static const auto* const runtimes = new std::vector<RuntimeTraits>{
-      RuntimeTraits(), Megatron2021(), Megatron2022(), MegatronDeepSpeed(), MegatronCore(), Fsdp()};
+      RuntimeTraits(), Megatron2021(), Megatron2022(), MegatronDeepSpeed(),
+      MegatronCore(),  Fsdp(),         DeepSpeed()};
   return *runtimes;
 }
 

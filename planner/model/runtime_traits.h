@@ -86,6 +86,12 @@ struct RuntimeTraits {
   // With sharded optimizer states gradients are still all-reduced, and each rank uses its part
   // (DeepSpeed's first level).
   bool all_reduces_sharded_gradients = false;
+  // Of the gradients, only those of sharded optimizer states, in plans of one stage, are exchanged
+  // while the backward pass runs; the others follow the last backward pass (DeepSpeed's engines).
+  bool overlaps_only_sharded_states = false;
+  // Parameters whose optimizer states are sharded are gathered inside the step, beside nothing
+  // else; those that are sharded themselves are fetched ahead nevertheless.
+  bool gathers_parameters_in_step = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
   // Sharded parameters are also fetched for the backward pass of the embedding, which does not read
@@ -94,6 +100,11 @@ struct RuntimeTraits {
   // Strategies with tensor parallelism use sequence parallelism unless memory was measured without
   // it.
   bool sequence_parallel = true;
+  // Each tensor-parallel projection that reads the whole input sums the gradient of that input
+  // itself: queries, keys and values, gate and up. Otherwise projections of one input share a sum.
+  bool reduces_each_projection = false;
+  // Tensor-parallel ranks hold all of an embedding's table unless a head shares it.
+  bool whole_untied_tables = false;
   // Approximate size of the messages in which gradients are exchanged. 0 stands for one message per
   // layer.
   Bytes gradient_bucket;
@@ -147,7 +158,7 @@ struct RuntimeTraits {
 };
 
 // Returns the known runtimes, `parplan` first: `megatron-2021`, `megatron-2022`,
-// `megatron-deepspeed`, `megatron-core`, `fsdp`. The table is static.
+// `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`. The table is static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
 // Returns the runtime of that name, or null.

@@ -1,5 +1,6 @@
 #include "planner/model/search_space.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/check.h"
 #include "base/error.h"
 
 namespace parplan {
@@ -81,7 +83,7 @@ bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool 
 }
 
 absl::Span<const TargetLimits> KnownTargets() {
-  static const std::array<TargetLimits, 4> targets = {{
+  static const std::array<TargetLimits, 5> targets = {{
       // Its executor adds up whole gradients of a table that two stages hold.
       {.target = Target::kParplan,
        .name = "parplan",
@@ -112,10 +114,12 @@ absl::Span<const TargetLimits> KnownTargets() {
        .sharding_needs_sequence_parallel = true,
        .experts_need_sequence_parallel = true,
        .one_expert_degree = true},
-      // DeepSpeed: gradients and parameters are not sharded under its pipeline engine.
+      // DeepSpeed 0.19 (docs/exports.md has the source of each limit): its pipeline engine knows
+      // neither AutoTP nor Ulysses nor AutoEP, and shards optimizer states, in bf16 always; the
+      // first two make groups of two axes; AutoEP keeps experts whole.
       {.target = Target::kDeepSpeed,
        .name = "deepspeed",
-       .runtime_id = "megatron-deepspeed",
+       .runtime_id = "deepspeed",
        .dimensions = DimensionSet()
                          .With(kPipeline)
                          .With(kTensor)
@@ -124,7 +128,12 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kParameterSharding)
                          .With(kUlysses)
                          .With(kFullRecompute),
-       .most_sharding_in_pipeline = ShardingLevel::kOptimizer},
+       .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
+       .one_inner_axis = true,
+       .one_expert_degree = true,
+       .only_data_parallel_in_pipeline = true,
+       .whole_expert_layers = true,
+       .shards_in_pipeline = true},
       // The public Galvatron engine (docs/papers.md 12): powers of two, layer by
       // layer, tensor parallelism or Ulysses.
       {.target = Target::kGalvatron,
@@ -143,11 +152,50 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kGpipe),
        .only_powers_of_two = true,
        .one_inner_axis = true},
+      // Accelerate 1.15 with PyTorch's FSDP2, which its ParallelismConfig configures: no pipeline.
+      // Parameters are gathered for each micro-batch, so that ZeRO-2 is none of its levels.
+      {.target = Target::kAccelerate,
+       .name = "accelerate",
+       .runtime_id = "fsdp",
+       .dimensions = DimensionSet()
+                         .With(kTensor)
+                         .With(kParameterSharding)
+                         .With(kContext)
+                         .With(kFullRecompute),
+       .whole_expert_layers = true,
+       .whole_experts = true,
+       .shards_split_layers = true},
   }};
   return targets;
 }
 
-const TargetLimits& LimitsOf(Target target) { return KnownTargets()[static_cast<int>(target) - 1]; }
+const TargetLimits& LimitsOf(Target target) {
+  const absl::Span<const TargetLimits> targets = KnownTargets();
+  const auto* const found =
+      std::find_if(targets.begin(), targets.end(),
+                   [target](const TargetLimits& limits) { return limits.target == target; });
+  PARPLAN_CHECK(found != targets.end());
+  return *found;
+}
+
+bool AllowsCombination(const TargetLimits& limits, const Strategy& strategy, bool has_experts,
+                       bool has_pipeline, bool with_level) {
+  const bool is_split = strategy.tensor_parallel_degree > 1 || strategy.context_parallel_degree > 1;
+  const bool spreads_experts = strategy.expert_parallel_degree > 1;
+  if (limits.only_data_parallel_in_pipeline && has_pipeline && (is_split || spreads_experts)) {
+    return false;
+  }
+  if (limits.whole_expert_layers && has_experts && is_split) return false;
+  if (limits.whole_experts && spreads_experts) return false;
+  const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
+  if (!with_level || replicas == 1) return true;
+  if (limits.shards_in_pipeline && has_pipeline &&
+      strategy.sharding_level == ShardingLevel::kNone) {
+    return false;
+  }
+  return !limits.shards_split_layers || !is_split ||
+         strategy.sharding_level >= ShardingLevel::kGradients;
+}
 
 std::optional<Target> FindTarget(absl::string_view name) {
   for (const TargetLimits& limits : KnownTargets()) {

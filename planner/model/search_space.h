@@ -75,8 +75,14 @@ class DimensionSet {
 };
 
 // The program that will run the plan; some programs can run only some plans. docs/targets.md has
-// the source of each limit. 5, 6 and 7 are reserved for torchtitan, fsdp2 and accelerate.
-enum class Target { kParplan = 1, kMegatron = 2, kDeepSpeed = 3, kGalvatron = 4 };
+// the source of each limit. 5 and 6 are reserved for torchtitan and fsdp2.
+enum class Target {
+  kParplan = 1,
+  kMegatron = 2,
+  kDeepSpeed = 3,
+  kGalvatron = 4,
+  kAccelerate = 7,
+};
 
 // The limits of a target: a row of a table. A new limit is a member whose default restricts
 // nothing; planner/search/space/strategy_space.cc searches within it,
@@ -106,18 +112,35 @@ struct TargetLimits {
   bool experts_need_sequence_parallel = false;
   // Layers with experts share them over equally many ranks, whatever their definitions.
   bool one_expert_degree = false;
+  // With more than one stage, layers are split by data parallelism alone.
+  bool only_data_parallel_in_pipeline = false;
+  // Layers with experts are split by neither tensor nor context parallelism.
+  bool whole_expert_layers = false;
+  // Experts are never spread over ranks.
+  bool whole_experts = false;
+  // Layers with several replicas shard their gradients at least where tensor or context parallelism
+  // splits them.
+  bool shards_split_layers = false;
+  // With more than one stage, layers with several replicas shard at least optimizer states.
+  bool shards_in_pipeline = false;
 };
 
 // Returns whether the target runs a strategy as far as tensor parallelism without sequence
 // parallelism is concerned.
 bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool model_has_experts);
 
+// Returns whether the last five limits above allow `strategy` for a layer that has experts or not,
+// in a plan that has one stage or more. The sharding level counts only if `with_level`.
+bool AllowsCombination(const TargetLimits& limits, const Strategy& strategy, bool has_experts,
+                       bool has_pipeline, bool with_level);
+
 // Returns the limits of all targets, `kParplan` first, in the order of their numbers. The table is
 // static.
 absl::Span<const TargetLimits> KnownTargets();
 const TargetLimits& LimitsOf(Target target);
 
-// Returns the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`), or nothing.
+// Returns the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`,
+// `accelerate`), or nothing.
 std::optional<Target> FindTarget(absl::string_view name);
 
 }  // namespace parplan

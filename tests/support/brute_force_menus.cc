@@ -112,6 +112,27 @@ bool ExpertsApply(const LayerDefinition& layer, const Strategy& strategy,
          layer.expert_count % expert == 0 && ranks % expert == 0;
 }
 
+// What only some targets forbid: splits beside a pipeline, splits of layers with experts, spread
+// experts, and whole gradients of split layers.
+bool TargetSplits(const PlanningProblem& problem, const LayerDefinition& layer,
+                  const Strategy& strategy, const PlanShape& shape) {
+  const TargetLimits& limits = LimitsOf(problem.rules().target);
+  const int inner = strategy.tensor_parallel_degree * strategy.context_parallel_degree;
+  if (limits.only_data_parallel_in_pipeline && shape.pipeline_parallel_degree > 1 &&
+      inner * strategy.expert_parallel_degree > 1) {
+    return false;
+  }
+  if (limits.whole_expert_layers && layer.expert_count > 0 && inner > 1) return false;
+  if (limits.whole_experts && strategy.expert_parallel_degree > 1) return false;
+  const bool one_replica = strategy.data_parallel_degree * strategy.context_parallel_degree == 1;
+  if (limits.shards_in_pipeline && shape.pipeline_parallel_degree > 1 && !one_replica &&
+      strategy.sharding_level == ShardingLevel::kNone) {
+    return false;
+  }
+  return !limits.shards_split_layers || inner == 1 || one_replica ||
+         strategy.sharding_level >= ShardingLevel::kGradients;
+}
+
 // Levels of recomputation that are worth a name: `kSelective` only where it keeps
 // anything else than `kNone`.
 std::vector<RecomputeLevel> RecomputeLevels(const PlanningProblem& problem, const CostModel& costs,
@@ -227,6 +248,7 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
         s.sharding_level = level;
         s.expert_parallel_degree = expert;
         if (!LevelApplies(problem, layer, s, shape) || !ExpertsApply(layer, s, problem)) continue;
+        if (!TargetSplits(problem, layer, s, shape)) continue;
         for (RecomputeLevel recompute :
              RecomputeLevels(problem, costs, definition_index, s, shape)) {
           strategies.push_back(s);

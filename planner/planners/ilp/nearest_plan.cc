@@ -234,6 +234,10 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
         strategy.data_parallel_degree = data;
         strategy.rank_order = order;
         strategy.sharding_level = level;
+        if (!AllowsCombination(limits, strategy, layer.expert_count > 0, /*has_pipeline=*/false,
+                               /*with_level=*/true)) {
+          continue;
+        }
         strategy.sequence_parallel =
             tensor > 1 && costs.searched_group().sequence_parallel(definition_index);
         if (!SplitsAsAllowed(limits, strategy, HasExperts(problem.model()))) continue;

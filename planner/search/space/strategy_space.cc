@@ -182,6 +182,11 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
       for (int expert = 1; expert <= max_expert; ++expert) {
         if (max_expert % expert != 0) continue;
         strategy.expert_parallel_degree = expert;
+        if (!AllowsCombination(target_, strategy, layer.expert_count > 0,
+                               pipeline_parallel_degree > 1,
+                               /*with_level=*/false)) {
+          continue;
+        }
         for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
           if (!KindApplies(layer, tensor, context, kind)) continue;
           strategy.context_kind = kind;
@@ -217,6 +222,14 @@ absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
   add(kOptimizerSharding, ShardingLevel::kOptimizer);
   add(kGradientSharding, ShardingLevel::kGradients);
   add(kParameterSharding, ShardingLevel::kParameters);
+  const bool has_experts = problem_.model().layer_definitions()[definition_index].expert_count > 0;
+  const auto is_refused = [&](ShardingLevel level) {
+    Strategy strategy = bare;
+    strategy.sharding_level = level;
+    return !AllowsCombination(target_, strategy, has_experts, pipeline_parallel_degree > 1,
+                              /*with_level=*/true);
+  };
+  levels.erase(std::remove_if(levels.begin(), levels.end(), is_refused), levels.end());
   return levels;
 }
 

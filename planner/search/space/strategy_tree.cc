@@ -43,8 +43,8 @@ bool InSpace(const SearchSpace& space, const Strategy& strategy) {
 }
 
 // Returns whether dimensions and target allow the strategy.
-bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy,
-                     bool holds_tied_table) {
+bool InDeclaredSpace(const PlanningProblem& problem, const LayerDefinition& definition,
+                     const Strategy& strategy, bool holds_tied_table) {
   const DimensionSet dimensions = problem.dimensions();
   const TargetLimits& target = LimitsOf(problem.rules().target);
   const auto is_power_of_two = [](int degree) { return (degree & (degree - 1)) == 0; };
@@ -65,6 +65,10 @@ bool InDeclaredSpace(const PlanningProblem& problem, const Strategy& strategy,
   }
   if (!SplitsAsAllowed(target, strategy, HasExperts(problem.model()))) return false;
   const bool has_pipeline = strategy.rank_count() < problem.device_count();
+  if (!AllowsCombination(target, strategy, definition.expert_count > 0, has_pipeline,
+                         /*with_level=*/true)) {
+    return false;
+  }
   if (has_pipeline && holds_tied_table &&
       strategy.sharding_level > target.most_tied_sharding_in_pipeline) {
     return false;
@@ -146,7 +150,8 @@ std::vector<Strategy> AllowedStrategies(const PlanningProblem& problem, const Se
     const int tensor_degree = strategy.tensor_parallel_degree;
     if (tensor_degree > max_tensor_degree) continue;
     if (tensor_degree > 1 && !SplitsSomeTransformer(problem.model(), tensor_degree)) continue;
-    if (!InDeclaredSpace(problem, strategy, holds_tied_table) || !InSpace(space, strategy)) {
+    if (!InDeclaredSpace(problem, definition, strategy, holds_tied_table) ||
+        !InSpace(space, strategy)) {
       continue;
     }
     if (space.table_strategy && holds_tied_table &&

@@ -215,6 +215,46 @@ TEST(CheckDeclaredSpace, MissesEveryDimension) {
   }
 }
 
+// DeepSpeed's engines know one axis beside data parallelism; Accelerate has FSDP alone.
+TEST(CheckDeclaredSpace, KnowsWhichSplitsATargetCombines) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 2;
+  options.global_batch_size = 8;
+  options.tied_embedding = false;
+  options.expert_count = 4;
+  const auto check = [&options](Target target, int depth, Strategy strategy) {
+    options.rules.target = target;
+    const PlanningProblem problem = EstimatedProblem(options);
+    return CheckDeclaredSpace(
+        problem,
+        PlanOf(problem, UniformPlan{.pipeline_parallel_degree = depth, .strategy = strategy}));
+  };
+  const auto refused = [](const std::string& part) {
+    return StatusIs(absl::StatusCode::kInternal, HasSubstr(part));
+  };
+  Strategy four{.data_parallel_degree = 4, .sharding_level = ShardingLevel::kOptimizer};
+  EXPECT_OK(check(Target::kDeepSpeed, 2, four));
+  four.sharding_level = ShardingLevel::kNone;
+  EXPECT_THAT(check(Target::kDeepSpeed, 2, four), refused("shards nothing beside a pipeline"));
+  Strategy spread{.data_parallel_degree = 8, .expert_parallel_degree = 4};
+  EXPECT_OK(check(Target::kDeepSpeed, 1, spread));
+  EXPECT_THAT(check(Target::kAccelerate, 1, spread), refused("spreads experts"));
+  spread.data_parallel_degree = 4;
+  spread.sharding_level = ShardingLevel::kOptimizer;
+  EXPECT_THAT(check(Target::kDeepSpeed, 2, spread), refused("split beside a pipeline"));
+  Strategy split{.tensor_parallel_degree = 2, .data_parallel_degree = 4};
+  EXPECT_THAT(check(Target::kDeepSpeed, 1, split), refused("has experts and is split"));
+  options.expert_count = 0;
+  EXPECT_OK(check(Target::kDeepSpeed, 1, split));
+  EXPECT_THAT(check(Target::kAccelerate, 1, split), refused("whole gradients on its replicas"));
+  split.sharding_level = ShardingLevel::kParameters;
+  EXPECT_OK(check(Target::kAccelerate, 1, split));
+  split.data_parallel_degree = 2;
+  split.sharding_level = ShardingLevel::kOptimizer;
+  EXPECT_THAT(check(Target::kDeepSpeed, 2, split), refused("split beside a pipeline"));
+}
+
 // Whole gradients of a table that two stages hold are added up by our executor; Megatron and
 // others scatter them behind that.
 TEST(CheckDeclaredSpace, KnowsWhoShardsATableOfTwoStages) {

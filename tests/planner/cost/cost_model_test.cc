@@ -88,6 +88,41 @@ TEST(CostModel, TensorParallelismAddsTwoAllReducesEachWay) {
   EXPECT_EQ(cost.kept_per_micro_batch(), Bytes::Of(1000));
 }
 
+// Queries, keys and values, and one product of the feed-forward part that is not gated: four sums
+// instead of two. A gated one has a fifth.
+TEST(CostModel, EachProjectionMaySumTheGradientOfItsInput) {
+  PlanningRules rules;
+  rules.runtime.reduces_each_projection = true;
+  const LayerCost cost = CostModel::Create(SmallProblem({}, rules))
+                             ->group(kFirstGroup)
+                             .CostOfLayer(kDecoder, Degrees(2, 1), 2, 1);
+  EXPECT_NEAR(cost.forward.milliseconds(), 1.1 + 2 * 0.032, 1e-12);
+  EXPECT_NEAR(cost.backward.milliseconds(), 3.3 + 4 * 0.032, 1e-12);
+}
+
+// Half of the table of 51,200 rows is in the embedding of two tensor-parallel ranks, or all of it.
+TEST(CostModel, TablesThatNoHeadSharesMayBeWholeOnTensorParallelRanks) {
+  const auto costs = [](bool is_tied, bool is_whole, int tensor) {
+    EstimatedOptions options;
+    options.device_count = 8;
+    options.decoder_count = 2;
+    options.global_batch_size = 8;
+    options.tied_embedding = is_tied;
+    options.rules.runtime.sequence_parallel = false;
+    options.rules.runtime.whole_untied_tables = is_whole;
+    const PlanningProblem problem = EstimatedProblem(options);
+    return CostModel::Create(problem)->group(kFirstGroup).CostOfLayer(0, Degrees(tensor, 1), 1, 1);
+  };
+  const Bytes whole = costs(false, false, 1).memory.parameters;
+  for (const bool is_tied : {false, true}) {
+    EXPECT_LT(costs(is_tied, false, 2).memory.parameters, whole);
+    EXPECT_GT(costs(is_tied, false, 2).time[TimeItemKind::kTensorParallel], Seconds());
+  }
+  EXPECT_EQ(costs(false, true, 2).memory.parameters, whole);
+  EXPECT_EQ(costs(false, true, 2).time[TimeItemKind::kTensorParallel], Seconds());
+  EXPECT_EQ(costs(true, true, 2).memory.parameters, costs(true, false, 2).memory.parameters);
+}
+
 TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
   Strategy strategy = Degrees(2, 1);
   strategy.recompute_level = RecomputeLevel::kFull;
@@ -199,6 +234,29 @@ TEST(CostModel, EveryShardingLevelOverlappedOrNotIsWorkedByHand) {
   ExpectAdded(AddedBy(kOptimizer, true, true, false, true), 0, 0, 0.25 + 0.25);
   ExpectAdded(AddedBy(kGradients, true, true, false, true), 0, 1, 0.25);
   ExpectAdded(AddedBy(kParameters, true, true, false, true), 0.25, 0.25 + 1, 0);
+}
+
+// Only gradients whose optimizer states are sharded travel beside the backward pass, and in a
+// pipeline none; parameters that are not sharded themselves are gathered in the step.
+TEST(CostModel, EnginesOverlapShardedStatesOfOneStageAlone) {
+  PlanningRules rules;
+  rules.runtime.overlaps_only_sharded_states = true;
+  rules.runtime.gathers_parameters_in_step = true;
+  const CostModel costs = *CostModel::Create(SmallProblem({}, rules));
+  const auto added = [&costs](ShardingLevel level, int pipeline_parallel_degree) -> Added {
+    Strategy strategy = Degrees(1, 2);
+    strategy.sharding_level = level;
+    const LayerCost cost =
+        costs.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 2, pipeline_parallel_degree);
+    return {cost.forward.milliseconds() - 1.0, cost.backward.milliseconds() - 3.0,
+            cost.gradient_sync.milliseconds()};
+  };
+  using enum ShardingLevel;
+  ExpectAdded(added(kNone, 1), 0, 0, 2);
+  ExpectAdded(added(kOptimizer, 1), 0, 0, 0.25 + 1);
+  ExpectAdded(added(kGradients, 1), 0, 0.25, 1);
+  ExpectAdded(added(kParameters, 1), 0.25, 0.25 * 2, 0);
+  ExpectAdded(added(kOptimizer, 2), 0, 0, 1 + 1);
 }
 
 TEST(CostModel, LayersSmallerThanABucketTravelWithOthers) {

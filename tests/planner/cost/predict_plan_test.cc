@@ -140,7 +140,8 @@ const ShardingLevel kAllLevels[] = {ShardingLevel::kNone, ShardingLevel::kOptimi
                                     ShardingLevel::kGradients, ShardingLevel::kParameters};
 
 TEST(PredictPlan, FasterLinksAreNeverSlowerAtAnyShardingLevel) {
-  for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed", "fsdp"}) {
+  for (const char* runtime :
+       {"parplan", "megatron-core", "megatron-deepspeed", "fsdp", "deepspeed"}) {
     for (UniformPlan shape : Shapes()) {
       for (const ShardingLevel level : kAllLevels) {
         if (level != ShardingLevel::kNone && shape.strategy.data_parallel_degree == 1) continue;
@@ -163,7 +164,7 @@ TEST(PredictPlan, FasterLinksAreNeverSlowerAtAnyShardingLevel) {
 // and the next, and of a table for the whole pass, is then more than sharding saves.
 // Never more than that, though.
 TEST(PredictPlan, ShardingMoreNeverNeedsMoreButForWhatIsGathered) {
-  for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed"}) {
+  for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed", "deepspeed"}) {
     EstimatedOptions options = SmallOptions();
     options.rules.runtime = *FindRuntime(runtime);
     for (UniformPlan shape : Shapes()) {
@@ -320,7 +321,7 @@ TEST(CheckPlanStructure, RefusesContextAndExpertParallelismWithoutDataSheets) {
 
 TEST(PredictPlan, AgreesWithTheCheckThatPlaysEveryLayerAndPass) {
   EstimatedOptions options = SmallOptions();
-  for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed"}) {
+  for (const char* runtime : {"parplan", "megatron-core", "megatron-deepspeed", "deepspeed"}) {
     options.rules.runtime = *FindRuntime(runtime);
     for (UniformPlan shape : Shapes()) {
       if (shape.strategy.data_parallel_degree > 1) {

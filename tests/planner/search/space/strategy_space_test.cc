@@ -261,6 +261,74 @@ TEST(StrategySpace, OfDeepSpeedShardsNoGradientsInAPipeline) {
   EXPECT_EQ(most(2), ShardingLevel::kOptimizer);
 }
 
+TEST(StrategySpace, OfDeepSpeedHasOneAxisBesideDataParallelism) {
+  EstimatedOptions options = Small(12);
+  options.rules.target = Target::kDeepSpeed;
+  options.rules.dimensions = DimensionSet::All();
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const StrategySpace space(problem, costs);
+  std::set<int> tensor, context;
+  for (const Strategy& strategy : space.Strategies(1, 1, 12)) {
+    tensor.insert(strategy.tensor_parallel_degree);
+    context.insert(strategy.context_parallel_degree);
+    EXPECT_TRUE(strategy.tensor_parallel_degree == 1 || strategy.context_parallel_degree == 1);
+    EXPECT_TRUE(strategy.context_parallel_degree == 1 ||
+                strategy.context_kind == ContextKind::kUlysses);
+  }
+  EXPECT_THAT(tensor, ElementsAre(1, 2, 3, 4, 6, 12));
+  EXPECT_THAT(context, ElementsAre(1, 2, 3, 4, 6, 12));
+  // In a pipeline only data parallelism, and with replicas sharded optimizer states.
+  for (const Strategy& strategy : space.Strategies(1, 2, 12)) {
+    EXPECT_EQ(strategy.data_parallel_degree, 6);
+    EXPECT_EQ(strategy.sharding_level, ShardingLevel::kOptimizer);
+  }
+  EXPECT_EQ(space.Strategies(1, 2, 12).size(), 2);
+  // One replica has nothing to shard.
+  for (const Strategy& strategy : space.Strategies(1, 12, 12)) {
+    EXPECT_EQ(strategy.sharding_level, ShardingLevel::kNone);
+  }
+}
+
+TEST(StrategySpace, OfDeepSpeedSplitsNoLayerWithExperts) {
+  EstimatedOptions options = Small(8);
+  options.rules.target = Target::kDeepSpeed;
+  options.expert_count = 4;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  std::set<int> spread;
+  for (const Strategy& strategy : StrategySpace(problem, costs).Strategies(1, 1, 8)) {
+    spread.insert(strategy.expert_parallel_degree);
+    EXPECT_EQ(strategy.data_parallel_degree, 8);
+  }
+  EXPECT_THAT(spread, ElementsAre(1, 2, 4));
+}
+
+TEST(StrategySpace, OfAccelerateShardsParametersOfSplitLayers) {
+  EstimatedOptions options = Small(8);
+  options.rules.target = Target::kAccelerate;
+  for (const int experts : {0, 4}) {
+    options.expert_count = experts;
+    const PlanningProblem problem = EstimatedProblem(options);
+    const CostModel costs = *CostModel::Create(problem);
+    const StrategySpace space(problem, costs);
+    EXPECT_THAT(space.PipelineDegrees(), ElementsAre(1));
+    std::set<ShardingLevel> of_whole, of_split;
+    for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
+      EXPECT_EQ(strategy.expert_parallel_degree, 1);
+      EXPECT_EQ(strategy.context_kind, ContextKind::kRing);
+      if (strategy.tensor_parallel_degree == 8) continue;
+      (strategy.data_parallel_degree == 8 ? of_whole : of_split).insert(strategy.sharding_level);
+    }
+    EXPECT_THAT(of_whole, ElementsAre(ShardingLevel::kNone, ShardingLevel::kParameters));
+    if (experts > 0) {
+      EXPECT_THAT(of_split, IsEmpty());
+    } else {
+      EXPECT_THAT(of_split, ElementsAre(ShardingLevel::kParameters));
+    }
+  }
+}
+
 TEST(StrategySpace, OfGalvatronHasPowersOfTwoAndOneInnerAxisALayer) {
   EstimatedOptions options = Small(8);
   options.attention_head_count = 24;
