@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "exports/accelerate_plan_export.h"
+#include "exports/deepspeed_plan_export.h"
 #include "exports/galvatron_plan_export.h"
 #include "exports/megatron_plan_export.h"
 #include "exports/torch_plan_export.h"
@@ -26,6 +28,8 @@ absl::StatusOr<std::vector<ExportedFile>> GalvatronFilesOf(const Plan& plan, con
 
 // In the order of the alphabet.
 constexpr std::array kExporters = std::to_array<PlanExporter>({
+    {"accelerate", "Accelerate", false, ExportAcceleratePlan},
+    {"deepspeed", "DeepSpeed", false, ExportDeepSpeedPlan},
     {"fsdp2", "plain PyTorch", false, ExportFsdp2Plan},
     {"galvatron", "Galvatron", true, GalvatronFilesOf},
     {"megatron", "Megatron-LM", false, ExportMegatronPlan},

@@ -346,6 +346,14 @@ void ConfigFields::RefuseWhatIsUnknown(std::vector<std::string>* notes) {
                                 absl::StrJoin(ignored, ", ")));
 }
 
+std::vector<std::string> ConfigFields::Unread() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object_.items()) {
+    if (!read_.contains(key)) keys.push_back(key);
+  }
+  return keys;
+}
+
 void ConfigFields::Fail(absl::string_view field, absl::string_view rule) {
   if (!status_.ok()) return;
   status_ = ImportError(Reason::kSpecInvalid, file_name_, absl::StrCat(path_, field), rule);

@@ -73,6 +73,9 @@ class ConfigFields {
   // value is a list or an object, is remembered as an error. The rest is listed in one note.
   void RefuseWhatIsUnknown(std::vector<std::string>* notes);
 
+  // Returns the names of all fields that were not read, in the order of the alphabet.
+  std::vector<std::string> Unread() const;
+
   // Remembers an error of this object unless there is an earlier one.
   void Fail(absl::string_view field, absl::string_view rule);
 

@@ -1,0 +1,56 @@
+// Reads settings of Accelerate 1.15 as plans: environment variables, or the YAML of
+// `accelerate config`.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_ACCELERATE_PLAN_H_
+#define PARPLAN_CLIENTS_IMPORT_ACCELERATE_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// What the script says and the file need not.
+struct AcceleratePlanOptions {
+  // Ranks of the job.
+  int device_count = 0;
+  // Samples of one micro-batch on one replica. 0: PARPLAN_MICRO_BATCH_SIZE_PER_RANK of the file.
+  int micro_batch_size = 0;
+  // Micro-batches of a step. 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS of the file, or one.
+  int accumulation_step_count = 0;
+  // Whether all decoder layers are recomputed. Absent: as FSDP_ACTIVATION_CHECKPOINTING or
+  // PARPLAN_RECOMPUTE of the file says, or not.
+  std::optional<bool> recompute;
+};
+
+struct AcceleratePlanImport {
+  Plan plan;
+  // Assumptions, one sentence per entry.
+  std::vector<std::string> notes;
+};
+
+// Reads the plan that Accelerate runs with the settings in `file`: lines `NAME=value`, for example
+// an `accelerate.env` of `ExportAcceleratePlan` (exports/accelerate_plan_export.h), which gives the
+// exported plan again; or lines `key: value` of a configuration, which the launcher turns into such
+// variables. Settings that change neither shape nor parallelism are ignored and noted. Every plan
+// that is read can be exported again.
+//
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and variable for settings that are unknown (all
+// in one message), twice or of a wrong type; for another precision than `model` has; for
+// contradictions (sizes whose product is not the devices, ...); for what plans do not describe
+// (sharding over some replicas, parameters or checkpoints outside the devices, the whole model as
+// one unit, keys and values gathered at once); and for what Accelerate cannot run, with the reason
+// of `ExportAcceleratePlan`.
+absl::StatusOr<AcceleratePlanImport> ImportAcceleratePlan(const NamedText& file,
+                                                          const ModelSpec& model,
+                                                          const AcceleratePlanOptions& options);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_ACCELERATE_PLAN_H_

@@ -1,0 +1,180 @@
+#include "clients/import/accelerate_settings.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+bool IsNameLetter(char letter) { return absl::ascii_isalnum(letter) || letter == '_'; }
+
+bool IsName(absl::string_view text) {
+  return !text.empty() && !absl::ascii_isdigit(text[0]) &&
+         std::all_of(text.begin(), text.end(), IsNameLetter);
+}
+
+// Cuts off a comment: `#` at the beginning or after a blank, outside quotes.
+absl::string_view WithoutComment(absl::string_view line) {
+  char quote = '\0';
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (quote != '\0') {
+      if (line[i] == quote) quote = '\0';
+    } else if (line[i] == '\'' || line[i] == '"') {
+      quote = line[i];
+    } else if (line[i] == '#' && (i == 0 || absl::ascii_isspace(line[i - 1]))) {
+      return line.substr(0, i);
+    }
+  }
+  return line;
+}
+
+// Removes one pair of quotes around the text; nothing if only one of them is there.
+std::optional<std::string> Unquoted(absl::string_view text) {
+  for (const absl::string_view quote : {"'", "\""}) {
+    const bool begins = absl::StartsWith(text, quote);
+    if (begins != absl::EndsWith(text, quote) || (begins && text.size() < 2)) return std::nullopt;
+    if (begins) return std::string(text.substr(1, text.size() - 2));
+  }
+  return std::string(text);
+}
+
+// Returns the variable that `accelerate launch` sets for a key of a section.
+std::string VariableOf(absl::string_view section, absl::string_view key) {
+  if (section == "fsdp_config" && key == "fsdp_transformer_layer_cls_to_wrap") {
+    return "FSDP_TRANSFORMER_CLS_TO_WRAP";
+  }
+  if (section == "fsdp_config" || section == "parallelism_config") {
+    return absl::AsciiStrToUpper(key);
+  }
+  if (section.empty() && (key == "mixed_precision" || key == "gradient_accumulation_steps")) {
+    return absl::StrCat("ACCELERATE_", absl::AsciiStrToUpper(key));
+  }
+  return section.empty() ? std::string(key) : absl::StrCat(section, ".", key);
+}
+
+}  // namespace
+
+absl::Status AccelerateSettings::Add(std::string variable, std::string shown, std::string value) {
+  if (!values_.try_emplace(std::move(variable), Setting{shown, std::move(value)}).second) {
+    return ImportError(Reason::kSpecInvalid, file_name_, shown, "is given twice");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AccelerateSettings::AddLine(absl::string_view line, int number, std::string* section) {
+  const auto fault = [&](absl::string_view rule) {
+    return ImportError(Reason::kSpecInvalid, file_name_, absl::StrCat("line ", number), rule);
+  };
+  const bool is_inner = absl::ascii_isspace(line[0]);
+  absl::string_view text = absl::StripAsciiWhitespace(line);
+  size_t end = 0;
+  if (absl::ConsumePrefix(&text, "export ")) text = absl::StripLeadingAsciiWhitespace(text);
+  while (end < text.size() && IsNameLetter(text[end])) ++end;
+  const absl::string_view name = text.substr(0, end);
+  const bool has_key =
+      end < text.size() && text[end] == ':' && (end + 1 == text.size() || text[end + 1] == ' ');
+  const bool has_variable = end < text.size() && text[end] == '=';
+  if (!IsName(name) || (!has_key && !has_variable)) {
+    return fault("must be `NAME=value`, or `key: value` of a configuration without lists");
+  }
+  if (has_keys_.value_or(has_key) != has_key) {
+    return fault("is of another kind than the lines before");
+  }
+  has_keys_ = has_key;
+  const absl::string_view rest = absl::StripAsciiWhitespace(text.substr(end + 1));
+  const std::optional<std::string> value = Unquoted(rest);
+  if (!value.has_value()) return fault("has a quotation that is not closed");
+  if (!has_key) return Add(std::string(name), std::string(name), *value);
+  if (!is_inner) section->clear();
+  if (is_inner && section->empty()) return fault("is indented under no section");
+  if (!is_inner && rest.empty()) {
+    *section = std::string(name);
+    return Add(absl::StrCat("section ", name), std::string(name), "");
+  }
+  if (!is_inner && rest == "{}") return absl::OkStatus();
+  return Add(VariableOf(*section, name),
+             section->empty() ? std::string(name) : absl::StrCat(*section, ".", name), *value);
+}
+
+absl::StatusOr<AccelerateSettings> AccelerateSettings::Read(const NamedText& file) {
+  if (file.text.size() > kMaxImportBytes) {
+    return ImportError(Reason::kSpecInvalid, file.name, "",
+                       absl::StrCat("must not exceed ", kMaxImportBytes, " bytes"));
+  }
+  AccelerateSettings settings;
+  settings.file_name_ = file.name;
+  std::string section;
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(file.text, '\n')) {
+    ++number;
+    const absl::string_view text =
+        absl::StripTrailingAsciiWhitespace(WithoutComment(absl::StripSuffix(line, "\r")));
+    if (text.empty() || text == "---") continue;
+    PARPLAN_RETURN_IF_ERROR(settings.AddLine(text, number, &section));
+  }
+  if (!settings.has_keys_.has_value()) {
+    return ImportError(Reason::kSpecInvalid, file.name, "", "has no settings");
+  }
+  return settings;
+}
+
+std::optional<std::string> AccelerateSettings::Text(const std::string& name) {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  found->second.is_read = true;
+  const std::string& value = found->second.value;
+  if (value.empty() || value == "None" || value == "null") return std::nullopt;
+  return value;
+}
+
+std::optional<int> AccelerateSettings::Count(const std::string& name) {
+  const std::optional<std::string> text = Text(name);
+  if (!text.has_value()) return std::nullopt;
+  int count = 0;
+  if (absl::SimpleAtoi(*text, &count) && count >= 1 && count <= kMaxImportCount) return count;
+  Fail(name, absl::StrCat("must be a whole number from 1 to ", kMaxImportCount, ", and is `", *text,
+                          "`"));
+  return std::nullopt;
+}
+
+bool AccelerateSettings::Flag(const std::string& name, bool otherwise) {
+  const std::optional<std::string> text = Text(name);
+  if (!text.has_value()) return otherwise;
+  const std::string value = absl::AsciiStrToLower(*text);
+  for (const char* const yes : {"true", "1", "yes", "y", "t", "on"}) {
+    if (value == yes) return true;
+  }
+  for (const char* const no : {"false", "0", "no", "n", "f", "off"}) {
+    if (value == no) return false;
+  }
+  Fail(name, absl::StrCat("must be true or false, and is `", *text, "`"));
+  return otherwise;
+}
+
+void AccelerateSettings::Fail(absl::string_view name, absl::string_view rule) {
+  if (!status_.ok()) return;
+  const auto found = values_.find(std::string(name));
+  status_ =
+      ImportError(Reason::kSpecInvalid, file_name_,
+                  found == values_.end() ? name : absl::string_view(found->second.shown), rule);
+}
+
+std::vector<std::string> AccelerateSettings::Unread() const {
+  std::vector<std::string> names;
+  for (const auto& [variable, setting] : values_) {
+    if (!setting.is_read) names.push_back(setting.shown);
+  }
+  return names;
+}
+
+}  // namespace parplan

@@ -1,0 +1,64 @@
+// The settings in a file of Accelerate, as the variables that its library reads.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_ACCELERATE_SETTINGS_H_
+#define PARPLAN_CLIENTS_IMPORT_ACCELERATE_SETTINGS_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/import/named_text.h"
+
+namespace parplan {
+
+// Reads variables by name and remembers what was read and the first error.
+class AccelerateSettings {
+ public:
+  // Reads lines `NAME=value`, with or without `export ` before and quotes around the value, or
+  // lines `key: value` in at most one level of sections, whose keys become the variables that
+  // `accelerate launch` sets. `#` begins a comment.
+  //
+  // INVALID_ARGUMENT (SPEC_INVALID) with the file and the line for any other line, for lines of
+  // both kinds, and for a name that comes twice.
+  static absl::StatusOr<AccelerateSettings> Read(const NamedText& file);
+
+  bool Has(const std::string& name) const { return values_.count(name) > 0; }
+  // Returns the value, or nothing if the variable is absent, empty or `None`.
+  std::optional<std::string> Text(const std::string& name);
+  // Returns the whole number from 1 to kMaxImportCount, or nothing.
+  std::optional<int> Count(const std::string& name);
+  // Returns whether the value is one of true, 1, yes or on, in letters of either size; `otherwise`
+  // if absent.
+  bool Flag(const std::string& name, bool otherwise);
+  // Remembers an error of the variable unless there is an earlier one.
+  void Fail(absl::string_view name, absl::string_view rule);
+  // The first error.
+  const absl::Status& status() const { return status_; }
+  // Returns the names, as the file has them, of variables that were not read.
+  std::vector<std::string> Unread() const;
+
+ private:
+  struct Setting {
+    // The name in the file.
+    std::string shown;
+    std::string value;
+    bool is_read = false;
+  };
+  absl::Status Add(std::string variable, std::string shown, std::string value);
+  absl::Status AddLine(absl::string_view line, int number, std::string* section);
+
+  std::string file_name_;
+  // Whether lines are `key: value`; unknown before the first one.
+  std::optional<bool> has_keys_;
+  std::map<std::string, Setting> values_;
+  absl::Status status_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_ACCELERATE_SETTINGS_H_

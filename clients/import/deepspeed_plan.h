@@ -1,0 +1,52 @@
+// Reads configurations of DeepSpeed 0.19 (`ds_config.json`) as plans.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_DEEPSPEED_PLAN_H_
+#define PARPLAN_CLIENTS_IMPORT_DEEPSPEED_PLAN_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// What the script says and the file need not.
+struct DeepSpeedPlanOptions {
+  // Ranks of the job.
+  int device_count = 0;
+  // Stages of the model's PipelineModule. 0: `pipeline.stages` of the file, or one.
+  int pipeline_stage_count = 0;
+  // Whether all decoder layers are recomputed. Absent: as `pipeline.activation_checkpoint_interval`
+  // or `activation_checkpointing.number_checkpoints` of the file says, or not.
+  std::optional<bool> recompute;
+};
+
+struct DeepSpeedPlanImport {
+  Plan plan;
+  // Assumptions, one sentence per entry.
+  std::vector<std::string> notes;
+};
+
+// Reads the plan that DeepSpeed runs with the configuration in `file`, for example a
+// `ds_config.json` of `ExportDeepSpeedPlan` (exports/deepspeed_plan_export.h), which gives the
+// exported plan again. Of the three numbers of a batch any two give the third, and one that is
+// alone counts one micro-batch, as in DeepSpeed. Keys that change neither shape nor parallelism are
+// ignored and noted. Every plan that is read can be exported again.
+//
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and key for keys that are unknown (all in one
+// message) or of a wrong type; for numbers that a trainer fills in (`auto`); for another precision
+// or optimizer than `model` has; for contradictions (degrees that do not divide the devices,
+// batches that are no product, ...); for what plans do not describe: states or activations outside
+// the devices, quantized messages, sharding over some replicas, changing sequence lengths; and for
+// what DeepSpeed cannot run, with the reason of `ExportDeepSpeedPlan`.
+absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
+                                                        const ModelSpec& model,
+                                                        const DeepSpeedPlanOptions& options);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_DEEPSPEED_PLAN_H_

@@ -1,0 +1,45 @@
+// One object of a configuration of DeepSpeed, and what was read of it.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_DEEPSPEED_SECTION_H_
+#define PARPLAN_CLIENTS_IMPORT_DEEPSPEED_SECTION_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/string_view.h"
+#include "clients/import/config_fields.h"
+
+namespace parplan {
+
+// Reads the keys of one object, and sorts those that were not read.
+class DeepSpeedSection {
+ public:
+  // `key` names the object in the file; empty for the file itself. A null `object` is empty, any
+  // other must outlive this.
+  DeepSpeedSection(const nlohmann::json* object, absl::string_view file_name, std::string key);
+
+  ConfigFields& fields() { return fields_; }
+  bool Has(const char* key) const { return fields_.Has(key); }
+  // Returns whether the value is `auto`, which a trainer fills in.
+  bool IsAuto(const char* key) const;
+  // Returns whether the value is there and is this truth value. Does not count as reading.
+  bool Is(const char* key, bool value) const;
+  // Returns the whole number of at least `minimum`, 0 or 1, or nothing if the key is absent. `auto`
+  // is an error.
+  std::optional<int> Number(const char* key, int minimum);
+  // Appends the keys that were not read, with the path in the file: to `ignored` those that change
+  // neither the shape of the model nor how it is divided over ranks, to `unknown` the others.
+  void Sort(std::vector<std::string>* ignored, std::vector<std::string>* unknown) const;
+
+ private:
+  const nlohmann::json& object_;
+  const std::string key_;
+  ConfigFields fields_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_DEEPSPEED_SECTION_H_

@@ -1,0 +1,204 @@
+#include "exports/accelerate_plan_export.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "exports/uniform_plan.h"
+#include "planner/model/precision.h"
+
+namespace parplan {
+namespace {
+
+constexpr char kAccelerate[] = "Accelerate";
+
+absl::Status RefuseAccelerate(absl::string_view field, absl::string_view reason) {
+  return FieldError(Reason::kSpecInvalid,
+                    field == "stages" ? std::string(field)
+                                      : absl::StrCat("stages[0].layer_runs[0].strategy.", field),
+                    absl::StrCat(reason, "; Accelerate can't run that"));
+}
+
+// Returns whether FSDP shards the model, over all ranks of the same tensor-parallel part.
+bool UsesFsdp(const Strategy& strategy) {
+  return strategy.sharding_level == ShardingLevel::kGradients ||
+         strategy.sharding_level == ShardingLevel::kParameters;
+}
+
+absl::Status CheckLevel(const UniformPlan& plan) {
+  const Strategy& strategy = plan.strategy;
+  const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
+  const bool is_split = strategy.tensor_parallel_degree > 1 || strategy.context_parallel_degree > 1;
+  switch (strategy.sharding_level) {
+    case ShardingLevel::kNone:
+      if (!is_split || replicas == 1) return absl::OkStatus();
+      return RefuseAccelerate("sharding_level",
+                              "shards nothing of layer 0 and the others beside tensor or context "
+                              "parallelism, whose replicas FSDP must shard");
+    case ShardingLevel::kOptimizer:
+      return RefuseAccelerate("sharding_level", "shards optimizer states alone, from layer 0 on");
+    case ShardingLevel::kGradients:
+      if (plan.micro_batch_count == 1 && replicas > 1) return absl::OkStatus();
+      return RefuseAccelerate(
+          "sharding_level",
+          absl::StrCat("gathers the parameters of layer 0 and the others once "
+                       "for ",
+                       plan.micro_batch_count, " micro-batches, and FSDP does so for each"));
+    case ShardingLevel::kParameters:
+      if (replicas > 1) return absl::OkStatus();
+      return RefuseAccelerate("sharding_level", "has no second replica of layer 0 to shard over");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& model) {
+  const Strategy& strategy = plan.strategy;
+  if (plan.pipeline_parallel_degree() > 1) {
+    return RefuseAccelerate(
+        "stages", absl::StrCat("are ", plan.pipeline_parallel_degree(), ", from layer 0 on"));
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckLevel(plan));
+  const bool is_split = strategy.tensor_parallel_degree > 1 || strategy.context_parallel_degree > 1;
+  if (strategy.sequence_parallel && strategy.tensor_parallel_degree > 1) {
+    return RefuseAccelerate("sequence_parallel",
+                            "is on from layer 0 on, and no variable says so to the model");
+  }
+  if (strategy.context_parallel_degree > 1 && strategy.context_kind == ContextKind::kUlysses) {
+    return RefuseAccelerate("context_kind", "is Ulysses from layer 0 on, which needs DeepSpeed");
+  }
+  for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
+    const int tokens = model.layer(layer).sequence_length;
+    const int context = strategy.context_parallel_degree;
+    if (context == 1 || tokens % (2 * context) == 0) continue;
+    return RefuseAccelerate(
+        "context_parallel_degree",
+        absl::StrCat("is ", context, ", and the sequence of ", tokens, " tokens of layer ", layer,
+                     " is not divided by twice that"));
+  }
+  if (strategy.expert_parallel_degree > 1) {
+    return RefuseAccelerate(
+        "expert_parallel_degree",
+        absl::StrCat("is ", strategy.expert_parallel_degree, ", and no variable spreads experts"));
+  }
+  if (is_split && HasExperts(model)) {
+    return RefuseAccelerate(
+        strategy.tensor_parallel_degree > 1 ? "tensor_parallel_degree" : "context_parallel_degree",
+        "splits layers with experts, for which no predicted plan of "
+        "tensors is at hand");
+  }
+  if (strategy.recompute_level == RecomputeLevel::kSelective) {
+    return RefuseAccelerate("recompute_level", "is selective in layer 1");
+  }
+  if (plan.recomputed_layer_count > 0) {
+    return RefuseAccelerate("recompute_level",
+                            absl::StrCat("recomputes the first ", plan.recomputed_layer_count,
+                                         " decoder layers, layer 1 first, and it is all of them "
+                                         "or none"));
+  }
+  return absl::OkStatus();
+}
+
+std::string AccelerateEnvironment(const UniformPlan& plan, const ModelSpec& model) {
+  const Strategy& strategy = plan.strategy;
+  const bool has_fsdp = UsesFsdp(strategy);
+  const bool recomputes = strategy.recompute_level == RecomputeLevel::kFull;
+  std::string text = CommonVariables(plan);
+  const auto add = [&text](absl::string_view name, const auto& value) {
+    absl::StrAppend(&text, name, "=", value, "\n");
+  };
+  const PrecisionTraits& precision = TraitsOf(model.precision());
+  add("ACCELERATE_MIXED_PRECISION", precision.has_master_weights() ? precision.name : "no");
+  add("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", plan.micro_batch_count);
+  if (has_fsdp) {
+    add("ACCELERATE_USE_FSDP", "true");
+    add("FSDP_VERSION", 2);
+    add("FSDP_RESHARD_AFTER_FORWARD",
+        strategy.sharding_level == ShardingLevel::kParameters ? "true" : "false");
+    add("FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP");
+    add("FSDP_OFFLOAD_PARAMS", "false");
+    add("FSDP_ACTIVATION_CHECKPOINTING", recomputes ? "true" : "false");
+  } else {
+    add("PARPLAN_RECOMPUTE", recomputes ? "full" : "none");
+  }
+  add("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
+  add("PARALLELISM_CONFIG_DP_REPLICATE_SIZE", has_fsdp ? 1 : strategy.data_parallel_degree);
+  add("PARALLELISM_CONFIG_DP_SHARD_SIZE", has_fsdp ? strategy.data_parallel_degree : 1);
+  add("PARALLELISM_CONFIG_TP_SIZE", strategy.tensor_parallel_degree);
+  add("PARALLELISM_CONFIG_CP_SIZE", strategy.context_parallel_degree);
+  if (strategy.context_parallel_degree > 1) {
+    add("PARALLELISM_CONFIG_CP_BACKEND", "torch");
+    // The keys and values travel from rank to rank; `allgather` would bring all of them at once.
+    add("PARALLELISM_CONFIG_CP_COMM_STRATEGY", "alltoall");
+  }
+  return text;
+}
+
+std::string AccelerateReadme(const UniformPlan& plan, const ModelSpec& model,
+                             const ExportFacts& facts) {
+  const Strategy& strategy = plan.strategy;
+  std::string text = absl::StrCat(
+      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name,
+      " for Accelerate (1.15) on ", plan.device_count,
+      " devices.\n\n"
+      "  set -a; . ./accelerate.env; set +a\n"
+      "  torchrun TORCHRUN_ARGUMENTS train.py YOUR_ARGUMENTS\n\n"
+      "Ranks are numbered node by node, as torchrun does. Batches of the data loader have\n"
+      "PARPLAN_MICRO_BATCH_SIZE_PER_RANK samples. Load the model in float32: Accelerate makes the\n"
+      "parameters of passes from it.\n");
+  if (UsesFsdp(strategy)) {
+    absl::StrAppend(&text,
+                    "\nGradients are scattered after every micro-batch, which no variable says:\n"
+                    "  Accelerator(gradient_accumulation_plugin=GradientAccumulationPlugin(\n"
+                    "      num_steps=",
+                    plan.micro_batch_count, ", sync_each_batch=True))\n");
+  } else {
+    if (strategy.data_parallel_degree > 1) {
+      const char* const hook = model.precision() == Precision::kBf16   ? "BF16"
+                               : model.precision() == Precision::kFp16 ? "FP16"
+                                                                       : nullptr;
+      absl::StrAppend(
+          &text, "\nGradients travel in buckets of 160 MiB",
+          hook == nullptr ? "" : absl::StrCat(" and in ", hook), ", which no variable says:\n",
+          "  Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(bucket_cap_mb=160",
+          hook == nullptr ? "" : absl::StrCat(",\n      comm_hook=DDPCommunicationHookType.", hook),
+          ")])\n");
+    }
+    if (strategy.recompute_level == RecomputeLevel::kFull) {
+      absl::StrAppend(&text,
+                      "\nAll decoder layers are recomputed, and nothing else:\n"
+                      "  model.gradient_checkpointing_enable(\n"
+                      "      gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+    }
+  }
+  if (strategy.tensor_parallel_degree > 1) {
+    absl::StrAppend(
+        &text, "\nTensor parallelism is the model's, loaded with tp_size=",
+        strategy.tensor_parallel_degree,
+        ". The prediction holds for a\n"
+        "plan of tensors which splits embedding and head by vocabulary, computes the loss on "
+        "parts\n"
+        "of the logits, and gives projections of one input one sum of its gradient. The plans\n"
+        "inside transformers gather all logits and sum for each projection: that takes longer.\n");
+  }
+  absl::StrAppend(&text, "\nThe prediction is for runtime `", facts.runtime.runtime_id, "`.",
+                  facts.runtime.runtime_id == "fsdp"
+                      ? ""
+                      : " Plan with --target accelerate --runtime fsdp for one of this program.",
+                  "\n");
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ExportedFile>> ExportAcceleratePlan(const Plan& plan,
+                                                               const ModelSpec& model,
+                                                               const ExportFacts& facts) {
+  PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, kAccelerate));
+  PARPLAN_RETURN_IF_ERROR(CheckAccelerateLimits(uniform, model));
+  return std::vector<ExportedFile>{{"accelerate.env", AccelerateEnvironment(uniform, model)},
+                                   {"README.txt", AccelerateReadme(uniform, model, facts)}};
+}
+
+}  // namespace parplan

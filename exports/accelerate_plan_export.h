@@ -1,0 +1,31 @@
+// `planctl export --to accelerate`: writes plans as variables that Accelerate 1.15 reads.
+
+#ifndef PARPLAN_EXPORTS_ACCELERATE_PLAN_EXPORT_H_
+#define PARPLAN_EXPORTS_ACCELERATE_PLAN_EXPORT_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "exports/exported_files.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// Returns `accelerate.env`, one `NAME=value` a line, which `ImportAcceleratePlan`
+// (clients/import/accelerate_plan.h) reads back as an equal plan, and `README.txt` with the
+// arguments that no variable has. docs/exports.md has the source of each variable. REQUIRES: the
+// layers of `plan` are those of `model`.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for plans that Accelerate cannot run
+// exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses; several stages; optimizer
+// states sharded alone; gradients sharded alone in several micro-batches; nothing sharded where
+// tensor or context parallelism has replicas; sequence parallelism; Ulysses; experts over several
+// ranks or in split layers; recomputation of some layers or of attention.
+absl::StatusOr<std::vector<ExportedFile>> ExportAcceleratePlan(const Plan& plan,
+                                                               const ModelSpec& model,
+                                                               const ExportFacts& facts);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_ACCELERATE_PLAN_EXPORT_H_

@@ -1,0 +1,32 @@
+// `planctl export --to deepspeed`: writes plans as configurations of DeepSpeed 0.19.
+
+#ifndef PARPLAN_EXPORTS_DEEPSPEED_PLAN_EXPORT_H_
+#define PARPLAN_EXPORTS_DEEPSPEED_PLAN_EXPORT_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "exports/exported_files.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/plan.h"
+
+namespace parplan {
+
+// Returns `ds_config.json`, which `ImportDeepSpeedPlan` (clients/import/deepspeed_plan.h) reads
+// back as an equal plan; `deepspeed.args`, the arguments of a script that name it; `deepspeed.env`,
+// the variables to set; and `README.txt` with what a configuration cannot say. docs/exports.md has
+// the source of each key. REQUIRES: the layers of `plan` are those of `model`.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for plans that DeepSpeed cannot run
+// exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses; several virtual stages,
+// uneven stages, or stages split by anything but data parallelism; gradients or parameters sharded
+// beside a pipeline, and nothing sharded there in bf16; sequence parallelism; ring attention;
+// tensor parallelism beside Ulysses; either of them in models with experts; heads or sequences that
+// Ulysses cannot divide; recomputation of some layers or of attention.
+absl::StatusOr<std::vector<ExportedFile>> ExportDeepSpeedPlan(const Plan& plan,
+                                                              const ModelSpec& model,
+                                                              const ExportFacts& facts);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_DEEPSPEED_PLAN_EXPORT_H_

@@ -1,0 +1,225 @@
+#include "exports/accelerate_plan_export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "clients/import/accelerate_plan.h"
+#include "planner/find_plan.h"
+#include "tests/clients/import/decoder_models.h"
+#include "tests/clients/import/engine_plans.h"
+#include "tests/support/random_problem.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ExportFacts FsdpFacts() { return {*FindRuntime("fsdp"), "plan 1"}; }
+
+// ZeRO-3 over two replicas of ring attention and tensor parallelism of two.
+UniformPlan ThreeAxes() {
+  UniformPlan facts;
+  facts.device_count = 8;
+  facts.global_batch_size = 16;
+  facts.micro_batch_count = 4;
+  facts.stage_layer_counts = {6};
+  facts.strategy = {.tensor_parallel_degree = 2,
+                    .data_parallel_degree = 2,
+                    .sharding_level = ShardingLevel::kParameters,
+                    .recompute_level = RecomputeLevel::kFull,
+                    .context_parallel_degree = 2};
+  return facts;
+}
+
+TEST(ExportAcceleratePlan, WritesTheWorkedExample) {
+  const ModelSpec model = DecoderModel({});
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportAcceleratePlan(PlanOf(ThreeAxes(), model), model, FsdpFacts()));
+  ASSERT_EQ(files.size(), 2);
+  EXPECT_EQ(files[0], (ExportedFile{"accelerate.env", R"(PARPLAN_DEVICE_COUNT=8
+PARPLAN_GLOBAL_BATCH_SIZE=16
+PARPLAN_MICRO_BATCH_SIZE_PER_RANK=2
+PARPLAN_GRADIENT_ACCUMULATION_STEPS=4
+ACCELERATE_MIXED_PRECISION=bf16
+ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4
+ACCELERATE_USE_FSDP=true
+FSDP_VERSION=2
+FSDP_RESHARD_AFTER_FORWARD=true
+FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP
+FSDP_OFFLOAD_PARAMS=false
+FSDP_ACTIVATION_CHECKPOINTING=true
+ACCELERATE_USE_PARALLELISM_CONFIG=true
+PARALLELISM_CONFIG_DP_REPLICATE_SIZE=1
+PARALLELISM_CONFIG_DP_SHARD_SIZE=2
+PARALLELISM_CONFIG_TP_SIZE=2
+PARALLELISM_CONFIG_CP_SIZE=2
+PARALLELISM_CONFIG_CP_BACKEND=torch
+PARALLELISM_CONFIG_CP_COMM_STRATEGY=alltoall
+)"}));
+  EXPECT_EQ(files[1].name, "README.txt");
+  EXPECT_THAT(
+      files[1].text,
+      AllOf(HasSubstr("Plan plan 1 for Accelerate (1.15) on 8 devices"),
+            HasSubstr("num_steps=4, sync_each_batch=True"), HasSubstr("tp_size=2"),
+            Not(HasSubstr("gradient_checkpointing_enable")), Not(HasSubstr("Plan with --target"))));
+}
+
+TEST(ExportAcceleratePlan, SaysWhatOnlyTheScriptCan) {
+  const ModelSpec model = DecoderModel({});
+  UniformPlan facts = ThreeAxes();
+  facts.strategy.tensor_parallel_degree = facts.strategy.context_parallel_degree = 1;
+  facts.strategy.data_parallel_degree = 8;
+  facts.global_batch_size = 64;
+  facts.strategy.sharding_level = ShardingLevel::kNone;
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportAcceleratePlan(PlanOf(facts, model), model, {}));
+  EXPECT_THAT(files[0].text, AllOf(HasSubstr("PARALLELISM_CONFIG_DP_REPLICATE_SIZE=8\n"),
+                                   HasSubstr("PARPLAN_RECOMPUTE=full\n"), Not(HasSubstr("FSDP_"))));
+  EXPECT_THAT(files[1].text, AllOf(HasSubstr("comm_hook=DDPCommunicationHookType.BF16"),
+                                   HasSubstr("gradient_checkpointing_enable"),
+                                   HasSubstr("Plan with --target accelerate --runtime fsdp")));
+}
+
+TEST(ExportAcceleratePlan, ReadsBackToAnEqualPlanForRandomPlans) {
+  std::set<ShardingLevel> levels;
+  int tensors = 0, contexts = 0, recomputed = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
+    const UniformPlan facts = RandomAcceleratePlan(random, model);
+    const Plan plan = PlanOf(facts, model);
+    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                         ExportAcceleratePlan(plan, model, FsdpFacts()));
+    const NamedText settings{files[0].name, files[0].text};
+    ASSERT_OK_AND_ASSIGN(
+        const AcceleratePlanImport import,
+        ImportAcceleratePlan(settings, model, {.device_count = plan.device_count}));
+    ASSERT_EQ(import.plan, plan) << settings.text;
+    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> again,
+                         ExportAcceleratePlan(import.plan, model, FsdpFacts()));
+    EXPECT_EQ(again, files);
+    levels.insert(facts.strategy.sharding_level);
+    tensors += facts.strategy.tensor_parallel_degree > 1;
+    contexts += facts.strategy.context_parallel_degree > 1;
+    recomputed += facts.strategy.recompute_level == RecomputeLevel::kFull;
+  }
+  EXPECT_EQ(levels.size(), 3);
+  EXPECT_GE(tensors, 50);
+  EXPECT_GE(contexts, 50);
+  EXPECT_GE(recomputed, 100);
+}
+
+// What a search of the target finds can be exported.
+TEST(ExportAcceleratePlan, TakesWhatSearchesOfTheTargetFind) {
+  int exported = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
+    PlanningRules rules = drawn.rules();
+    rules.target = Target::kAccelerate;
+    rules.runtime = *FindRuntime("fsdp");
+    rules.schedule.reset();
+    const PlanningProblem problem = drawn.WithRules(rules);
+    const absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
+    // Some problems have no plan in this target, which has one stage.
+    if (absl::IsFailedPrecondition(result.status())) continue;
+    ASSERT_OK(result);
+    const auto* const found = std::get_if<PlanFound>(&*result);
+    if (found == nullptr) continue;
+    const ModelSpec& model = problem.model();
+    if (!RequireDecoderModel(model, "Accelerate").ok()) continue;
+    const absl::StatusOr<std::vector<ExportedFile>> files =
+        ExportAcceleratePlan(found->plan, model, FsdpFacts());
+    // Profiles measured with sequence parallelism force plans with it.
+    if (absl::StrContains(files.status().message(), "sequence_parallel: is on")) continue;
+    ASSERT_OK(files) << PlanGist(found->plan);
+    ASSERT_OK_AND_ASSIGN(const AcceleratePlanImport import,
+                         ImportAcceleratePlan({"accelerate.env", (*files)[0].text}, model,
+                                              {.device_count = found->plan.device_count}));
+    EXPECT_EQ(import.plan, found->plan);
+    ++exported;
+  }
+  EXPECT_GE(exported, 10);
+}
+
+TEST(ExportAcceleratePlan, RefusesWithLayerAndReason) {
+  const ModelSpec plain = DecoderModel({});
+  const ModelSpec experts = DecoderModel({.dense_layer_count = 2, .expert_layer_count = 2});
+  const auto refuse = [](const ModelSpec& model, auto&& change, const std::string& part) {
+    UniformPlan facts = ThreeAxes();
+    facts.strategy.tensor_parallel_degree = facts.strategy.context_parallel_degree = 1;
+    change(facts);
+    facts.device_count = facts.strategy.rank_count() * facts.pipeline_parallel_degree();
+    facts.global_batch_size = facts.micro_batch_count * facts.strategy.data_parallel_degree;
+    EXPECT_THAT(ExportAcceleratePlan(PlanOf(facts, model), model, FsdpFacts()).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(part), HasSubstr("Accelerate can't run that"))));
+  };
+  using Facts = UniformPlan;
+  refuse(
+      plain,
+      [](Facts& facts) {
+        facts.stage_layer_counts = {3, 3};
+      },
+      "stages: are 2");
+  const auto level = [](ShardingLevel wanted) {
+    return [wanted](Facts& facts) { facts.strategy.sharding_level = wanted; };
+  };
+  refuse(plain, level(ShardingLevel::kOptimizer), "sharding_level: shards optimizer states alone");
+  refuse(plain, level(ShardingLevel::kGradients),
+         "sharding_level: gathers the parameters of layer 0 and the others once for 4");
+  refuse(
+      plain, [](Facts& facts) { facts.strategy.data_parallel_degree = 1; },
+      "sharding_level: has no second replica");
+  refuse(
+      plain,
+      [&](Facts& facts) {
+        level(ShardingLevel::kNone)(facts);
+        facts.strategy.tensor_parallel_degree = 2;
+      },
+      "sharding_level: shards nothing of layer 0");
+  refuse(
+      plain,
+      [](Facts& facts) {
+        facts.strategy.tensor_parallel_degree = 2;
+        facts.strategy.sequence_parallel = true;
+      },
+      "sequence_parallel: is on");
+  refuse(
+      plain,
+      [](Facts& facts) {
+        facts.strategy.context_parallel_degree = 2;
+        facts.strategy.context_kind = ContextKind::kUlysses;
+      },
+      "context_kind: is Ulysses");
+  refuse(
+      plain, [](Facts& facts) { facts.strategy.context_parallel_degree = 3; },
+      "context_parallel_degree: is 3, and the sequence of 1024 tokens of layer 1");
+  refuse(
+      experts, [](Facts& facts) { facts.strategy.expert_parallel_degree = 2; },
+      "expert_parallel_degree: is 2");
+  refuse(
+      experts, [](Facts& facts) { facts.strategy.tensor_parallel_degree = 2; },
+      "tensor_parallel_degree: splits layers with experts");
+  refuse(
+      plain, [](Facts& facts) { facts.strategy.recompute_level = RecomputeLevel::kSelective; },
+      "recompute_level: is selective in layer 1");
+  refuse(
+      plain, [](Facts& facts) { facts.recomputed_layer_count = 2; },
+      "recompute_level: recomputes the first 2 decoder layers");
+}
+
+}  // namespace
+}  // namespace parplan
