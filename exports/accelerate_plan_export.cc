@@ -185,7 +185,7 @@ std::string AccelerateReadme(const UniformPlan& plan, const ModelSpec& model,
   absl::StrAppend(&text, "\nThe prediction is for runtime `", facts.runtime.runtime_id, "`.",
                   facts.runtime.runtime_id == "fsdp"
                       ? ""
-                      : " Plan with --target accelerate --runtime fsdp for one of this program.",
+                      : " Plan with --target accelerate for one of this program.",
                   "\n");
   return text;
 }

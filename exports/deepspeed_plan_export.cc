@@ -210,8 +210,7 @@ std::string ConfigOf(const UniformPlan& plan, const ModelSpec& model) {
   }
   if (pipeline > 1) {
     config["pipeline"] = {{"stages", pipeline},
-                          {"activation_checkpoint_interval", recomputes ? 1 : 0},
-                          {"use_reentrant", false}};
+                          {"activation_checkpoint_interval", recomputes ? 1 : 0}};
   } else if (recomputes) {
     config["activation_checkpointing"] = {{"partition_activations", false},
                                           {"cpu_checkpointing", false},
@@ -248,7 +247,11 @@ std::string DeepSpeedReadme(const UniformPlan& plan, const ModelSpec& model,
         " decoder layers and a head. `Layer` stands for the class of the decoder layer:\n"
         "  PipelineModule(layers, num_stages=",
         pipeline, ", partition_method=\"type:Layer\"",
-        recomputes ? ", checkpointable_layers=[\"Layer\"]" : "", ")\n");
+        recomputes
+            ? ",\n      checkpointable_layers=[\"Layer\"], activation_checkpoint_func=partial(\n"
+              "          torch.utils.checkpoint.checkpoint, use_reentrant=False)"
+            : "",
+        ")\n");
   } else if (recomputes) {
     absl::StrAppend(&text,
                     "\nAll decoder layers are recomputed, and nothing else:\n"
@@ -269,12 +272,11 @@ std::string DeepSpeedReadme(const UniformPlan& plan, const ModelSpec& model,
                     "and wrap the data loader in UlyssesSPDataLoaderAdapter\n"
                     "(deepspeed.runtime.sequence_parallel.ulysses_sp).\n");
   }
-  absl::StrAppend(
-      &text, "\nThe prediction is for runtime `", facts.runtime.runtime_id, "`.",
-      facts.runtime.runtime_id == "deepspeed"
-          ? ""
-          : " Plan with --target deepspeed --runtime deepspeed for one of this program.",
-      "\n");
+  absl::StrAppend(&text, "\nThe prediction is for runtime `", facts.runtime.runtime_id, "`.",
+                  facts.runtime.runtime_id == "deepspeed"
+                      ? ""
+                      : " Plan with --target deepspeed for one of this program.",
+                  "\n");
   return text;
 }
 

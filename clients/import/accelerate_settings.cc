@@ -8,10 +8,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/import/yaml_text.h"
 
 namespace parplan {
 namespace {
@@ -48,6 +50,18 @@ std::optional<std::string> Unquoted(absl::string_view text) {
   return std::string(text);
 }
 
+// Returns whether the first line with a setting is `NAME=value`.
+bool BeginsWithVariable(absl::string_view file) {
+  for (const absl::string_view line : absl::StrSplit(file, '\n')) {
+    absl::string_view text = absl::StripAsciiWhitespace(WithoutComment(line));
+    if (text.empty()) continue;
+    absl::ConsumePrefix(&text, "export ");
+    return IsName(absl::StripLeadingAsciiWhitespace(text.substr(0, text.find('=')))) &&
+           absl::StrContains(text, '=');
+  }
+  return false;
+}
+
 // Returns the variable that `accelerate launch` sets for a key of a section.
 std::string VariableOf(absl::string_view section, absl::string_view key) {
   if (section == "fsdp_config" && key == "fsdp_transformer_layer_cls_to_wrap") {
@@ -71,39 +85,44 @@ absl::Status AccelerateSettings::Add(std::string variable, std::string shown, st
   return absl::OkStatus();
 }
 
-absl::Status AccelerateSettings::AddLine(absl::string_view line, int number, std::string* section) {
-  const auto fault = [&](absl::string_view rule) {
-    return ImportError(Reason::kSpecInvalid, file_name_, absl::StrCat("line ", number), rule);
-  };
-  const bool is_inner = absl::ascii_isspace(line[0]);
-  absl::string_view text = absl::StripAsciiWhitespace(line);
-  size_t end = 0;
-  if (absl::ConsumePrefix(&text, "export ")) text = absl::StripLeadingAsciiWhitespace(text);
-  while (end < text.size() && IsNameLetter(text[end])) ++end;
-  const absl::string_view name = text.substr(0, end);
-  const bool has_key =
-      end < text.size() && text[end] == ':' && (end + 1 == text.size() || text[end + 1] == ' ');
-  const bool has_variable = end < text.size() && text[end] == '=';
-  if (!IsName(name) || (!has_key && !has_variable)) {
-    return fault("must be `NAME=value`, or `key: value` of a configuration without lists");
+absl::Status AccelerateSettings::AddVariables(const NamedText& file) {
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(file.text, '\n')) {
+    ++number;
+    const auto fault = [&](absl::string_view rule) {
+      return ImportError(Reason::kSpecInvalid, file.name, absl::StrCat("line ", number), rule);
+    };
+    absl::string_view text = absl::StripAsciiWhitespace(WithoutComment(line));
+    if (text.empty()) continue;
+    if (absl::ConsumePrefix(&text, "export ")) text = absl::StripLeadingAsciiWhitespace(text);
+    const size_t equals = text.find('=');
+    if (equals == absl::string_view::npos || !IsName(text.substr(0, equals))) {
+      return fault("must be `NAME=value`, as the lines before");
+    }
+    const std::optional<std::string> value = Unquoted(text.substr(equals + 1));
+    if (!value.has_value()) return fault("has a quotation that is not closed");
+    const std::string name(text.substr(0, equals));
+    PARPLAN_RETURN_IF_ERROR(Add(name, name, *value));
   }
-  if (has_keys_.value_or(has_key) != has_key) {
-    return fault("is of another kind than the lines before");
+  return absl::OkStatus();
+}
+
+absl::Status AccelerateSettings::AddConfiguration(const NamedText& file) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<YamlScalar> scalars, ReadYamlScalars(file));
+  for (const YamlScalar& scalar : scalars) {
+    if (scalar.value == "{}") continue;
+    const std::string shown = absl::StrJoin(scalar.path, ".");
+    const bool is_inner = scalar.path.size() == 2;
+    if (is_inner) {
+      const std::string section = absl::StrCat("section ", scalar.path[0]);
+      if (!Has(section)) PARPLAN_RETURN_IF_ERROR(Add(section, scalar.path[0], ""));
+    }
+    const std::string variable = scalar.path.size() > 2 ? shown
+                                 : is_inner             ? VariableOf(scalar.path[0], scalar.path[1])
+                                                        : VariableOf("", shown);
+    PARPLAN_RETURN_IF_ERROR(Add(variable, shown, scalar.value));
   }
-  has_keys_ = has_key;
-  const absl::string_view rest = absl::StripAsciiWhitespace(text.substr(end + 1));
-  const std::optional<std::string> value = Unquoted(rest);
-  if (!value.has_value()) return fault("has a quotation that is not closed");
-  if (!has_key) return Add(std::string(name), std::string(name), *value);
-  if (!is_inner) section->clear();
-  if (is_inner && section->empty()) return fault("is indented under no section");
-  if (!is_inner && rest.empty()) {
-    *section = std::string(name);
-    return Add(absl::StrCat("section ", name), std::string(name), "");
-  }
-  if (!is_inner && rest == "{}") return absl::OkStatus();
-  return Add(VariableOf(*section, name),
-             section->empty() ? std::string(name) : absl::StrCat(*section, ".", name), *value);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AccelerateSettings> AccelerateSettings::Read(const NamedText& file) {
@@ -113,16 +132,9 @@ absl::StatusOr<AccelerateSettings> AccelerateSettings::Read(const NamedText& fil
   }
   AccelerateSettings settings;
   settings.file_name_ = file.name;
-  std::string section;
-  int number = 0;
-  for (const absl::string_view line : absl::StrSplit(file.text, '\n')) {
-    ++number;
-    const absl::string_view text =
-        absl::StripTrailingAsciiWhitespace(WithoutComment(absl::StripSuffix(line, "\r")));
-    if (text.empty() || text == "---") continue;
-    PARPLAN_RETURN_IF_ERROR(settings.AddLine(text, number, &section));
-  }
-  if (!settings.has_keys_.has_value()) {
+  PARPLAN_RETURN_IF_ERROR(BeginsWithVariable(file.text) ? settings.AddVariables(file)
+                                                        : settings.AddConfiguration(file));
+  if (settings.values_.empty()) {
     return ImportError(Reason::kSpecInvalid, file.name, "", "has no settings");
   }
   return settings;

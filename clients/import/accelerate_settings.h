@@ -19,12 +19,12 @@ namespace parplan {
 // Reads variables by name and remembers what was read and the first error.
 class AccelerateSettings {
  public:
-  // Reads lines `NAME=value`, with or without `export ` before and quotes around the value, or
-  // lines `key: value` in at most one level of sections, whose keys become the variables that
-  // `accelerate launch` sets. `#` begins a comment.
+  // Reads lines `NAME=value`, with or without `export ` before and quotes around the value, and
+  // comments behind `#`; or YAML (yaml_text.h), whose keys become the variables that `accelerate
+  // launch` sets. A section with keys is the setting `section NAME`.
   //
-  // INVALID_ARGUMENT (SPEC_INVALID) with the file and the line for any other line, for lines of
-  // both kinds, and for a name that comes twice.
+  // INVALID_ARGUMENT (SPEC_INVALID) with the file and the line for any other line, for names that
+  // come twice, and for a file without settings.
   static absl::StatusOr<AccelerateSettings> Read(const NamedText& file);
 
   bool Has(const std::string& name) const { return values_.count(name) > 0; }
@@ -50,11 +50,10 @@ class AccelerateSettings {
     bool is_read = false;
   };
   absl::Status Add(std::string variable, std::string shown, std::string value);
-  absl::Status AddLine(absl::string_view line, int number, std::string* section);
+  absl::Status AddVariables(const NamedText& file);
+  absl::Status AddConfiguration(const NamedText& file);
 
   std::string file_name_;
-  // Whether lines are `key: value`; unknown before the first one.
-  std::optional<bool> has_keys_;
   std::map<std::string, Setting> values_;
   absl::Status status_;
 };

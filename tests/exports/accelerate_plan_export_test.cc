@@ -88,7 +88,7 @@ TEST(ExportAcceleratePlan, SaysWhatOnlyTheScriptCan) {
                                    HasSubstr("PARPLAN_RECOMPUTE=full\n"), Not(HasSubstr("FSDP_"))));
   EXPECT_THAT(files[1].text, AllOf(HasSubstr("comm_hook=DDPCommunicationHookType.BF16"),
                                    HasSubstr("gradient_checkpointing_enable"),
-                                   HasSubstr("Plan with --target accelerate --runtime fsdp")));
+                                   HasSubstr("Plan with --target accelerate")));
 }
 
 TEST(ExportAcceleratePlan, ReadsBackToAnEqualPlanForRandomPlans) {

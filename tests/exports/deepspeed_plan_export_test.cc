@@ -208,11 +208,13 @@ TEST(ExportDeepSpeedPlan, SaysWhatOnlyTheScriptCan) {
   ASSERT_OK_AND_ASSIGN(files, ExportDeepSpeedPlan(PlanOf(facts, model), model, DeepSpeedFacts()));
   EXPECT_THAT(files[0].text, AllOf(HasSubstr("\"overlap_comm\": false"),
                                    HasSubstr("\"pipeline\": {\n    \"stages\": 2,\n    "
-                                             "\"activation_checkpoint_interval\": 1,")));
-  EXPECT_THAT(files[3].text,
-              AllOf(HasSubstr("PipelineModule(layers, num_stages=2, partition_method=\"type:Layer\""
-                              ", checkpointable_layers=[\"Layer\"])"),
-                    Not(HasSubstr("Plan with --target"))));
+                                             "\"activation_checkpoint_interval\": 1\n")));
+  EXPECT_THAT(
+      files[3].text,
+      AllOf(HasSubstr("PipelineModule(layers, num_stages=2, partition_method=\"type:Layer\""),
+            HasSubstr("checkpointable_layers=[\"Layer\"]"),
+            HasSubstr("torch.utils.checkpoint.checkpoint, use_reentrant=False)"),
+            Not(HasSubstr("Plan with --target"))));
 }
 
 TEST(ExportDeepSpeedPlan, RefusesWithLayerAndReason) {

@@ -183,6 +183,47 @@ class Import(PlanctlTest):
         self.assertIn("does not divide 7 devices", error["message"])
         self.assertFalse((self.folder / "p.json").exists())
 
+    def test_plans_of_deepspeed_and_accelerate_go_out_and_come_back(self):
+        model = self.example("llama2-7b.model.json")
+        question = ["--model", model, *self.question()[2:4]]
+        for target, name, runtime in (("deepspeed", "ds_config.json", "deepspeed"),
+                                      ("accelerate", "accelerate.env", "fsdp")):
+            with self.subTest(target=target):
+                best, folder = self.folder / f"{target}.json", self.folder / target
+                again = self.folder / f"{target}.again.json"
+                planned = self.json("plan", "--offline", *question, "--batch", "64", "--target",
+                                    target, "--out", best)
+                self.assertEqual(planned["plan"]["runtime_id"], runtime)
+                self.json("export", best, "--model", model, "--to", target, "--out", folder)
+                self.assertNotIn("--target", (folder / "README.txt").read_text())
+                self.json("import", target, folder / name, "--model", model, "--devices", "8",
+                          "--out", again)
+                self.assertNotIn("prediction", json.loads(again.read_text()))
+                evaluated = self.json("evaluate", again, *question)
+                self.assertEqual(evaluated["prediction"], self.json(
+                    "evaluate", best, *question)["prediction"])
+                self.assertEqual(evaluated["plan"]["runtime_id"], runtime)
+
+    def test_runs_of_deepspeed_are_predicted_with_what_the_script_says(self):
+        model = self.example("llama2-7b.model.json")
+        config = self.write("ds_config.json", {
+            "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 8,
+            "zero_optimization": {"stage": 3}, "bf16": {"enabled": True},
+            "gradient_clipping": 1.0})
+        today = self.folder / "today.json"
+        flags = ["--model", model, "--devices", "8", "--out", today]
+        answer = self.json("import", "deepspeed", config, "--recompute", "full", *flags)
+        self.assertTrue(any("gradient_clipping" in note for note in answer["notes"]))
+        made = self.json("evaluate", today, "--model", model, *self.question()[2:4])
+        self.assertEqual(made["plan"]["global_batch_size"], 64)
+        for change, words in (({"stage": 3, "stages": 1}, "zero_optimization.stages"),
+                              ({"stage": 7}, "must be 0, 1, 2 or 3")):
+            config = self.write("ds_config.json", {
+                "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True},
+                "zero_optimization": change})
+            error = self.json("import", "deepspeed", config, *flags, code=BAD_INPUT)["error"]
+            self.assertIn(words, error["message"])
+
     def test_hf_refuses_what_is_no_configuration(self):
         config = self.write("config.json", {"model_type": "unheard-of"})
         error = self.json("import", "hf", config, "--out", self.folder / "m.json",

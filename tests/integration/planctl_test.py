@@ -14,7 +14,8 @@ from planctl_run import (
 COMMANDS = (
     ["plan"], ["shape"], ["compare"], ["evaluate"], ["verify"], ["explain"], ["report"],
     ["export"], ["import"], ["import", "galvatron"], ["import", "hf"],
-    ["import", "megatron"], ["import", "torchtitan"], ["profile"],
+    ["import", "megatron"], ["import", "torchtitan"], ["import", "deepspeed"],
+    ["import", "accelerate"], ["profile"],
     ["profile", "upload"], ["profile", "list"], ["profile", "show"], ["hardware"],
     ["hardware", "list"], ["hardware", "show"], ["calibration"], ["calibration", "upload"],
     ["calibration", "list"], ["calibration", "show"], ["calibration", "activate"],
@@ -57,6 +58,8 @@ class Arguments(PlanctlTest):
                           ["evaluate", "p.json", "--megatron-args", "--bf16", *self.question()],
                           ["evaluate", "p.json", *self.question()[2:]],
                           ["import", "megatron", "run.sh"],
+                          ["import", "deepspeed", "ds_config.json", "--devices", "8"],
+                          ["import", "accelerate", "a.yaml", "--recompute", "some"],
                           ["import", "megatron", "none.sh", "--out", "p.json"],
                           ["import", "torchtitan", "run.toml"],
                           ["import", "torchtitan", "none.toml", "--out", "p.json"],

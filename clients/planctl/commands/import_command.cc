@@ -1,4 +1,5 @@
-// `planctl import galvatron|hf|megatron|torchtitan`: files of others as files of ours.
+// `planctl import galvatron|hf|megatron|torchtitan|deepspeed|accelerate`: files of others as files
+// of ours.
 
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "clients/import/torchtitan_plan.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/import_flags.h"
+#include "clients/planctl/commands/import_plan_commands.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_view.h"
 #include "proto/wire/model_wire.h"
@@ -266,6 +268,7 @@ void AddImportCommand(Command app, const Session& session, Action& action) {
   });
 
   AddTorchtitanImport(import, session, action);
+  AddImportPlanCommands(import, session, action);
 }
 
 }  // namespace parplan::planctl

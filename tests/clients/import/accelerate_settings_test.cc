@@ -67,17 +67,19 @@ TEST(AccelerateSettings, RefusesOtherTextsByLine) {
   refuse("", "a: has no settings");
   refuse("# nothing\n", "has no settings");
   refuse("A=1\nB\n", "line 2: must be `NAME=value`");
-  refuse("- item\n", "line 1: must be");
-  refuse("1A=2\n", "line 1: must be");
-  refuse("=2\n", "line 1: must be");
-  refuse("A=1\nkey: value\n", "line 2: is of another kind");
-  refuse("key: value\nA=1\n", "line 2: is of another kind");
+  refuse("A=1\nkey: value\n", "line 2: must be `NAME=value`");
+  refuse("A=1\n=2\n", "line 2: must be");
+  refuse("A=1\n1A=2\n", "line 2: must be");
   refuse("A=1\nA=2\n", "A: is given twice");
   refuse("A='1\n", "line 1: has a quotation");
   refuse("A=\"\n", "line 1: has a quotation");
-  refuse("key: 1\n  inner: 2\n", "line 2: is indented under no section");
-  refuse("fsdp_config:\n  fsdp_version: 2\n  fsdp_version: 1\n", "fsdp_version: is given twice");
-  refuse(std::string("A\0=1", 4), "line 1: must be");
+  // The rest is YAML, whose reader names the line (yaml_text_test.cc).
+  for (const char* const text : {"key: value\nA=1\n", "1A=2\n", "=2\n", "key: 1\n  inner: 2\n",
+                                 "fsdp_config:\n  fsdp_version: 2\n  fsdp_version: 1\n"}) {
+    EXPECT_THAT(AccelerateSettings::Read({"a", text}).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a: ")))
+        << text;
+  }
 }
 
 }  // namespace

@@ -173,6 +173,10 @@ TEST(KnownTargets, LackTheDimensionsOfTheirTables) {
                           kSelectiveRecompute, kGpipe, kInterleaved));
   EXPECT_THAT(lacks(Target::kGalvatron), ElementsAre(kRankOrder, kOptimizerSharding, kContext,
                                                      kSelectiveRecompute, kInterleaved));
+  EXPECT_THAT(lacks(Target::kAccelerate),
+              ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
+                          kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute,
+                          kGpipe, kInterleaved));
 }
 
 TEST(KnownTargets, NameRuntimesThatExist) {

@@ -1,0 +1,15 @@
+// `planctl import deepspeed|accelerate`: what people run today as plans without a prediction.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_PLAN_COMMANDS_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_PLAN_COMMANDS_H_
+
+#include "clients/planctl/commands/command.h"
+
+namespace parplan::planctl {
+
+// Adds the commands to `import`.
+void AddImportPlanCommands(Command import, const Session& session, Action& action);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_PLAN_COMMANDS_H_
