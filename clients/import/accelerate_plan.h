@@ -16,7 +16,7 @@
 
 namespace parplan {
 
-// What the script says and the file need not.
+// Facts that the script has and the file need not.
 struct AcceleratePlanOptions {
   // Ranks of the job.
   int device_count = 0;

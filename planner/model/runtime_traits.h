@@ -86,8 +86,8 @@ struct RuntimeTraits {
   // With sharded optimizer states gradients are still all-reduced, and each rank uses its part
   // (DeepSpeed's first level).
   bool all_reduces_sharded_gradients = false;
-  // Of the gradients, only those of sharded optimizer states, in plans of one stage, are exchanged
-  // while the backward pass runs; the others follow the last backward pass (DeepSpeed's engines).
+  // Only gradients of sharded optimizer states, in plans of one stage, are exchanged while the
+  // backward pass runs; the others follow the last backward pass (DeepSpeed's engines).
   bool overlaps_only_sharded_states = false;
   // Parameters whose optimizer states are sharded are gathered inside the step, beside nothing
   // else; those that are sharded themselves are fetched ahead nevertheless.

@@ -121,7 +121,7 @@ TEST(ExportAcceleratePlan, ReadsBackToAnEqualPlanForRandomPlans) {
   EXPECT_GE(recomputed, 100);
 }
 
-// What a search of the target finds can be exported.
+// All that a search of the target finds can be exported.
 TEST(ExportAcceleratePlan, TakesWhatSearchesOfTheTargetFind) {
   int exported = 0;
   for (uint64_t seed = 1; seed <= 120; ++seed) {

@@ -29,7 +29,7 @@ QUESTIONS = [
     ("--batch", "64", SPACE, "all,-zero-3,-pipeline,-ulysses,-tensor"),
     ("--batch", "64", SPACE, "pipeline,uneven-stages,zero-1,recompute-full",
      "--max-pipeline-parallel", "2"),
-    ("--batch", "64", SPACE, "none"),
+    ("--batch", "64", SPACE, "zero-2,recompute-full"),
     ("--batch", "4"),
     ("--batch", "2", SPACE, "ulysses,zero-3,recompute-full"),
     ("--batch", "2", SPACE, "tensor,zero-3,recompute-full"),

@@ -112,7 +112,7 @@ bool ExpertsApply(const LayerDefinition& layer, const Strategy& strategy,
          layer.expert_count % expert == 0 && ranks % expert == 0;
 }
 
-// What only some targets forbid: splits beside a pipeline, splits of layers with experts, spread
+// Only some targets forbid splits beside a pipeline, splits of layers with experts, spread
 // experts, and whole gradients of split layers.
 bool TargetSplits(const PlanningProblem& problem, const LayerDefinition& layer,
                   const Strategy& strategy, const PlanShape& shape) {

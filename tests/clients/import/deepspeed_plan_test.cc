@@ -46,7 +46,7 @@ UniformPlan FactsOfConfig(const absl::StatusOr<DeepSpeedPlanImport>& import,
   return facts.ok() ? *facts : UniformPlan();
 }
 
-// What people have from the tutorials and from transformers, with the numbers filled in.
+// A configuration as tutorials and transformers have it, with the numbers filled in.
 TEST(ImportDeepSpeedPlan, ReadsTheConfigurationsOfTutorials) {
   const json config = json::parse(R"({
     "train_batch_size": 64,
