@@ -179,16 +179,16 @@ TEST(UnevenSearch, IsBetweenItsBoundAndTheBestOfAllPartitions) {
 // Models of a size at which not all partitions and strategies are looked at.
 TEST(UnevenSearch, ALargerSpaceIsNeverSlower) {
   int uneven_count = 0;
-  for (int trial = 0; trial < 8; ++trial) {
+  for (int trial = 0; trial < 6; ++trial) {
     SCOPED_TRACE(testing::Message() << "trial " << trial);
-    EstimatedOptions options{.device_count = 16,
+    EstimatedOptions options{.device_count = 32,
                              .decoder_count = 23 + 5 * trial,
-                             .hidden_size = 4096,
-                             .attention_head_count = 32,
+                             .hidden_size = 8192,
+                             .attention_head_count = 64,
                              .sequence_length = 4096,
                              .vocabulary_size = 128'000,
                              .tied_embedding = false,
-                             .global_batch_size = 32};
+                             .global_batch_size = 64};
     options.rules = {.target = Target::kMegatron, .allow_estimates = true};
     options.rules.runtime = *FindRuntime(trial % 2 == 0 ? "megatron-core" : "parplan");
     const auto found = [&options] {
@@ -210,7 +210,7 @@ TEST(UnevenSearch, ALargerSpaceIsNeverSlower) {
     EXPECT_LE(megatron.prediction.step.value(), even.prediction.step.value() * (1.0 + 1e-9));
     if (megatron.prediction.step < even.prediction.step * 0.999) ++uneven_count;
   }
-  EXPECT_GT(uneven_count, 2);
+  EXPECT_GT(uneven_count, 1);
 }
 
 }  // namespace
