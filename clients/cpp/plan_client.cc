@@ -69,6 +69,11 @@ absl::StatusOr<v1::VerifyPlanResponse> PlanClient::VerifyPlan(const v1::VerifyPl
   return CallUnary(*stub_, &PlanStub::VerifyPlan, request, options);
 }
 
+absl::StatusOr<v1::ExportPlanResponse> PlanClient::ExportPlan(const v1::ExportPlanRequest& request,
+                                                              const CallOptions& options) {
+  return CallUnary(*stub_, &PlanStub::ExportPlan, request, options);
+}
+
 absl::StatusOr<v1::Capabilities> PlanClient::GetCapabilities(const CallOptions& options) {
   return CallUnary(*stub_, &PlanStub::GetCapabilities, v1::GetCapabilitiesRequest(), options);
 }

@@ -46,6 +46,8 @@ class PlanClient {
                                                   const CallOptions& options = {});
   absl::StatusOr<v1::VerifyPlanResponse> VerifyPlan(const v1::VerifyPlanRequest& request,
                                                     const CallOptions& options = {});
+  absl::StatusOr<v1::ExportPlanResponse> ExportPlan(const v1::ExportPlanRequest& request,
+                                                    const CallOptions& options = {});
   absl::StatusOr<v1::Capabilities> GetCapabilities(const CallOptions& options = {});
 
  private:

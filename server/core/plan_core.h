@@ -89,6 +89,10 @@ class PlanCore {
   absl::StatusOr<v1::Plan> GetPlan(const v1::GetPlanRequest& request);
   absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request);
 
+  // The largest answer of `ExportPlan`, in bytes of files: half of what clients take.
+  static constexpr size_t kMaxExportBytes = size_t{32} << 20;
+  absl::StatusOr<v1::ExportPlanResponse> ExportPlan(const v1::ExportPlanRequest& request);
+
   v1::VerifyPlanResponse VerifyPlan(const v1::VerifyPlanRequest& request);
   v1::Capabilities GetCapabilities() const;
 
@@ -111,6 +115,9 @@ class PlanCore {
     absl::Time expire_time;
     SharedPlan plan;
   };
+
+  // Returns the signed plan and the model of a request for an export.
+  absl::StatusOr<v1::Plan> PlanToExport(const v1::ExportPlanRequest& request);
 
   // Returns a plan in memory that answers the request; null if there is none.
   absl::StatusOr<SharedPlan> FindReady(const ClusterName& parent, const std::string& request_key);

@@ -1,11 +1,19 @@
 // The methods of `PlanCore` that need no search.
 
+#include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
+#include "exports/exporters.h"
+#include "exports/verified_export.h"
 #include "proto/envelope/verdict.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/model_wire.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/version.h"
 #include "server/core/plan_core.h"
@@ -57,6 +65,61 @@ absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansReq
   return response;
 }
 
+absl::StatusOr<v1::Plan> PlanCore::PlanToExport(const v1::ExportPlanRequest& request) {
+  if (request.source_case() == v1::ExportPlanRequest::kName) {
+    if (request.has_model()) {
+      return FieldError(Reason::kSpecInvalid, "model",
+                        "must be absent with `name`: the server knows the model of its plans");
+    }
+    v1::GetPlanRequest get;
+    get.set_name(request.name());
+    return GetPlan(get);
+  }
+  if (request.source_case() != v1::ExportPlanRequest::kSignedPlan) {
+    return FieldError(Reason::kSpecInvalid, "name", "is required, or `signed_plan` with `model`");
+  }
+  if (!request.has_model()) {
+    return FieldError(Reason::kSpecInvalid, "model", "is required with `signed_plan`");
+  }
+  v1::Plan plan;
+  *plan.mutable_signed_plan() = request.signed_plan();
+  *plan.mutable_spec()->mutable_model() = request.model();
+  return plan;
+}
+
+absl::StatusOr<v1::ExportPlanResponse> PlanCore::ExportPlan(const v1::ExportPlanRequest& request) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanExporter* const exporter,
+                           FindExporter(request.target(), "target"));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, PlanToExport(request));
+  PARPLAN_ASSIGN_OR_RETURN(const VerifiedPlan verified,
+                           dependencies_.keys.Verifier()->Verify(
+                               plan.signed_plan(), ExpectedAudience(), dependencies_.clock.Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(plan.spec().model()));
+  const int max_layer_count = dependencies_.limits.max_layer_count;
+  if (model.layer_count() > max_layer_count) {
+    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                     absl::StrCat("model.layer_runs: hold ", model.layer_count(),
+                                  " layers; this server takes at most ", max_layer_count),
+                     {{"field", "model.layer_runs"}});
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,
+                           ExportVerifiedPlan(*exporter, verified, model));
+  size_t bytes = 0;
+  v1::ExportPlanResponse response;
+  for (const ExportedFile& file : files) {
+    bytes += file.name.size() + file.text.size();
+    v1::ExportedFile& message = *response.add_files();
+    message.set_name(file.name);
+    message.set_content(file.text);
+  }
+  if (bytes > kMaxExportBytes) {
+    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                     absl::StrCat("the files have ", bytes, " bytes, and an answer at most ",
+                                  kMaxExportBytes, "; use planctl export"));
+  }
+  return response;
+}
+
 v1::VerifyPlanResponse PlanCore::VerifyPlan(const v1::VerifyPlanRequest& request) {
   ExpectedAudience expected;
   expected.cluster = request.cluster();
@@ -84,6 +147,7 @@ v1::Capabilities PlanCore::GetCapabilities() const {
   capabilities.set_server_version(kVersion);
   capabilities.add_api_versions("parplan.v1");
   for (const std::string& planner : PlannerNames()) capabilities.add_planners(planner);
+  for (const std::string& target : ExportTargets()) capabilities.add_export_targets(target);
   capabilities.set_max_layer_count(limits.max_layer_count);
   capabilities.set_max_device_count(limits.max_device_count);
   capabilities.set_max_offer_count(limits.max_offer_count);

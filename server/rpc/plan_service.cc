@@ -64,6 +64,13 @@ grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* c
                    });
 }
 
+grpc::ServerUnaryReactor* PlanService::ExportPlan(grpc::CallbackServerContext* context,
+                                                  const v1::ExportPlanRequest* request,
+                                                  v1::ExportPlanResponse* response) {
+  return AnswerOnPool(rpc_, __func__, context, response,
+                      [this, request] { return rpc_.core.plans().ExportPlan(*request); });
+}
+
 grpc::ServerUnaryReactor* PlanService::GetCapabilities(
     grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
     v1::Capabilities* response) {

@@ -57,6 +57,9 @@ class PlanService final : public v1::PlanService::CallbackService {
   grpc::ServerUnaryReactor* VerifyPlan(grpc::CallbackServerContext* context,
                                        const v1::VerifyPlanRequest* request,
                                        v1::VerifyPlanResponse* response) override;
+  grpc::ServerUnaryReactor* ExportPlan(grpc::CallbackServerContext* context,
+                                       const v1::ExportPlanRequest* request,
+                                       v1::ExportPlanResponse* response) override;
   grpc::ServerUnaryReactor* GetCapabilities(grpc::CallbackServerContext* context,
                                             const v1::GetCapabilitiesRequest* request,
                                             v1::Capabilities* response) override;

@@ -53,7 +53,7 @@ class ReflectionClient(unittest.TestCase):
         self.assertEqual(refused.exception.code(), grpc.StatusCode.NOT_FOUND)
         methods = [m.name for m in self.client.service(PLANS).methods]
         self.assertEqual(methods, ["ShapePlan", "CreatePlan", "SearchPlan", "GetPlan", "ListPlans",
-                                   "VerifyPlan", "GetCapabilities"])
+                                   "VerifyPlan", "ExportPlan", "GetCapabilities"])
 
     def test_the_stored_profile_has_a_name_and_a_digest(self):
         self.assertTrue(self.stored.name.startswith(f"{self.parent}/nodes/node-0/profiles/"))

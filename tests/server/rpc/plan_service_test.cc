@@ -148,6 +148,26 @@ TEST(PlanService, SaysWhatIsNotThere) {
               IsRefused(StatusCode::kNotFound, Reason::kResourceNotFound));
 }
 
+TEST(PlanService, ExportsPlansOrSaysWhyNot) {
+  RpcHarness harness;
+  ASSERT_OK(harness.UploadSmallProfile());
+  ASSERT_OK_AND_ASSIGN(const v1::Plan plan, harness.plans().CreatePlan(SmallQuestion()));
+  v1::ExportPlanRequest request;
+  request.set_name(plan.name());
+  ASSERT_OK_AND_ASSIGN(const v1::Capabilities capabilities, harness.plans().GetCapabilities());
+  ASSERT_GT(capabilities.export_targets_size(), 0);
+  for (const std::string& target : capabilities.export_targets()) {
+    // A model without embedding and head, which no program of the table runs.
+    request.set_target(target);
+    EXPECT_THAT(harness.plans().ExportPlan(request),
+                IsRefused(StatusCode::kInvalidArgument, Reason::kSpecInvalid))
+        << target;
+  }
+  request.set_name("clusters/lab/plans/none");
+  EXPECT_THAT(harness.plans().ExportPlan(request),
+              IsRefused(StatusCode::kNotFound, Reason::kResourceNotFound));
+}
+
 TEST(PlanService, SaysHowMuchMemoryWouldFit) {
   RpcHarness harness;
   ASSERT_OK(harness.UploadSmallProfile());
