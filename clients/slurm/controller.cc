@@ -20,11 +20,14 @@
 #include "clients/cpp/channel.h"
 #include "clients/cpp/execution_client.h"
 #include "clients/cpp/plan_client.h"
+#include "clients/launch/launch_exports.h"
 #include "clients/slurm/deadline_work.h"
 #include "clients/slurm/job_bundle.h"
 #include "clients/slurm/job_question.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/json_file.h"
+#include "proto/wire/model_wire.h"
+#include "proto/wire/plan_wire.h"
 
 namespace parplan::slurm {
 namespace {
@@ -166,6 +169,29 @@ absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config
   return plan;
 }
 
+// Refuses a plan that one of the programs of `--plan-export` cannot run, before the job starts. The
+// nodes make the files, from the plan that they have verified.
+absl::Status CheckExports(const JobFacts& job, const v1::Plan& plan) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<const PlanExporter*> exporters,
+                           ReadExportTargets(job.wishes.exports, "--plan-export"));
+  if (exporters.empty()) return absl::OkStatus();
+  v1::PlanPayload payload;
+  // Nodes refuse bytes that are no plan.
+  if (!payload.ParseFromString(plan.signed_plan().payload())) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(const Plan value, PlanFromPayload(payload));
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(plan.spec().model()));
+  PARPLAN_ASSIGN_OR_RETURN(const ExportFacts facts,
+                           ExportFactsOf(payload.runtime_id(), payload.plan()));
+  for (const PlanExporter* const exporter : exporters) {
+    const absl::Status status = ExportPlan(*exporter, value, model, facts).status();
+    if (status.ok()) continue;
+    return FieldError(
+        Reason::kSpecInvalid, "--plan-export",
+        absl::StrCat(exporter->target, ": ", status.message(), "; plan with --plan-target"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::Plan> AskForPlan(const SlurmConfig& config, const JobFacts& job,
                                     const Countdown& tries) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, Connect(config));
@@ -184,6 +210,7 @@ absl::StatusOr<std::string> Prepare(const SlurmConfig& config, JobFacts& job,
   PARPLAN_RETURN_IF_ERROR(AddJobDetails(details, node_list, job));
   const absl::Time begin = absl::Now();
   PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, AskForPlan(config, job, tries));
+  PARPLAN_RETURN_IF_ERROR(CheckExports(job, plan));
   const absl::Duration taken = absl::Now() - begin;
   bundle.without_plan.clear();
   bundle.envelope = EnvelopeToJson(plan.signed_plan());

@@ -178,6 +178,9 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
   wishes.model = text("SPANK_PARPLAN_MODEL");
   wishes.planner = text("SPANK_PARPLAN_PLANNER");
   wishes.runtime = text("SPANK_PARPLAN_RUNTIME");
+  wishes.target = text("SPANK_PARPLAN_TARGET");
+  wishes.space = text("SPANK_PARPLAN_SPACE");
+  wishes.exports = text("SPANK_PARPLAN_EXPORT");
   // A batch size that is no number is refused later, like 0.
   if (!absl::SimpleAtoi(text("SPANK_PARPLAN_BATCH"), &wishes.global_batch_size)) {
     wishes.global_batch_size = 0;

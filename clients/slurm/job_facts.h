@@ -46,6 +46,10 @@ struct JobWishes {
   // Values of `PlanningOptions`; empty: the default.
   std::string planner;
   std::string runtime;
+  std::string target;
+  std::string space;
+  // Targets of exports/exporters.h, separated by commas, whose files the nodes make; may be empty.
+  std::string exports;
 };
 
 struct JobFacts {

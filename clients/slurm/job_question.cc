@@ -9,6 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/launch/launch_exports.h"
+#include "planner/model/search_space.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
@@ -58,6 +60,18 @@ std::string UuidOf(absl::string_view text) {
   digits[16] = '8';
   return absl::StrCat(digits.substr(0, 8), "-", digits.substr(8, 4), "-", digits.substr(12, 4), "-",
                       digits.substr(16, 4), "-", digits.substr(20));
+}
+
+// Returns the target that the job names, or, if it names neither target nor space, that of the one
+// program whose files it wants: a plan of another space would be refused by the exporter.
+absl::StatusOr<std::string> TargetOf(const JobWishes& wishes) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<const PlanExporter*> exporters,
+                           ReadExportTargets(wishes.exports, "--plan-export"));
+  if (!wishes.target.empty() || !wishes.space.empty() || exporters.size() != 1) {
+    return wishes.target;
+  }
+  const std::string name(exporters.front()->target);
+  return FindTarget(name).has_value() ? name : std::string();
 }
 
 }  // namespace
@@ -126,6 +140,9 @@ absl::StatusOr<v1::CreatePlanRequest> QuestionOfJob(const SlurmConfig& config,
   v1::PlanningOptions& options = *spec.mutable_options();
   options.set_planner(wishes.planner);
   options.set_runtime_id(wishes.runtime);
+  options.set_space(wishes.space);
+  PARPLAN_ASSIGN_OR_RETURN(const std::string target, TargetOf(wishes));
+  options.set_target(target);
   options.set_allow_estimates(config.allow_estimates);
   *options.mutable_search_time_limit() = DurationToProto(config.search_time);
   request.set_parent(absl::StrCat("clusters/", config.cluster));

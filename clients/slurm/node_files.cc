@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/launch/launch_exports.h"
 #include "clients/launch/launch_plan.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/topology.pb.h"
@@ -113,7 +114,16 @@ absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBund
                      {"model.json", bundle.model},
                      {"topology.json", bundle.topology},
                      {"ranks.json", launch.RankMapJson()}};
-  PARPLAN_ASSIGN_OR_RETURN(files["node.env"], VariableLines(launch.VariablesOfNode(index)));
+  LaunchVariables of_node = launch.VariablesOfNode(index);
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<const PlanExporter*> exporters,
+                           ReadExportTargets(node.exports, "--plan-export"));
+  for (auto& variable : ExportVariables(exporters, node.folder)) {
+    of_node.push_back(std::move(variable));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(files["node.env"], VariableLines(of_node));
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<ExportedFile> exported,
+                           ExportToFolders(exporters, verified, model));
+  for (ExportedFile& file : exported) files[file.name] = std::move(file.text);
   const LaunchNode& place = launch.nodes()[index];
   for (int k = 0; k < place.device_count; ++k) {
     PARPLAN_ASSIGN_OR_RETURN(files[absl::StrCat("rank-", k, ".env")],
@@ -135,6 +145,11 @@ absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files) {
   ::chmod(staged.c_str(), kFolderMode);
   for (const auto& [name, text] : files) {
     const std::string path = absl::StrCat(staged, "/", name);
+    if (const size_t slash = name.find('/'); slash != std::string::npos) {
+      const std::string inner = absl::StrCat(staged, "/", name.substr(0, slash));
+      fs::create_directory(inner, error);
+      if (error || ::chmod(inner.c_str(), kFolderMode) != 0) return FileError(inner, error);
+    }
     std::ofstream file(path, std::ios::binary);
     file << text;
     file.close();

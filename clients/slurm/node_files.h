@@ -3,6 +3,7 @@
 //   plan.dsse.json  model.json  topology.json  ranks.json    docs/launch.md
 //   node.env        variables of every task
 //   rank-K.env      further variables of the K-th rank of the node
+//   TARGET/         the files of a program of exports/exporters.h, one folder for each asked for
 //   refused         why no task may start: then the only file
 //
 // spank_parplan.c reads these.
@@ -21,7 +22,7 @@
 
 namespace parplan::slurm {
 
-// Contents by name.
+// Contents by name; a `/` in a name stands behind a folder.
 using NodeFiles = std::map<std::string, std::string>;
 
 // The node and job of the files, and the folder they will be in.
@@ -32,6 +33,8 @@ struct NodeOfJob {
   std::string folder;
   // Path of the trust bundle.
   std::string trust_path;
+  // The programs whose files are made too (JobWishes::exports).
+  std::string exports;
 };
 
 // Verifies the plan at `now` for this cluster, job and node, and makes the files. Returns the

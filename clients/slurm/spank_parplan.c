@@ -31,7 +31,16 @@ SPANK_PLUGIN(parplan, 1)
 #define MAX_WORD_BYTES 256
 #define TOKEN_BYTES 16
 
-enum { OPTION_PLAN, OPTION_MODEL, OPTION_BATCH, OPTION_PLANNER, OPTION_RUNTIME };
+enum {
+  OPTION_PLAN,
+  OPTION_MODEL,
+  OPTION_BATCH,
+  OPTION_PLANNER,
+  OPTION_RUNTIME,
+  OPTION_TARGET,
+  OPTION_SPACE,
+  OPTION_EXPORT
+};
 
 static char node_dir[PATH_MAX] = "/run/parplan/jobs";
 /* Empty where it was not asked for. */
@@ -40,11 +49,14 @@ static char model_path[PATH_MAX];
 static char batch[MAX_WORD_BYTES];
 static char planner[MAX_WORD_BYTES];
 static char runtime[MAX_WORD_BYTES];
+static char target[MAX_WORD_BYTES];
+static char space[MAX_WORD_BYTES];
+static char exports[MAX_WORD_BYTES];
 
-/* Letters of names of plans, planners and runtimes. */
+/* Letters of names of plans, planners, runtimes and targets, and of lists of such names. */
 static int is_word(const char* text) {
   return text[0] != '\0' && strlen(text) < MAX_WORD_BYTES &&
-         strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+") ==
+         strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+,") ==
              strlen(text);
 }
 
@@ -66,6 +78,12 @@ static int on_option(int option, const char* text, int remote) {
       return set_word(planner, "plan-planner", text);
     case OPTION_RUNTIME:
       return set_word(runtime, "plan-runtime", text);
+    case OPTION_TARGET:
+      return set_word(target, "plan-target", text);
+    case OPTION_SPACE:
+      return set_word(space, "plan-space", text);
+    case OPTION_EXPORT:
+      return set_word(exports, "plan-export", text);
     case OPTION_BATCH: {
       char* end = NULL;
       errno = 0;
@@ -96,6 +114,11 @@ static struct spank_option options[] = {
     {"plan-batch", "N", "Samples per optimizer step of the whole job", 1, OPTION_BATCH, on_option},
     {"plan-planner", "NAME", "Planner to ask", 1, OPTION_PLANNER, on_option},
     {"plan-runtime", "NAME", "Runtime that will train", 1, OPTION_RUNTIME, on_option},
+    {"plan-target", "NAME", "Only plans that this program can run", 1, OPTION_TARGET, on_option},
+    {"plan-space", "LIST", "What may vary: all or none, then names, as of planctl plan", 1,
+     OPTION_SPACE, on_option},
+    {"plan-export", "LIST", "Leave the plan as files of these programs on the nodes", 1,
+     OPTION_EXPORT, on_option},
 };
 
 int slurm_spank_init(spank_t sp, int argc, char** argv) {
@@ -189,7 +212,9 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char** argv) {
   }
   if (plan[0] == '\0' || strcmp(plan, "off") == 0) return 0;
   if (context == S_CTX_LOCAL && give_token() != 0) return -1;
-  if (hand_on(sp, "PARPLAN_PLAN", plan) != 0) return -1;
+  if (hand_on(sp, "PARPLAN_PLAN", plan) != 0 || hand_on(sp, "PARPLAN_EXPORT", exports) != 0) {
+    return -1;
+  }
   if (strcmp(plan, "auto") != 0) return 0;
   if (model_path[0] == '\0' || batch[0] == '\0') {
     slurm_error("parplan: --plan=auto needs --plan-model=FILE and --plan-batch=N");
@@ -199,7 +224,9 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char** argv) {
   if (model == NULL) return -1;
   const int failed =
       hand_on(sp, "PARPLAN_MODEL", model) != 0 || hand_on(sp, "PARPLAN_BATCH", batch) != 0 ||
-      hand_on(sp, "PARPLAN_PLANNER", planner) != 0 || hand_on(sp, "PARPLAN_RUNTIME", runtime) != 0;
+      hand_on(sp, "PARPLAN_PLANNER", planner) != 0 ||
+      hand_on(sp, "PARPLAN_RUNTIME", runtime) != 0 || hand_on(sp, "PARPLAN_TARGET", target) != 0 ||
+      hand_on(sp, "PARPLAN_SPACE", space) != 0;
   free(model);
   return failed ? -1 : 0;
 }
@@ -273,8 +300,9 @@ static int is_refused(const char* folder) {
 /* Slurm puts options and what they handed on into the environment of tasks. A job that a job
  * submits would take them for its own. */
 static void forget_wishes(spank_t sp) {
-  static const char* const names[] = {"PARPLAN_PLAN", "PARPLAN_MODEL", "PARPLAN_BATCH",
-                                      "PARPLAN_PLANNER", "PARPLAN_RUNTIME"};
+  static const char* const names[] = {"PARPLAN_PLAN",    "PARPLAN_MODEL",   "PARPLAN_BATCH",
+                                      "PARPLAN_PLANNER", "PARPLAN_RUNTIME", "PARPLAN_TARGET",
+                                      "PARPLAN_SPACE",   "PARPLAN_EXPORT"};
   char name[MAX_WORD_BYTES];
   for (size_t k = 0; k < sizeof names / sizeof names[0]; ++k) {
     snprintf(name, sizeof name, "SLURM_SPANK_%s", names[k]);

@@ -26,12 +26,12 @@ end
 
 -- Returns the answer of `planctl shape`: for each device count true or the reason why it does not fit,
 -- the recommended count, and the reason why nothing fits. Returns nil without an answer in time.
-local function ask(model, batch)
+local function ask(model, batch, rules)
   local command = string.format(
     "timeout %d %s --quiet --format json shape --model %s --batch %s --cluster %s --server %s " ..
-    "%s --timeout %d --allow-estimates 2>/dev/null",
+    "%s --timeout %d --allow-estimates %s 2>/dev/null",
     patience_seconds + 1, quoted(planctl), quoted(model), quoted(batch), quoted(cluster),
-    quoted(server), tls, patience_seconds)
+    quoted(server), tls, patience_seconds, rules)
   local pipe = io.popen(command)
   if pipe == nil then return nil end
   local text = pipe:read("*a")
@@ -67,7 +67,13 @@ function slurm_cli_pre_submit(options, pack_offset)
   -- A range is the user's choice. Slurm passes `1-0` for none.
   local most = string.match(options["nodes"] or "", "^%d+%-(%d+)$")
   if most ~= nil and tonumber(most) > 0 then return slurm.SUCCESS end
-  local fits, recommended, why = ask(model, batch)
+  -- A space that is smaller needs other numbers of devices.
+  local rules = {}
+  for _, name in ipairs({ "runtime", "target", "space" }) do
+    local value = mine["plan-" .. name]
+    if value ~= nil then table.insert(rules, "--" .. name .. " " .. quoted(value)) end
+  end
+  local fits, recommended, why = ask(model, batch, table.concat(rules, " "))
   if fits == nil then
     slurm.log_info("parplan: no advice on the number of nodes, the planner did not answer")
     return slurm.SUCCESS

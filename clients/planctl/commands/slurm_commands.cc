@@ -191,7 +191,8 @@ absl::StatusOr<slurm::NodeFiles> FilesOf(const Hook& hook, const std::string& no
                                .job_id = hook.job().job_id,
                                .node_name = node,
                                .folder = FolderOfNode(hook, node),
-                               .trust_path = config.trust},
+                               .trust_path = config.trust,
+                               .exports = hook.job().wishes.exports},
                               absl::Now());
 }
 

@@ -62,6 +62,9 @@ TEST(JobFromEnvironment, ReadsWishes) {
                                                         {"SLURM_JOB_RESTART_COUNT", "2"},
                                                         {"SPANK_PARPLAN_PLAN", "auto"},
                                                         {"SPANK_PARPLAN_MODEL", "{}"},
+                                                        {"SPANK_PARPLAN_TARGET", "megatron"},
+                                                        {"SPANK_PARPLAN_SPACE", "all,-gpipe"},
+                                                        {"SPANK_PARPLAN_EXPORT", "a,b"},
                                                         {"SPANK_PARPLAN_BATCH", "64"}};
   const auto lookup = [&](const char* name) -> const char* {
     const auto found = variables.find(name);
@@ -72,6 +75,10 @@ TEST(JobFromEnvironment, ReadsWishes) {
   EXPECT_EQ(job.restart_count, 2);
   EXPECT_EQ(job.wishes.plan, "auto");
   EXPECT_EQ(job.wishes.global_batch_size, 64);
+  EXPECT_EQ(job.wishes.target, "megatron");
+  EXPECT_EQ(job.wishes.space, "all,-gpipe");
+  EXPECT_EQ(job.wishes.exports, "a,b");
+  EXPECT_EQ(job.wishes.planner, "");
 }
 
 // An array's last task has its id.

@@ -122,6 +122,28 @@ TEST(QuestionOfJob, RefusesWhatIsNoModelByTheNameOfTheOption) {
   EXPECT_THAT(error(Job().wishes.model, 0), HasSubstr("--plan-batch"));
 }
 
+TEST(QuestionOfJob, AsksForPlansThatTheProgramRuns) {
+  const auto target = [](const std::string& exports, const std::string& named,
+                         const std::string& space) {
+    JobFacts job = Job();
+    job.wishes.exports = exports;
+    job.wishes.target = named;
+    job.wishes.space = space;
+    const absl::StatusOr<v1::CreatePlanRequest> request = QuestionOfJob(Site(), job);
+    if (!request.ok()) return std::string(request.status().message());
+    EXPECT_EQ(request->spec().options().space(), space);
+    return request->spec().options().target();
+  };
+  EXPECT_EQ(target("", "", ""), "");
+  EXPECT_EQ(target("", "galvatron", "all,-gpipe"), "galvatron");
+  // One export stands for its space, unless the job says what it wants.
+  EXPECT_EQ(target("megatron", "", ""), "megatron");
+  EXPECT_EQ(target("megatron", "parplan", ""), "parplan");
+  EXPECT_EQ(target("megatron", "", "none"), "");
+  EXPECT_EQ(target("galvatron,megatron", "", ""), "");
+  EXPECT_THAT(target("nemo", "", ""), HasSubstr("--plan-export: must be one of"));
+}
+
 // No job is cancelled for what an administrator wrote: such an error has no detail.
 TEST(QuestionOfJob, WhatIsWrongWithDevicesIsNotTheJobsFault) {
   SlurmConfig config = Site();

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "exports/uniform_plan.h"
 #include "planner/model/search_summary.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/digest.h"
@@ -46,8 +47,9 @@ JobBundle Bundle() {
   const Topology topology = TwoNodes();
   v1::PlanPayload payload = MakePayload();
   payload.clear_stages();
-  FillPayload(PlanOf(model, 2, {4}, {Strategy{.data_parallel_degree = 2}}, 8, 1), Prediction(),
-              SearchSummary(), model, &payload);
+  UniformPlan plan{.device_count = 2, .global_batch_size = 8, .stage_layer_counts = {4}};
+  plan.strategy.data_parallel_degree = 2;
+  FillPayload(PlanOf(plan, model), Prediction(), SearchSummary(), model, &payload);
   payload.set_topology_digest(TopologyDigest(topology));
   payload.set_model_digest(ModelDigest(model));
   const PrivateKey key = FirstKey();
@@ -60,14 +62,16 @@ JobBundle Bundle() {
 }
 
 absl::StatusOr<NodeFiles> FilesOf(const JobBundle& bundle, const std::string& node = "node-b",
-                                  const std::string& job = "job-7") {
+                                  const std::string& job = "job-7",
+                                  const std::string& exports = "") {
   const PrivateKey key = FirstKey();
   return MakeNodeFiles(bundle, Trusting({&key}),
                        {.cluster = "atlas",
                         .job_id = job,
                         .node_name = node,
                         .folder = "/run/j",
-                        .trust_path = "/etc/t"},
+                        .trust_path = "/etc/t",
+                        .exports = exports},
                        IssueTime() + absl::Hours(1));
 }
 
@@ -95,6 +99,28 @@ TEST(NodeFiles, AreNotMadeOfWhatIsNotVerified) {
   JobBundle other_topology = Bundle();
   other_topology.topology.replace(other_topology.topology.find("CPU test"), 8, "CPU fake");
   EXPECT_EQ(ReasonOf(FilesOf(other_topology)), Reason::kTopologyMismatch);
+}
+
+TEST(NodeFiles, AreThoseOfOtherProgramsToo) {
+  ASSERT_OK_AND_ASSIGN(const NodeFiles files,
+                       FilesOf(Bundle(), "node-b", "job-7", "megatron,galvatron"));
+  EXPECT_THAT(files.at("node.env"), HasSubstr("PARPLAN_EXPORT_MEGATRON=/run/j/megatron\n"));
+  EXPECT_THAT(files.at("megatron/megatron.args"), HasSubstr("--num-layers=2\n"));
+  EXPECT_EQ(files.count("galvatron/galvatron_config.json"), 1);
+  EXPECT_EQ(ReasonOf(FilesOf(Bundle(), "node-b", "job-7", "nemo")), Reason::kSpecInvalid);
+  // Nothing is derived from what is not verified.
+  JobBundle altered = Bundle();
+  const size_t payload = altered.envelope.find("\"payload\": \"") + 40;
+  altered.envelope[payload] = altered.envelope[payload] == 'A' ? 'B' : 'A';
+  EXPECT_EQ(ReasonOf(FilesOf(altered, "node-b", "job-7", "megatron")), Reason::kSignatureInvalid);
+
+  const std::string folder = MakeTestFolder() + "/17";
+  ASSERT_OK(WriteNodeFiles(folder, files));
+  ASSERT_OK_AND_ASSIGN(const std::string text, ReadText(folder + "/megatron/megatron.args"));
+  EXPECT_EQ(text, files.at("megatron/megatron.args"));
+  struct stat facts = {};
+  ASSERT_EQ(::stat((folder + "/megatron").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0755);
 }
 
 TEST(NodeFiles, SayWhyThereIsNoPlan) {

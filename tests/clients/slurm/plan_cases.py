@@ -59,6 +59,43 @@ class ThePlan(SlurmTest):
                        f"{moment(planned) - begin:.2f} s, of it the prolog "
                        f"{seconds_of(planned):.2f} s")
 
+    def test_the_nodes_have_it_as_files_of_other_programs(self):
+        job = self.slurm.submit(
+            "env >$SLURM_JOB_ID.batch; cp -r $PARPLAN_EXPORT_MEGATRON $SLURM_JOB_ID.megatron\n"
+            "srun --ntasks-per-node=1 sh -c 'cksum <$PARPLAN_EXPORT_MEGATRON/megatron.args'\n",
+            "--nodes=2", "--nodelist=n1,n2", "--ntasks-per-node=8", "--gpus-per-node=h200:8",
+            "--plan-runtime=megatron-core", "--plan-export=megatron",
+            *WORLD.site.plan_flags(batch=64))
+        self.expect_end(job, "COMPLETED")
+        seen = variables(self.out / f"{job}.batch")
+        arguments = (self.out / f"{job}.megatron" / "megatron.args").read_text().splitlines()
+        self.assertIn("--num-layers=4", arguments)
+        self.assertIn("--global-batch-size=64", arguments)
+        self.assertIn(f"--micro-batch-size={seen['PARPLAN_MICRO_BATCH_SIZE_PER_RANK']}", arguments)
+        self.assertEqual(seen["PARPLAN_GRADIENT_ACCUMULATION_STEPS"],
+                         seen["PARPLAN_MICRO_BATCH_COUNT"])
+        sums = self.slurm.output(job).split("\n")[:2]
+        self.assertEqual(len(set(sums)), 1, sums)
+        # The space and the target are those of the job. No plan of this space shards anything.
+        job = self.slurm.submit(
+            "cat $PARPLAN_EXPORT_GALVATRON/galvatron_config.json\n", "--nodes=1",
+            "--gpus-per-node=h200:8", "--plan-target=galvatron", "--plan-space=none",
+            "--plan-export=galvatron", *WORLD.site.plan_flags(batch=64))
+        self.expect_end(job, "COMPLETED")
+        config = json.loads(self.slurm.output(job))
+        self.assertEqual((config["world_size"], config["pp_deg"]), (8, 1))
+        self.assertEqual(set(config["tp_sizes_enc"].split(",")), {"1"})
+
+    def test_files_that_cannot_be_are_refused_before_the_job_starts(self):
+        for flags, words in ((["--plan-export=nemo"], "must be one of"),
+                             (["--plan-export=megatron,megatron"], "twice"),
+                             (["--plan-target=nemo"], "target"),
+                             (["--plan-space=all,-warp"], "space")):
+            job = self.slurm.submit("true\n", "--gpus-per-node=h200:8", *flags,
+                                    *WORLD.site.plan_flags(batch=64))
+            self.expect_end(job, "CANCELLED")
+            self.assertIn(words, self.slurm.field(job, "AdminComment"))
+
     def test_a_job_trains_under_it_and_its_execution_is_closed(self):
         job = self.submit_training(steps=6)
         self.expect_end(job, "COMPLETED")
@@ -139,7 +176,9 @@ class ThePlan(SlurmTest):
                              (["--plan-model=/none.json", "--plan-batch=8"], "No such file"),
                              ([f"--plan-model={WORLD.site.model_path}", "--plan-batch=x"],
                               "whole number"),
-                             (["--plan=a b"], "is no name")):
+                             (["--plan=a b"], "is no name"),
+                             (["--plan-export=a;b"], "is no name"),
+                             (["--plan-space=a b"], "is no name")):
             done = self.slurm.try_submit("true\n", *flags)
             self.assertNotEqual(done.returncode, 0, flags)
             self.assertIn(words, done.stderr)

@@ -1,0 +1,36 @@
+// The files of other programs that a node makes from the plan it has verified.
+
+#ifndef PARPLAN_CLIENTS_LAUNCH_LAUNCH_EXPORTS_H_
+#define PARPLAN_CLIENTS_LAUNCH_LAUNCH_EXPORTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/launch/launch_variables.h"
+#include "exports/exporters.h"
+#include "planner/model/model_spec.h"
+#include "proto/envelope/verified_plan.h"
+
+namespace parplan {
+
+// Reads targets of exports/exporters.h, separated by commas; none from an empty text.
+// INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a target that is unknown or comes twice.
+absl::StatusOr<std::vector<const PlanExporter*>> ReadExportTargets(absl::string_view text,
+                                                                   absl::string_view field);
+
+// Returns the files of all exporters, each in the folder of its target: `megatron/megatron.args`.
+// Returns the errors of ExportVerifiedPlan (exports/verified_export.h).
+absl::StatusOr<std::vector<ExportedFile>> ExportToFolders(
+    const std::vector<const PlanExporter*>& exporters, const VerifiedPlan& verified,
+    const ModelSpec& model);
+
+// Returns a variable PARPLAN_EXPORT_{TARGET} for each exporter with the path of its folder below
+// `folder`; in its name `-` becomes `_`.
+LaunchVariables ExportVariables(const std::vector<const PlanExporter*>& exporters,
+                                absl::string_view folder);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_LAUNCH_LAUNCH_EXPORTS_H_
