@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/launch/launch_exports.h"
 #include "clients/launch/launch_plan.h"
 #include "clients/launch/launch_variables.h"
 #include "proto/envelope/envelope_json.h"
@@ -53,7 +54,11 @@ absl::StatusOr<std::vector<VolumeFile>> MakePlanFiles(const FetchedPlan& plan,
       const LaunchPlan launch,
       LaunchPlan::Create(plan.verified, plan.model, plan.topology, std::move(launch_options)));
   PARPLAN_ASSIGN_OR_RETURN(const int node, NodeOf(launch, options));
-  PARPLAN_ASSIGN_OR_RETURN(const std::string shared, ShellExports(launch.VariablesOfNode(node)));
+  LaunchVariables of_node = launch.VariablesOfNode(node);
+  for (auto& variable : ExportVariables(options.exporters, options.folder)) {
+    of_node.push_back(std::move(variable));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::string shared, ShellExports(of_node));
   std::vector<VolumeFile> files = {
       {kPlanFile, EnvelopeToJson(plan.envelope)},
       {kModelFile, ToReadableJson(ModelToProto(plan.model))},
@@ -61,6 +66,11 @@ absl::StatusOr<std::vector<VolumeFile>> MakePlanFiles(const FetchedPlan& plan,
       {kRankMapFile, launch.RankMapJson()},
       {kEnvironmentFile, shared},
   };
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<ExportedFile> exported,
+                           ExportToFolders(options.exporters, plan.verified, plan.model));
+  for (ExportedFile& file : exported) {
+    files.push_back({std::move(file.name), std::move(file.text)});
+  }
   const LaunchNode& own = launch.nodes()[node];
   for (int device = 0; device < own.device_count; ++device) {
     PARPLAN_ASSIGN_OR_RETURN(const std::string rank,

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "clients/kubernetes/plan_fetcher.h"
 #include "clients/kubernetes/plan_volume.h"
+#include "exports/exporters.h"
 
 namespace parplan::sidecar {
 
@@ -23,6 +24,8 @@ struct PlanFilesOptions {
   // The members of `LaunchOptions` with these names.
   std::string master_address;
   int master_port = 0;
+  // The programs whose files are made too.
+  std::vector<const PlanExporter*> exporters;
 };
 
 // Names of files.
@@ -33,7 +36,9 @@ inline constexpr char kEnvironmentFile[] = "plan.env";
 // `topology.json`), the rank map (`ranks.json`), the
 // environment of all processes of this node (`plan.env`), and for each of its devices that of its
 // rank (`rank-<device>.env`), the last two as `export` lines of a shell. INVALID_ARGUMENT
-// (SPEC_INVALID) if the node is not one of the plan, and the errors of LaunchPlan.
+// (SPEC_INVALID) if the node is not one of the plan, and the errors of LaunchPlan. The files of
+// each exporter lie in a folder of its target, which `plan.env` names (PARPLAN_EXPORT_{TARGET});
+// the errors of ExportToFolders.
 absl::StatusOr<std::vector<VolumeFile>> MakePlanFiles(const FetchedPlan& plan,
                                                       const PlanFilesOptions& options);
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
@@ -34,7 +35,7 @@ absl::Status Unavailable(const absl::Status& error) {
   return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable, error.message());
 }
 
-bool IsFileName(absl::string_view name) {
+bool IsPlainName(absl::string_view name) {
   if (name.empty() || name[0] == '.') return false;
   for (const char c : name) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_') {
@@ -42,6 +43,17 @@ bool IsFileName(absl::string_view name) {
     }
   }
   return true;
+}
+
+// Returns the part of a name that readers look up in the folder of the volume.
+std::string FirstPart(absl::string_view name) {
+  return std::string(name.substr(0, name.find('/')));
+}
+
+bool IsFileName(absl::string_view name) {
+  const size_t slash = name.find('/');
+  if (slash == absl::string_view::npos) return IsPlainName(name);
+  return IsPlainName(name.substr(0, slash)) && IsPlainName(name.substr(slash + 1));
 }
 
 // Makes `link` lead to `target`, in one step whether it was there or not.
@@ -97,20 +109,33 @@ absl::Status PlanVolume::Write(const std::vector<VolumeFile>& files) {
     return Unavailable(ErrnoToStatus(error.value(), "make", made));
   }
   fs::permissions(made, static_cast<fs::perms>(0755), error);
+  std::set<std::string> folders;
   std::vector<VolumeFile> all = files;
   all.push_back({kGenerationFile, absl::StrCat(next, "\n")});
   for (const VolumeFile& file : all) {
     PARPLAN_CHECK(IsFileName(file.name));
+    if (const std::string first = FirstPart(file.name);
+        first != file.name && folders.insert(first).second) {
+      const std::string folder = absl::StrCat(made, "/", first);
+      if (!fs::create_directory(folder, error)) {
+        return Unavailable(ErrnoToStatus(error.value(), "make", folder));
+      }
+      fs::permissions(folder, static_cast<fs::perms>(0755), error);
+    }
     // Every container of the pod may read the file; none but the owner may write it.
     PARPLAN_RETURN_IF_ERROR(Unavailable(AtomicWrite(
         absl::StrCat(made, "/", file.name), file.content, {.mode = 0644, .syncs_file = true})));
   }
+  for (const std::string& folder : folders) {
+    PARPLAN_RETURN_IF_ERROR(Unavailable(SyncFolder(absl::StrCat(made, "/", folder))));
+  }
   PARPLAN_RETURN_IF_ERROR(Unavailable(SyncFolder(made)));
   // They lead nowhere until the next step, which shows all files at once.
   for (const VolumeFile& file : all) {
-    const std::string target = absl::StrCat(kCurrent, "/", file.name);
-    if (fs::read_symlink(PathOf(file.name), error) != target) {
-      PARPLAN_RETURN_IF_ERROR(Unavailable(Lead(PathOf(file.name), target)));
+    const std::string name = FirstPart(file.name);
+    const std::string target = absl::StrCat(kCurrent, "/", name);
+    if (fs::read_symlink(PathOf(name), error) != target) {
+      PARPLAN_RETURN_IF_ERROR(Unavailable(Lead(PathOf(name), target)));
     }
   }
   PARPLAN_RETURN_IF_ERROR(

@@ -14,7 +14,8 @@
 namespace parplan::sidecar {
 
 struct VolumeFile {
-  // ASCII letters, digits, `.`, `-` and `_`, at least one; no leading dot.
+  // ASCII letters, digits, `.`, `-` and `_`, at least one; no leading dot. Or two such names with a
+  // `/` between them, for a file in a folder.
   std::string name;
   std::string content;
 };
@@ -25,6 +26,7 @@ struct VolumeFile {
 //   <folder>/plan.dsse.json -> .current/plan.dsse.json     what readers open
 //   <folder>/.current       -> .generations/7              changes by one rename
 //   <folder>/.generations/7/plan.dsse.json
+//   <folder>/megatron -> .current/megatron                 a folder of the generation
 //
 // so a reader that opens several files looks up `.current` first and reads below it. The
 // previous generation stays until the next one is written, for readers that have opened it.

@@ -2,12 +2,17 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/service/shell/command_line.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
 #include "clients/cpp/flags/tls_flags.h"
+#include "clients/launch/launch_exports.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/version.h"
 
@@ -67,6 +72,21 @@ void AddPod(CLI::App& app, SidecarFlags& flags) {
       ->group(group);
   app.add_option("--master-port", flags.files.master_port, "A free port there")
       ->check(CLI::Range(1, 65534))
+      ->group(group);
+  // An annotation of the pod that is absent gives an empty variable.
+  app.add_option_function<std::string>(
+         "--export",
+         [&flags](const std::string& text) {
+           absl::StatusOr<std::vector<const PlanExporter*>> exporters =
+               ReadExportTargets(text, "--export");
+           if (!exporters.ok()) {
+             throw CLI::ValidationError("--export", std::string(exporters.status().message()));
+           }
+           flags.files.exporters = *std::move(exporters);
+         },
+         absl::StrCat("Also write the files of these programs, separated by commas: ",
+                      absl::StrJoin(ExportTargets(), ", ")))
+      ->envname("PARPLAN_EXPORT")
       ->group(group);
 }
 

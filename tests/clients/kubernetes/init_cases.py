@@ -1,5 +1,6 @@
 """A plan comes to the pod, or the pod is told why there is none."""
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -9,6 +10,31 @@ import parplan_process as parplan
 from machine import PATIENCE_SECONDS
 from sidecar_case import (FLAGS, MISSING, NOT_FOUND, NOTHING_FITS, OK, PLANS, REFUSED, UNAVAILABLE,
                           WRONG, SidecarTest)
+
+
+def gpt_question():
+    """Asks for a plan that every program runs: of data sheets, and nothing but data parallelism."""
+    size = {"hidden_size": 512, "sequence_length": 256}
+    runs = [("embedding", 1), ("decoder", 4), ("head", 1)]
+    return {
+        "model": {
+            "model_id": "gpt", "precision": "PRECISION_BF16", "optimizer": "OPTIMIZER_ADAM",
+            "layer_definitions": [
+                {"layer_definition_id": "embedding", "kind": "LAYER_KIND_EMBEDDING",
+                 "vocabulary_size": 1024, **size},
+                {"layer_definition_id": "decoder", "kind": "LAYER_KIND_DECODER",
+                 "attention_head_count": 8, "feed_forward_size": 2048,
+                 "feed_forward_kind": "FEED_FORWARD_KIND_GELU", **size},
+                {"layer_definition_id": "head", "kind": "LAYER_KIND_HEAD",
+                 "vocabulary_size": 1024, **size}],
+            "layer_runs": [{"layer_definition_id": name, "layer_count": count}
+                           for name, count in runs]},
+        "topology": {"cluster": "lab", "node_groups": [{
+            "node_group_id": "nodes", "device_kind": "NVIDIA H200", "node_count": 1,
+            "devices_per_node": 2, "device_memory_bytes": 150754820096}],
+            "link_tiers": [{"tier_id": "nvlink", "reach_device_count": 2}]},
+        "global_batch_size": 16,
+        "options": {"allow_estimates": True, "space": "none", "runtime_id": "megatron-core"}}
 
 
 class InitTest(SidecarTest):
@@ -44,6 +70,45 @@ class InitTest(SidecarTest):
         self.assertEqual(again.returncode, OK, again.stderr)
         self.assertEqual(self.read("generation"), "2\n")
         self.assertEqual(json.loads(self.read("plan.dsse.json")), envelope)
+
+    def test_the_files_of_other_programs_come_too(self):
+        with self.serve() as server:
+            self.upload(server)
+            plan = self.create(server, spec=gpt_question())
+            by_name = ("--server", server.address, "--plan", plan.name)
+            done = self.init(*by_name, "--export", "megatron,galvatron")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            shared = self.environment("plan.env")
+            self.assertEqual(shared["PARPLAN_EXPORT_MEGATRON"], str(self.plan / "megatron"))
+            self.assertEqual(shared["PARPLAN_GRADIENT_ACCUMULATION_STEPS"],
+                             shared["PARPLAN_MICRO_BATCH_COUNT"])
+            arguments = pathlib.Path(shared["PARPLAN_EXPORT_MEGATRON"], "megatron.args").read_text()
+            self.assertIn("--num-layers=4\n", arguments)
+            self.assertIn(f"--micro-batch-size={shared['PARPLAN_MICRO_BATCH_SIZE_PER_RANK']}\n",
+                          arguments)
+            self.assertIn("pp_deg", json.loads(self.read("galvatron/galvatron_config.json")))
+            # An annotation of the pod arrives as a variable; without one it is empty.
+            for value, is_there in (("galvatron", True), ("", False)):
+                done = self.init(*by_name, env={**os.environ, "PARPLAN_EXPORT": value})
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertFalse((self.plan / "megatron").exists())
+                self.assertEqual((self.plan / "galvatron").exists(), is_there)
+            # The server makes the same files.
+            with parplan.Client(server.address, self.credentials) as client:
+                answer = client.call(PLANS, "ExportPlan", {"name": plan.name, "target": "megatron"})
+            files = {file.name: file.content.decode() for file in answer.files}
+            self.assertEqual(files["megatron.args"], arguments)
+            for target, words in (("nemo", "must be one of"), ("megatron,megatron", "twice")):
+                done = self.init(*by_name, "--export", target)
+                self.assertEqual(done.returncode, WRONG, done.stderr)
+                self.assertIn(words, done.stderr)
+            # A model that Megatron-LM does not run: nothing is approximated, nothing is written.
+            other = self.create(server, "job-2")
+            done = self.init("--server", server.address, "--plan", other.name, "--export",
+                             "megatron")
+            self.assertNotEqual(done.returncode, OK)
+            self.assertIn("Megatron-LM can't run that", done.stderr)
+            self.assertEqual(self.environment("plan.env")["PARPLAN_PLAN_NAME"], plan.name)
 
     def test_it_waits_for_server_and_plan(self):
         with self.serve() as server:

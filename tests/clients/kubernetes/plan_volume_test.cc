@@ -53,6 +53,27 @@ TEST(PlanVolume, CountsGenerationsAndKeepsTheOneBefore) {
   EXPECT_EQ(fs::status(folder + "/b.env").permissions(), static_cast<fs::perms>(0644));
 }
 
+TEST(PlanVolume, FoldersChangeWithTheirGeneration) {
+  const std::string folder = MakeTestFolder();
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<PlanVolume> volume, PlanVolume::Open(folder));
+  ASSERT_OK(volume->Write({{"m/a.args", "1"}, {"m/README.txt", "r"}, {"g/README.txt", "s"}}));
+  EXPECT_THAT(volume->Read("m/a.args"), IsOkAndHolds("1"));
+  EXPECT_EQ(ReadFile(folder + "/.current/g/README.txt"), "s");
+  EXPECT_EQ(fs::status(folder + "/m/a.args").permissions(), static_cast<fs::perms>(0644));
+  ASSERT_OK(volume->Write({{"m/a.args", "2"}}));
+  EXPECT_THAT(volume->Read("m/a.args"), IsOkAndHolds("2"));
+  EXPECT_THAT(volume->Read("m/README.txt"), StatusIs(StatusCode::kNotFound));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(folder + "/g")));
+}
+
+TEST(PlanVolumeDeathTest, NamesLeadNowhereElse) {
+  const std::string folder = MakeTestFolder();
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<PlanVolume> volume, PlanVolume::Open(folder));
+  for (const char* const name : {"../x", "x/../y"}) {
+    EXPECT_DEATH((void)volume->Write({{name, ""}}), "") << name;
+  }
+}
+
 TEST(PlanVolume, FilesOfAnOlderGenerationGoWithIt) {
   const std::string folder = MakeTestFolder();
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<PlanVolume> volume, PlanVolume::Open(folder));
