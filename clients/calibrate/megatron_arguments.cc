@@ -6,11 +6,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "clients/import/megatron_model.h"
 
 namespace parplan::accuracy {
 namespace {
 
-constexpr int kGpt2VocabularySize = 50257;
 constexpr int kBertVocabularySize = 30522;
 
 // A feature that only the name of a test reveals.
@@ -44,9 +44,8 @@ void ReadModel(const RowFields& arguments, PublishedRun* run) {
   }
   const bool gated = arguments.Flag({"swiglu"}).value_or(false);
   model.feed_forward_kind = gated ? FeedForwardKind::kSwiglu : FeedForwardKind::kGelu;
-  const int default_width =
-      gated ? static_cast<int>(4.0 * model.hidden_size * 2 / 3) / 64 * 64 : 4 * model.hidden_size;
-  model.feed_forward_size = arguments.Count({"ffn-hidden-size"}, 1).value_or(default_width);
+  model.feed_forward_size = arguments.Count({"ffn-hidden-size"}, 1)
+                                .value_or(MegatronFeedForwardSize(model.hidden_size, gated));
   model.vocabulary_size = arguments.Count({"vocab-size", "padded-vocab-size"}, 1)
                               .value_or(model.encoder ? kBertVocabularySize : kGpt2VocabularySize);
   model.tied_embedding = !arguments.Flag({"untie-embeddings-and-output-weights"}).value_or(false);

@@ -15,8 +15,6 @@
 namespace parplan {
 namespace {
 
-constexpr int kGpt2VocabularySize = 50257;
-
 // Returns the name of a file without folders and its ending, or of what is no file.
 std::string ModelName(absl::string_view file_name) {
   file_name = file_name.substr(file_name.find_last_of('/') + 1);

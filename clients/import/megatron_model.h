@@ -16,6 +16,9 @@
 
 namespace parplan {
 
+// The vocabulary of the tokenizer GPT2BPETokenizer, which Megatron-LM takes by default.
+inline constexpr int kGpt2VocabularySize = 50257;
+
 // Returns the width of the feed-forward part that Megatron-LM takes without --ffn-hidden-size: four
 // times the hidden size, or two thirds of that in steps of 64 if it is gated.
 int MegatronFeedForwardSize(int hidden_size, bool is_gated);

@@ -70,6 +70,11 @@ absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload) {
   PlanView view;
   view.payload = payload;
   PARPLAN_ASSIGN_OR_RETURN(view.plan, PlanFromPayload(payload));
+  if (!payload.has_prediction()) {
+    return FieldError(Reason::kPayloadMalformed, "prediction",
+                      "is missing: this is a plan that was only imported; planctl evaluate "
+                      "predicts it");
+  }
   PARPLAN_ASSIGN_OR_RETURN(view.prediction, PredictionFromProto(payload.prediction()));
   PARPLAN_ASSIGN_OR_RETURN(view.search, SearchSummaryFromProto(payload.search()));
   // Virtual stages share the entry of their devices.

@@ -151,6 +151,9 @@ class Load:
         self.call(PLANS, "ListPlans", {"parent": self.parent, "page_size": 1})
         signed = json_format.MessageToDict(self.plan.signed_plan)
         self.call(PLANS, "VerifyPlan", {"signed_plan": signed})
+        # A model of decoders alone, which the program does not run.
+        self.refused(PLANS, "ExportPlan", {"name": self.plan.name, "target": "megatron"},
+                     grpc.StatusCode.INVALID_ARGUMENT)
         spec = question["spec"]
         group = spec["topology"]["node_groups"][0]
         self.call(PLANS, "ShapePlan", {

@@ -239,6 +239,24 @@ TEST(ViewOfFile, GivesTheUnsignedPlanThatWasWritten) {
   EXPECT_THAT(read.signature, IsEmpty());
 }
 
+TEST(PayloadOfFile, NeedsNoPrediction) {
+  const v1::PlanSpec spec = ExampleSpec();
+  ASSERT_OK_AND_ASSIGN(const PlanView view, PlanOffline(spec, ExampleProfiles()));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(spec.model()));
+  const std::string text = ToReadableJson(GivenPayload(view.plan, model, "megatron-core"));
+  ASSERT_OK_AND_ASSIGN(const v1::PlanPayload payload, PayloadOfFile(text, "plan.json"));
+  EXPECT_EQ(payload.runtime_id(), "megatron-core");
+  ASSERT_OK_AND_ASSIGN(const Plan plan, PlanFromPayload(payload));
+  EXPECT_EQ(plan, view.plan);
+  // To be shown it must have one.
+  EXPECT_THAT(ViewOfFile(text, "plan.json"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("prediction: is missing"), HasSubstr("evaluate"))));
+  for (const char* const broken : {"", "{", "[]", R"({"payloadType": "x"})", R"({"stage": 1})"}) {
+    EXPECT_FALSE(PayloadOfFile(broken, "plan.json").ok()) << broken;
+  }
+}
+
 TEST(ViewOfFile, RefusesWhatIsNoPlan) {
   EXPECT_THAT(ViewOfFile("{}", "plan.json"), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(ViewOfFile("", "plan.json"),
