@@ -62,7 +62,8 @@ class ThePlan(SlurmTest):
     def test_the_nodes_have_it_as_files_of_other_programs(self):
         job = self.slurm.submit(
             "env >$SLURM_JOB_ID.batch; cp -r $PARPLAN_EXPORT_MEGATRON $SLURM_JOB_ID.megatron\n"
-            "srun --ntasks-per-node=1 sh -c 'cksum <$PARPLAN_EXPORT_MEGATRON/megatron.args'\n",
+            "srun --ntasks=2 --ntasks-per-node=1 "
+            "sh -c 'cksum <$PARPLAN_EXPORT_MEGATRON/megatron.args >$SLURM_JOB_ID.$SLURM_PROCID'\n",
             "--nodes=2", "--nodelist=n1,n2", "--ntasks-per-node=8", "--gpus-per-node=h200:8",
             "--plan-runtime=megatron-core", "--plan-export=megatron",
             *WORLD.site.plan_flags(batch=64))
@@ -74,8 +75,8 @@ class ThePlan(SlurmTest):
         self.assertIn(f"--micro-batch-size={seen['PARPLAN_MICRO_BATCH_SIZE_PER_RANK']}", arguments)
         self.assertEqual(seen["PARPLAN_GRADIENT_ACCUMULATION_STEPS"],
                          seen["PARPLAN_MICRO_BATCH_COUNT"])
-        sums = self.slurm.output(job).split("\n")[:2]
-        self.assertEqual(len(set(sums)), 1, sums)
+        sums = [(self.out / f"{job}.{task}").read_text() for task in range(2)]
+        self.assertEqual(sums[0], sums[1])
         # The space and the target are those of the job. No plan of this space shards anything.
         job = self.slurm.submit(
             "cat $PARPLAN_EXPORT_GALVATRON/galvatron_config.json\n", "--nodes=1",

@@ -23,6 +23,7 @@ from slurm_site import Site  # noqa: E402
 
 CASES = ["plan_cases", "trouble_cases", "door_cases"]
 QUICK = ["plan_cases.ThePlan.test_tasks_see_it",
+         "plan_cases.ThePlan.test_the_nodes_have_it_as_files_of_other_programs",
          "plan_cases.ThePlan.test_a_job_trains_under_it_and_its_execution_is_closed",
          "plan_cases.ThePlan.test_what_the_options_cannot_mean_is_said_at_once",
          "plan_cases.Refusals.test_nodes_of_two_kinds",

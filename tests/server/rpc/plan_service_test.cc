@@ -154,10 +154,8 @@ TEST(PlanService, ExportsPlansOrSaysWhyNot) {
   ASSERT_OK_AND_ASSIGN(const v1::Plan plan, harness.plans().CreatePlan(SmallQuestion()));
   v1::ExportPlanRequest request;
   request.set_name(plan.name());
-  ASSERT_OK_AND_ASSIGN(const v1::Capabilities capabilities, harness.plans().GetCapabilities());
-  ASSERT_GT(capabilities.export_targets_size(), 0);
-  for (const std::string& target : capabilities.export_targets()) {
-    // A model without embedding and head, which no program of the table runs.
+  for (const char* const target : {"megatron", "galvatron", "nemo", ""}) {
+    // A model without embedding and head, which these programs do not run; and no programs.
     request.set_target(target);
     EXPECT_THAT(harness.plans().ExportPlan(request),
                 IsRefused(StatusCode::kInvalidArgument, Reason::kSpecInvalid))
