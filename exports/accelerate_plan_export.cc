@@ -22,12 +22,12 @@ absl::Status RefuseAccelerate(absl::string_view field, absl::string_view reason)
 }
 
 // Returns whether FSDP shards the model, over all ranks of the same tensor-parallel part.
-bool UsesFsdp(const Strategy& strategy) {
+bool ShardsByFsdp(const Strategy& strategy) {
   return strategy.sharding_level == ShardingLevel::kGradients ||
          strategy.sharding_level == ShardingLevel::kParameters;
 }
 
-absl::Status CheckLevel(const UniformPlan& plan) {
+absl::Status CheckAccelerateLevel(const UniformPlan& plan) {
   const Strategy& strategy = plan.strategy;
   const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
   const bool is_split = strategy.tensor_parallel_degree > 1 || strategy.context_parallel_degree > 1;
@@ -59,7 +59,7 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
     return RefuseAccelerate(
         "stages", absl::StrCat("are ", plan.pipeline_parallel_degree(), ", from layer 0 on"));
   }
-  PARPLAN_RETURN_IF_ERROR(CheckLevel(plan));
+  PARPLAN_RETURN_IF_ERROR(CheckAccelerateLevel(plan));
   const bool is_split = strategy.tensor_parallel_degree > 1 || strategy.context_parallel_degree > 1;
   if (strategy.sequence_parallel && strategy.tensor_parallel_degree > 1) {
     return RefuseAccelerate("sequence_parallel",
@@ -102,7 +102,7 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
 
 std::string AccelerateEnvironment(const UniformPlan& plan, const ModelSpec& model) {
   const Strategy& strategy = plan.strategy;
-  const bool has_fsdp = UsesFsdp(strategy);
+  const bool has_fsdp = ShardsByFsdp(strategy);
   const bool recomputes = strategy.recompute_level == RecomputeLevel::kFull;
   std::string text = CommonVariables(plan);
   const auto add = [&text](absl::string_view name, const auto& value) {
@@ -147,7 +147,7 @@ std::string AccelerateReadme(const UniformPlan& plan, const ModelSpec& model,
       "Ranks are numbered node by node, as torchrun does. Batches of the data loader have\n"
       "PARPLAN_MICRO_BATCH_SIZE_PER_RANK samples. Load the model in float32: Accelerate makes the\n"
       "parameters of passes from it.\n");
-  if (UsesFsdp(strategy)) {
+  if (ShardsByFsdp(strategy)) {
     absl::StrAppend(&text,
                     "\nGradients are scattered after every micro-batch, which no variable says:\n"
                     "  Accelerator(gradient_accumulation_plugin=GradientAccumulationPlugin(\n"

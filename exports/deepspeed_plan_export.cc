@@ -26,12 +26,12 @@ absl::Status RefuseDeepSpeed(absl::string_view field, absl::string_view reason) 
                     absl::StrCat(reason, "; DeepSpeed can't run that"));
 }
 
-absl::Status RefuseStrategy(absl::string_view field, absl::string_view reason) {
+absl::Status RefuseDeepSpeedStrategy(absl::string_view field, absl::string_view reason) {
   return RefuseDeepSpeed(absl::StrCat(kFirstStrategy, ".", field), reason);
 }
 
 // Refuses pipelines other than of its engine: equally many decoder layers a stage, replicas alone.
-absl::Status CheckPipeline(const UniformPlan& plan, const ModelSpec& model) {
+absl::Status CheckEnginePipeline(const UniformPlan& plan, const ModelSpec& model) {
   const Strategy& strategy = plan.strategy;
   const int pipeline = plan.pipeline_parallel_degree();
   if (plan.virtual_stage_count > 1) {
@@ -53,29 +53,32 @@ absl::Status CheckPipeline(const UniformPlan& plan, const ModelSpec& model) {
                                      {strategy.context_parallel_degree, "context"},
                                      {strategy.expert_parallel_degree, "expert"}}) {
     if (degree == 1) continue;
-    return RefuseStrategy(absl::StrCat(name, "_parallel_degree"),
-                          absl::StrCat("is ", degree, " from layer 0 on beside a pipeline of ",
-                                       pipeline, ", whose groups are stages and replicas alone"));
+    return RefuseDeepSpeedStrategy(
+        absl::StrCat(name, "_parallel_degree"),
+        absl::StrCat("is ", degree, " from layer 0 on beside a pipeline of ", pipeline,
+                     ", whose groups are stages and replicas alone"));
   }
   if (strategy.sharding_level > ShardingLevel::kOptimizer) {
-    return RefuseStrategy("sharding_level",
-                          "shards gradients or parameters of all layers, layer 0 first, beside a "
-                          "pipeline, where only optimizer states can be");
+    return RefuseDeepSpeedStrategy(
+        "sharding_level",
+        "shards gradients or parameters of all layers, layer 0 first, beside a "
+        "pipeline, where only optimizer states can be");
   }
   if (strategy.sharding_level == ShardingLevel::kNone && strategy.data_parallel_degree > 1 &&
       model.precision() == Precision::kBf16) {
-    return RefuseStrategy("sharding_level",
-                          "shards nothing of layer 0 and the others beside a pipeline in bf16, "
-                          "whose optimizer always shards its states");
+    return RefuseDeepSpeedStrategy(
+        "sharding_level",
+        "shards nothing of layer 0 and the others beside a pipeline in bf16, "
+        "whose optimizer always shards its states");
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckContext(const UniformPlan& plan, const ModelSpec& model) {
+absl::Status CheckUlysses(const UniformPlan& plan, const ModelSpec& model) {
   const int context = plan.strategy.context_parallel_degree;
   if (context == 1) return absl::OkStatus();
   if (plan.strategy.context_kind != ContextKind::kUlysses) {
-    return RefuseStrategy("context_kind", "is ring attention from layer 0 on");
+    return RefuseDeepSpeedStrategy("context_kind", "is ring attention from layer 0 on");
   }
   for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
     const LayerDefinition& definition = model.layer(layer);
@@ -85,7 +88,7 @@ absl::Status CheckContext(const UniformPlan& plan, const ModelSpec& model) {
         definition.sequence_length % context == 0) {
       continue;
     }
-    return RefuseStrategy(
+    return RefuseDeepSpeedStrategy(
         "context_parallel_degree",
         absl::StrCat("is ", context, ", and layer ", layer, " has ",
                      definition.attention_head_count, " heads, ", shared, " key-value heads and ",
@@ -96,32 +99,33 @@ absl::Status CheckContext(const UniformPlan& plan, const ModelSpec& model) {
 
 absl::Status CheckDeepSpeedLimits(const UniformPlan& plan, const ModelSpec& model) {
   const Strategy& strategy = plan.strategy;
-  PARPLAN_RETURN_IF_ERROR(CheckPipeline(plan, model));
-  PARPLAN_RETURN_IF_ERROR(CheckContext(plan, model));
+  PARPLAN_RETURN_IF_ERROR(CheckEnginePipeline(plan, model));
+  PARPLAN_RETURN_IF_ERROR(CheckUlysses(plan, model));
   const bool is_split = strategy.tensor_parallel_degree > 1 || strategy.context_parallel_degree > 1;
   if (strategy.tensor_parallel_degree > 1 && strategy.context_parallel_degree > 1) {
-    return RefuseStrategy("context_parallel_degree",
-                          absl::StrCat("is ", strategy.context_parallel_degree,
-                                       " from layer 0 on beside tensor parallelism, and groups "
-                                       "have one axis beside replicas"));
+    return RefuseDeepSpeedStrategy(
+        "context_parallel_degree",
+        absl::StrCat("is ", strategy.context_parallel_degree,
+                     " from layer 0 on beside tensor parallelism, and groups "
+                     "have one axis beside replicas"));
   }
   if (strategy.sequence_parallel && strategy.tensor_parallel_degree > 1) {
-    return RefuseStrategy("sequence_parallel",
-                          "is on from layer 0 on, and AutoTP keeps activations whole");
+    return RefuseDeepSpeedStrategy("sequence_parallel",
+                                   "is on from layer 0 on, and AutoTP keeps activations whole");
   }
   if (is_split && HasExperts(model)) {
-    return RefuseStrategy(
+    return RefuseDeepSpeedStrategy(
         strategy.tensor_parallel_degree > 1 ? "tensor_parallel_degree" : "context_parallel_degree",
         "splits layers with experts, which AutoEP keeps whole");
   }
   if (strategy.recompute_level == RecomputeLevel::kSelective) {
-    return RefuseStrategy("recompute_level", "is selective in layer 1");
+    return RefuseDeepSpeedStrategy("recompute_level", "is selective in layer 1");
   }
   if (plan.recomputed_layer_count > 0) {
-    return RefuseStrategy("recompute_level",
-                          absl::StrCat("recomputes the first ", plan.recomputed_layer_count,
-                                       " decoder layers of each stage, layer 1 first, and it is "
-                                       "all of them or none"));
+    return RefuseDeepSpeedStrategy(
+        "recompute_level", absl::StrCat("recomputes the first ", plan.recomputed_layer_count,
+                                        " decoder layers of each stage, layer 1 first, and it is "
+                                        "all of them or none"));
   }
   return absl::OkStatus();
 }
@@ -170,7 +174,7 @@ ordered_json ZeroOf(const UniformPlan& plan, const ModelSpec& model) {
 }
 
 // Gradients are summed and sent in the precision of the model.
-void AddNumbers(const UniformPlan& plan, const ModelSpec& model, ordered_json& config) {
+void AddPrecision(const UniformPlan& plan, const ModelSpec& model, ordered_json& config) {
   const PrecisionTraits& precision = TraitsOf(model.precision());
   const std::string name(precision.name);
   if (precision.has_master_weights()) {
@@ -185,7 +189,7 @@ void AddNumbers(const UniformPlan& plan, const ModelSpec& model, ordered_json& c
   if (model.optimizer() == Optimizer::kSgd) config["zero_allow_untested_optimizer"] = true;
 }
 
-std::string ConfigOf(const UniformPlan& plan, const ModelSpec& model) {
+std::string DeepSpeedConfigOf(const UniformPlan& plan, const ModelSpec& model) {
   const Strategy& strategy = plan.strategy;
   const int pipeline = plan.pipeline_parallel_degree();
   const bool recomputes = strategy.recompute_level == RecomputeLevel::kFull;
@@ -195,7 +199,7 @@ std::string ConfigOf(const UniformPlan& plan, const ModelSpec& model) {
   config["train_micro_batch_size_per_gpu"] = plan.micro_batch_size_per_rank();
   config["gradient_accumulation_steps"] = plan.micro_batch_count;
   config["zero_optimization"] = ZeroOf(plan, model);
-  AddNumbers(plan, model, config);
+  AddPrecision(plan, model, config);
   if (strategy.tensor_parallel_degree > 1) {
     config["tensor_parallel"] = {{"autotp_size", strategy.tensor_parallel_degree},
                                  {"vocab_parallel_lm_head", true}};
@@ -288,7 +292,7 @@ absl::StatusOr<std::vector<ExportedFile>> ExportDeepSpeedPlan(const Plan& plan,
   PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, kDeepSpeed));
   PARPLAN_RETURN_IF_ERROR(CheckDeepSpeedLimits(uniform, model));
   return std::vector<ExportedFile>{
-      {"ds_config.json", ConfigOf(uniform, model)},
+      {"ds_config.json", DeepSpeedConfigOf(uniform, model)},
       {"deepspeed.args", "--deepspeed\n--deepspeed_config=ds_config.json\n"},
       {"deepspeed.env", CommonVariables(uniform)},
       {"README.txt", DeepSpeedReadme(uniform, model, facts)}};

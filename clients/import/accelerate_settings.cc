@@ -18,15 +18,15 @@
 namespace parplan {
 namespace {
 
-bool IsNameLetter(char letter) { return absl::ascii_isalnum(letter) || letter == '_'; }
+bool IsVariableLetter(char letter) { return absl::ascii_isalnum(letter) || letter == '_'; }
 
-bool IsName(absl::string_view text) {
+bool IsVariableName(absl::string_view text) {
   return !text.empty() && !absl::ascii_isdigit(text[0]) &&
-         std::all_of(text.begin(), text.end(), IsNameLetter);
+         std::all_of(text.begin(), text.end(), IsVariableLetter);
 }
 
 // Cuts off a comment: `#` at the beginning or after a blank, outside quotes.
-absl::string_view WithoutComment(absl::string_view line) {
+absl::string_view WithoutLineComment(absl::string_view line) {
   char quote = '\0';
   for (size_t i = 0; i < line.size(); ++i) {
     if (quote != '\0') {
@@ -41,7 +41,7 @@ absl::string_view WithoutComment(absl::string_view line) {
 }
 
 // Removes one pair of quotes around the text; nothing if only one of them is there.
-std::optional<std::string> Unquoted(absl::string_view text) {
+std::optional<std::string> UnquotedValue(absl::string_view text) {
   for (const absl::string_view quote : {"'", "\""}) {
     const bool begins = absl::StartsWith(text, quote);
     if (begins != absl::EndsWith(text, quote) || (begins && text.size() < 2)) return std::nullopt;
@@ -53,10 +53,10 @@ std::optional<std::string> Unquoted(absl::string_view text) {
 // Returns whether the first line with a setting is `NAME=value`.
 bool BeginsWithVariable(absl::string_view file) {
   for (const absl::string_view line : absl::StrSplit(file, '\n')) {
-    absl::string_view text = absl::StripAsciiWhitespace(WithoutComment(line));
+    absl::string_view text = absl::StripAsciiWhitespace(WithoutLineComment(line));
     if (text.empty()) continue;
     absl::ConsumePrefix(&text, "export ");
-    return IsName(absl::StripLeadingAsciiWhitespace(text.substr(0, text.find('=')))) &&
+    return IsVariableName(absl::StripLeadingAsciiWhitespace(text.substr(0, text.find('=')))) &&
            absl::StrContains(text, '=');
   }
   return false;
@@ -92,14 +92,14 @@ absl::Status AccelerateSettings::AddVariables(const NamedText& file) {
     const auto fault = [&](absl::string_view rule) {
       return ImportError(Reason::kSpecInvalid, file.name, absl::StrCat("line ", number), rule);
     };
-    absl::string_view text = absl::StripAsciiWhitespace(WithoutComment(line));
+    absl::string_view text = absl::StripAsciiWhitespace(WithoutLineComment(line));
     if (text.empty()) continue;
     if (absl::ConsumePrefix(&text, "export ")) text = absl::StripLeadingAsciiWhitespace(text);
     const size_t equals = text.find('=');
-    if (equals == absl::string_view::npos || !IsName(text.substr(0, equals))) {
+    if (equals == absl::string_view::npos || !IsVariableName(text.substr(0, equals))) {
       return fault("must be `NAME=value`, as the lines before");
     }
-    const std::optional<std::string> value = Unquoted(text.substr(equals + 1));
+    const std::optional<std::string> value = UnquotedValue(text.substr(equals + 1));
     if (!value.has_value()) return fault("has a quotation that is not closed");
     const std::string name(text.substr(0, equals));
     PARPLAN_RETURN_IF_ERROR(Add(name, name, *value));

@@ -25,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-ExportFacts FsdpFacts() { return {*FindRuntime("fsdp"), "plan 1"}; }
+ExportFacts AccelerateFacts() { return {*FindRuntime("fsdp"), "plan 1"}; }
 
 // ZeRO-3 over two replicas of ring attention and tensor parallelism of two.
 UniformPlan ThreeAxes() {
@@ -45,7 +45,7 @@ UniformPlan ThreeAxes() {
 TEST(ExportAcceleratePlan, WritesTheWorkedExample) {
   const ModelSpec model = DecoderModel({});
   ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
-                       ExportAcceleratePlan(PlanOf(ThreeAxes(), model), model, FsdpFacts()));
+                       ExportAcceleratePlan(PlanOf(ThreeAxes(), model), model, AccelerateFacts()));
   ASSERT_EQ(files.size(), 2);
   EXPECT_EQ(files[0], (ExportedFile{"accelerate.env", R"(PARPLAN_DEVICE_COUNT=8
 PARPLAN_GLOBAL_BATCH_SIZE=16
@@ -101,14 +101,14 @@ TEST(ExportAcceleratePlan, ReadsBackToAnEqualPlanForRandomPlans) {
     const UniformPlan facts = RandomAcceleratePlan(random, model);
     const Plan plan = PlanOf(facts, model);
     ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
-                         ExportAcceleratePlan(plan, model, FsdpFacts()));
+                         ExportAcceleratePlan(plan, model, AccelerateFacts()));
     const NamedText settings{files[0].name, files[0].text};
     ASSERT_OK_AND_ASSIGN(
         const AcceleratePlanImport import,
         ImportAcceleratePlan(settings, model, {.device_count = plan.device_count}));
     ASSERT_EQ(import.plan, plan) << settings.text;
     ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> again,
-                         ExportAcceleratePlan(import.plan, model, FsdpFacts()));
+                         ExportAcceleratePlan(import.plan, model, AccelerateFacts()));
     EXPECT_EQ(again, files);
     levels.insert(facts.strategy.sharding_level);
     tensors += facts.strategy.tensor_parallel_degree > 1;
@@ -141,7 +141,7 @@ TEST(ExportAcceleratePlan, TakesWhatSearchesOfTheTargetFind) {
     const ModelSpec& model = problem.model();
     if (!RequireDecoderModel(model, "Accelerate").ok()) continue;
     const absl::StatusOr<std::vector<ExportedFile>> files =
-        ExportAcceleratePlan(found->plan, model, FsdpFacts());
+        ExportAcceleratePlan(found->plan, model, AccelerateFacts());
     // Profiles measured with sequence parallelism force plans with it.
     if (absl::StrContains(files.status().message(), "sequence_parallel: is on")) continue;
     ASSERT_OK(files) << PlanGist(found->plan);
@@ -163,7 +163,7 @@ TEST(ExportAcceleratePlan, RefusesWithLayerAndReason) {
     change(facts);
     facts.device_count = facts.strategy.rank_count() * facts.pipeline_parallel_degree();
     facts.global_batch_size = facts.micro_batch_count * facts.strategy.data_parallel_degree;
-    EXPECT_THAT(ExportAcceleratePlan(PlanOf(facts, model), model, FsdpFacts()).status(),
+    EXPECT_THAT(ExportAcceleratePlan(PlanOf(facts, model), model, AccelerateFacts()).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          AllOf(HasSubstr(part), HasSubstr("Accelerate can't run that"))));
   };
