@@ -11,6 +11,7 @@ namespace {
 void AddAllCommands(Command app, const Session& session, Action& action) {
   AddPlanCommand(app, session, action);
   AddShapeCommand(app, session, action);
+  AddRecommendCommand(app, session, action);
   AddCompareCommand(app, session, action);
   AddEvaluateCommand(app, session, action);
   AddVerifyCommand(app, session, action);

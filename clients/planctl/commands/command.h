@@ -20,6 +20,7 @@ void AddProfileCommand(Command app, const Session& session, Action& action);
 void AddCalibrationCommand(Command app, const Session& session, Action& action);
 void AddPlanCommand(Command app, const Session& session, Action& action);
 void AddShapeCommand(Command app, const Session& session, Action& action);
+void AddRecommendCommand(Command app, const Session& session, Action& action);
 void AddEvaluateCommand(Command app, const Session& session, Action& action);
 void AddCompareCommand(Command app, const Session& session, Action& action);
 void AddExplainCommand(Command app, const Session& session, Action& action);

@@ -16,6 +16,7 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
+#include "clients/planctl/commands/shape_request.h"
 #include "clients/planctl/view/duration_seconds.h"
 #include "clients/planctl/view/text_layout.h"
 
@@ -94,22 +95,11 @@ std::string JsonText(const v1::ShapePlanResponse& response) {
 
 absl::Status Shape(const Session& session, const ShapeFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanSpec spec, flags.question.ReadSpec());
-  v1::ShapePlanRequest request;
-  request.set_parent(absl::StrCat("clusters/", spec.topology().cluster()));
-  *request.mutable_model() = spec.model();
-  request.set_global_batch_size(spec.global_batch_size());
-  *request.mutable_options() = spec.options();
-  for (const v1::NodeGroup& group : spec.topology().node_groups()) {
-    v1::DeviceOffer& offer = *request.add_offers();
-    offer.set_device_kind(group.device_kind());
-    offer.set_devices_per_node(group.devices_per_node());
-    offer.set_device_memory_bytes(group.device_memory_bytes());
-    offer.set_reserved_memory_bytes(group.reserved_memory_bytes());
-    offer.set_min_device_count(flags.min_device_count);
-    offer.set_max_device_count(flags.max_device_count > 0
-                                   ? flags.max_device_count
-                                   : group.node_count() * group.devices_per_node());
-  }
+  const v1::ShapePlanRequest request = ShapeRequestOf(spec, [&flags](const v1::NodeGroup& group) {
+    return DeviceRange{flags.min_device_count, flags.max_device_count > 0
+                                                   ? flags.max_device_count
+                                                   : group.node_count() * group.devices_per_node()};
+  });
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
   PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse response,
                            PlanClient(channel).ShapePlan(request, flags.server.Call()));

@@ -1,0 +1,36 @@
+// How many nodes a TrainJob may get, and the patch that gives it so many.
+
+#ifndef PARPLAN_CLIENTS_KUBEFLOW_NODE_RECOMMENDATION_H_
+#define PARPLAN_CLIENTS_KUBEFLOW_NODE_RECOMMENDATION_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/kubeflow/train_job.h"
+
+namespace parplan::kubeflow {
+
+// A range of node counts, both ends included: 1 <= min <= max.
+struct NodeRange {
+  int min = 1;
+  int max = 1;
+};
+
+// Returns why recommender `plugin` has nothing to do for the job: it asks for none, for another
+// one, or has its answer. Empty if the job waits for it.
+std::string ReasonToSkip(const TrainJob& job, absl::string_view plugin);
+
+// Returns the numbers of nodes that both the job and `allowed`, the range of whoever runs the
+// cluster, accept. INVALID_ARGUMENT (SPEC_INVALID) naming the field: the job runs already, so that
+// its number of nodes cannot change, or no number is in both ranges.
+absl::StatusOr<NodeRange> AcceptedNodes(const TrainJob& job, NodeRange allowed);
+
+// Returns the JSON patch (RFC 6902) that sets `spec.trainer.numNodes` and says that the recommender
+// is done, and leaves `spec.suspend` alone. It fails if the job has changed since it was read.
+// REQUIRES: `job.plugin` is not empty; `node_count` is at least 1.
+std::string NodeCountPatch(const TrainJob& job, int node_count);
+
+}  // namespace parplan::kubeflow
+
+#endif  // PARPLAN_CLIENTS_KUBEFLOW_NODE_RECOMMENDATION_H_

@@ -1,0 +1,26 @@
+// The question of `planctl shape` and `planctl recommend`.
+
+#ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHAPE_REQUEST_H_
+#define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHAPE_REQUEST_H_
+
+#include <functional>
+
+#include "parplan/v1/plan.pb.h"
+#include "parplan/v1/plan_service.pb.h"
+
+namespace parplan::planctl {
+
+// Numbers of devices that an offer ranges over, both included.
+struct DeviceRange {
+  int min = 1;
+  int max = 1;
+};
+
+// Returns the question which has each node group of `spec` as an offer, in their order, with the
+// devices that `range` returns for it.
+v1::ShapePlanRequest ShapeRequestOf(
+    const v1::PlanSpec& spec, const std::function<DeviceRange(const v1::NodeGroup& group)>& range);
+
+}  // namespace parplan::planctl
+
+#endif  // PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHAPE_REQUEST_H_
