@@ -17,5 +17,6 @@ run() {
 run tests/deploy/kubernetes/manifests_test.py
 run tests/deploy/kubernetes/example_job_test.py
 run tests/deploy/kubernetes/schedulers_test.py
+run tests/deploy/kubernetes/jobs_test.py
 run tests/clients/kubernetes/sidecar_test.py
 run tests/deploy/kubernetes/images_test.py --all

@@ -5,7 +5,6 @@ they start parplan-sidecar with is what it takes.
     schedulers_test.py --source FOLDER --bin FOLDER
 """
 import argparse
-import importlib.util
 import json
 import pathlib
 import re
@@ -107,8 +106,7 @@ class Schedulers(unittest.TestCase):
         self.assertEqual(trainer["numNodes"], self.nodes)
         self.assertEqual(trainer["numNodes"] * trainer["numProcPerNode"],
                          self.option["device_count"])
-        self.assertEqual(runtime["spec"]["mlPolicy"],
-                         {"numNodes": self.nodes, "torch": {"numProcPerNode": DEVICES_PER_NODE}})
+        self.assertEqual(runtime["spec"]["mlPolicy"], {"numNodes": self.nodes, "torch": {}})
         (replicated,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
         pod = replicated["template"]["spec"]["template"]["spec"]
         self.check_sidecar(pod["initContainers"][0]["args"])
@@ -126,26 +124,34 @@ class Schedulers(unittest.TestCase):
         for name in set(re.findall(r"\$(PARPLAN\w+|MASTER\w+)", task["run"])):
             self.assertIn(f"`{name}`", told)
 
-    def test_ray(self):
-        spec = importlib.util.spec_from_file_location("ray_train", self.folder / "ray_train.py")
-        ray_train = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(ray_train)
-        option = ray_train.option_to_ask_for(self.shape)
-        self.assertEqual(ray_train.bundles_of(option, DEVICES_PER_NODE),
-                         [{"GPU": 8, "CPU": 8}] * self.nodes)
-        self.assertEqual(ray_train.strategy_of(option, DEVICES_PER_NODE), "STRICT_SPREAD")
-        small = {**option, "device_count": 4, "same_node_device_count": 2}
-        self.assertEqual(ray_train.bundles_of(small, DEVICES_PER_NODE), [{"GPU": 4, "CPU": 4}])
-        self.assertEqual(ray_train.strategy_of(small, DEVICES_PER_NODE), "STRICT_PACK")
-        with self.assertRaisesRegex(ValueError, "must share a node"):
-            ray_train.bundles_of({**option, "same_node_device_count": 16}, DEVICES_PER_NODE)
-        with self.assertRaisesRegex(LookupError, "no plan"):
-            ray_train.option_to_ask_for({"options": [], "infeasible_reason": "no plan fits"})
+    def test_job_set(self):
+        (job_set,) = self.load("jobset.yaml")
+        (replicated,) = job_set["spec"]["replicatedJobs"]
+        self.assertEqual(replicated["replicas"], 1)
+        spec = replicated["template"]["spec"]
+        self.assertEqual((spec["completions"], spec["parallelism"]), (self.nodes, self.nodes))
+        self.assertEqual(spec["completionMode"], "Indexed")
+        pod = spec["template"]["spec"]
+        gpus = int(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+        self.assertEqual(gpus * self.nodes, self.option["device_count"])
+        self.assertEqual(gpus % self.option["same_node_device_count"], 0)
+        self.check_sidecar(pod["initContainers"][0]["args"])
+
+    def test_ray_job(self):
+        (job,) = self.load("rayjob.yaml")
+        (group,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+        self.assertEqual({group[field] for field in ("replicas", "minReplicas", "maxReplicas")},
+                         {self.nodes})
+        pod = group["template"]["spec"]
+        gpus = int(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+        self.assertEqual(gpus * self.nodes, self.option["device_count"])
+        self.assertEqual(gpus % self.option["same_node_device_count"], 0)
+        self.check_sidecar(pod["initContainers"][0]["args"], index="0")
 
     def test_every_example_is_looked_at(self):
         self.assertEqual(sorted(path.name for path in self.folder.iterdir() if path.is_file()),
-                         ["kubeflow-trainer.yaml", "kueue.yaml", "ray_train.py", "skypilot.yaml",
-                          "volcano.yaml"])
+                         ["jobset.yaml", "kubeflow-trainer.yaml", "kueue.yaml", "ray_train.py",
+                          "rayjob.yaml", "skypilot.yaml", "volcano.yaml"])
 
 
 def main():

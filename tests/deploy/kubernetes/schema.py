@@ -1,5 +1,5 @@
-"""Kubernetes' own schemas, read strictly: a field that is in none is an error, as for an API
-server that is asked for fieldValidation=Strict."""
+"""The schemas of Kubernetes and of the kinds of jobs on it, read strictly: a field that is in none
+is an error, as for an API server that is asked for fieldValidation=Strict."""
 import gzip
 import json
 import pathlib
@@ -65,6 +65,10 @@ class Schemas:
         _strict_crd(schema)
         schema["properties"]["metadata"] = {"$ref": "#/definitions/" + self._name_of_metadata()}
         self._custom = {(crd["spec"]["group"], version["name"], names["kind"]): schema}
+        jobs = json.loads((DATA / "jobs.schema.json").read_text(encoding="utf-8"))
+        definitions.update(jobs["definitions"])
+        for kind, name in jobs["kinds"].items():
+            self._names[tuple(kind.split("/"))] = name
 
     @staticmethod
     def _name_of_metadata():
