@@ -135,6 +135,11 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
         if (layer > last_layer || !IsTransformer(model.layer(layer).kind)) {
           return Refuse(field, "is of a layer that is no transformer layer");
         }
+        if (!HasUsualParts(model.layer(layer))) {
+          return Refuse(field, absl::StrCat("is of layer ", layer, " (`",
+                                            model.layer(layer).layer_definition_id,
+                                            "`), which is no attention with a feed-forward part"));
+        }
         ++transformer_count;
         has_experts = has_experts || model.layer(layer).expert_count > 0;
         expert_tensor_degrees.push_back(strategy.tensor_parallel_degree);

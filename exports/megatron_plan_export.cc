@@ -68,6 +68,14 @@ absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model) {
   int run = 0;
   for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
     const LayerDefinition& definition = model.layer(layer);
+    if (!HasUsualParts(definition) || definition.attention_window > 0 ||
+        definition.attention_chunk_size > 0) {
+      return RefuseMegatron(
+          "model.layer_runs",
+          absl::StrCat("has in layer ", layer, " (`", definition.layer_definition_id,
+                       "`) a window, latent attention, a state space, a further token or an opaque "
+                       "layer, for which no flags are written"));
+    }
     const bool has_experts = definition.expert_count > 0;
     const LayerDefinition*& first = has_experts ? result.with_experts : result.dense;
     if (first == nullptr) first = &definition;

@@ -33,6 +33,8 @@ struct Planner {
   bool takes_partitioner = false;
   // Takes a memory granule and a number of fused layers.
   bool takes_granules = false;
+  // Plans operator by operator, which it knows only of the usual parts of layers.
+  bool by_operators = false;
   // Empty if the planner is not part of this build.
   Search search;
 };
@@ -77,10 +79,15 @@ const std::vector<Planner>& AllPlanners() {
         {.name = "min-memory-ilp",
          .gives_alternatives = true,
          .takes_alpha = true,
+         .by_operators = true,
          .search = ilp.min_memory_ilp},
-        {.name = "alpa-like", .gives_alternatives = true, .search = ilp.alpa_like},
+        {.name = "alpa-like",
+         .gives_alternatives = true,
+         .by_operators = true,
+         .search = ilp.alpa_like},
         {.name = "colossal-auto-like",
          .gives_alternatives = true,
+         .by_operators = true,
          .search = ilp.colossal_auto_like},
     };
     for (const absl::string_view name : PaperBaselineNames()) {
@@ -157,6 +164,20 @@ absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
   return absl::OkStatus();
 }
 
+// Checks that the planner knows all layers of the model.
+absl::Status CheckLayersOf(const Planner& planner, const ModelSpec& model) {
+  if (!planner.by_operators) return absl::OkStatus();
+  for (const LayerDefinition& layer : model.layer_definitions()) {
+    if (HasUsualParts(layer)) continue;
+    return FieldError(
+        Reason::kSpecInvalid, "planner",
+        absl::StrCat("`", planner.name, "` plans operators and knows none of layer `",
+                     layer.layer_definition_id,
+                     "`, which has more than attention and a feed-forward part; ask `exact`"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const std::vector<std::string>& PlannerNames() {
@@ -218,6 +239,7 @@ absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::st
                                    absl::StrJoin(PlannerNames(), ", ")));
   }
   PARPLAN_RETURN_IF_ERROR(CheckRulesOf(*chosen, problem.rules()));
+  PARPLAN_RETURN_IF_ERROR(CheckLayersOf(*chosen, problem.model()));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   std::optional<PlanningResult> result = chosen->search(problem, costs, control);
   if (!result) {

@@ -95,6 +95,7 @@ constexpr const char* kWithoutEffect[] = {
     "no_repeat_ngram_size",
     "norm_topk_prob",
     "norm_type",
+    "normalization_function",
     "normalize_before",
     "num_beam_groups",
     "num_beams",
@@ -164,8 +165,8 @@ constexpr const char* kWithoutEffect[] = {
 };
 
 constexpr const char* kPrefixesWithoutEffect[] = {
-    "classifier_", "initializer", "output_",  "return_",          "rope_",      "router_aux",
-    "router_z",    "pooler_",     "summary_", "attn_temperature", "floor_scale"};
+    "classifier_", "initializer", "output_",  "return_",          "rope_",       "router_aux",
+    "router_z",    "pooler_",     "summary_", "attn_temperature", "floor_scale", "time_step_"};
 
 constexpr const char* kSuffixesWithoutEffect[] = {
     "_token_id", "_token_ids", "_token_index", "token_id", "dropout",    "_pdrop",  "_eps",
@@ -211,6 +212,8 @@ bool ConfigFields::Has(const char* key) const {
   const auto found = object_.find(key);
   return found != object_.end() && !found->is_null();
 }
+
+bool ConfigFields::IsText(const char* key) const { return Has(key) && object_[key].is_string(); }
 
 std::optional<int> ConfigFields::FirstCount(std::initializer_list<const char*> keys, int minimum) {
   std::optional<int> result;

@@ -51,6 +51,9 @@ class ConfigFields {
   // Returns the first of `keys` that is there, true or false; `otherwise` if none is there.
   bool Flag(std::initializer_list<const char*> keys, bool otherwise);
 
+  // Returns whether the field is there and a text.
+  bool IsText(const char* key) const;
+
   // Returns the text; empty if the field is absent.
   std::string Text(const char* key);
 

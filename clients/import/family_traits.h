@@ -44,11 +44,22 @@ struct FamilyTraits {
   bool has_position_table = false;
   int extra_position_count = 0;
   WindowedLayers windowed_layers = WindowedLayers::kAll;
+  // A given window counts even if `use_sliding_window` is absent.
+  bool uses_given_window = true;
   // Attention and feed-forward part read the same input.
   bool is_parallel = false;
   // `intermediate_size` is the width of one expert if there are experts, and one expert of that
   // width processes every token.
   bool has_shared_expert = false;
+  // A gate of one output weighs the shared expert.
+  bool has_shared_expert_gate = false;
+  // A number for each expert that only the choice of experts uses (DeepSeek-V3, section 2.1.2).
+  bool has_router_bias = false;
+  // A gate of attention's output, as wide as the queries.
+  bool has_attention_gate = false;
+  // Norms of the time step and of both projections of the state.
+  bool has_state_norms = false;
+  int state_space_state_size = 16;
 };
 
 // Returns the traits of `model_type`, or null for a family without an entry.

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "clients/import/model_config.h"
+#include "planner/model/parameter_parts.h"
+#include "proto/wire/model_wire.h"
 
 namespace parplan {
 namespace {
@@ -22,14 +24,28 @@ std::string TextOf(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// Says how many parameters are those of layers that predict further tokens, which published numbers
+// leave out.
+void NotePredictions(const v1::ModelSpec& message, std::vector<std::string>* notes) {
+  const absl::StatusOr<ModelSpec> model = ModelFromProto(message);
+  if (!model.ok()) return;
+  const int64_t count = ParametersByPart(*model).prediction;
+  if (count == 0) return;
+  notes->push_back(absl::StrCat(count, " of ", model->parameter_count(),
+                                " parameters are in layers that predict further ",
+                                "tokens; --prediction-layers 0 leaves these layers out"));
+}
+
 }  // namespace
 
 absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
-                                                    const ModelFlags& flags) {
+                                                    const ModelFlags& flags,
+                                                    const GivenOpaqueLayers& opaque) {
   HuggingFaceImport result;
   PARPLAN_ASSIGN_OR_RETURN(const nlohmann::json object,
                            ParseJsonObject(config, Reason::kSpecInvalid));
-  PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts, ReadModelConfig(object, config.name, &result.notes));
+  PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
+                           ReadModelConfig(object, config.name, opaque, &result.notes));
   facts.model_id = LastPart(TextOf(object, "_name_or_path"));
   if (facts.model_id.empty()) facts.model_id = TextOf(object, "model_type");
 
@@ -54,15 +70,9 @@ absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
     }
   }
   PARPLAN_RETURN_IF_ERROR(ApplyModelFlags(flags, &facts));
-  if (facts.windowed_layer_count > 0 &&
-      facts.attention_window < facts.runs.front().sequence_length) {
-    result.notes.push_back(absl::StrCat(
-        "attention of ", facts.windowed_layer_count, " layers looks back ", facts.attention_window,
-        " tokens; it is priced over all ", facts.runs.front().sequence_length,
-        ", so predicted times of these layers are too long (use a --sequence-length of at most the "
-        "window for exact times)"));
-  }
+  DropLongWindows(&facts);
   PARPLAN_ASSIGN_OR_RETURN(result.model, BuildModelSpec(facts, config.name));
+  NotePredictions(result.model, &result.notes);
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "clients/import/model_facts.h"
 #include "clients/import/named_text.h"
+#include "clients/import/opaque_config.h"
 #include "parplan/v1/model.pb.h"
 
 namespace parplan {
@@ -24,7 +25,8 @@ struct HuggingFaceImport {
   std::vector<std::string> notes;
 };
 
-// Converts a config of one of the dense families of model_config.h. The sequence length is
+// Converts a config as ReadModelConfig of model_config.h reads it. Layers of a kind that `opaque`
+// has take its sizes. Windows as long as the sequence are none. The sequence length is
 // `flags.sequence_lengths`, or else the config's longest up to kLongestDefaultSequenceLength;
 // precision is bf16 and the optimizer Adam unless flags say otherwise. The model id is that of the
 // flags, `_name_or_path` of the config, or the family.
@@ -32,7 +34,8 @@ struct HuggingFaceImport {
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule for a text that is no JSON
 // object, a config that ReadModelConfig refuses, and flags that ApplyModelFlags refuses.
 absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
-                                                    const ModelFlags& flags);
+                                                    const ModelFlags& flags,
+                                                    const GivenOpaqueLayers& opaque = {});
 
 }  // namespace parplan
 

@@ -290,8 +290,8 @@ bool TraitsFromFields(const std::string& family, ConfigFields& config, FamilyTra
 
 // Reads the decoder or encoder of `family`.
 absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
-                                      ConfigFields& config, std::vector<std::string>* notes,
-                                      bool* tied) {
+                                      const GivenOpaqueLayers& opaque, ConfigFields& config,
+                                      std::vector<std::string>* notes, bool* tied) {
   const FamilyTraits* known = FindFamilyTraits(family);
   FamilyTraits traits;
   if (known != nullptr) {
@@ -299,7 +299,7 @@ absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
   } else if (family.empty() || !TraitsFromFields(family, config, &traits)) {
     config.MarkRead("model_type");
     // A field that shows another structure says more than the family's name.
-    ModelFacts ignored = ReadTransformer(traits, false, config, notes);
+    ModelFacts ignored = ReadTransformer(traits, false, opaque, config, notes);
     PARPLAN_RETURN_IF_ERROR(config.status());
     config.Fail(
         "model_type",
@@ -324,7 +324,7 @@ absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
                 "embedding and layers is not supported");
     return config.status();
   }
-  ModelFacts facts = ReadTransformer(traits, !galvatron, config, notes);
+  ModelFacts facts = ReadTransformer(traits, !galvatron, opaque, config, notes);
   PARPLAN_RETURN_IF_ERROR(config.status());
   facts.vocabulary_size = config.Optional({"vocab_size"}, traits.vocabulary_size);
   if (!config.Has("vocab_size") && traits.vocabulary_size > 0) {
@@ -336,7 +336,8 @@ absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
 }
 
 absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
-                                      ConfigFields& config, std::vector<std::string>* notes) {
+                                      const GivenOpaqueLayers& opaque, ConfigFields& config,
+                                      std::vector<std::string>* notes) {
   ModelFacts facts;
   // Whether Hugging Face ties the head of this family when the config is silent.
   bool tied = false;
@@ -358,7 +359,7 @@ absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
                                  config.Has("image_size") && !config.Has("vocab_size"))) {
     PARPLAN_RETURN_IF_ERROR(ReadVit(family, !galvatron, config, &facts));
   } else {
-    PARPLAN_ASSIGN_OR_RETURN(facts, ReadLayers(family, galvatron, config, notes, &tied));
+    PARPLAN_ASSIGN_OR_RETURN(facts, ReadLayers(family, galvatron, opaque, config, notes, &tied));
   }
   PARPLAN_RETURN_IF_ERROR(config.status());
   if (facts.patch_value_count == 0) {
@@ -372,6 +373,7 @@ absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
 }  // namespace
 
 absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view file_name,
+                                           const GivenOpaqueLayers& opaque,
                                            std::vector<std::string>* notes) {
   ConfigFields config(object, file_name, "");
   std::string family = config.Text("model_type");
@@ -383,7 +385,7 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
       config.Fail("model_type", "is required beside experts");
       return config.status();
     }
-    return ReadFields(FamilyFromKeys(config), galvatron, config, notes);
+    return ReadFields(FamilyFromKeys(config), galvatron, opaque, config, notes);
   }
   NoteTowers(object, config, notes);
   family = LanguageFamily(family);
@@ -391,7 +393,8 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
   const json* const language = FindLanguageModel(config, &path);
   PARPLAN_RETURN_IF_ERROR(config.status());
   if (language == nullptr) {
-    PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts, ReadFields(family, galvatron, config, notes));
+    PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
+                             ReadFields(family, galvatron, opaque, config, notes));
     config.MarkRead("tie_word_embeddings");
     config.RefuseWhatIsUnknown(notes);
     PARPLAN_RETURN_IF_ERROR(config.status());
@@ -407,8 +410,8 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
   }
   ConfigFields text(inner, file_name, path);
   const std::string own = text.Text("model_type");
-  PARPLAN_ASSIGN_OR_RETURN(
-      ModelFacts facts, ReadFields(own.empty() ? family : LanguageFamily(own), false, text, notes));
+  PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts, ReadFields(own.empty() ? family : LanguageFamily(own),
+                                                        false, opaque, text, notes));
   text.MarkRead("tie_word_embeddings");
   text.RefuseWhatIsUnknown(notes);
   PARPLAN_RETURN_IF_ERROR(text.status());

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "clients/import/model_facts.h"
+#include "clients/import/opaque_config.h"
 
 namespace parplan {
 
@@ -21,12 +22,15 @@ namespace parplan {
 // by its keys, further keys are ignored, and parameters are those of the sizes alone. The language
 // model of a model of several parts (`text_config`) is taken; its towers are named in notes.
 //
+// Layers of a kind that `opaque` has take its sizes.
+//
 // `sequence_length` of the runs is the longest that the config allows, 0 if it names none.
 // Assumptions are appended to `notes`. Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field
 // for sizes that are missing, not positive or contradict each other, for structures that
 // model.proto does not have, and for unknown fields that may change sizes or structure.
 absl::StatusOr<ModelFacts> ReadModelConfig(const nlohmann::json& config,
                                            absl::string_view file_name,
+                                           const GivenOpaqueLayers& opaque,
                                            std::vector<std::string>* notes);
 
 }  // namespace parplan

@@ -1,11 +1,13 @@
 #include "clients/import/model_facts.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -20,6 +22,12 @@ const char* KindName(v1::LayerKind kind) {
       return "encoder";
     case v1::LAYER_KIND_CROSS_DECODER:
       return "cross-decoder";
+    case v1::LAYER_KIND_STATE_SPACE:
+      return "state-space";
+    case v1::LAYER_KIND_FEED_FORWARD:
+      return "feed-forward";
+    case v1::LAYER_KIND_OPAQUE:
+      return "opaque";
     default:
       return "decoder";
   }
@@ -29,6 +37,24 @@ absl::Status SetSize(const char* flag, std::optional<int> value, int* size) {
   if (!value.has_value()) return absl::OkStatus();
   if (*value < 1) return FieldError(Reason::kSpecInvalid, flag, "must be at least 1");
   *size = *value;
+  return absl::OkStatus();
+}
+
+bool HasAttentionKind(v1::LayerKind kind) {
+  return kind != v1::LAYER_KIND_STATE_SPACE && kind != v1::LAYER_KIND_FEED_FORWARD &&
+         kind != v1::LAYER_KIND_OPAQUE;
+}
+
+// Drops the layers that predict further tokens after the first `wanted`.
+absl::Status KeepPredictions(int wanted, ModelFacts* facts) {
+  int count = 0;
+  for (const TransformerRunFacts& run : facts->runs) count = std::max(count, run.prediction_depth);
+  if (wanted < 0 || wanted > count) {
+    return FieldError(Reason::kSpecInvalid, "--prediction-layers",
+                      absl::StrCat("must be 0 to ", count, ", the number in the file"));
+  }
+  std::erase_if(facts->runs,
+                [wanted](const TransformerRunFacts& run) { return run.prediction_depth > wanted; });
   return absl::OkStatus();
 }
 
@@ -63,8 +89,9 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
     TransformerRunFacts& run = facts->runs[i];
     if (flags.layer_kind.has_value()) run.kind = *flags.layer_kind;
     if (flags.feed_forward_kind.has_value()) run.feed_forward_kind = *flags.feed_forward_kind;
-    if (flags.feed_forward_kind || flags.hidden_size || flags.attention_head_count ||
-        flags.key_value_head_count || flags.head_size || flags.feed_forward_size) {
+    if (!run.opaque.has_value() &&
+        (flags.feed_forward_kind || flags.hidden_size || flags.attention_head_count ||
+         flags.key_value_head_count || flags.head_size || flags.feed_forward_size)) {
       run.extra_parameter_count = 0;
     }
     std::optional<int> layer_count;
@@ -94,10 +121,36 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
     facts->embedding_extra_parameter_count = 0;
     facts->head_extra_parameter_count = 0;
   }
+  if (flags.prediction_layer_count.has_value()) {
+    PARPLAN_RETURN_IF_ERROR(KeepPredictions(*flags.prediction_layer_count, facts));
+  }
   if (flags.tied_embedding.has_value()) facts->tied_embedding = *flags.tied_embedding;
   if (flags.precision.has_value()) facts->precision = *flags.precision;
   if (flags.optimizer.has_value()) facts->optimizer = *flags.optimizer;
   return absl::OkStatus();
+}
+
+void DropLongWindows(ModelFacts* facts) {
+  std::vector<TransformerRunFacts> runs;
+  for (TransformerRunFacts run : facts->runs) {
+    for (int* const tokens : {&run.attention_window, &run.attention_chunk_size}) {
+      if (*tokens < run.sequence_length) continue;
+      *tokens = 0;
+      if (absl::EndsWith(run.name, kWindowSuffix)) {
+        run.name.resize(run.name.size() - kWindowSuffix.size());
+      }
+    }
+    if (!runs.empty()) {
+      TransformerRunFacts like = runs.back();
+      like.layer_count = run.layer_count;
+      if (like == run && run.prediction_depth == 0 && !run.name.empty()) {
+        runs.back().layer_count += run.layer_count;
+        continue;
+      }
+    }
+    runs.push_back(std::move(run));
+  }
+  facts->runs = std::move(runs);
 }
 
 std::vector<std::string> MissingModelFacts(const ModelFacts& facts) {
@@ -113,11 +166,13 @@ std::vector<std::string> MissingModelFacts(const ModelFacts& facts) {
     } needs[] = {
         {"layer_count", "--layers", run.layer_count > 0},
         {"hidden_size", "--hidden-size", run.hidden_size > 0},
-        {"attention_head_count", "--attention-heads", run.attention_head_count > 0},
+        {"attention_head_count", "--attention-heads",
+         run.attention_head_count > 0 || !HasAttentionKind(run.kind)},
         {"feed_forward_size", "--feed-forward-size",
-         run.feed_forward_size > 0 || run.expert_count > 0},
+         run.feed_forward_size > 0 || run.expert_count > 0 ||
+             run.feed_forward_kind == v1::FEED_FORWARD_KIND_NONE || run.opaque.has_value()},
         {"feed_forward_kind", "--feed-forward-kind",
-         run.feed_forward_kind != v1::FEED_FORWARD_KIND_UNSPECIFIED},
+         run.feed_forward_kind != v1::FEED_FORWARD_KIND_UNSPECIFIED || run.opaque.has_value()},
         {"layer_kind", "--layer-kind", run.kind != v1::LAYER_KIND_UNSPECIFIED},
         {"sequence_length", "--sequence-length", run.sequence_length > 0},
     };
@@ -166,7 +221,7 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
   PARPLAN_RETURN_IF_ERROR(AddParameters(facts.embedding_extra_parameter_count, source, *embedding));
 
   std::map<std::string, int> length_of;
-
+  int further_token_count = 0;
   for (size_t i = 0; i < facts.runs.size(); ++i) {
     const TransformerRunFacts& run = facts.runs[i];
     int same_kind = 0;
@@ -189,12 +244,28 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
     }
     v1::LayerDefinition* layer = add(id, run.kind, run.layer_count);
     layer->set_hidden_size(run.hidden_size);
-    layer->set_attention_head_count(run.attention_head_count);
-    if (run.key_value_head_count != run.attention_head_count) {
-      layer->set_key_value_head_count(run.key_value_head_count);
+    if (HasAttentionKind(run.kind)) {
+      layer->set_attention_head_count(run.attention_head_count);
+      if (run.key_value_head_count != run.attention_head_count) {
+        layer->set_key_value_head_count(run.key_value_head_count);
+      }
+      if (int64_t{run.head_size} * run.attention_head_count != run.hidden_size) {
+        layer->set_head_size(run.head_size);
+      }
     }
-    if (int64_t{run.head_size} * run.attention_head_count != run.hidden_size) {
-      layer->set_head_size(run.head_size);
+    layer->set_attention_window(run.attention_window);
+    layer->set_attention_chunk_size(run.attention_chunk_size);
+    if (run.latent_attention.has_value()) {
+      LatentAttentionToProto(*run.latent_attention, *layer->mutable_latent_attention());
+    }
+    if (run.state_space.has_value()) {
+      StateSpaceToProto(*run.state_space, *layer->mutable_state_space());
+    }
+    if (run.opaque.has_value()) OpaqueLayerToProto(*run.opaque, *layer->mutable_opaque());
+    if (run.prediction_depth > 0) {
+      layer->set_prediction_depth(run.prediction_depth);
+      layer->set_vocabulary_size(facts.vocabulary_size);
+      further_token_count = run.prediction_depth;
     }
     layer->set_feed_forward_size(run.feed_forward_size);
     layer->set_feed_forward_kind(run.feed_forward_kind);
@@ -212,6 +283,7 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
   head->set_sequence_length(last.sequence_length);
   head->set_vocabulary_size(image ? facts.class_count : facts.vocabulary_size);
   head->set_tied_embedding(facts.tied_embedding);
+  head->set_further_token_count(further_token_count);
   PARPLAN_RETURN_IF_ERROR(AddParameters(facts.head_extra_parameter_count, source, *head));
 
   const absl::StatusOr<ModelSpec> checked = ModelFromProto(model, "model");

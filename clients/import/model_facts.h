@@ -13,12 +13,14 @@
 #include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "parplan/v1/model.pb.h"
+#include "planner/model/layer_definition.h"
 
 namespace parplan {
 
 // Consecutive equal transformer layers; sizes are elements, the sequence length is tokens. 0 and
 // UNSPECIFIED mean not known, or the default of model.proto.
 struct TransformerRunFacts {
+  // Also LAYER_KIND_STATE_SPACE, LAYER_KIND_FEED_FORWARD and LAYER_KIND_OPAQUE.
   v1::LayerKind kind = v1::LAYER_KIND_UNSPECIFIED;
   int layer_count = 0;
   int hidden_size = 0;
@@ -36,10 +38,22 @@ struct TransformerRunFacts {
   // Parameters of a layer beyond those that model.proto derives from the sizes: biases, further
   // norms. Negative if the layer has fewer.
   int64_t extra_parameter_count = 0;
+  // Structures that only some layers have.
+  int attention_window = 0;
+  int attention_chunk_size = 0;
+  std::optional<LatentAttention> latent_attention;
+  std::optional<StateSpace> state_space;
+  std::optional<OpaqueLayer> opaque;
+  int prediction_depth = 0;
   // Id of the layer definition; runs of one name must be equal but for their layer count. If empty,
   // the kind names the definition.
   std::string name;
+
+  friend bool operator==(const TransformerRunFacts&, const TransformerRunFacts&) = default;
 };
+
+// Ending of the names of layers with windows beside layers without.
+inline constexpr absl::string_view kWindowSuffix = "-window";
 
 // An embedding, runs of transformer layers and a head. Its input is words
 // (`vocabulary_size`) or image patches (`patch_value_count`, `class_count`).
@@ -54,10 +68,6 @@ struct ModelFacts {
   // positions, biases.
   int64_t embedding_extra_parameter_count = 0;
   int64_t head_extra_parameter_count = 0;
-  // Tokens that attention of `windowed_layer_count` layers looks back at most; 0 for all. The
-  // contract has no field for it.
-  int attention_window = 0;
-  int windowed_layer_count = 0;
   v1::Precision precision = v1::PRECISION_UNSPECIFIED;
   v1::Optimizer optimizer = v1::OPTIMIZER_UNSPECIFIED;
 };
@@ -77,6 +87,8 @@ struct ModelFlags {
   std::optional<v1::FeedForwardKind> feed_forward_kind;
   std::optional<int> vocabulary_size;
   std::optional<bool> tied_embedding;
+  // Layers that predict further tokens; at most as many as the file has.
+  std::optional<int> prediction_layer_count;
   std::optional<v1::Precision> precision;
   std::optional<v1::Optimizer> optimizer;
 };
@@ -86,6 +98,9 @@ struct ModelFlags {
 // of the file. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the flag for a list of the wrong
 // length or a value below 1; `facts` must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
+
+// Makes windows that are as long as the sequence disappear, and joins the runs that are equal then.
+void DropLongWindows(ModelFacts* facts);
 
 // Lists the sizes that the planner needs for a layer and `facts` lacks, each with the flag that
 // gives it: `feed_forward_size (--feed-forward-size)`.

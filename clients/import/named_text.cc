@@ -1,11 +1,17 @@
 #include "clients/import/named_text.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace parplan {
+
+int CappedProduct(int a, int b) {
+  return static_cast<int>(std::min<int64_t>(int64_t{a} * b, kMaxImportCount));
+}
 
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule) {

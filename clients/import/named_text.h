@@ -23,6 +23,9 @@ inline constexpr size_t kMaxImportBytes = size_t{64} << 20;
 // enough that products of two stay exact.
 inline constexpr int kMaxImportCount = 1 << 24;
 
+// Returns the product of two counts, at most kMaxImportCount.
+int CappedProduct(int a, int b);
+
 // The importers are pure functions over these; planctl reads the files.
 struct NamedText {
   // The path that the user gave; some formats keep facts in file names.

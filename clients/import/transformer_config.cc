@@ -6,7 +6,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "clients/import/attention_config.h"
+#include "clients/import/expert_config.h"
+#include "clients/import/layer_layout.h"
 #include "clients/import/named_text.h"
+#include "clients/import/state_space_config.h"
+#include "planner/model/model_limits.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan {
@@ -19,71 +24,11 @@ int GatedFeedForwardSize(int hidden_size, int multiple) {
       std::min<int64_t>((wide + multiple - 1) / multiple * multiple, kMaxImportCount));
 }
 
-// Structures that the contract lacks, by the field that shows them.
-void RefuseOtherStructures(ConfigFields& fields) {
-  constexpr char kLatent[] =
-      "is of multi-head latent attention, which model.proto has no ranks for; a layer as wide as "
-      "its heads would have more than twice the parameters";
-  constexpr char kStateSpace[] =
-      "is of a state-space layer, which model.proto has no kind for; only attention layers can be "
-      "planned";
-  for (const char* key :
-       {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
-    fields.Refuse(key, kLatent);
-  }
-  for (const char* key :
-       {"attn_layer_period", "hybrid_override_pattern", "layers_block_type", "mamba_d_state",
-        "mamba_num_heads", "ssm_state_size", "state_size", "linear_num_key_heads"}) {
-    fields.Refuse(key, kStateSpace);
-  }
+// Cross-attention to a part that has no run here.
+void RefuseCrossAttention(ConfigFields& fields) {
   for (const char* key : {"add_cross_attention", "cross_attention_layers"}) {
     fields.Refuse(key, "is of cross-attention to another part of the model, which has no run here");
   }
-}
-
-// Reads the heads of attention, and checks that they fit.
-void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
-               std::vector<std::string>* notes) {
-  run.attention_head_count = fields.Optional(
-      {"num_attention_heads", "n_head", "n_heads", "num_heads"}, traits.attention_head_count);
-  if (run.attention_head_count == 0) {
-    run.attention_head_count = fields.Size({"num_attention_heads"});
-  } else if (traits.attention_head_count > 0 && !fields.Has("num_attention_heads")) {
-    notes->push_back(absl::StrCat("num_attention_heads ", run.attention_head_count,
-                                  " is the default of ", traits.model_type,
-                                  "; the config gives none"));
-  }
-  run.head_size = fields.Optional({"head_dim"}, traits.head_size);
-  int groups = fields.Optional({"num_key_value_heads", "n_kv_heads", "multi_query_group_num"},
-                               traits.key_value_head_count);
-  // Falcon's two architectures, and GPT-BigCode.
-  const bool is_falcon = traits.model_type == "falcon";
-  const bool is_grouped = fields.Flag({"new_decoder_architecture"}, false);
-  const bool is_multi_query = fields.Flag({"multi_query"}, is_falcon);
-  const int falcon_groups = fields.Optional({"num_kv_heads", "n_head_kv"}, 0);
-  if (is_grouped) {
-    groups = falcon_groups;
-  } else if (is_multi_query) {
-    groups = 1;
-  }
-  if (const nlohmann::json* const attention = fields.Object("attn_config")) {
-    ConfigFields inner(*attention, fields.file_name(), "attn_config.");
-    groups = inner.Optional({"kv_n_heads"}, groups);
-    fields.Take(inner);
-  }
-  run.key_value_head_count = groups;
-  if (run.head_size == 0 && run.hidden_size % run.attention_head_count != 0) {
-    fields.Fail("num_attention_heads", absl::StrCat("must divide hidden_size ", run.hidden_size,
-                                                    " unless head_dim is given"));
-  }
-  if (groups > 0 && run.attention_head_count % groups != 0) {
-    fields.Fail(is_grouped ? "num_kv_heads" : "num_key_value_heads",
-                absl::StrCat("must divide num_attention_heads ", run.attention_head_count));
-  }
-}
-
-int HeadSize(const TransformerRunFacts& run) {
-  return run.head_size > 0 ? run.head_size : run.hidden_size / run.attention_head_count;
 }
 
 int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hidden_size,
@@ -103,160 +48,235 @@ int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hi
   return static_cast<int>(std::min<int64_t>(wide, kMaxImportCount));
 }
 
-// The experts of the layers that have some.
-struct Experts {
-  int count = 0;
-  int per_token = 0;
-  int size = 0;
-  int shared_size = 0;
-  int64_t extra_parameter_count = 0;
-  // One per layer.
-  std::vector<bool> in_layer;
+void ReadSequenceLength(const FamilyTraits& traits, ConfigFields& fields,
+                        TransformerRunFacts& run) {
+  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
+                          "n_ctx", "max_sequence_length"}) {
+    const int length = fields.Optional({key}, 0);
+    if (run.sequence_length == 0) run.sequence_length = length;
+  }
+  if (run.sequence_length == 0) run.sequence_length = traits.sequence_length;
+}
+
+// Reads the number of layers that predict further tokens.
+int ReadPredictionCount(ConfigFields& fields) {
+  const int count = fields.Count({"num_nextn_predict_layers", "mtp_num_hidden_layers"}, 0);
+  if (count > kMaxFurtherTokenCount) {
+    fields.Fail("num_nextn_predict_layers",
+                absl::StrCat("must be at most ", kMaxFurtherTokenCount));
+    return 0;
+  }
+  return count;
+}
+
+// Facts beyond its sizes on which the parameters of a layer depend.
+struct LayerExtras {
+  bool query_key_value_bias = false;
+  bool output_bias = false;
+  bool feed_forward_bias = false;
+  int norm_vectors = 2;
+  // In attention: norms of queries and keys, sinks, gates.
+  int64_t attention = 0;
+  int64_t state_space = 0;
+  // In layers with experts.
+  int64_t experts = 0;
+  bool experts_have_biases = true;
 };
 
-int Product(int a, int b) {
-  return static_cast<int>(std::min<int64_t>(int64_t{a} * b, kMaxImportCount));
+// Reads biases and norms.
+LayerExtras ReadExtraParameters(const FamilyTraits& traits, ConfigFields& fields,
+                                    const TransformerRunFacts& run,
+                                    std::vector<std::string>* notes) {
+  LayerExtras extra;
+  // A field, where there is one, is about query, key, value and output.
+  const bool has_bias = fields.Flag({"use_bias", "bias", "enable_bias", "add_bias_linear"},
+                                    traits.has_feed_forward_bias);
+  const bool states_bias = fields.Has("use_bias") || fields.Has("bias") ||
+                           fields.Has("enable_bias") || fields.Has("add_bias_linear");
+  extra.query_key_value_bias = states_bias ? has_bias : traits.has_query_key_value_bias;
+  extra.output_bias = states_bias ? has_bias : traits.has_output_bias;
+  if (fields.Has("attention_bias")) {
+    extra.query_key_value_bias = fields.Flag({"attention_bias"}, false);
+    // GLM's bias is of query, key and value alone.
+    extra.output_bias = extra.query_key_value_bias && !absl::StartsWith(traits.model_type, "glm");
+  }
+  if (fields.Has("attention_out_bias")) {
+    extra.output_bias = fields.Flag({"attention_out_bias"}, false);
+  }
+  extra.query_key_value_bias =
+      fields.Flag({"use_qkv_bias", "qkv_bias", "add_qkv_bias"}, extra.query_key_value_bias);
+  extra.feed_forward_bias = fields.Flag({"mlp_bias"}, has_bias);
+  if (fields.Flag({"no_bias"}, true) == false) {
+    extra.query_key_value_bias = true;
+    extra.output_bias = true;
+  }
+  extra.experts_have_biases = traits.model_type != "phimoe";
+
+  // Parallel attention saves an exchange, which is priced all the same.
+  const bool is_parallel = fields.Flag({"parallel_attn", "use_parallel_residual"},
+                                       traits.is_parallel || traits.model_type == "falcon");
+  extra.norm_vectors = traits.norm_vector_count;
+  if (traits.model_type == "falcon" && is_parallel &&
+      !fields.Flag({"new_decoder_architecture"}, false)) {
+    extra.norm_vectors = 2;
+  }
+  if (is_parallel) {
+    notes->push_back(
+        "attention and feed-forward part are parallel: they need one exchange of tensor "
+        "parallelism, two are priced");
+  }
+  const QueryKeyNorm query_key_norm =
+      fields.Flag({"use_qk_norm", "qk_layernorm"}, false) && traits.model_type != "llama4_text"
+          ? QueryKeyNorm::kHead
+          : traits.query_key_norm;
+  const int64_t groups =
+      run.key_value_head_count > 0 ? run.key_value_head_count : run.attention_head_count;
+  const int64_t head_size = run.attention_head_count > 0 ? HeadSize(run) : 0;
+  if (query_key_norm == QueryKeyNorm::kHead) extra.attention += 2 * head_size;
+  if (query_key_norm == QueryKeyNorm::kAllHeads) {
+    extra.attention += (run.attention_head_count + groups) * head_size;
+  }
+  // GPT-OSS's sinks.
+  if (traits.model_type == "gpt_oss") extra.attention += run.attention_head_count;
+  if (fields.Flag({"attn_output_gate"}, traits.has_attention_gate)) {
+    extra.attention += run.hidden_size * run.attention_head_count * head_size;
+    notes->push_back(
+        "the gate of attention's output counts as parameters of its layers; its time is not "
+        "priced");
+  }
+  return extra;
 }
 
-// Marks the layers with experts: all, but those that one of several rules takes out.
-void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
-  experts.in_layer.assign(layer_count, true);
-  const int dense_first = fields.Count({"first_k_dense_replace"}, 0);
-  if (dense_first > layer_count) {
-    fields.Fail("first_k_dense_replace",
-                absl::StrCat("must be at most the ", layer_count, " layers of num_hidden_layers"));
-    return;
+// Returns the parameters of a layer that do not follow from its sizes.
+int64_t ExtraParameterCount(const TransformerRunFacts& run, const LayerExtras& extra) {
+  const bool has_attention =
+      run.kind == v1::LAYER_KIND_DECODER || run.kind == v1::LAYER_KIND_ENCODER;
+  const bool has_feed_forward = run.feed_forward_kind != v1::FEED_FORWARD_KIND_NONE;
+  const int parts = (run.kind == v1::LAYER_KIND_FEED_FORWARD ? 0 : 1) + (has_feed_forward ? 1 : 0);
+  int64_t count = int64_t{extra.norm_vectors - 2} * run.hidden_size * parts / 2;
+  if (has_attention) {
+    count +=
+        extra.attention + BiasCount(run, 1, extra.query_key_value_bias, extra.output_bias, false);
   }
-  std::fill_n(experts.in_layer.begin(), dense_first, false);
-  // Every n-th layer has experts; DeepSeek counts from the first layer, the others from the last
-  // of each n.
-  const int frequency = fields.Optional({"moe_layer_freq"}, 1);
-  const int step = fields.Optional({"decoder_sparse_step", "interleave_moe_layer_step"}, 1);
-  const std::vector<int> listed = fields.List("moe_layers", 0);
-  const std::vector<int> dense = fields.List("mlp_only_layers", 0);
-  for (int i = 0; i < layer_count; ++i) {
-    if (i % frequency != 0 || (i + 1) % step != 0) experts.in_layer[i] = false;
+  if (run.kind == v1::LAYER_KIND_STATE_SPACE) count += extra.state_space;
+  if (has_feed_forward && extra.feed_forward_bias &&
+      (run.expert_count == 0 || extra.experts_have_biases)) {
+    count += BiasCount(run, 0, false, false, true);
   }
-  for (const int layer : dense) {
-    if (layer >= layer_count) {
-      fields.Fail("mlp_only_layers", absl::StrCat("must name layers below ", layer_count));
-      return;
-    }
-    experts.in_layer[layer] = false;
-  }
-  if (listed.empty()) return;
-  experts.in_layer.assign(layer_count, false);
-  for (const int layer : listed) {
-    if (layer >= layer_count) {
-      fields.Fail("moe_layers", absl::StrCat("must name layers below ", layer_count));
-      return;
-    }
-    experts.in_layer[layer] = true;
-  }
+  return run.expert_count > 0 ? count + extra.experts : count;
 }
 
-Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
-                    const TransformerRunFacts& run, int plain_size) {
+// The sizes of a model, from which each layer takes its own.
+struct ModelSizes {
+  TransformerRunFacts base;
   Experts experts;
-  experts.count =
-      fields.Count({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, 0);
-  const int per_token = fields.Count({"num_experts_per_tok", "experts_per_token",
-                                      "num_experts_per_token", "moe_top_k", "moe_topk"},
-                                     0);
-  const int size = fields.Count({"moe_intermediate_size", "expert_intermediate_size"}, 0);
-  const int shared_count = fields.Count({"n_shared_experts", "num_shared_experts"}, 0);
-  int shared_size = fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
-                                  "moe_shared_expert_intermediate_size"},
-                                 0);
-  ReadExpertLayers(fields, run.layer_count, experts);
-  if (experts.count < 2) {
-    // One expert without a router is a dense layer.
-    if (experts.count == 1 && shared_size == 0 && shared_count == 0 && size == 0) {
-      experts.count = 0;
-    }
-    if (experts.count == 0) {
-      if (shared_count > 0 || shared_size > 0) {
-        fields.Fail("num_experts", "is required beside the size of a shared expert");
-      }
-      experts.in_layer.clear();
-      return experts;
-    }
+  StateSpaceFacts state_space;
+  LayerExtras extra;
+};
+
+// Returns the facts of one layer with these parts.
+TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
+                               const GivenOpaqueLayers& opaque, bool counts_all_parameters) {
+  TransformerRunFacts layer = sizes.base;
+  layer.layer_count = 1;
+  if (parts.mixer == LayerMixer::kOpaque) {
+    const GivenOpaqueLayer& given = opaque.at(parts.opaque_kind);
+    TransformerRunFacts hidden;
+    hidden.kind = v1::LAYER_KIND_OPAQUE;
+    hidden.layer_count = 1;
+    hidden.hidden_size = layer.hidden_size;
+    hidden.sequence_length = layer.sequence_length;
+    hidden.opaque = given.sizes;
+    hidden.extra_parameter_count = given.parameter_count;
+    return hidden;
   }
-  if (per_token < 1 || per_token > experts.count) {
-    fields.Fail("num_experts_per_tok",
-                absl::StrCat("must be 1 to the number of experts ", experts.count));
+  if (parts.mixer != LayerMixer::kAttention) {
+    layer.kind = parts.mixer == LayerMixer::kStateSpace ? v1::LAYER_KIND_STATE_SPACE
+                                                        : v1::LAYER_KIND_FEED_FORWARD;
+    layer.attention_head_count = 0;
+    layer.key_value_head_count = 0;
+    layer.head_size = 0;
+    layer.latent_attention.reset();
   }
-  experts.per_token = std::max(per_token, 1);
-  experts.size = size > 0 ? size : plain_size;
-  if (shared_count > 0 && shared_size == 0) shared_size = Product(shared_count, experts.size);
-  if (traits.has_shared_expert && shared_size == 0) shared_size = experts.size;
-  experts.shared_size = shared_size;
-  // Qwen2-MoE weighs the shared expert by a gate of one output.
-  if (traits.model_type == "qwen2_moe" && shared_size > 0) {
-    experts.extra_parameter_count += run.hidden_size;
+  if (parts.mixer == LayerMixer::kStateSpace) layer.state_space = sizes.state_space.space;
+  layer.attention_window = parts.attention_window;
+  layer.attention_chunk_size = parts.attention_chunk_size;
+  if (!parts.has_feed_forward) {
+    layer.feed_forward_size = 0;
+    layer.feed_forward_kind = v1::FEED_FORWARD_KIND_NONE;
+  } else if (parts.has_experts) {
+    layer.feed_forward_size = 0;
+    layer.expert_count = sizes.experts.count;
+    layer.experts_per_token = sizes.experts.per_token;
+    layer.expert_feed_forward_size = sizes.experts.size;
+    layer.shared_expert_feed_forward_size = sizes.experts.shared_size;
   }
-  // GPT-OSS's router has a bias, and each head a sink.
-  if (traits.model_type == "gpt_oss") experts.extra_parameter_count += experts.count;
-  return experts;
+  if (counts_all_parameters) layer.extra_parameter_count = ExtraParameterCount(layer, sizes.extra);
+  return layer;
 }
 
-// Reads which layers see a window only, and of how many tokens.
-void ReadWindows(const FamilyTraits& traits, ConfigFields& fields, int layer_count,
-                 ModelFacts& facts) {
-  const int window = fields.Count({"sliding_window", "sliding_window_size"}, 0);
-  const int chunk = fields.Count({"attention_chunk_size"}, 0);
-  const bool is_used = fields.Flag({"use_sliding_window"}, traits.model_type != "qwen2" &&
-                                                               traits.model_type != "qwen2_moe" &&
-                                                               traits.model_type != "qwen3" &&
-                                                               traits.model_type != "qwen3_moe" &&
-                                                               traits.model_type != "smollm3");
-  const int whole_below = fields.Count({"max_window_layers"}, 0);
-  const int pattern = fields.Optional({"sliding_window_pattern", "_sliding_window_pattern"}, 0);
-  const std::vector<std::string> types = fields.Texts("layer_types");
-  // Layers without rotary positions, each with or without a window.
-  for (const char* key : {"no_rope_layers", "no_rope_layer_interval"}) fields.MarkRead(key);
-  facts.attention_window = std::max(window, chunk);
-  if (!types.empty()) {
-    if (static_cast<int>(types.size()) != layer_count) {
-      fields.Fail("layer_types", absl::StrCat("must have an entry for each of the ", layer_count,
-                                              " layers of num_hidden_layers"));
-      return;
-    }
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (types[i] == "full_attention") continue;
-      if (types[i] != "sliding_attention" && types[i] != "chunked_attention") {
-        fields.Fail(absl::StrCat("layer_types[", i, "]"),
-                    absl::StrCat("`", types[i],
-                                 "` is a kind of layer that model.proto does not have; known are "
-                                 "full_attention, sliding_attention and chunked_attention"));
-        return;
+// Returns the id of a layer's definition among `all`: its kind, and what sets it apart from other
+// layers of that kind.
+std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& all) {
+  const auto others = [&](auto&& differs) {
+    return std::any_of(all.begin(), all.end(), [&](const LayerParts& other) {
+      return other.mixer == parts.mixer && other.has_feed_forward == parts.has_feed_forward &&
+             differs(other);
+    });
+  };
+  std::string name;
+  switch (parts.mixer) {
+    case LayerMixer::kAttention:
+      name = "decoder";
+      break;
+    case LayerMixer::kStateSpace:
+      name = "state-space";
+      break;
+    case LayerMixer::kNone:
+      name = "feed-forward";
+      break;
+    case LayerMixer::kOpaque:
+      return absl::StrCat("opaque", parts.opaque_kind == "*" ? "" : "-",
+                          parts.opaque_kind == "*" ? "" : ModelIdFrom(parts.opaque_kind));
+  }
+  if (others([&](const LayerParts& other) { return other.has_experts != parts.has_experts; })) {
+    absl::StrAppend(&name, parts.has_experts ? "-experts" : "-dense");
+  }
+  const bool has_window = parts.attention_window > 0 || parts.attention_chunk_size > 0;
+  if (has_window && others([](const LayerParts& other) {
+        return other.attention_window == 0 && other.attention_chunk_size == 0;
+      })) {
+    absl::StrAppend(&name, kWindowSuffix);
+  }
+  return name;
+}
+
+// Appends the runs of the layers, and of those that predict further tokens, which are like the last
+// one.
+void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers, int prediction_count,
+             const GivenOpaqueLayers& opaque, bool counts_all_parameters, ModelFacts& facts) {
+  const bool is_uniform = std::all_of(layers.begin(), layers.end(), [&](const LayerParts& layer) {
+    return layer == layers.front();
+  });
+  for (const LayerParts& parts : layers) {
+    TransformerRunFacts layer = LayerFacts(sizes, parts, opaque, counts_all_parameters);
+    if (!is_uniform || prediction_count > 0) layer.name = LayerName(parts, layers);
+    if (!facts.runs.empty()) {
+      layer.layer_count = facts.runs.back().layer_count;
+      if (layer == facts.runs.back()) {
+        ++facts.runs.back().layer_count;
+        continue;
       }
-      ++facts.windowed_layer_count;
+      layer.layer_count = 1;
     }
-    if (facts.windowed_layer_count > 0 && facts.attention_window == 0) {
-      fields.Fail("sliding_window", "is required by layer_types");
-    }
-    return;
+    facts.runs.push_back(std::move(layer));
   }
-  if (facts.attention_window == 0 || !is_used) return;
-  int period = pattern;
-  if (period == 0) {
-    switch (traits.windowed_layers) {
-      case WindowedLayers::kAll:
-        break;
-      case WindowedLayers::kAlternate:
-        period = 2;
-        break;
-      case WindowedLayers::kAllButEveryFourth:
-        period = 4;
-        break;
-      case WindowedLayers::kAllButEverySixth:
-        period = 6;
-        break;
-    }
-  }
-  for (int i = 0; i < layer_count; ++i) {
-    if (i >= whole_below && (period == 0 || (i + 1) % period != 0)) ++facts.windowed_layer_count;
+  for (int depth = 1; depth <= prediction_count; ++depth) {
+    TransformerRunFacts layer = facts.runs.back();
+    layer.layer_count = 1;
+    layer.prediction_depth = depth;
+    layer.name = absl::StrCat("prediction-", depth);
+    facts.runs.push_back(std::move(layer));
   }
 }
 
@@ -282,11 +302,16 @@ int64_t BiasCount(const TransformerRunFacts& run, int attention_count, bool quer
 }
 
 ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameters,
-                           ConfigFields& fields, std::vector<std::string>* notes) {
+                           const GivenOpaqueLayers& opaque, ConfigFields& fields,
+                           std::vector<std::string>* notes) {
   ModelFacts facts;
-  RefuseOtherStructures(fields);
+  RefuseCrossAttention(fields);
+  for (const auto& [kind, given] : opaque) {
+    for (const std::string& field : given.fields) fields.MarkRead(field.c_str());
+  }
 
-  TransformerRunFacts run;
+  ModelSizes sizes;
+  TransformerRunFacts& run = sizes.base;
   run.kind = traits.is_encoder ? v1::LAYER_KIND_ENCODER : v1::LAYER_KIND_DECODER;
   run.layer_count = fields.Size({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
   run.hidden_size = fields.Size({"hidden_size", "n_embd", "n_embed", "d_model", "dim"});
@@ -294,106 +319,48 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     fields.Fail("num_hidden_layers", absl::StrCat("must be at most ", kMaxLayerCount));
   }
   if (!fields.status().ok()) return facts;
-  ReadHeads(traits, fields, run, notes);
+  std::vector<LayerParts> layers = ReadLayerLayout(traits, fields, run.layer_count, opaque);
   if (!fields.status().ok()) return facts;
-  run.feed_forward_size = ReadFeedForwardSize(traits, fields, run.hidden_size, notes);
+  const auto has = [&layers](auto&& condition) {
+    return std::any_of(layers.begin(), layers.end(), condition);
+  };
+  const bool has_attention =
+      has([](const LayerParts& layer) { return layer.mixer == LayerMixer::kAttention; });
+  if (has_attention) ReadHeads(traits, fields, run, notes);
+  if (!fields.status().ok()) return facts;
+  if (has([](const LayerParts& layer) { return layer.mixer == LayerMixer::kStateSpace; })) {
+    sizes.state_space =
+        ReadStateSpace(traits, run.hidden_size, HasOnlyStateSpaces(fields), fields, notes);
+  }
   run.feed_forward_kind =
       traits.is_gated ? v1::FEED_FORWARD_KIND_SWIGLU : v1::FEED_FORWARD_KIND_GELU;
-  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
-                          "n_ctx", "max_sequence_length"}) {
-    const int length = fields.Optional({key}, 0);
-    if (run.sequence_length == 0) run.sequence_length = length;
+  ReadSequenceLength(traits, fields, run);
+  if (has([](const LayerParts& layer) { return layer.has_feed_forward; })) {
+    run.feed_forward_size = ReadFeedForwardSize(traits, fields, run.hidden_size, notes);
+    // Llama-4 gives its dense layers a width of their own.
+    const int dense_size = fields.Optional({"intermediate_size_mlp"}, 0);
+    sizes.experts = ReadExperts(traits, fields, run, run.feed_forward_size);
+    if (dense_size > 0) run.feed_forward_size = dense_size;
+    if (sizes.experts.dense_size > 0) run.feed_forward_size = sizes.experts.dense_size;
   }
-  if (run.sequence_length == 0) run.sequence_length = traits.sequence_length;
-
-  // Llama-4 gives its dense layers a width of their own.
-  const int dense_size = fields.Optional({"intermediate_size_mlp"}, 0);
-  const Experts experts = ReadExperts(traits, fields, run, run.feed_forward_size);
-  if (dense_size > 0) run.feed_forward_size = dense_size;
-  ReadWindows(traits, fields, run.layer_count, facts);
-  fields.Note("num_nextn_predict_layers",
-              "layers that predict further tokens are left out, and their parameters", notes);
-
-  // Biases: a field, where there is one, is about query, key, value and output.
-  const bool has_bias = fields.Flag({"use_bias", "bias", "enable_bias", "add_bias_linear"},
-                                    traits.has_feed_forward_bias);
-  const bool states_bias = fields.Has("use_bias") || fields.Has("bias") ||
-                           fields.Has("enable_bias") || fields.Has("add_bias_linear");
-  bool query_key_value = states_bias ? has_bias : traits.has_query_key_value_bias;
-  bool output = states_bias ? has_bias : traits.has_output_bias;
-  if (fields.Has("attention_bias")) {
-    query_key_value = fields.Flag({"attention_bias"}, false);
-    // GLM's bias is of query, key and value alone.
-    output = query_key_value && !absl::StartsWith(traits.model_type, "glm");
+  const bool are_named = has([](const LayerParts& layer) { return layer.has_experts; });
+  for (size_t i = 0; i < layers.size(); ++i) {
+    // A pattern names its layers with experts; else rules do.
+    const bool in_layer = sizes.experts.count > 0 && sizes.experts.in_layer[i];
+    if (!are_named) layers[i].has_experts = layers[i].has_feed_forward && in_layer;
   }
-  if (fields.Has("attention_out_bias")) output = fields.Flag({"attention_out_bias"}, false);
-  query_key_value = fields.Flag({"use_qkv_bias", "qkv_bias", "add_qkv_bias"}, query_key_value);
-  const bool feed_forward_bias = fields.Flag({"mlp_bias"}, has_bias);
-  if (fields.Flag({"no_bias"}, true) == false) {
-    query_key_value = true;
-    output = true;
+  if (are_named && sizes.experts.count == 0) {
+    fields.Fail("num_experts", "is required by the layers with experts");
   }
-
-  // Parallel attention saves an exchange, which is priced all the same.
-  const bool is_parallel = fields.Flag({"parallel_attn", "use_parallel_residual"},
-                                       traits.is_parallel || traits.model_type == "falcon");
-  int norm_vectors = traits.norm_vector_count;
-  if (traits.model_type == "falcon" && is_parallel &&
-      !fields.Flag({"new_decoder_architecture"}, false)) {
-    norm_vectors = 2;
+  const int prediction_count = ReadPredictionCount(fields);
+  if (prediction_count > 0 && layers.back().mixer != LayerMixer::kAttention) {
+    fields.Fail("num_nextn_predict_layers", "needs attention in the last layer, which they copy");
   }
-  if (is_parallel) {
-    notes->push_back(
-        "attention and feed-forward part are parallel: they need one exchange of tensor "
-        "parallelism, two are priced");
-  }
-  const QueryKeyNorm query_key_norm =
-      fields.Flag({"use_qk_norm", "qk_layernorm"}, false) && traits.model_type != "llama4_text"
-          ? QueryKeyNorm::kHead
-          : traits.query_key_norm;
-  const int64_t groups =
-      run.key_value_head_count > 0 ? run.key_value_head_count : run.attention_head_count;
-  const int64_t head_size = HeadSize(run);
-  int64_t norms = int64_t{norm_vectors - 2} * run.hidden_size;
-  if (query_key_norm == QueryKeyNorm::kHead) norms += 2 * head_size;
-  if (query_key_norm == QueryKeyNorm::kAllHeads) {
-    norms += (run.attention_head_count + groups) * head_size;
-  }
-  // GPT-OSS's sinks.
-  if (traits.model_type == "gpt_oss") norms += run.attention_head_count;
-
-  const auto count_parameters = [&](TransformerRunFacts& part) {
-    if (!counts_all_parameters) return;
-    part.extra_parameter_count =
-        norms +
-        BiasCount(part, 1, query_key_value, output,
-                  feed_forward_bias && !(traits.model_type == "phimoe" && part.expert_count > 0));
-    if (part.expert_count > 0) part.extra_parameter_count += experts.extra_parameter_count;
-  };
-  TransformerRunFacts mixture = run;
-  mixture.expert_count = experts.count;
-  mixture.experts_per_token = experts.per_token;
-  mixture.expert_feed_forward_size = experts.size;
-  mixture.shared_expert_feed_forward_size = experts.shared_size;
-  mixture.feed_forward_size = 0;
-  count_parameters(run);
-  count_parameters(mixture);
-  if (experts.count == 0) {
-    facts.runs.push_back(run);
-  } else {
-    const bool has_both = std::find(experts.in_layer.begin(), experts.in_layer.end(), false) !=
-                          experts.in_layer.end();
-    for (size_t i = 0; i < experts.in_layer.size(); ++i) {
-      TransformerRunFacts next = experts.in_layer[i] ? mixture : run;
-      next.layer_count = 1;
-      if (has_both) next.name = experts.in_layer[i] ? "decoder-experts" : "decoder-dense";
-      if (i > 0 && experts.in_layer[i] == experts.in_layer[i - 1]) {
-        ++facts.runs.back().layer_count;
-      } else {
-        facts.runs.push_back(next);
-      }
-    }
-  }
+  sizes.extra = ReadExtraParameters(traits, fields, run, notes);
+  sizes.extra.state_space = sizes.state_space.extra_parameter_count;
+  sizes.extra.experts = sizes.experts.extra_parameter_count;
+  if (!fields.status().ok()) return facts;
+  AddRuns(sizes, layers, prediction_count, opaque, counts_all_parameters, facts);
 
   const bool has_head_bias = fields.Flag({"lm_head_bias"}, false);
   if (!counts_all_parameters) return facts;

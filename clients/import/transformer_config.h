@@ -9,6 +9,7 @@
 #include "clients/import/config_fields.h"
 #include "clients/import/family_traits.h"
 #include "clients/import/model_facts.h"
+#include "clients/import/opaque_config.h"
 
 namespace parplan {
 
@@ -16,10 +17,13 @@ namespace parplan {
 // model.proto does not derive from the sizes. Assumptions and what is left out are appended to
 // `notes`. After an error, which `fields` remembers, the facts must not be used.
 //
+// Layers of a kind that `opaque` has take its sizes.
+//
 // Without `counts_all_parameters` the parameters of biases, further norms and positions are left
 // out, as Galvatron's own configurations want it.
 ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameters,
-                           ConfigFields& fields, std::vector<std::string>* notes);
+                           const GivenOpaqueLayers& opaque, ConfigFields& fields,
+                           std::vector<std::string>* notes);
 
 // Returns the parameters of biases: of `attention_count` attention blocks (query, key and value;
 // output) and of the feed-forward part.

@@ -18,10 +18,6 @@ absl::Status InvalidPlan(const std::string& fact) {
       {{"fact", fact}});
 }
 
-bool SplitsHeads(const LayerDefinition& layer, int64_t degree) {
-  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
-}
-
 // Checks tensor parallelism of one layer.
 absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefinition& layer,
                                const std::string& where, int degree) {
@@ -30,16 +26,16 @@ absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefini
                                     problem.max_tensor_parallel_degree()));
   }
   if (IsTransformer(layer.kind)) {
-    if (SplitsHeads(layer, degree)) return absl::OkStatus();
+    if (SplitsOverTensorRanks(layer, degree)) return absl::OkStatus();
     return InvalidPlan(absl::StrCat(where, " has tensor_parallel_degree ", degree,
-                                    ", which does not divide its heads"));
+                                    ", which does not divide its heads or is not allowed for it"));
   }
   if (layer.hidden_size % degree != 0) {
     return InvalidPlan(absl::StrCat(where, " has tensor_parallel_degree ", degree,
                                     ", which does not divide its hidden_size"));
   }
   for (const LayerDefinition& other : problem.model().layer_definitions()) {
-    if (degree == 1 || (IsTransformer(other.kind) && SplitsHeads(other, degree))) {
+    if (degree == 1 || (IsTransformer(other.kind) && SplitsOverTensorRanks(other, degree))) {
       return absl::OkStatus();
     }
   }
@@ -63,6 +59,10 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
     return InvalidPlan(absl::StrCat(
         where, " names a kind of context parallelism but has context_parallel_degree 1"));
   }
+  if (context > 1 && !SharesTokens(layer)) {
+    return InvalidPlan(absl::StrCat(where, " has context_parallel_degree ", context,
+                                    ", but it hands a state from token to token or is opaque"));
+  }
   // Each rank works on a piece from either end of the sequence, so that causal
   // attention costs all of them the same.
   if (context > 1 && is_ring && layer.sequence_length % (2 * context) != 0) {
@@ -75,7 +75,7 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
   }
   // Context-parallel ranks share the heads that tensor parallelism leaves them.
   const int64_t head_rank_count = int64_t{strategy.tensor_parallel_degree} * context;
-  if (!is_ring && IsTransformer(layer.kind) && !SplitsHeads(layer, head_rank_count)) {
+  if (!is_ring && HasAttention(layer.kind) && !SplitsOverTensorRanks(layer, head_rank_count)) {
     return InvalidPlan(
         absl::StrCat(where, " shares heads ", head_rank_count,
                      " ways by tensor and context parallelism, which does not divide "
@@ -128,6 +128,9 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
     if (!problem.rules().allow_recompute) {
       return InvalidPlan(absl::StrCat(where, " recomputes, which the rules forbid"));
     }
+  }
+  if (strategy.sequence_parallel && layer.kind == LayerKind::kOpaque) {
+    return InvalidPlan(absl::StrCat(where, " is sequence-parallel although it is opaque"));
   }
   if (strategy.sequence_parallel && tensor == 1) {
     return InvalidPlan(absl::StrCat(where, " is sequence-parallel without tensor parallelism"));

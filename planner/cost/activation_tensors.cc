@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "planner/cost/structure_tensors.h"
+#include "planner/model/layer_matrices.h"
 
 namespace parplan {
 namespace {
@@ -12,39 +14,6 @@ using enum TensorLifetime;
 
 // Megatron's --make-vocab-size-divisible-by.
 constexpr int kVocabularyMultiple = 128;
-
-// The sizes that the formulas name by letters.
-struct TensorSizes {
-  double element = 2.0;     // e
-  double tokens = 0.0;      // s, of a rank
-  double all_tokens = 0.0;  // S, of a sample
-  double hidden = 0.0;      // h
-  double query = 0.0;       // q
-  double key_value = 0.0;   // k
-  double heads = 0.0;       // a
-  double tensor = 1.0;      // t
-  double sequence = 1.0;    // r
-  bool is_ring = false;
-  bool is_ulysses = false;
-};
-
-TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision,
-                          const Strategy& strategy) {
-  TensorSizes shape;
-  shape.element = static_cast<double>(BytesPerElement(precision));
-  shape.all_tokens = definition.sequence_length;
-  shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
-  shape.hidden = definition.hidden_size;
-  shape.query = static_cast<double>(definition.attention_head_count) * definition.head_size;
-  shape.key_value = static_cast<double>(definition.key_value_head_count) * definition.head_size;
-  shape.heads = definition.attention_head_count;
-  shape.tensor = strategy.tensor_parallel_degree;
-  shape.sequence = strategy.sequence_parallel ? strategy.tensor_parallel_degree : 1;
-  const bool shares_tokens = strategy.context_parallel_degree > 1;
-  shape.is_ring = shares_tokens && strategy.context_kind == ContextKind::kRing;
-  shape.is_ulysses = shares_tokens && strategy.context_kind == ContextKind::kUlysses;
-  return shape;
-}
 
 double ScoreElements(const TensorSizes& shape) {
   return shape.heads * shape.tokens * shape.all_tokens / shape.tensor;
@@ -58,28 +27,33 @@ TensorLifetime LifetimeOfRecomputed(const RuntimeTraits& traits) {
 
 // Adds the tensors of an attention block after its norm. Every tensor-parallel rank has at least
 // one key-value head.
-void AddAttention(const TensorSizes& shape, const RuntimeTraits& traits, bool cross,
-                  ActivationTensors& tensors) {
+void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
+                  const RuntimeTraits& traits, bool cross, ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
   const double query = shape.element * shape.tokens * shape.query / shape.tensor;
-  const double head_size = shape.query / shape.heads;
-  const double key_value =
-      shape.element * shape.tokens * std::max(shape.key_value / shape.tensor, head_size);
+  const double output = shape.element * shape.tokens * shape.output / shape.tensor;
+  const double key =
+      shape.element * shape.tokens * std::max(shape.key / shape.tensor, shape.key_head);
+  const double value =
+      shape.element * shape.tokens * std::max(shape.value / shape.tensor, shape.value_head);
   const double scores = ScoreElements(shape);
   const TensorLifetime again = LifetimeOfRecomputed(traits);
 
   tensors.Add(cross ? "cross-attention norm input" : "attention norm input", "e s h / r", residual,
               cross ? kLayer : kCheckpoint);
   tensors.Add("query, key and value projection input", "e s h / r", residual, again);
+  if (definition.latent_attention.has_value()) {
+    AddCompressedVectors(*definition.latent_attention, shape, again, tensors);
+  }
   tensors.Add("query", "e s q / t", query, kLayer);
-  tensors.Add("key", "e s k / t", key_value, again);
-  tensors.Add("value", "e s k / t", key_value, kLayer);
+  tensors.Add("key", "e s k / t", key, again);
+  tensors.Add("value", "e s k / t", value, kLayer);
   if (traits.attention_kernel == AttentionKernel::kFlash) {
     tensors.Add("log-sum-exp of scores", "4 a s / t",
                 4.0 * shape.heads * shape.tokens / shape.tensor,
                 again == kLayer ? kAttentionCore : kLayer);
     if (traits.attention_output_copied) {
-      tensors.Add("attention output before its copy", "e s q / t", query, kAttentionCore);
+      tensors.Add("attention output before its copy", "e s q / t", output, kAttentionCore);
     }
   } else {
     tensors.Add("softmax output", "e a s S / t", shape.element * scores, kAttentionCore);
@@ -89,7 +63,7 @@ void AddAttention(const TensorSizes& shape, const RuntimeTraits& traits, bool cr
                   kAttentionCore);
     }
   }
-  tensors.Add("attention projection input", "e s q / t", query, kLayer);
+  tensors.Add("attention projection input", "e s q / t", output, kLayer);
   if (traits.hidden_dropout) {
     tensors.Add("dropout mask after attention", "s h / r",
                 shape.tokens * shape.hidden / shape.sequence, kLayer);
@@ -123,7 +97,7 @@ void AddReusingBackward(const TensorSizes& shape, double inner, ActivationTensor
   const double whole = row * shape.hidden;
   const double residual = whole / shape.sequence;
   const double query = row * shape.query / shape.tensor;
-  const double key_value = row * shape.key_value / shape.tensor;
+  const double key_value = row * shape.key / shape.tensor;
   const bool is_split = shape.sequence > 1.0;
   // Means and deviations of both norms.
   tensors.Add("norm statistics", "16 s / r", 16.0 * shape.tokens / shape.sequence, kLayer);
@@ -159,13 +133,20 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
                     const RuntimeTraits& traits, ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
   const bool swiglu = definition.feed_forward_kind == FeedForwardKind::kSwiglu;
-  AddAttention(shape, traits, /*cross=*/false, tensors);
-  if (definition.kind == LayerKind::kCrossDecoder) {
-    AddAttention(shape, traits, /*cross=*/true, tensors);
+  const bool has_mixer = definition.kind != LayerKind::kFeedForward;
+  if (definition.prediction_depth > 0) AddPrediction(shape, tensors);
+  if (HasAttention(definition.kind)) {
+    AddAttention(definition, shape, traits, /*cross=*/false, tensors);
   }
+  if (definition.kind == LayerKind::kCrossDecoder) {
+    AddAttention(definition, shape, traits, /*cross=*/true, tensors);
+  }
+  if (definition.state_space.has_value()) AddStateSpace(*definition.state_space, shape, tensors);
   const TensorLifetime again = LifetimeOfRecomputed(traits);
-  tensors.Add("feed-forward norm input", "e s h / r", residual, again);
-  tensors.Add("first feed-forward matrix input", "e s h / r", residual, again);
+  if (definition.has_feed_forward()) {
+    tensors.Add("feed-forward norm input", "e s h / r", residual, has_mixer ? again : kCheckpoint);
+    tensors.Add("first feed-forward matrix input", "e s h / r", residual, again);
+  }
   if (again != kLayer && swiglu) {
     tensors.Add("saved output of the layer's last product", "e s h / r", residual, kLayer);
   }
@@ -173,7 +154,7 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   double inner = 0.0;
   // Gradients of the output and of the input of the activation function.
   double feed_forward_gradients = 0.0;
-  if (definition.expert_count == 0) {
+  if (!definition.has_experts()) {
     inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
                            definition.feed_forward_size, 1.0, tensors);
     feed_forward_gradients = shape.element * shape.tokens * definition.feed_forward_size /
@@ -200,7 +181,7 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
                               definition.shared_expert_feed_forward_size, 1.0, tensors);
     }
   }
-  if (traits.hidden_dropout) {
+  if (traits.hidden_dropout && definition.has_feed_forward()) {
     tensors.Add("dropout mask after the feed-forward part", "s h / r",
                 shape.tokens * shape.hidden / shape.sequence, kLayer);
   }
@@ -211,10 +192,14 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   }
   // While the backward pass runs: the gradient of the layer's output, and the inner gradients of
   // the part it works on. Once it reaches attention, the feed-forward part is freed.
-  const double attention_gradients =
+  double attention_gradients =
       traits.attention_kernel == AttentionKernel::kUnfused
           ? 2.0 * shape.element * ScoreElements(shape)
-          : shape.element * shape.tokens * (shape.query + 2.0 * shape.key_value) / shape.tensor;
+          : shape.element * shape.tokens * (shape.query + (shape.key + shape.value)) / shape.tensor;
+  if (definition.state_space.has_value()) {
+    attention_gradients =
+        shape.element * shape.tokens * ProjectedWidth(*definition.state_space) / shape.tensor;
+  }
   tensors.Add("gradients inside the layer",
               "e s h / r + max(feed-forward, attention - feed-forward tensors)",
               residual + std::max(feed_forward_gradients, attention_gradients - inner), kBackward);
@@ -281,8 +266,18 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
     case LayerKind::kDecoder:
     case LayerKind::kEncoder:
     case LayerKind::kCrossDecoder:
+    case LayerKind::kStateSpace:
+    case LayerKind::kFeedForward:
       AddTransformer(definition, shape, traits, tensors);
       break;
+    case LayerKind::kOpaque: {
+      const OpaqueTensorDegree part = OpaquePart(definition, strategy.tensor_parallel_degree);
+      tensors.Add("layer input", "e s h", residual, kCheckpoint);
+      tensors.Add("tensors of the opaque layer", "given",
+                  static_cast<double>(part.kept_bytes_per_sample) - residual, kLayer);
+      tensors.Add("gradient of the output", "e s h", residual, kBackward);
+      break;
+    }
     case LayerKind::kEmbedding:
       if (traits.reuses_activations) {
         tensors.Add("gradient of the output", "e s h / r + (e s h if r > 1)", residual + gathered,
@@ -307,12 +302,13 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
       tensors.Add("gradient of the output", "e s h / r", residual, kBackward);
       break;
     case LayerKind::kHead: {
-      const double logits = shape.tokens *
+      const double predictions = 1.0 + definition.further_token_count;
+      const double logits = predictions * shape.tokens *
                             PaddedVocabularySize(definition.vocabulary_size, traits,
                                                  strategy.tensor_parallel_degree) /
                             shape.tensor;
       tensors.Add("final norm input", "e s h / r", residual, kCheckpoint);
-      tensors.Add("output matrix input", "e s h / r", residual, kLayer);
+      tensors.Add("output matrix input", "e s h / r", predictions * residual, kLayer);
       const double bytes_per_logit =
           traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
       if (traits.reuses_activations) {

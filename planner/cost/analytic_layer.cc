@@ -1,5 +1,6 @@
 #include "planner/cost/analytic_layer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/string_view.h"
@@ -43,6 +44,7 @@ AnalyticLayer::AnalyticLayer(const LayerDefinition& layer, Precision precision,
                         coefficients[Coefficient::kMemoryEfficiency]),
       score_bytes_per_second_(device.memory_bytes_per_second *
                               coefficients[Coefficient::kSoftmaxEfficiency]),
+      vector_flops_per_second_(device.vector_flops_fp32),
       random_numbers_per_second_(device.vector_flops_fp32 / 2.0 / kOperationsPerRandomNumber),
       kernel_overhead_(coefficients[Coefficient::kKernelOverhead]),
       backward_launch_interval_(runtime.eager ? coefficients[Coefficient::kLaunchInterval] : 0.0),
@@ -70,6 +72,11 @@ PassTime AnalyticLayer::TimeOf(const OperationList& operations, double launch_in
       case OperationKind::kFusedAttention:
         device += operation.flops * operation.slowdown / attention_flops_per_second_ +
                   operation.kernel_count * kernel_overhead_;
+        break;
+      case OperationKind::kScan:
+        device += operation.kernel_count * kernel_overhead_ +
+                  std::max(operation.bytes / bytes_per_second_,
+                           operation.flops / vector_flops_per_second_);
         break;
     }
   }

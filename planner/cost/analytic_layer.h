@@ -58,6 +58,8 @@ class AnalyticLayer {
   double attention_flops_per_second_;
   double bytes_per_second_;
   double score_bytes_per_second_;
+  // Peak of the units for 32-bit floating point: scans are not calibrated.
+  double vector_flops_per_second_;
   double random_numbers_per_second_;
   double kernel_overhead_;
   double backward_launch_interval_;

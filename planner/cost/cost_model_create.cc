@@ -30,13 +30,11 @@ std::vector<int> Divisors(int value) {
   return divisors;
 }
 
-// Returns whether the heads of some transformer layer can be split `degree` times.
+// Returns whether `degree` tensor-parallel ranks can share some transformer layer.
 bool SplitsSomeLayer(const ModelSpec& model, int degree) {
   return std::any_of(model.layer_definitions().begin(), model.layer_definitions().end(),
                      [degree](const LayerDefinition& layer) {
-                       return IsTransformer(layer.kind) &&
-                              layer.attention_head_count % degree == 0 &&
-                              layer.key_value_head_count % degree == 0;
+                       return IsTransformer(layer.kind) && SplitsOverTensorRanks(layer, degree);
                      });
 }
 
@@ -111,6 +109,10 @@ double WorstTotalBytes(const PlanningProblem& problem, const GroupCosts& group,
   for (const ModelLayerRun& run : problem.model().layer_runs()) {
     double worst = 0.0;
     for (const int degree : degrees) {
+      const LayerDefinition& definition = problem.model().layer_definitions()[run.definition_index];
+      if (definition.kind == LayerKind::kOpaque && !SplitsOverTensorRanks(definition, degree)) {
+        continue;
+      }
       Strategy strategy;
       strategy.tensor_parallel_degree = degree;
       const LayerFootprint layer = group.layer_source(run.definition_index)

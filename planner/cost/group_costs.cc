@@ -70,8 +70,13 @@ Seconds GroupCosts::TransitionTime(int definition_index, const Strategy& from, c
 
 double GroupCosts::MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
                                 double samples) const {
+  if (definition.opaque.has_value() && definition.opaque->boundary_bytes_per_sample > 0) {
+    return samples * static_cast<double>(definition.opaque->boundary_bytes_per_sample);
+  }
+  // A layer that predicts further tokens hands on its own hidden states and all before.
   const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                         definition.hidden_size * ElementBytes();
+                         definition.hidden_size * ElementBytes() *
+                         (1 + definition.prediction_depth);
   return strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message;
 }
 

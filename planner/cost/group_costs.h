@@ -114,6 +114,8 @@ class GroupCosts {
                            double samples, const LayerPasses& passes) const;
   Exchange UlyssesExchange(const LayerDefinition& definition, const Strategy& strategy,
                            double samples) const;
+  Exchange OpaqueExchange(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples) const;
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples) const;
   // Returns the times to gather all parameters and to reduce all gradients, before any of it is

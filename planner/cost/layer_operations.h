@@ -30,6 +30,8 @@ enum class OperationKind {
   kElementwise,
   // One kernel from queries, keys and values to the output.
   kFusedAttention,
+  // Kernels that move bytes and compute in vector units meanwhile: the recurrence of a state space.
+  kScan,
 };
 
 // One operation; the kind decides which members have a meaning.
@@ -37,13 +39,13 @@ struct LayerOperation {
   OperationKind kind;
   // The sizes of a `kMatrixProduct`.
   ProductShape product;
-  // Bytes that `kElementwise` reads and writes, and random numbers it draws.
+  // Bytes that `kElementwise` and `kScan` read and write, and random numbers it draws.
   double bytes;
   double random_count;
   // These bytes are rows of attention scores.
   bool of_scores;
   // Floating-point operations of `kFusedAttention`, and the factor by which they take longer than
-  // with long sequences and heads of 128.
+  // with long sequences and heads of 128; of `kScan`, in vector units.
   double flops;
   double slowdown;
   // Number of kernels.
@@ -57,7 +59,7 @@ struct LayerOperation {
 class OperationList {
  public:
   // More than any layer has: the list checks it. A fixed array keeps the list free of allocations.
-  static constexpr int kCapacity = 64;
+  static constexpr int kCapacity = 96;
 
   OperationList() {}  // NOLINT: leaves the unused entries as they are
 
@@ -65,6 +67,7 @@ class OperationList {
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddFusedAttention(double flops, double slowdown, int kernel_count);
+  void AddScan(double bytes, double flops, int kernel_count = 1);
   // Counts kernels that take the host's time and next to none of the device's.
   void AddLaunches(int kernel_count) { extra_launch_count_ += kernel_count; }
 
@@ -72,7 +75,7 @@ class OperationList {
   const LayerOperation* end() const { return operations_.data() + size_; }
   int size() const { return size_; }
 
-  // Returns the floating-point operations of matrix products and fused attention.
+  // Returns the floating-point operations of matrix products, fused attention and scans.
   double Flops() const;
   // Returns the number of kernels, those of `AddLaunches` included.
   int LaunchCount() const;
@@ -102,9 +105,9 @@ struct LayerOperations {
 // number that may be a fraction.
 //
 // The backward pass has two matrix products for each one of the forward pass: the gradients of
-// the input and of the weights. Unfused attention computes all scores, fused attention the half
-// that a causal mask leaves. Collectives only count as launches. The traffic of element-wise
-// kernels counts every tensor they read or write once.
+// the input and of the weights. Unfused attention computes all scores, fused attention those that a
+// causal mask and a window leave. An opaque layer has no operations. Collectives only count as
+// launches. The traffic of element-wise kernels counts every tensor they read or write once.
 void ListOperations(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                     const LayerShape& shape, double samples, LayerOperations& operations);
 

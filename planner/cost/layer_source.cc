@@ -34,12 +34,8 @@ Strategy OfTensorDegree(int tensor_parallel_degree, bool sequence_parallel) {
 // Returns the share of a layer's forward pass, by floating-point operations, that selective
 // recomputation repeats and during which keys and values travel.
 double AttentionCoreShare(const LayerDefinition& layer) {
-  if (!IsTransformer(layer.kind)) return 0.0;
   const double all = ForwardFlopsPerSample(layer, layer.sequence_length);
-  // Matrices grow with the tokens, the core with their square.
-  const double twice = ForwardFlopsPerSample(layer, 2 * layer.sequence_length);
-  const double core = 0.5 * (twice - 2.0 * all);
-  return all > 0.0 ? core / all : 0.0;
+  return all > 0.0 ? AttentionFlopsPerSample(layer, layer.sequence_length) / all : 0.0;
 }
 
 double ShareOf(Seconds part, Seconds whole) { return whole > Seconds() ? part / whole : 1.0; }
@@ -83,6 +79,10 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, GroupIndex grou
         SlowestDeviceFactor(problem.node_group(group).device_count(), coefficients);
   }
   const MeasuredLayer* const measured = problem.profile(group).FindLayer(definition, precision);
+  if (definition.kind == LayerKind::kOpaque) {
+    source.ResolveOpaque(measured, needs, notes);
+    return source;
+  }
   if (measured == nullptr && needs.allow_estimates && source.analytic_.has_value()) {
     source.sequence_parallel_ = source.runtime_.sequence_parallel;
     notes.estimated.push_back(
@@ -98,10 +98,33 @@ LayerSource LayerSource::Resolve(const PlanningProblem& problem, GroupIndex grou
   return source;
 }
 
+void LayerSource::ResolveOpaque(const MeasuredLayer* measured, const LayerNeeds& needs,
+                                ResolutionNotes& notes) {
+  LayerNeeds own = needs;
+  own.sequence_parallel = false;
+  own.tensor_parallel_degrees.clear();
+  for (const int degree : needs.tensor_parallel_degrees) {
+    if (!SplitsOverTensorRanks(definition_, degree)) continue;
+    own.tensor_parallel_degrees.push_back(degree);
+    const bool is_timed =
+        measured != nullptr && std::any_of(measured->timings.begin(), measured->timings.end(),
+                                           [degree](const LayerTimingPoint& point) {
+                                             return point.tensor_parallel_degree == degree;
+                                           });
+    if (is_timed) continue;
+    notes.missing.push_back(absl::StrCat("layer `", definition_.layer_definition_id,
+                                         "` is opaque and its time at ", "tensor_parallel_degree ",
+                                         degree, " can only be measured (planctl profile)"));
+  }
+  if (measured == nullptr) return;
+  const LayerEstimator estimator = Estimator();
+  profile_ = LayerProfile::Resolve(definition_, precision_, measured, own, notes, &estimator);
+}
+
 LayerEstimator LayerSource::Estimator() const {
   LayerEstimator estimator;
   // The functions hold copies, so they may outlive this source.
-  if (analytic_.has_value()) {
+  if (analytic_.has_value() && definition_.kind != LayerKind::kOpaque) {
     estimator.times = [analytic = *analytic_, definition = definition_,
                        factor = slowest_device_factor_](const EstimateShape& shape,
                                                         double micro_batch_size) {
@@ -163,6 +186,10 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
   passes.forward = profile_->Forward(tensor, samples) * time_factor_;
   passes.backward = profile_->Backward(tensor, samples) * time_factor_;
   const bool recomputes = IsTransformer(definition_.kind);
+  if (definition_.kind == LayerKind::kOpaque) {
+    work.full.device = passes.forward;
+    return work;
+  }
   if (!analytic_.has_value()) {
     const double share = 1.0 / strategy.context_parallel_degree;
     // Fused attention leaves nothing to save.
@@ -211,7 +238,8 @@ LayerWork LayerSource::AnalyticWork(const Strategy& strategy, double samples) co
 
 LayerFootprint LayerSource::Footprint(const Strategy& strategy,
                                       int pipeline_parallel_degree) const {
-  const bool copies_table = definition_.tied_embedding && pipeline_parallel_degree > 1;
+  const bool copies_table = (definition_.tied_embedding || definition_.prediction_depth > 0) &&
+                            pipeline_parallel_degree > 1;
   LayerFootprint footprint = FootprintOf(definition_, precision_, runtime_, strategy, copies_table);
   if (profile_.has_value()) return MeasuredFootprint(strategy, footprint, copies_table);
   footprint.activations.layer *= activation_factor_;

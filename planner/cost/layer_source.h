@@ -76,6 +76,9 @@ class LayerSource {
   bool measured() const { return profile_.has_value() && profile_->measured(); }
 
  private:
+  // Resolves an opaque layer: each time must have been measured.
+  void ResolveOpaque(const MeasuredLayer* measured, const LayerNeeds& needs,
+                     ResolutionNotes& notes);
   LayerEstimator Estimator() const;
   LayerWork MeasuredWork(const Strategy& strategy, double samples, bool with_selective) const;
   LayerWork AnalyticWork(const Strategy& strategy, double samples) const;

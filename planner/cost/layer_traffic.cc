@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "planner/cost/group_costs.h"
+#include "planner/model/layer_matrices.h"
 
 namespace parplan {
 namespace {
@@ -17,43 +18,116 @@ struct PassTraffic {
   int scatters = 0;
 };
 struct TensorParallelTraffic {
+  // Exchanges of the residual stream.
   PassTraffic forward;
   PassTraffic backward;
+  // Exchanges of vectors inside the layer, `inner_width` elements wide.
+  PassTraffic inner_forward;
+  PassTraffic inner_backward;
+  double inner_width = 0.0;
+  // Part of `backward` and `inner_backward` that gradients of weights can hide.
+  PassTraffic hidden;
+  PassTraffic inner_hidden;
 };
 
-// Returns the traffic of Megatron-LM's layers. The attention and the feed-forward part each end
-// with one all-reduce, and begin with one in the backward pass; sequence parallelism gathers their
-// inputs once more for the gradients of the weights. A table split by rows sums once. A head split
-// by classes sums the gradient of its input once; with sequence parallelism it gathers its input in
-// both passes, or once if it computes its logits in the backward pass. Without sequence parallelism
-// a runtime may sum the gradient of an input for each projection that reads it.
-TensorParallelTraffic TrafficOf(const LayerDefinition& definition, bool sequence_parallel,
+// Returns the sums beside those of `TrafficOfParts` in the backward pass of a runtime that sums the
+// gradient of an input for each projection which reads it: queries, keys and values of each
+// attention, gate and up of a gated feed-forward part.
+int FurtherReductions(const LayerDefinition& layer, const RuntimeTraits& runtime) {
+  if (!runtime.reduces_each_projection) return 0;
+  const int attention_count =
+      layer.kind == LayerKind::kCrossDecoder ? 2 : (HasAttention(layer.kind) ? 1 : 0);
+  return 2 * attention_count + (layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 1 : 0);
+}
+
+// Returns the traffic of `count` parts of a layer. Each ends with one all-reduce, and begins with
+// one in the backward pass; sequence parallelism gathers its input once more for the gradients of
+// the weights.
+TensorParallelTraffic TrafficOfParts(int count, bool sequence_parallel) {
+  TensorParallelTraffic traffic;
+  if (!sequence_parallel) {
+    traffic.forward = traffic.backward = traffic.hidden = {.all_reduces = count};
+    return traffic;
+  }
+  traffic.forward = traffic.hidden = {.gathers = count, .scatters = count};
+  traffic.backward = {.gathers = 2 * count, .scatters = count};
+  return traffic;
+}
+
+// Replaces the exchanges at the input of latent attention: ranks exchange the compressed vectors,
+// from which the split products start, and not the residual stream (Megatron Core,
+// multi_latent_attention.py).
+void ExchangeCompressedVectors(const LayerDefinition& layer, bool sequence_parallel,
+                               TensorParallelTraffic& traffic) {
+  traffic.inner_width = static_cast<double>(AttentionInputWidth(layer));
+  if (!sequence_parallel) {
+    --traffic.backward.all_reduces;
+    traffic.inner_backward = {.all_reduces = 1};
+  } else {
+    --traffic.forward.gathers;
+    --traffic.backward.gathers;
+    --traffic.backward.scatters;
+    traffic.inner_forward = {.gathers = 1};
+    traffic.inner_backward = {.gathers = 1, .scatters = 1};
+  }
+  traffic.hidden = TrafficOfParts(1, sequence_parallel).hidden;
+  traffic.inner_hidden =
+      sequence_parallel ? PassTraffic{.gathers = 1, .scatters = 1} : PassTraffic{.all_reduces = 1};
+}
+
+// Returns the traffic of Megatron-LM's layers. A table split by rows sums once. A head split by
+// classes sums the gradient of its input once for each predicted token; with sequence parallelism
+// it gathers its input in both passes, or once if it computes its logits in the backward pass.
+TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
                                 const RuntimeTraits& runtime) {
-  const bool is_gated = definition.feed_forward_kind == FeedForwardKind::kSwiglu;
-  // All blocks but the feed-forward part are attention, with queries, keys and values.
-  const auto further = [&runtime, is_gated](int count) {
-    return runtime.reduces_each_projection ? 2 * (count - 1) + (is_gated ? 1 : 0) : 0;
-  };
-  const auto blocks = [sequence_parallel, &further](int count) -> TensorParallelTraffic {
-    if (!sequence_parallel)
-      return {{.all_reduces = count}, {.all_reduces = count + further(count)}};
-    return {{.gathers = count, .scatters = count}, {.gathers = 2 * count, .scatters = count}};
-  };
-  switch (definition.kind) {
+  TensorParallelTraffic traffic;
+  switch (layer.kind) {
     case LayerKind::kEncoder:
     case LayerKind::kDecoder:
-      return blocks(2);
     case LayerKind::kCrossDecoder:
-      return blocks(3);
+    case LayerKind::kStateSpace:
+    case LayerKind::kFeedForward:
+      break;
     case LayerKind::kEmbedding:
     case LayerKind::kPatchEmbedding:
-      if (!sequence_parallel) return {{.all_reduces = 1}, {}};
-      return {{.scatters = 1}, {.gathers = 1}};
-    case LayerKind::kHead:
-      if (!sequence_parallel) return {{}, {.all_reduces = 1}};
-      return {{.gathers = runtime.logits_in_backward_pass ? 0 : 1}, {.gathers = 1, .scatters = 1}};
+      if (!sequence_parallel) {
+        traffic.forward = {.all_reduces = 1};
+      } else {
+        traffic.forward = {.scatters = 1};
+        traffic.backward = {.gathers = 1};
+      }
+      return traffic;
+    case LayerKind::kHead: {
+      const int predictions = 1 + layer.further_token_count;
+      if (!sequence_parallel) {
+        traffic.backward = {.all_reduces = predictions};
+      } else {
+        traffic.forward = {.gathers = runtime.logits_in_backward_pass ? 0 : predictions};
+        traffic.backward = {.gathers = predictions, .scatters = predictions};
+      }
+      return traffic;
+    }
+    case LayerKind::kOpaque:
+      // Its exchanges are given (`OpaqueExchange`).
+      return traffic;
   }
-  return {};
+  // A part for each norm.
+  traffic = TrafficOfParts(NormCount(layer), sequence_parallel);
+  if (!sequence_parallel) traffic.backward.all_reduces += FurtherReductions(layer, runtime);
+  if (layer.latent_attention.has_value()) {
+    ExchangeCompressedVectors(layer, sequence_parallel, traffic);
+  }
+  if (layer.state_space.has_value() && layer.state_space->kind == StateSpaceKind::kSelective) {
+    // Time steps and projections of the state are sums over all channels.
+    traffic.inner_width = layer.state_space->time_step_rank + 2.0 * layer.state_space->state_size;
+    traffic.inner_forward = traffic.inner_backward = {.all_reduces = 1};
+  }
+  if (layer.prediction_depth > 0) {
+    // The product of hidden state and embedding is gathered; backward both gradients are summed up.
+    ++traffic.forward.gathers;
+    (sequence_parallel ? traffic.backward.scatters : traffic.backward.all_reduces) += 2;
+  }
+  return traffic;
 }
 
 // Returns the group of ranks with the same parameters: data- and context-parallel ones together.
@@ -76,25 +150,31 @@ GroupCosts::Exchange GroupCosts::TensorParallel(const LayerDefinition& definitio
                                                 Seconds hiding_backward) const {
   const int tensor = strategy.tensor_parallel_degree;
   if (tensor == 1 || KeepsTableWhole(definition)) return {};
+  if (definition.kind == LayerKind::kOpaque) return OpaqueExchange(definition, strategy, samples);
   const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
                          definition.hidden_size * ElementBytes();
   const GroupShape group{tensor, strategy.tensor_stride()};
   const TensorParallelTraffic traffic = TrafficOf(definition, strategy.sequence_parallel, runtime_);
-  const auto time = [&](const PassTraffic& pass) {
+  const double inner_message = message / definition.hidden_size * traffic.inner_width;
+  const auto time = [&](const PassTraffic& pass, const PassTraffic& inner) {
     Seconds sum;
-    const auto add = [&](Collective collective, int count) {
-      if (count > 0) sum += collectives_.Time(collective, group, message) * count;
+    const auto add = [&](Collective collective, int count, double bytes) {
+      if (count > 0) sum += collectives_.Time(collective, group, bytes) * count;
     };
-    add(Collective::kAllReduce, pass.all_reduces);
-    add(Collective::kAllGather, pass.gathers);
-    add(Collective::kReduceScatter, pass.scatters);
+    add(Collective::kAllReduce, pass.all_reduces, message);
+    add(Collective::kAllGather, pass.gathers, message);
+    add(Collective::kReduceScatter, pass.scatters, message);
+    add(Collective::kAllReduce, inner.all_reduces, inner_message);
+    add(Collective::kAllGather, inner.gathers, inner_message);
+    add(Collective::kReduceScatter, inner.scatters, inner_message);
     return sum;
   };
-  Exchange exchange = {time(traffic.forward), time(traffic.backward)};
+  Exchange exchange = {time(traffic.forward, traffic.inner_forward),
+                       time(traffic.backward, traffic.inner_backward)};
   if (definition.kind == LayerKind::kHead) {
     // The largest logit, the sum and the label's logit of every token, in 32 bits.
-    const double words =
-        4.0 * samples * definition.sequence_length / strategy.context_parallel_degree;
+    const double words = 4.0 * samples * definition.sequence_length /
+                         strategy.context_parallel_degree * (1 + definition.further_token_count);
     const auto reduce = [&](double bytes) {
       return collectives_.Time(Collective::kAllReduce, group, bytes);
     };
@@ -105,14 +185,25 @@ GroupCosts::Exchange GroupCosts::TensorParallel(const LayerDefinition& definitio
     }
   }
   if (runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
-    // Two all-reduces; with sequence parallelism two gathers and two scatters. With
-    // cross-attention three.
-    const Seconds hidden = exchange.forward;
+    // One all-reduce of each part; with sequence parallelism a gather and a scatter.
+    const Seconds hidden = time(traffic.hidden, traffic.inner_hidden);
     const Seconds shade = hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
     exchange.backward =
         exchange.backward - hidden + OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
   }
   return exchange;
+}
+
+// The exchanges of an opaque layer are given with it.
+GroupCosts::Exchange GroupCosts::OpaqueExchange(const LayerDefinition& definition,
+                                                const Strategy& strategy, double samples) const {
+  const int tensor = strategy.tensor_parallel_degree;
+  const OpaqueTensorDegree part = OpaquePart(definition, tensor);
+  if (part.all_reduce_bytes_per_sample == 0) return {};
+  const Seconds one =
+      collectives_.Time(Collective::kAllReduce, {tensor, strategy.tensor_stride()},
+                        samples * static_cast<double>(part.all_reduce_bytes_per_sample));
+  return {one * part.forward_all_reduce_count, one * part.backward_all_reduce_count};
 }
 
 // After the projection every rank exchanges its tokens of the other heads for all tokens of its own
@@ -121,32 +212,38 @@ GroupCosts::Exchange GroupCosts::TensorParallel(const LayerDefinition& definitio
 GroupCosts::Exchange GroupCosts::UlyssesExchange(const LayerDefinition& definition,
                                                  const Strategy& strategy, double samples) const {
   const GroupShape group{strategy.context_parallel_degree, strategy.context_stride()};
-  const double bytes_a_head = samples * definition.sequence_length /
-                              strategy.context_parallel_degree * definition.head_size *
-                              ElementBytes() / strategy.tensor_parallel_degree;
-  const auto time = [&](int head_count) {
+  const AttentionWidths widths = AttentionWidthsOf(definition);
+  const double tokens = samples * definition.sequence_length / strategy.context_parallel_degree;
+  const auto time = [&](int64_t head_count, int64_t head_size) {
+    const double bytes_a_head =
+        tokens * head_size * ElementBytes() / strategy.tensor_parallel_degree;
     return collectives_.Time(Collective::kAllToAll, group, bytes_a_head * head_count);
   };
-  const double attention_count = definition.kind == LayerKind::kCrossDecoder ? 2.0 : 1.0;
+  const double attention_count = AttentionBlockCount(definition.kind);
+  const int heads = definition.attention_head_count;
+  const int key_value_heads = definition.key_value_head_count;
   const Seconds pass =
-      (time(definition.attention_head_count) * 2.0 + time(definition.key_value_head_count) * 2.0) *
+      (time(heads, widths.key_head) + time(heads, widths.value_head) +
+       (time(key_value_heads, widths.key_head) + time(key_value_heads, widths.value_head))) *
       attention_count;
   return {pass, pass};
 }
 
 // In ring attention every rank receives the keys and values of all others, one after the other, and
 // in the backward pass their gradients too. The ring is as fast as its slowest link. Keys and
-// values travel while attention works on those already there, except for the last ones.
+// values travel while attention works on those already there, except for the last ones. All of them
+// travel also where a window reads only some: rings of today's programs do not skip hops.
 GroupCosts::Exchange GroupCosts::ContextParallel(const LayerDefinition& definition,
                                                  const Strategy& strategy, double samples,
                                                  const LayerPasses& passes) const {
   const int context = strategy.context_parallel_degree;
-  if (context == 1 || !IsTransformer(definition.kind)) return {};
+  if (context == 1 || !HasAttention(definition.kind)) return {};
   if (strategy.context_kind == ContextKind::kUlysses) {
     return UlyssesExchange(definition, strategy, samples);
   }
+  const AttentionWidths widths = AttentionWidthsOf(definition);
   const double keys_and_values =
-      2.0 * samples * definition.sequence_length / context * definition.head_size *
+      samples * definition.sequence_length / context * (widths.key_head + widths.value_head) *
       std::max(1, definition.key_value_head_count / strategy.tensor_parallel_degree) *
       ElementBytes();
   const Seconds step = collectives_.Time(Collective::kSendReceive,

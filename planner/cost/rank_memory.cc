@@ -5,6 +5,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "planner/model/in_flight.h"
+#include "planner/model/layer_matrices.h"
 
 namespace parplan {
 namespace {
@@ -15,59 +16,49 @@ bool AtLeast(ShardingLevel level, ShardingLevel wanted) {
   return static_cast<int>(level) >= static_cast<int>(wanted);
 }
 
-// Numbers of elements of all matrices of an expert or a feed-forward part, and of the largest one.
-struct Matrices {
-  int64_t elements = 0;
-  int64_t largest = 0;
-};
-
-Matrices FeedForwardMatrices(const LayerDefinition& layer, int64_t width) {
-  const int64_t matrix = int64_t{layer.hidden_size} * width;
-  if (layer.feed_forward_kind == FeedForwardKind::kSwiglu) {
-    // Gate and up projection are one matrix.
-    return {3 * matrix, 2 * matrix};
-  }
-  return {2 * matrix, matrix};
+// Returns the elements of the largest matrix of a part of `elements` if it is a feed-forward part:
+// gate and up projection are one matrix.
+int64_t LargestFeedForwardMatrix(const LayerDefinition& layer, int64_t elements) {
+  return layer.feed_forward_kind == FeedForwardKind::kSwiglu ? elements / 3 * 2 : elements / 2;
 }
 
 LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy& strategy) {
   const int64_t degree = strategy.tensor_parallel_degree;
-  const int64_t hidden = layer.hidden_size;
-  const int64_t query = int64_t{layer.attention_head_count} * layer.head_size;
-  // Every rank has at least one key-value head.
-  const int64_t key_value_parts = std::min<int64_t>(degree, layer.key_value_head_count);
-  const int64_t key_value = int64_t{layer.key_value_head_count} * layer.head_size;
-  const int64_t attention_count = layer.kind == LayerKind::kCrossDecoder ? 2 : 1;
-  const int64_t attention_whole = attention_count * hidden * (2 * query + 2 * key_value);
-  const int64_t attention = attention_count * (CeilDiv(2 * hidden * query, degree) +
-                                               CeilDiv(2 * hidden * key_value, key_value_parts));
-  const int64_t largest_attention =
-      CeilDiv(hidden * query, degree) + CeilDiv(2 * hidden * key_value, key_value_parts);
-
   LayerFootprint footprint;
-  footprint.kind = layer.kind;
-  const int64_t norms = (attention_count + 1) * hidden;
-  if (layer.expert_count == 0) {
-    const Matrices feed_forward = FeedForwardMatrices(layer, layer.feed_forward_size);
-    // Biases, and other parameters of a given count beyond the matrices.
-    const int64_t rest =
-        std::max<int64_t>(layer.parameter_count - attention_whole - feed_forward.elements, norms);
-    footprint.parameter_count = attention + CeilDiv(feed_forward.elements, degree) + rest;
-    footprint.largest_matrix_parameter_count =
-        std::max(largest_attention, CeilDiv(feed_forward.largest, degree));
+  if (layer.kind == LayerKind::kOpaque) {
+    footprint.parameter_count = OpaquePart(layer, strategy.tensor_parallel_degree).parameter_count;
+    // Nothing is known of its matrices: one may be all.
+    footprint.largest_matrix_parameter_count = footprint.parameter_count;
     return footprint;
   }
-  const Matrices expert = FeedForwardMatrices(layer, layer.expert_feed_forward_size);
-  const int64_t router = hidden * layer.expert_count;
-  const Matrices shared = FeedForwardMatrices(layer, layer.shared_expert_feed_forward_size);
-  const int64_t matrices =
-      attention_whole + layer.expert_count * expert.elements + shared.elements + router;
-  const int64_t rest = std::max<int64_t>(layer.parameter_count - matrices, norms);
-  footprint.parameter_count = attention + CeilDiv(shared.elements, degree) + router + rest;
-  footprint.largest_matrix_parameter_count = std::max(
-      {largest_attention, CeilDiv(expert.largest, degree), CeilDiv(shared.largest, degree)});
-  footprint.expert_parameter_count = CeilDiv(layer.expert_count, strategy.expert_parallel_degree) *
-                                     CeilDiv(expert.elements, degree);
+  const int64_t hidden = layer.hidden_size;
+  const int64_t key_value_parts = KeyValueParts(layer, degree);
+  const PartElements mixer = MixerElements(layer);
+  const int64_t blocks = std::max(1, AttentionBlockCount(layer.kind));
+  const int64_t attention =
+      blocks * (CeilDiv(mixer.matrices.split / blocks, degree) +
+                CeilDiv(mixer.matrices.of_key_value_heads / blocks, key_value_parts)) +
+      mixer.matrices.copied + CeilDiv(mixer.vectors.split, degree) + mixer.vectors.copied +
+      CeilDiv(PredictionMatrixElements(layer), degree);
+  const FeedForwardElements feed_forward = FeedForwardElementsOf(layer);
+  const int64_t experts = layer.expert_count * feed_forward.expert;
+  const int64_t matrices = mixer.Sum() + PredictionMatrixElements(layer) + feed_forward.dense +
+                           feed_forward.router + experts;
+  // Norms, biases, and other parameters of a given count beyond the matrices.
+  const int64_t rest = std::max<int64_t>(layer.parameter_count - matrices,
+                                         NormCount(layer) * hidden + PredictionNormElements(layer));
+  footprint.parameter_count =
+      attention + CeilDiv(feed_forward.dense, degree) + feed_forward.router + rest;
+  footprint.largest_matrix_parameter_count =
+      std::max({LargestMixerMatrix(layer, degree),
+                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.dense), degree),
+                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.expert), degree),
+                CeilDiv(PredictionMatrixElements(layer), degree)});
+  if (layer.has_experts()) {
+    footprint.expert_parameter_count =
+        CeilDiv(layer.expert_count, strategy.expert_parallel_degree) *
+        CeilDiv(feed_forward.expert, degree);
+  }
   return footprint;
 }
 
@@ -153,6 +144,13 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
   LayerFootprint footprint;
   if (IsTransformer(definition.kind)) {
     footprint = TransformerFootprint(definition, strategy);
+    if (copies_tied_table) {
+      // A layer that predicts further tokens looks them up in a table of its own stage.
+      footprint.parameter_count += CeilDiv(PaddedVocabularySize(definition.vocabulary_size, traits,
+                                                                strategy.tensor_parallel_degree),
+                                           strategy.tensor_parallel_degree) *
+                                   definition.hidden_size;
+    }
   } else {
     const int64_t hidden = definition.hidden_size;
     const int64_t table = hidden * definition.vocabulary_size;

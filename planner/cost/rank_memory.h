@@ -48,7 +48,8 @@ struct LayerFootprint {
 // Returns the footprint that follows from the definition. Matrices and tables are split over
 // tensor-parallel ranks, tables after padding. Norms, and the part of an embedding beyond the token
 // table (learned positions), are whole on every rank. `copies_tied_table` means that a head with
-// a tied table has a copy of it because the embedding is on another stage.
+// a tied table, or a layer that predicts further tokens, has a copy of it because the embedding is
+// on another stage.
 LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precision,
                            const RuntimeTraits& traits, const Strategy& strategy,
                            bool copies_tied_table);

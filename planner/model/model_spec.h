@@ -10,63 +10,13 @@
 
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "planner/model/layer_definition.h"
+#include "planner/model/layer_flops.h"  // IWYU pragma: export
 #include "planner/model/precision.h"
 
 namespace parplan {
 
-// Values as in proto/parplan/v1/model.proto.
-enum class LayerKind {
-  kEmbedding = 1,
-  kDecoder = 2,
-  kEncoder = 3,
-  kCrossDecoder = 4,
-  kHead = 5,
-  kPatchEmbedding = 6,
-};
-enum class FeedForwardKind { kNone = 0, kGelu = 1, kSwiglu = 2 };
 enum class Optimizer { kAdam = 1, kSgd = 2 };
-
-// Returns true for the kinds with attention and a feed-forward part.
-bool IsTransformer(LayerKind kind);
-
-// The shape of a layer. Fields are those of the proto; `LayerDefinition::Create` fills in defaults.
-struct LayerDefinition {
-  std::string layer_definition_id;
-  LayerKind kind = LayerKind::kDecoder;
-  int hidden_size = 0;
-  int attention_head_count = 0;
-  int key_value_head_count = 0;
-  int head_size = 0;
-  int feed_forward_size = 0;
-  FeedForwardKind feed_forward_kind = FeedForwardKind::kNone;
-  int sequence_length = 0;
-  int vocabulary_size = 0;
-  bool tied_embedding = false;
-  int64_t parameter_count = 0;
-  // Number of experts that replace the feed-forward part; 0 for none. Each token passes
-  // `experts_per_token` of them, each `expert_feed_forward_size` wide, and a shared one if its size
-  // is not 0.
-  int expert_count = 0;
-  int experts_per_token = 0;
-  int expert_feed_forward_size = 0;
-  int shared_expert_feed_forward_size = 0;
-
-  // Checks the rules of the proto and fills in `key_value_head_count`, `head_size` and
-  // `parameter_count` if they are 0. Returns INVALID_ARGUMENT (SPEC_INVALID) if a rule is broken;
-  // `field` names the definition in the error, for example `model.layer_definitions[2]`.
-  static absl::StatusOr<LayerDefinition> Create(LayerDefinition raw, const std::string& field);
-
-  friend bool operator==(const LayerDefinition&, const LayerDefinition&) = default;
-};
-
-// Returns whether both describe the same layer: all fields are equal but the local id and the
-// sequence length. Measurements of one are then measurements of the other.
-bool SameLayer(const LayerDefinition& a, const LayerDefinition& b);
-
-// Returns the floating-point operations of matrices and attention in one layer's forward pass over
-// one sample of `sequence_length` tokens (a multiply-add is two). 0 for a table lookup. Only meant
-// for ratios between sequence lengths and for splitting times that were measured together.
-double ForwardFlopsPerSample(const LayerDefinition& definition, int sequence_length);
 
 // A run of equal layers.
 struct ModelLayerRun {

@@ -1,5 +1,7 @@
 #include "planner/model/parameter_parts.h"
 
+#include "planner/model/layer_matrices.h"
+
 namespace parplan {
 namespace {
 
@@ -13,41 +15,50 @@ void AddLayers(const LayerDefinition& layer, int64_t layer_count, ParameterParts
     case LayerKind::kHead:
       parts.head += layer_count * layer.parameter_count;
       return;
+    case LayerKind::kOpaque:
+      parts.opaque += layer_count * layer.parameter_count;
+      return;
     case LayerKind::kDecoder:
     case LayerKind::kEncoder:
     case LayerKind::kCrossDecoder:
+    case LayerKind::kStateSpace:
+    case LayerKind::kFeedForward:
       break;
   }
-  const int64_t hidden = layer.hidden_size;
-  const int64_t heads = int64_t{2} * (layer.attention_head_count + layer.key_value_head_count);
-  const int64_t attention =
-      (layer.kind == LayerKind::kCrossDecoder ? 2 : 1) * hidden * heads * layer.head_size;
-  const int64_t per_width = (layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 3 : 2) * hidden;
-  int64_t feed_forward = 0;
-  int64_t experts = 0;
-  if (layer.expert_count == 0) {
-    feed_forward = per_width * layer.feed_forward_size;
-  } else {
-    experts = per_width * (int64_t{layer.expert_count} * layer.expert_feed_forward_size +
-                           layer.shared_expert_feed_forward_size) +
-              hidden * layer.expert_count;
+  if (layer.prediction_depth > 0) {
+    parts.prediction += layer_count * layer.parameter_count;
+    return;
   }
-  parts.attention += layer_count * attention;
+  const int64_t mixer = MixerElements(layer).Sum();
+  const FeedForwardElements elements = FeedForwardElementsOf(layer);
+  const int64_t experts =
+      layer.has_experts() ? elements.dense + elements.router + layer.expert_count * elements.expert
+                          : 0;
+  const int64_t feed_forward = layer.has_experts() ? 0 : elements.dense;
+  (layer.kind == LayerKind::kStateSpace ? parts.state_space : parts.attention) +=
+      layer_count * mixer;
   parts.feed_forward += layer_count * feed_forward;
   parts.experts += layer_count * experts;
-  parts.other += layer_count * (layer.parameter_count - attention - feed_forward - experts);
+  parts.other += layer_count * (layer.parameter_count - mixer - feed_forward - experts);
 }
 
 }  // namespace
 
-std::array<std::pair<absl::string_view, int64_t>, 6> NamedParameterParts(
+std::vector<std::pair<absl::string_view, int64_t>> NamedParameterParts(
     const ParameterParts& parts) {
-  return {{{"embedding", parts.embedding},
-           {"attention", parts.attention},
-           {"feed_forward", parts.feed_forward},
-           {"experts", parts.experts},
-           {"other", parts.other},
-           {"head", parts.head}}};
+  std::vector<std::pair<absl::string_view, int64_t>> named = {{"embedding", parts.embedding},
+                                                              {"attention", parts.attention},
+                                                              {"feed_forward", parts.feed_forward},
+                                                              {"experts", parts.experts},
+                                                              {"other", parts.other},
+                                                              {"head", parts.head}};
+  for (const auto& [name, count] :
+       {std::pair<absl::string_view, int64_t>{"state_space", parts.state_space},
+        {"opaque", parts.opaque},
+        {"prediction", parts.prediction}}) {
+    if (count != 0) named.emplace_back(name, count);
+  }
+  return named;
 }
 
 ParameterParts ParametersByPart(const ModelSpec& model) {

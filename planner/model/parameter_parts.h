@@ -3,9 +3,9 @@
 #ifndef PARPLAN_PLANNER_MODEL_PARAMETER_PARTS_H_
 #define PARPLAN_PLANNER_MODEL_PARAMETER_PARTS_H_
 
-#include <array>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "planner/model/model_spec.h"
@@ -16,7 +16,7 @@ namespace parplan {
 struct ParameterParts {
   // Layers before the transformer layers: tables, positions, patches.
   int64_t embedding = 0;
-  // Matrices of queries, keys, values and outputs.
+  // Matrices of queries, keys, values and outputs; of latent attention also the norms between them.
   int64_t attention = 0;
   // Matrices of dense feed-forward parts.
   int64_t feed_forward = 0;
@@ -25,16 +25,21 @@ struct ParameterParts {
   // The rest of the transformer layers: norms, biases. Negative if a given `parameter_count` is
   // less than the matrices have.
   int64_t other = 0;
+  // Recurrences of state-space layers.
+  int64_t state_space = 0;
+  // Opaque layers.
+  int64_t opaque = 0;
+  // Layers that predict further tokens, with all that is in them.
+  int64_t prediction = 0;
   // The head; if tied, only its norm and what was given beyond it.
   int64_t head = 0;
 
   friend bool operator==(const ParameterParts&, const ParameterParts&) = default;
 };
 
-// Returns the parts with their names, in the order of the members: `embedding`, `attention`,
-// `feed_forward`, `experts`, `other`, `head`.
-std::array<std::pair<absl::string_view, int64_t>, 6> NamedParameterParts(
-    const ParameterParts& parts);
+// Returns the parts with their names: `embedding`, `attention`, `feed_forward`, `experts`, `other`,
+// `head`, and `state_space`, `opaque` and `prediction` if the model has any.
+std::vector<std::pair<absl::string_view, int64_t>> NamedParameterParts(const ParameterParts& parts);
 
 // Returns the parameters of all layers of `model` by part.
 ParameterParts ParametersByPart(const ModelSpec& model);

@@ -41,6 +41,14 @@ absl::Status CheckModel(const ModelSpec& model) {
       return Refuse(LayerName(index),
                     "the model must begin with its only embedding and end with its only head");
     }
+    if (!HasUsualParts(layer)) {
+      return Refuse(LayerName(index),
+                    "the executor trains no latent attention, state spaces, layers without "
+                    "feed-forward part, or predictions of further tokens");
+    }
+    if (layer.attention_window > 0 || layer.attention_chunk_size > 0) {
+      return Refuse(LayerName(index), "the executor's attention has no windows");
+    }
     if (layer.expert_count > 0) return Refuse(LayerName(index), "the executor trains no experts");
     if (layer.hidden_size != model.layer(0).hidden_size ||
         layer.sequence_length != model.layer(0).sequence_length) {

@@ -65,8 +65,7 @@ std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t gr
 // Returns whether `degree` divides everything that tensor parallelism splits in a layer.
 bool Divides(int degree, const LayerDefinition& layer) {
   if (!IsTransformer(layer.kind)) return true;
-  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0 &&
-         layer.feed_forward_size % degree == 0;
+  return SplitsOverTensorRanks(layer, degree) && layer.feed_forward_size % degree == 0;
 }
 
 // Lists small micro-batches of all degrees first, for the same reason.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "proto/wire/canonical_text.h"
+#include "proto/wire/model_wire.h"
 
 namespace parplan {
 namespace {
@@ -40,6 +41,57 @@ std::string ProvenanceText(const v1::Provenance& provenance) {
   return text;
 }
 
+// Returns a line for each structure that only some layers have; empty for the others, whose texts
+// are older than these structures. `word` comes first in each line.
+std::string StructureLines(const v1::LayerDefinition& definition, const std::string& word) {
+  std::string text;
+  if (definition.attention_window() != 0 || definition.attention_chunk_size() != 0) {
+    absl::StrAppend(&text,
+                    CanonicalLine("window", {word, IntegerWord(definition.attention_window()),
+                                             IntegerWord(definition.attention_chunk_size())}));
+  }
+  if (definition.has_latent_attention()) {
+    const v1::LatentAttention& latent = definition.latent_attention();
+    absl::StrAppend(&text,
+                    CanonicalLine("latent_attention", {word, IntegerWord(latent.query_rank()),
+                                                       IntegerWord(latent.key_value_rank()),
+                                                       IntegerWord(latent.rotary_head_size()),
+                                                       IntegerWord(latent.value_head_size())}));
+  }
+  if (definition.has_state_space()) {
+    const v1::StateSpace& space = definition.state_space();
+    absl::StrAppend(
+        &text,
+        CanonicalLine("state_space",
+                      {word, IntegerWord(space.kind()), IntegerWord(space.inner_size()),
+                       IntegerWord(space.state_size()), IntegerWord(space.head_count()),
+                       IntegerWord(space.group_count()), IntegerWord(space.time_step_rank()),
+                       IntegerWord(space.convolution_width()), IntegerWord(space.chunk_size())}));
+  }
+  if (definition.has_opaque()) {
+    const v1::OpaqueLayer& opaque = definition.opaque();
+    absl::StrAppend(&text,
+                    CanonicalLine("opaque", {word, IntegerWord(opaque.kept_bytes_per_sample()),
+                                             IntegerWord(opaque.boundary_bytes_per_sample()),
+                                             IntegerWord(opaque.tensor_degrees_size())}));
+    for (const v1::OpaqueTensorDegree& part : opaque.tensor_degrees()) {
+      absl::StrAppend(
+          &text, CanonicalLine("opaque_degree", {word, IntegerWord(part.tensor_parallel_degree()),
+                                                 IntegerWord(part.parameter_count()),
+                                                 IntegerWord(part.kept_bytes_per_sample()),
+                                                 IntegerWord(part.forward_all_reduce_count()),
+                                                 IntegerWord(part.backward_all_reduce_count()),
+                                                 IntegerWord(part.all_reduce_bytes_per_sample())}));
+    }
+  }
+  if (definition.prediction_depth() != 0 || definition.further_token_count() != 0) {
+    absl::StrAppend(&text,
+                    CanonicalLine("prediction", {word, IntegerWord(definition.prediction_depth()),
+                                                 IntegerWord(definition.further_token_count())}));
+  }
+  return text;
+}
+
 std::string DefinitionLine(const v1::LayerDefinition& definition) {
   const std::string experts =
       definition.expert_count() == 0
@@ -49,7 +101,7 @@ std::string DefinitionLine(const v1::LayerDefinition& definition) {
                                       IntegerWord(definition.experts_per_token()),
                                       IntegerWord(definition.expert_feed_forward_size()),
                                       IntegerWord(definition.shared_expert_feed_forward_size())});
-  return experts +
+  return experts + StructureLines(definition, StringWord(definition.layer_definition_id())) +
          CanonicalLine(
              "layer_definition",
              {StringWord(definition.layer_definition_id()), IntegerWord(definition.kind()),
@@ -164,7 +216,7 @@ std::string TopologyText(const Topology& topology) {
 std::string TopologyDigest(const Topology& topology) { return Sha256Hex(TopologyText(topology)); }
 
 std::string LayerDigest(const LayerDefinition& definition, Precision precision) {
-  // Version 2 has experts.
+  // Version 2 has experts, version 3 other structures.
   const std::string experts =
       definition.expert_count == 0
           ? ""
@@ -172,8 +224,12 @@ std::string LayerDigest(const LayerDefinition& definition, Precision precision) 
                                       IntegerWord(definition.experts_per_token),
                                       IntegerWord(definition.expert_feed_forward_size),
                                       IntegerWord(definition.shared_expert_feed_forward_size)});
+  const std::string structures = StructureLines(LayerDefinitionToProto(definition), "layer");
+  const char* const version = !structures.empty() ? "parplan layer 3\n"
+                              : !experts.empty()  ? "parplan layer 2\n"
+                                                  : "parplan layer 1\n";
   return Sha256Hex(absl::StrCat(
-      experts.empty() ? "parplan layer 1\n" : "parplan layer 2\n", experts,
+      version, experts, structures,
       CanonicalLine(
           "layer",
           {IntegerWord(static_cast<int>(definition.kind)), IntegerWord(definition.hidden_size),

@@ -16,8 +16,9 @@ namespace parplan {
 namespace {
 
 // A value added to the contract must be added to the planner too.
-static_assert(v1::LayerKind_MAX == static_cast<int>(LayerKind::kPatchEmbedding));
-static_assert(v1::FeedForwardKind_MAX == static_cast<int>(FeedForwardKind::kSwiglu));
+static_assert(v1::LayerKind_MAX == kLayerKindCount);
+static_assert(v1::FeedForwardKind_MAX == static_cast<int>(FeedForwardKind::kAbsent));
+static_assert(v1::StateSpaceKind_MAX == static_cast<int>(StateSpaceKind::kGatedDelta));
 static_assert(v1::Precision_MAX == kPrecisionCount);
 static_assert(v1::Optimizer_MAX == static_cast<int>(Optimizer::kSgd));
 
@@ -38,7 +39,75 @@ absl::Status CheckSizes(const v1::ModelSpec& message, absl::string_view field) {
   return absl::OkStatus();
 }
 
+LatentAttention LatentAttentionFromProto(const v1::LatentAttention& message) {
+  return {.query_rank = message.query_rank(),
+          .key_value_rank = message.key_value_rank(),
+          .rotary_head_size = message.rotary_head_size(),
+          .value_head_size = message.value_head_size()};
+}
+
+absl::StatusOr<StateSpace> StateSpaceFromProto(const v1::StateSpace& message,
+                                               absl::string_view field, Reason reason) {
+  StateSpace space = {.inner_size = message.inner_size(),
+                      .state_size = message.state_size(),
+                      .head_count = message.head_count(),
+                      .group_count = message.group_count(),
+                      .time_step_rank = message.time_step_rank(),
+                      .convolution_width = message.convolution_width(),
+                      .chunk_size = message.chunk_size()};
+  PARPLAN_ASSIGN_OR_RETURN(
+      space.kind, EnumFromProto<StateSpaceKind>(message.kind(), JoinPath(field, "kind"), reason));
+  return space;
+}
+
+OpaqueLayer OpaqueLayerFromProto(const v1::OpaqueLayer& message) {
+  OpaqueLayer opaque = {.kept_bytes_per_sample = message.kept_bytes_per_sample(),
+                        .boundary_bytes_per_sample = message.boundary_bytes_per_sample()};
+  for (const v1::OpaqueTensorDegree& part : message.tensor_degrees()) {
+    opaque.tensor_degrees.push_back(
+        {.tensor_parallel_degree = part.tensor_parallel_degree(),
+         .parameter_count = part.parameter_count(),
+         .kept_bytes_per_sample = part.kept_bytes_per_sample(),
+         .forward_all_reduce_count = part.forward_all_reduce_count(),
+         .backward_all_reduce_count = part.backward_all_reduce_count(),
+         .all_reduce_bytes_per_sample = part.all_reduce_bytes_per_sample()});
+  }
+  return opaque;
+}
+
 }  // namespace
+
+void LatentAttentionToProto(const LatentAttention& latent, v1::LatentAttention& message) {
+  message.set_query_rank(latent.query_rank);
+  message.set_key_value_rank(latent.key_value_rank);
+  message.set_rotary_head_size(latent.rotary_head_size);
+  message.set_value_head_size(latent.value_head_size);
+}
+
+void StateSpaceToProto(const StateSpace& space, v1::StateSpace& message) {
+  message.set_kind(static_cast<v1::StateSpaceKind>(space.kind));
+  message.set_inner_size(space.inner_size);
+  message.set_state_size(space.state_size);
+  message.set_head_count(space.head_count);
+  message.set_group_count(space.group_count);
+  message.set_time_step_rank(space.time_step_rank);
+  message.set_convolution_width(space.convolution_width);
+  message.set_chunk_size(space.chunk_size);
+}
+
+void OpaqueLayerToProto(const OpaqueLayer& opaque, v1::OpaqueLayer& message) {
+  message.set_kept_bytes_per_sample(opaque.kept_bytes_per_sample);
+  message.set_boundary_bytes_per_sample(opaque.boundary_bytes_per_sample);
+  for (const OpaqueTensorDegree& part : opaque.tensor_degrees) {
+    v1::OpaqueTensorDegree& entry = *message.add_tensor_degrees();
+    entry.set_tensor_parallel_degree(part.tensor_parallel_degree);
+    entry.set_parameter_count(part.parameter_count);
+    entry.set_kept_bytes_per_sample(part.kept_bytes_per_sample);
+    entry.set_forward_all_reduce_count(part.forward_all_reduce_count);
+    entry.set_backward_all_reduce_count(part.backward_all_reduce_count);
+    entry.set_all_reduce_bytes_per_sample(part.all_reduce_bytes_per_sample);
+  }
+}
 
 absl::StatusOr<Precision> PrecisionFromProto(v1::Precision precision, absl::string_view field,
                                              Reason reason) {
@@ -83,6 +152,19 @@ absl::StatusOr<LayerDefinition> LayerDefinitionFromProto(const v1::LayerDefiniti
   raw.experts_per_token = message.experts_per_token();
   raw.expert_feed_forward_size = message.expert_feed_forward_size();
   raw.shared_expert_feed_forward_size = message.shared_expert_feed_forward_size();
+  raw.attention_window = message.attention_window();
+  raw.attention_chunk_size = message.attention_chunk_size();
+  if (message.has_latent_attention()) {
+    raw.latent_attention = LatentAttentionFromProto(message.latent_attention());
+  }
+  if (message.has_state_space()) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        raw.state_space,
+        StateSpaceFromProto(message.state_space(), JoinPath(field, "state_space"), reason));
+  }
+  if (message.has_opaque()) raw.opaque = OpaqueLayerFromProto(message.opaque());
+  raw.prediction_depth = message.prediction_depth();
+  raw.further_token_count = message.further_token_count();
   absl::StatusOr<LayerDefinition> definition =
       LayerDefinition::Create(std::move(raw), std::string(field));
   if (!definition.ok()) return MoveFieldError(definition.status(), field, field, reason);
@@ -107,6 +189,19 @@ v1::LayerDefinition LayerDefinitionToProto(const LayerDefinition& definition) {
   message.set_experts_per_token(definition.experts_per_token);
   message.set_expert_feed_forward_size(definition.expert_feed_forward_size);
   message.set_shared_expert_feed_forward_size(definition.shared_expert_feed_forward_size);
+  message.set_attention_window(definition.attention_window);
+  message.set_attention_chunk_size(definition.attention_chunk_size);
+  if (definition.latent_attention.has_value()) {
+    LatentAttentionToProto(*definition.latent_attention, *message.mutable_latent_attention());
+  }
+  if (definition.state_space.has_value()) {
+    StateSpaceToProto(*definition.state_space, *message.mutable_state_space());
+  }
+  if (definition.opaque.has_value()) {
+    OpaqueLayerToProto(*definition.opaque, *message.mutable_opaque());
+  }
+  message.set_prediction_depth(definition.prediction_depth);
+  message.set_further_token_count(definition.further_token_count);
   return message;
 }
 

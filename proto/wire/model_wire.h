@@ -22,6 +22,11 @@ absl::StatusOr<LayerDefinition> LayerDefinitionFromProto(const v1::LayerDefiniti
 // the same value.
 v1::LayerDefinition LayerDefinitionToProto(const LayerDefinition& definition);
 
+// Write the fields of a structure into an empty message.
+void LatentAttentionToProto(const LatentAttention& latent, v1::LatentAttention& message);
+void StateSpaceToProto(const StateSpace& space, v1::StateSpace& message);
+void OpaqueLayerToProto(const OpaqueLayer& opaque, v1::OpaqueLayer& message);
+
 // Returns the value of a message. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below
 // `field` if a rule of model.proto is broken, a run refers to no definition, or there are more than
 // kMaxLayerCount layers, definitions or runs.

@@ -22,6 +22,7 @@
 #include "base/status_macros.h"
 #include "clients/import/hugging_face.h"
 #include "clients/planctl/files.h"
+#include "planner/model/parameter_parts.h"
 #include "proto/wire/model_wire.h"
 #include "studies/main/command.h"
 
@@ -40,13 +41,19 @@ struct ModelsFlags {
 
 struct ExpectedModel {
   std::optional<int64_t> parameter_count;
+  // Published by the model's authors, and rounded by them.
+  std::optional<double> published_billions;
   std::string refused_field;
 };
 
 // One configuration: imported with its parameters, or refused.
 struct ModelsRow {
   std::string config;
+  // Without layers that predict further tokens, as numbers are published.
   std::optional<int64_t> parameter_count;
+  int64_t prediction_parameter_count = 0;
+  // Some layers are opaque.
+  bool is_opaque = false;
   std::vector<std::string> notes;
   std::string refusal;
   std::optional<ExpectedModel> expected;
@@ -55,6 +62,16 @@ struct ModelsRow {
     if (!parameter_count || !expected || !expected->parameter_count) return std::nullopt;
     return static_cast<double>(*parameter_count) / static_cast<double>(*expected->parameter_count) -
            1.0;
+  }
+
+  // Difference to the published number, which is rounded.
+  std::optional<double> PublishedRatio() const {
+    if (!parameter_count || !expected || !expected->published_billions) return std::nullopt;
+    return static_cast<double>(*parameter_count) / (1e9 * *expected->published_billions) - 1.0;
+  }
+
+  const char* outcome() const {
+    return !parameter_count ? "refused" : is_opaque ? "opaque" : "imported";
   }
 
   bool agrees() const {
@@ -96,6 +113,11 @@ absl::StatusOr<std::map<std::string, ExpectedModel>> ReadExpectedModels(const st
       return FieldError(Reason::kSpecInvalid, field,
                         "must have `parameters`, at least 1, or the text `refused_field`");
     }
+    if (const auto published = entry.find("published_billions"); published != entry.end()) {
+      PARPLAN_ASSIGN_OR_RETURN(expected.published_billions,
+                               ReadNumber(*published, Reason::kSpecInvalid, path,
+                                          absl::StrCat("models[", i, "].published_billions")));
+    }
     result[entry["config"].get<std::string>()] = std::move(expected);
   }
   return result;
@@ -123,7 +145,12 @@ absl::StatusOr<std::vector<ModelsRow>> ModelsRows(const ModelsFlags& flags) {
         {std::filesystem::path(path).filename().string(), std::move(text)}, ModelFlags());
     if (import.ok()) {
       PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(import->model));
-      row.parameter_count = model.parameter_count();
+      const ParameterParts parts = ParametersByPart(model);
+      row.prediction_parameter_count = parts.prediction;
+      row.parameter_count = model.parameter_count() - parts.prediction;
+      row.is_opaque = std::any_of(
+          model.layer_definitions().begin(), model.layer_definitions().end(),
+          [](const LayerDefinition& layer) { return layer.kind == LayerKind::kOpaque; });
       row.notes = import->notes;
     } else {
       row.refusal = std::string(import.status().message());
@@ -147,19 +174,28 @@ absl::StatusOr<std::vector<ModelsRow>> ModelsRows(const ModelsFlags& flags) {
 
 std::string ModelsText(const std::vector<ModelsRow>& rows) {
   std::string text =
-      absl::StrFormat("%-20s %16s %16s %9s\n", "configuration", "parameters", "expected", "off by");
+      absl::StrFormat("%-20s %-9s %16s %16s %9s %11s %9s\n", "configuration", "outcome",
+                      "parameters", "by hand", "off by", "published", "off by");
   int imported = 0, compared = 0, agreed = 0;
   for (const ModelsRow& row : rows) {
-    absl::StrAppendFormat(&text, "%-20s %16s %16s", row.config,
-                          row.parameter_count ? absl::StrCat(*row.parameter_count) : "refused",
+    const auto percent = [](std::optional<double> ratio) {
+      return ratio ? absl::StrFormat("%.3f %%", 100.0 * *ratio) : std::string("-");
+    };
+    absl::StrAppendFormat(&text, "%-20s %-9s %16s %16s %9s %11s %9s%s\n", row.config, row.outcome(),
+                          row.parameter_count ? absl::StrCat(*row.parameter_count) : "-",
                           !row.expected ? "-"
                           : row.expected->parameter_count
                               ? absl::StrCat(*row.expected->parameter_count)
-                              : "refused");
-    if (const std::optional<double> ratio = row.DifferenceRatio()) {
-      absl::StrAppendFormat(&text, " %7.3f %%", 100.0 * *ratio);
+                              : "refused",
+                          percent(row.DifferenceRatio()),
+                          row.expected && row.expected->published_billions
+                              ? absl::StrCat(*row.expected->published_billions, " B")
+                              : "-",
+                          percent(row.PublishedRatio()), row.agrees() ? "" : "  DIFFERS");
+    if (row.prediction_parameter_count > 0) {
+      absl::StrAppend(&text, "    and ", row.prediction_parameter_count,
+                      " in layers that predict further tokens\n");
     }
-    absl::StrAppend(&text, row.agrees() ? "" : "  DIFFERS", "\n");
     if (!row.refusal.empty()) absl::StrAppend(&text, "    ", row.refusal, "\n");
     for (const std::string& note : row.notes) absl::StrAppend(&text, "    note: ", note, "\n");
     imported += row.parameter_count.has_value();
@@ -178,7 +214,13 @@ ordered_json ModelsJson(const std::vector<ModelsRow>& rows) {
   ordered_json result = {{"models", ordered_json::array()}};
   bool all_agree = true;
   for (const ModelsRow& row : rows) {
-    ordered_json entry = {{"config", row.config}, {"parameters", nullptr}, {"notes", row.notes}};
+    ordered_json entry = {{"config", row.config},
+                          {"outcome", row.outcome()},
+                          {"parameters", nullptr},
+                          {"notes", row.notes}};
+    if (row.prediction_parameter_count > 0) {
+      entry["predictionParameters"] = row.prediction_parameter_count;
+    }
     if (row.parameter_count) entry["parameters"] = *row.parameter_count;
     if (!row.refusal.empty()) entry["refusal"] = row.refusal;
     if (row.expected) {
@@ -190,6 +232,12 @@ ordered_json ModelsJson(const std::vector<ModelsRow>& rows) {
       }
       if (const std::optional<double> ratio = row.DifferenceRatio()) {
         entry["differenceRatio"] = *ratio;
+      }
+      if (row.expected->published_billions) {
+        entry["publishedBillions"] = *row.expected->published_billions;
+      }
+      if (const std::optional<double> ratio = row.PublishedRatio()) {
+        entry["publishedDifferenceRatio"] = *ratio;
       }
       entry["agrees"] = row.agrees();
       all_agree = all_agree && row.agrees();

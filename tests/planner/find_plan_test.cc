@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
 #include "tests/support/estimated_problem.h"
+#include "tests/support/sample_layers.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
 
@@ -40,6 +42,19 @@ TEST(FindPlan, RefusesSeveralNodeGroups) {
     EXPECT_THAT(FindPlan(JoinedProblem(alone, alone), planner),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("topology.node_groups")))
         << planner;
+  }
+}
+
+TEST(FindPlan, PlannersOfOperatorsRefuseLayersOfOtherParts) {
+  for (const LayerDefinition& layer : LayersOfAllStructures(64)) {
+    if (layer.kind == LayerKind::kOpaque || layer.prediction_depth > 0) continue;
+    const PlanningProblem problem = EstimatedProblemOf(layer, 1, 2, 2);
+    for (const std::string& planner : {"min-memory-ilp", "alpa-like", "colossal-auto-like"}) {
+      if (!absl::c_linear_search(PlannerNames(), planner) || HasUsualParts(layer)) continue;
+      EXPECT_THAT(FindPlan(problem, planner),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           HasSubstr(absl::StrCat("layer `", layer.layer_definition_id, "`"))));
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "tests/support/brute_force_menus.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -9,6 +10,15 @@ namespace {
 using enum SearchDimension;
 
 bool SplitsHeads(const LayerDefinition& layer, int degree) {
+  if (layer.state_space.has_value()) {
+    const StateSpace& space = *layer.state_space;
+    return space.head_count > 0 ? space.head_count % degree == 0 && space.group_count % degree == 0
+                                : space.inner_size % degree == 0;
+  }
+  if (layer.kind == LayerKind::kFeedForward) {
+    const int width = std::max(layer.feed_forward_size, layer.expert_feed_forward_size);
+    return width % degree == 0;
+  }
   return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
 }
 
@@ -46,6 +56,7 @@ bool SpreadApplies(const PlanningProblem& problem, const LayerDefinition& layer,
   if (context == 1 && !is_ring) return false;
   if (context > 1) {
     if (!problem.has_hardware() || !problem.rules().allow_estimates) return false;
+    if (layer.state_space.has_value()) return false;
     if (!dimensions.has(is_ring ? kContext : kUlysses)) return false;
     const bool in_two_parts = is_ring || is_megatron;
     if (layer.sequence_length % (in_two_parts ? 2 * context : context) != 0) return false;

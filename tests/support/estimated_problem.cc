@@ -88,6 +88,29 @@ PlanningProblem EstimatedProblem(const EstimatedOptions& options) {
       std::move(knowledge), options.global_batch_size, options.rules));
 }
 
+PlanningProblem EstimatedProblemOf(const LayerDefinition& layer, int layer_count, int device_count,
+                                   int64_t global_batch_size) {
+  const PlanningProblem base =
+      EstimatedProblem({.device_count = device_count, .global_batch_size = global_batch_size});
+  LayerDefinition embedding = base.model().layer(0);
+  LayerDefinition head = base.model().layer(base.model().layer_count() - 1);
+  for (LayerDefinition* const table : {&embedding, &head}) {
+    table->hidden_size = layer.hidden_size;
+    table->sequence_length = layer.sequence_length;
+    table->parameter_count = 0;
+    table->tied_embedding = false;
+    *table = Valid(LayerDefinition::Create(*table, "table"));
+  }
+  Knowledge knowledge;
+  knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(EightA100Nodes());
+  return Valid(PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(
+          Valid(ModelSpec::Create("m", {embedding, layer, head}, {{0, 1}, {1, layer_count}, {2, 1}},
+                                  Precision::kBf16, Optimizer::kAdam))),
+      std::make_shared<const Topology>(base.topology()), std::move(knowledge), global_batch_size,
+      base.rules()));
+}
+
 PlanningProblem JoinedProblem(const PlanningProblem& first, const PlanningProblem& joined) {
   std::vector<NodeGroup> groups;
   Knowledge knowledge;

@@ -38,6 +38,11 @@ Hardware EightA100Nodes(double device_speed = 1.0, double link_speed = 1.0,
 // Ends the process when the options make no valid problem.
 PlanningProblem EstimatedProblem(const EstimatedOptions& options = {});
 
+// Returns the problem of an embedding, `layer_count` layers of `layer` and a head on as many
+// devices of one node, all of it otherwise as `EstimatedProblem` has it.
+PlanningProblem EstimatedProblemOf(const LayerDefinition& layer, int layer_count, int device_count,
+                                   int64_t global_batch_size);
+
 // Returns the problem on the devices of both as two node groups, `joined` and that of `first`
 // before it. Model, batch and rules are those of `first`.
 PlanningProblem JoinedProblem(const PlanningProblem& first, const PlanningProblem& joined);

@@ -80,13 +80,20 @@ absl::Status RunGalvatron(const Session& session, const GalvatronCommandFlags& f
 
 struct HuggingFaceCommandFlags {
   std::string config_path;
+  std::string opaque_path;
   ModelFlags model;
   std::string model_path;
 };
 
 absl::Status RunHuggingFace(const Session& session, const HuggingFaceCommandFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const NamedText config, ReadNamed(flags.config_path));
-  PARPLAN_ASSIGN_OR_RETURN(const HuggingFaceImport made, ImportHuggingFace(config, flags.model));
+  GivenOpaqueLayers opaque;
+  if (!flags.opaque_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const NamedText file, ReadNamed(flags.opaque_path));
+    PARPLAN_ASSIGN_OR_RETURN(opaque, ReadOpaqueLayers(file));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const HuggingFaceImport made,
+                           ImportHuggingFace(config, flags.model, opaque));
   Written written;
   PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_path, made.model));
   return ReportWritten(session, written, made.notes);
@@ -238,6 +245,8 @@ void AddImportCommand(Command app, const Session& session, Action& action) {
       "llama.model.json");
   command.AddOption("config", hugging_face->config_path, "config.json").Required();
   command.AddOption("--out", hugging_face->model_path, "Model file to write").Required();
+  command.AddOption("--opaque", hugging_face->opaque_path,
+                    "Sizes of kinds of layers that are not known (docs/import.md)");
   AddModelFlags(command, hugging_face->model);
   command.OnChosen([&session, &action, hugging_face] {
     action = [&session, hugging_face] { return RunHuggingFace(session, *hugging_face); };

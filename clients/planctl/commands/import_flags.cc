@@ -54,6 +54,8 @@ void AddModelFlags(Command command, ModelFlags& flags) {
   command.AddChoice("--precision", flags.precision, PrecisionsByName(), "fp32, bf16 or fp16 [bf16]")
       .Group(group);
   command.AddChoice("--optimizer", flags.optimizer, kOptimizers, "adam or sgd [adam]").Group(group);
+  add("--prediction-layers", flags.prediction_layer_count,
+      "Layers that predict further tokens [as in the file]");
   add("--tied-embedding", flags.tied_embedding, "Whether the head shares the table (true, false)");
 }
 

@@ -59,6 +59,13 @@ AuxiliaryGraph Draw(const StrategyGraph& graph, const DeviceMesh& mesh) {
 
 absl::StatusOr<AuxiliaryGraph> DrawGraph(const PlanningProblem& problem, const CostModel& costs,
                                          const AuxiliaryGraphQuestion& question) {
+  for (const LayerDefinition& layer : problem.model().layer_definitions()) {
+    if (HasUsualParts(layer)) continue;
+    return FieldError(Reason::kSpecInvalid, "model",
+                      absl::StrCat("operators of layer `", layer.layer_definition_id,
+                                   "` are not known: it has more than attention and a "
+                                   "feed-forward part"));
+  }
   const std::vector<DeviceMesh> meshes = MeshesOf(problem.device_count());
   const OperatorTimes times(problem, meshes);
   std::vector<std::string> names;

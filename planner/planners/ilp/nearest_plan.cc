@@ -11,17 +11,13 @@ namespace {
 
 bool IsPowerOfTwo(int value) { return (value & (value - 1)) == 0; }
 
-bool SplitsHeads(const LayerDefinition& layer, int degree) {
-  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
-}
-
 bool SplitsLayer(const ModelSpec& model, const LayerDefinition& layer, int degree) {
   if (degree == 1) return true;
-  if (IsTransformer(layer.kind)) return SplitsHeads(layer, degree);
+  if (IsTransformer(layer.kind)) return SplitsOverTensorRanks(layer, degree);
   const std::vector<LayerDefinition>& all = model.layer_definitions();
   return layer.hidden_size % degree == 0 &&
          std::any_of(all.begin(), all.end(), [degree](const LayerDefinition& other) {
-           return IsTransformer(other.kind) && SplitsHeads(other, degree);
+           return IsTransformer(other.kind) && SplitsOverTensorRanks(other, degree);
          });
 }
 

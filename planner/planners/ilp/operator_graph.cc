@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+#include "planner/model/attention_mask.h"
+
 namespace parplan {
 namespace {
 
@@ -141,7 +144,10 @@ class Writer {
     const double scores =
         static_cast<double>(samples_ * heads) * layer_.sequence_length * layer_.sequence_length;
     const bool fused = runtime_.attention_kernel == AttentionKernel::kFlash;
-    attention.flops = (fused && causal ? 2.0 : 4.0) * scores * layer_.head_size;
+    // Only the self-attention of a cross decoder has a window.
+    const bool has_window = fused && residual < 0;
+    attention.flops = (fused && causal ? 2.0 : 4.0) * scores * layer_.head_size *
+                      (has_window ? VisibleShare(layer_, causal, layer_.sequence_length) : 1.0);
     if (!fused) {
       attention.moved_bytes = 4.0 * element_ * scores;
       attention.extra_kept_bytes =
@@ -205,8 +211,12 @@ OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision
     case LayerKind::kDecoder:
     case LayerKind::kEncoder:
     case LayerKind::kCrossDecoder:
+    case LayerKind::kStateSpace:
+    case LayerKind::kFeedForward:
+    case LayerKind::kOpaque:
       break;
   }
+  PARPLAN_CHECK(HasUsualParts(definition));
   return writer.Transformer();
 }
 

@@ -19,10 +19,6 @@ using enum SearchDimension;
 
 bool IsPowerOfTwo(int64_t number) { return (number & (number - 1)) == 0; }
 
-bool SplitsHeads(const LayerDefinition& layer, int degree) {
-  return layer.attention_head_count % degree == 0 && layer.key_value_head_count % degree == 0;
-}
-
 // Only transformer layers recompute or have experts, and sequence parallelism follows from how a
 // definition was measured.
 static_assert(kStrategyFieldCount == 9, "say whether end layers share the new field");
@@ -46,13 +42,16 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
       has_data_sheets_(problem.has_hardware() && problem.rules().allow_estimates),
       model_has_experts_(parplan::HasExperts(problem.model())) {
   // Key of everything that bare strategies depend on.
-  using Kind = std::tuple<bool, int, int, int, int, int, bool>;
+  using Kind = std::tuple<bool, int, int, int, int, int, int, bool>;
   std::map<Kind, int> first_of_kind;
   for (const LayerDefinition& layer : problem.model().layer_definitions()) {
     const bool is_transformer = IsTransformer(layer.kind);
     if (is_transformer) ++transformer_definition_count_;
     const auto index = static_cast<int>(alike_.size());
+    // The sizes below do not say what splits a layer without attention.
+    const int own_kind = is_transformer && !HasAttention(layer.kind) ? index : -1;
     const Kind kind = {is_transformer,
+                       own_kind,
                        layer.attention_head_count,
                        layer.key_value_head_count,
                        layer.hidden_size,
@@ -75,7 +74,7 @@ bool StrategySpace::IsTransformerLayer(int definition_index) const {
 bool StrategySpace::SplitsSomeTransformer(int degree) const {
   const std::vector<LayerDefinition>& definitions = problem_.model().layer_definitions();
   return std::any_of(definitions.begin(), definitions.end(), [degree](const auto& layer) {
-    return IsTransformer(layer.kind) && SplitsHeads(layer, degree);
+    return IsTransformer(layer.kind) && SplitsOverTensorRanks(layer, degree);
   });
 }
 
@@ -129,21 +128,21 @@ bool StrategySpace::DegreesApply(const LayerDefinition& layer, int tensor, int c
     return false;
   }
   if (tensor == 1) return true;
-  if (IsTransformer(layer.kind)) return SplitsHeads(layer, tensor);
+  if (IsTransformer(layer.kind)) return SplitsOverTensorRanks(layer, tensor);
   return layer.hidden_size % tensor == 0 && SplitsSomeTransformer(tensor);
 }
 
 bool StrategySpace::KindApplies(const LayerDefinition& layer, int tensor, int context,
                                 ContextKind kind) const {
   if (context == 1) return kind == ContextKind::kRing;
-  if (!has_data_sheets_) return false;
+  if (!has_data_sheets_ || !SharesTokens(layer)) return false;
   if (kind == ContextKind::kRing) {
     return dimensions_.has(kContext) && layer.sequence_length % (2 * context) == 0;
   }
   const int parts = target_.context_in_two_parts ? 2 * context : context;
   if (!dimensions_.has(kUlysses) || layer.sequence_length % parts != 0) return false;
   if (target_.one_inner_axis && tensor > 1) return false;
-  return !IsTransformer(layer.kind) || SplitsHeads(layer, tensor * context);
+  return !HasAttention(layer.kind) || SplitsOverTensorRanks(layer, tensor * context);
 }
 
 std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,

@@ -94,8 +94,7 @@ bool SplitsSomeTransformer(const ModelSpec& model, int degree) {
   return std::any_of(model.layer_definitions().begin(), model.layer_definitions().end(),
                      [degree](const LayerDefinition& definition) {
                        return IsTransformer(definition.kind) &&
-                              definition.attention_head_count % degree == 0 &&
-                              definition.key_value_head_count % degree == 0;
+                              SplitsOverTensorRanks(definition, degree);
                      });
 }
 
@@ -135,8 +134,7 @@ bool StrategyApplies(const LayerDefinition& definition, const Strategy& strategy
     return strategy.recompute_level == RecomputeLevel::kNone &&
            definition.hidden_size % tensor_degree == 0;
   }
-  return definition.attention_head_count % tensor_degree == 0 &&
-         definition.key_value_head_count % tensor_degree == 0;
+  return SplitsOverTensorRanks(definition, tensor_degree);
 }
 
 std::vector<Strategy> AllowedStrategies(const PlanningProblem& problem, const SearchSpace& space,

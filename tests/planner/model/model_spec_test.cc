@@ -221,7 +221,7 @@ std::vector<BrokenLayer> BrokenLayers() {
       {"LongId", "layer_definition_id", decoder,
        [](Layer& l) { l.layer_definition_id = std::string(64, 'a'); }},
       {"NoKind", "kind", decoder, [](Layer& l) { l.kind = static_cast<LayerKind>(0); }},
-      {"UnknownKind", "kind", decoder, [](Layer& l) { l.kind = static_cast<LayerKind>(7); }},
+      {"UnknownKind", "kind", decoder, [](Layer& l) { l.kind = static_cast<LayerKind>(99); }},
       {"NoHiddenSize", "hidden_size", decoder, [](Layer& l) { l.hidden_size = 0; }},
       {"EndlessHiddenSize", "hidden_size", decoder, [](Layer& l) { l.hidden_size = 1 << 30; }},
       {"NoSequenceLength", "sequence_length", decoder, [](Layer& l) { l.sequence_length = 0; }},

@@ -15,7 +15,9 @@
 #include "planner/search/space/strategy_space.h"
 #include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"
+#include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/sample_layers.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -66,6 +68,32 @@ TEST(StrategySpace, HasTheStrategiesOfTheDeclaredSpace) {
     }
   }
   EXPECT_GT(strategy_count, 10'000);
+}
+
+// Windows, latent attention, state spaces and layers of one part: the same strategies and the same
+// answer as all plans one after the other.
+TEST(SearchExact, AnswersAsBruteForceForLayersOfEveryStructure) {
+  for (const LayerDefinition& layer : LayersOfAllStructures(64)) {
+    if (layer.kind == LayerKind::kOpaque || layer.prediction_depth > 0) continue;
+    SCOPED_TRACE(layer.layer_definition_id);
+    const PlanningProblem problem = EstimatedProblemOf(layer, 1, 2, 2);
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const StrategySpace space(problem, costs);
+    for (const PlanShape& shape : ShapesOf(problem)) {
+      std::vector<Strategy> ours = StrategiesOf(problem, costs, 1, shape);
+      std::sort(ours.begin(), ours.end());
+      EXPECT_EQ(ours,
+                space.Strategies(1, shape.pipeline_parallel_degree, shape.micro_batch_size()));
+    }
+    const BruteForceAnswer every = EveryPlan(problem, costs);
+    const std::optional<PlanningResult> result = SearchExact(problem, costs, {});
+    ASSERT_TRUE(result.has_value());
+    const auto* const found = std::get_if<PlanFound>(&*result);
+    ASSERT_EQ(found != nullptr, every.best.has_value());
+    if (found == nullptr) continue;
+    EXPECT_NEAR(found->prediction.step / every.best->prediction.step, 1.0, 1e-9);
+    EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
+  }
 }
 
 // Seeds of problems, from this one on.

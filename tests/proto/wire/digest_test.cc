@@ -11,6 +11,7 @@
 #include "proto/wire/profile_wire.h"
 #include "proto/wire/topology_wire.h"
 #include "tests/proto/wire/small_profile.h"
+#include "tests/support/sample_layers.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -149,6 +150,12 @@ TEST(ModelDigest, EveryFieldButNamesChangesIt) {
       [&](auto& m) { decoder(m)->set_feed_forward_kind(v1::FEED_FORWARD_KIND_SWIGLU); },
       [&](auto& m) { decoder(m)->set_sequence_length(64); },
       [&](auto& m) { decoder(m)->set_parameter_count(1); },
+      [&](auto& m) { decoder(m)->set_attention_window(8); },
+      [&](auto& m) { decoder(m)->set_attention_chunk_size(8); },
+      [&](auto& m) {
+        decoder(m)->set_feed_forward_kind(v1::FEED_FORWARD_KIND_NONE),
+            decoder(m)->set_feed_forward_size(0);
+      },
       [](auto& m) { m.mutable_layer_definitions(1)->set_vocabulary_size(1001); },
       [](auto& m) { m.mutable_layer_definitions(1)->set_tied_embedding(true); },
       [](auto& m) { m.mutable_layer_runs(0)->set_layer_count(4); },
@@ -193,6 +200,44 @@ TEST(LayerDigest, IsEqualForTheSameLayerOnly) {
   ASSERT_TRUE(SameLayer(layer, renamed));
   EXPECT_EQ(LayerDigest(layer, Precision::kBf16), LayerDigest(renamed, Precision::kBf16));
   EXPECT_NE(LayerDigest(layer, Precision::kBf16), LayerDigest(layer, Precision::kFp16));
+}
+
+// Definitions of each structure, and with one number of it changed.
+TEST(LayerDigest, DependsOnEveryNumberOfAStructure) {
+  std::vector<LayerDefinition> layers = LayersOfAllStructures();
+  const size_t latent = 0, selective = 2, prediction = 6, opaque = 7;
+  const auto change = [&layers](size_t index, auto&& break_it) {
+    layers.push_back(layers[index]);
+    break_it(layers.back());
+  };
+  change(latent, [](auto& l) { ++l.latent_attention->query_rank; });
+  change(latent, [](auto& l) { ++l.latent_attention->key_value_rank; });
+  change(latent, [](auto& l) { ++l.latent_attention->rotary_head_size; });
+  change(latent, [](auto& l) { ++l.latent_attention->value_head_size; });
+  change(selective, [](auto& l) { l.state_space->kind = StateSpaceKind::kDual; });
+  change(selective, [](auto& l) { ++l.state_space->inner_size; });
+  change(selective, [](auto& l) { ++l.state_space->state_size; });
+  change(selective, [](auto& l) { ++l.state_space->head_count; });
+  change(selective, [](auto& l) { ++l.state_space->group_count; });
+  change(selective, [](auto& l) { ++l.state_space->time_step_rank; });
+  change(selective, [](auto& l) { ++l.state_space->convolution_width; });
+  change(selective, [](auto& l) { ++l.state_space->chunk_size; });
+  change(prediction, [](auto& l) { ++l.prediction_depth; });
+  change(prediction, [](auto& l) { ++l.further_token_count; });
+  change(opaque, [](auto& l) { ++l.opaque->kept_bytes_per_sample; });
+  change(opaque, [](auto& l) { ++l.opaque->boundary_bytes_per_sample; });
+  change(opaque, [](auto& l) { l.opaque->tensor_degrees.clear(); });
+  change(opaque, [](auto& l) { ++l.opaque->tensor_degrees[0].tensor_parallel_degree; });
+  change(opaque, [](auto& l) { ++l.opaque->tensor_degrees[0].parameter_count; });
+  change(opaque, [](auto& l) { ++l.opaque->tensor_degrees[0].kept_bytes_per_sample; });
+  change(opaque, [](auto& l) { ++l.opaque->tensor_degrees[0].forward_all_reduce_count; });
+  change(opaque, [](auto& l) { ++l.opaque->tensor_degrees[0].backward_all_reduce_count; });
+  change(opaque, [](auto& l) { ++l.opaque->tensor_degrees[0].all_reduce_bytes_per_sample; });
+  std::set<std::string> digests;
+  for (const LayerDefinition& layer : layers) {
+    digests.insert(LayerDigest(layer, Precision::kBf16));
+  }
+  EXPECT_EQ(digests.size(), layers.size());
 }
 
 TEST(ProfileContentDigest, EveryInputFieldChangesIt) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "planner/model/layer_definition.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/search_space.h"
 #include "proto/wire/duration_wire.h"
@@ -58,25 +59,92 @@ v1::ClusterTopology RandomValues::Topology() {
   return topology;
 }
 
+void RandomValues::AddAttention(v1::LayerDefinition& definition) {
+  const int heads = static_cast<int>(Integer(1, 8)) * 4;
+  definition.set_hidden_size(heads * static_cast<int>(Integer(1, 128)));
+  definition.set_attention_head_count(heads);
+  if (Flag()) definition.set_head_size(static_cast<int>(Integer(2, 128)));
+  if (Flag()) definition.set_attention_window(static_cast<int>(Integer(1, 8192)));
+  if (definition.attention_window() == 0 && Flag()) {
+    definition.set_attention_chunk_size(static_cast<int>(Integer(1, 8192)));
+  }
+  if (definition.kind() != v1::LAYER_KIND_DECODER || definition.head_size() == 0 || Flag()) {
+    if (Flag()) definition.set_key_value_head_count(heads / 4);
+    return;
+  }
+  v1::LatentAttention& latent = *definition.mutable_latent_attention();
+  latent.set_query_rank(static_cast<int>(Integer(0, 64)));
+  latent.set_key_value_rank(static_cast<int>(Integer(1, 64)));
+  latent.set_rotary_head_size(static_cast<int>(Integer(0, definition.head_size() - 1)));
+  latent.set_value_head_size(static_cast<int>(Integer(1, 64)));
+}
+
+void RandomValues::AddStateSpace(v1::LayerDefinition& definition) {
+  v1::StateSpace& space = *definition.mutable_state_space();
+  space.set_kind(static_cast<v1::StateSpaceKind>(Integer(1, 3)));
+  space.set_state_size(static_cast<int>(Integer(1, 256)));
+  space.set_convolution_width(static_cast<int>(Integer(1, 8)));
+  if (space.kind() == v1::STATE_SPACE_KIND_SELECTIVE) {
+    space.set_inner_size(static_cast<int>(Integer(1, 4096)));
+    space.set_time_step_rank(static_cast<int>(Integer(1, 256)));
+    return;
+  }
+  space.set_group_count(static_cast<int>(Integer(1, 8)));
+  space.set_head_count(space.group_count() * static_cast<int>(Integer(1, 8)));
+  space.set_inner_size(space.head_count() * static_cast<int>(Integer(1, 64)));
+  space.set_chunk_size(static_cast<int>(Integer(1, 512)));
+}
+
+void RandomValues::AddOpaque(v1::LayerDefinition& definition) {
+  v1::OpaqueLayer& opaque = *definition.mutable_opaque();
+  opaque.set_kept_bytes_per_sample(Integer(0, int64_t{1} << 40));
+  if (Flag()) opaque.set_boundary_bytes_per_sample(Integer(0, int64_t{1} << 40));
+  for (int degree = 2; degree <= 1 << Integer(0, 3); degree *= 2) {
+    v1::OpaqueTensorDegree& part = *opaque.add_tensor_degrees();
+    part.set_tensor_parallel_degree(degree);
+    part.set_parameter_count(Integer(0, 1'000'000'000));
+    part.set_kept_bytes_per_sample(Integer(0, int64_t{1} << 40));
+    part.set_forward_all_reduce_count(static_cast<int>(Integer(0, 4)));
+    part.set_backward_all_reduce_count(static_cast<int>(Integer(0, 4)));
+    part.set_all_reduce_bytes_per_sample(Integer(0, int64_t{1} << 30));
+  }
+}
+
+void RandomValues::AddFeedForward(v1::LayerDefinition& definition) {
+  if (definition.kind() != v1::LAYER_KIND_FEED_FORWARD && Flag() && Flag()) {
+    definition.set_feed_forward_kind(v1::FEED_FORWARD_KIND_NONE);
+    return;
+  }
+  definition.set_feed_forward_size(static_cast<int>(Integer(1, 20'000)));
+  definition.set_feed_forward_kind(static_cast<v1::FeedForwardKind>(Integer(1, 2)));
+}
+
 v1::LayerDefinition RandomValues::LayerDefinition(const std::string& id) {
   v1::LayerDefinition definition;
   definition.set_layer_definition_id(id);
-  definition.set_kind(static_cast<v1::LayerKind>(Integer(1, 6)));
-  const bool transformer = definition.kind() == v1::LAYER_KIND_DECODER ||
-                           definition.kind() == v1::LAYER_KIND_ENCODER ||
-                           definition.kind() == v1::LAYER_KIND_CROSS_DECODER;
-  const int heads = static_cast<int>(Integer(1, 8)) * 4;
-  definition.set_hidden_size(heads * static_cast<int>(Integer(1, 128)));
+  definition.set_kind(static_cast<v1::LayerKind>(Integer(1, kLayerKindCount)));
+  definition.set_hidden_size(static_cast<int>(Integer(1, 4096)));
   definition.set_sequence_length(static_cast<int>(Integer(1, 8192)));
-  if (transformer) {
-    definition.set_attention_head_count(heads);
-    if (Flag()) definition.set_key_value_head_count(heads / 4);
-    if (Flag()) definition.set_head_size(static_cast<int>(Integer(1, 128)));
-    definition.set_feed_forward_size(static_cast<int>(Integer(1, 20'000)));
-    definition.set_feed_forward_kind(static_cast<v1::FeedForwardKind>(Integer(1, 2)));
-  } else {
-    definition.set_vocabulary_size(static_cast<int>(Integer(1, 100'000)));
-    if (definition.kind() == v1::LAYER_KIND_HEAD) definition.set_tied_embedding(Flag());
+  switch (definition.kind()) {
+    case v1::LAYER_KIND_DECODER:
+    case v1::LAYER_KIND_ENCODER:
+    case v1::LAYER_KIND_CROSS_DECODER:
+      AddAttention(definition);
+      AddFeedForward(definition);
+      break;
+    case v1::LAYER_KIND_STATE_SPACE:
+      AddStateSpace(definition);
+      AddFeedForward(definition);
+      break;
+    case v1::LAYER_KIND_FEED_FORWARD:
+      AddFeedForward(definition);
+      break;
+    case v1::LAYER_KIND_OPAQUE:
+      AddOpaque(definition);
+      break;
+    default:
+      definition.set_vocabulary_size(static_cast<int>(Integer(1, 100'000)));
+      if (definition.kind() == v1::LAYER_KIND_HEAD) definition.set_tied_embedding(Flag());
   }
   if (Flag()) definition.set_parameter_count(Integer(1, 1'000'000'000));
   return definition;

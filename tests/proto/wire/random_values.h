@@ -44,6 +44,11 @@ class RandomValues {
 
  private:
   Strategy StrategyOf(int rank_count);
+  // Add a part to a layer whose kind has it.
+  void AddAttention(v1::LayerDefinition& definition);
+  void AddStateSpace(v1::LayerDefinition& definition);
+  void AddOpaque(v1::LayerDefinition& definition);
+  void AddFeedForward(v1::LayerDefinition& definition);
   std::mt19937_64 engine_;
 };
 

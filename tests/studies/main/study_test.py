@@ -105,6 +105,8 @@ class Models(StudyTest):
                          {path.stem for path in self.CONFIGS.glob("*.json")})
         for model in answer["models"]:
             self.assertIn("agrees", model, model["config"])
+            self.assertEqual(model["outcome"], "imported", model["config"])
+            self.assertLess(abs(model.get("publishedDifferenceRatio", 0.0)), 0.005)
 
     def test_a_difference_gives_1_and_names_the_model(self):
         expected = json.loads(self.EXPECTED.read_text())

@@ -1,0 +1,83 @@
+#include "clients/import/attention_config.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+namespace {
+
+// Reads multi-head latent attention, if the file has it. The size of a head becomes that of a key.
+void ReadLatentAttention(ConfigFields& fields, TransformerRunFacts& run) {
+  const int key_value_rank = fields.Count({"kv_lora_rank"}, 0);
+  if (key_value_rank == 0) {
+    for (const char* key : {"q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
+      fields.Refuse(key, "is of multi-head latent attention and needs kv_lora_rank");
+    }
+    return;
+  }
+  LatentAttention latent;
+  latent.key_value_rank = key_value_rank;
+  latent.query_rank = fields.Count({"q_lora_rank"}, 0);
+  latent.rotary_head_size = fields.Size({"qk_rope_head_dim"});
+  latent.value_head_size = fields.Size({"v_head_dim"});
+  const int key_size = fields.Size({"qk_nope_head_dim"});
+  const int whole = fields.Optional({"qk_head_dim"}, 0);
+  run.head_size = key_size + latent.rotary_head_size;
+  if (whole > 0 && whole != run.head_size) {
+    fields.Fail(
+        "qk_head_dim",
+        absl::StrCat("must be qk_nope_head_dim and qk_rope_head_dim together, ", run.head_size));
+  }
+  // All heads have keys and values of their own, whatever the number of key-value heads says.
+  run.key_value_head_count = run.attention_head_count;
+  run.latent_attention = latent;
+}
+
+}  // namespace
+
+void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
+               std::vector<std::string>* notes) {
+  run.attention_head_count = fields.Optional(
+      {"num_attention_heads", "n_head", "n_heads", "num_heads"}, traits.attention_head_count);
+  if (run.attention_head_count == 0) {
+    run.attention_head_count = fields.Size({"num_attention_heads"});
+  } else if (traits.attention_head_count > 0 && !fields.Has("num_attention_heads")) {
+    notes->push_back(absl::StrCat("num_attention_heads ", run.attention_head_count,
+                                  " is the default of ", traits.model_type,
+                                  "; the config gives none"));
+  }
+  run.head_size = fields.Optional({"head_dim", "attention_head_dim"}, traits.head_size);
+  int groups = fields.Optional({"num_key_value_heads", "n_kv_heads", "multi_query_group_num"},
+                               traits.key_value_head_count);
+  // Falcon's two architectures, and GPT-BigCode.
+  const bool is_falcon = traits.model_type == "falcon";
+  const bool is_grouped = fields.Flag({"new_decoder_architecture"}, false);
+  const bool is_multi_query = fields.Flag({"multi_query"}, is_falcon);
+  const int falcon_groups = fields.Optional({"num_kv_heads", "n_head_kv"}, 0);
+  if (is_grouped) {
+    groups = falcon_groups;
+  } else if (is_multi_query) {
+    groups = 1;
+  }
+  if (const nlohmann::json* const attention = fields.Object("attn_config")) {
+    ConfigFields inner(*attention, fields.file_name(), "attn_config.");
+    groups = inner.Optional({"kv_n_heads"}, groups);
+    fields.Take(inner);
+  }
+  run.key_value_head_count = groups;
+  ReadLatentAttention(fields, run);
+  groups = run.key_value_head_count;
+  if (run.head_size == 0 && run.hidden_size % run.attention_head_count != 0) {
+    fields.Fail("num_attention_heads", absl::StrCat("must divide hidden_size ", run.hidden_size,
+                                                    " unless head_dim is given"));
+  }
+  if (groups > 0 && run.attention_head_count % groups != 0) {
+    fields.Fail(is_grouped ? "num_kv_heads" : "num_key_value_heads",
+                absl::StrCat("must divide num_attention_heads ", run.attention_head_count));
+  }
+}
+
+int HeadSize(const TransformerRunFacts& run) {
+  return run.head_size > 0 ? run.head_size : run.hidden_size / run.attention_head_count;
+}
+
+}  // namespace parplan

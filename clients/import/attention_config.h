@@ -1,0 +1,25 @@
+// Reads the heads of attention from a `config.json`.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_
+#define PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "clients/import/config_fields.h"
+#include "clients/import/family_traits.h"
+#include "clients/import/model_facts.h"
+
+namespace parplan {
+
+// Reads heads, key-value heads, the width of a head and latent attention into `run`, which has its
+// width, and checks that they fit. Defaults of the family are named in `notes`.
+void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
+               std::vector<std::string>* notes);
+
+// Returns the width of a head. REQUIRES: the run has heads.
+int HeadSize(const TransformerRunFacts& run);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_

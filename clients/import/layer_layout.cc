@@ -1,0 +1,240 @@
+#include "clients/import/layer_layout.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace parplan {
+namespace {
+
+// How a name of a kind of layer is read.
+struct NamedLayer {
+  const char* name;
+  LayerMixer mixer = LayerMixer::kAttention;
+  bool has_window = false;
+  bool has_chunks = false;
+  // The layer has this part alone.
+  bool is_alone = false;
+};
+
+constexpr NamedLayer kNamedLayers[] = {
+    {.name = "full_attention"},
+    {.name = "attention"},
+    {.name = "sliding_attention", .has_window = true},
+    {.name = "chunked_attention", .has_chunks = true},
+    {.name = "mamba", .mixer = LayerMixer::kStateSpace},
+    {.name = "linear_attention", .mixer = LayerMixer::kStateSpace},
+    {.name = "mlp", .mixer = LayerMixer::kNone, .is_alone = true},
+    {.name = "moe", .mixer = LayerMixer::kNone, .is_alone = true},
+};
+
+constexpr std::pair<char, const char*> kLetters[] = {
+    {'M', "mamba"}, {'*', "attention"}, {'-', "mlp"}, {'E', "moe"}};
+
+// Windows of all layers that have one.
+struct Windows {
+  int window = 0;
+  int chunk_size = 0;
+};
+
+void SetWindow(const Windows& windows, LayerParts& layer) {
+  layer.attention_window = windows.window;
+  layer.attention_chunk_size = windows.window > 0 ? 0 : windows.chunk_size;
+}
+
+// Reads a list with a name for each layer.
+std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, const char* field,
+                                  const Windows& windows, const GivenOpaqueLayers& opaque,
+                                  ConfigFields& fields) {
+  std::vector<LayerParts> layers(names.size());
+  const bool all_alone = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == "mlp" || name == "moe";
+  });
+  for (size_t i = 0; i < names.size(); ++i) {
+    LayerParts& layer = layers[i];
+    if (opaque.contains(names[i])) {
+      layer = {.mixer = LayerMixer::kOpaque, .has_feed_forward = false, .opaque_kind = names[i]};
+      continue;
+    }
+    const auto* const known =
+        std::find_if(std::begin(kNamedLayers), std::end(kNamedLayers),
+                     [&](const NamedLayer& entry) { return names[i] == entry.name; });
+    // Linear attention has several forms; sizes show the one that is known.
+    const bool is_other_form =
+        names[i] == "linear_attention" && !fields.Has("linear_num_value_heads");
+    if (known == std::end(kNamedLayers) || is_other_form) {
+      fields.Fail(absl::StrCat(field, "[", i, "]"),
+                  absl::StrCat("`", names[i],
+                               "` is a kind of layer that is not known; give its sizes with "
+                               "--opaque to plan with measured times"));
+      return layers;
+    }
+    layer.mixer = known->mixer;
+    layer.has_feed_forward = known->is_alone || !all_alone;
+    layer.has_experts = names[i] == "moe";
+    if (known->has_window && windows.window == 0) {
+      fields.Fail("sliding_window", absl::StrCat("is required by ", field, "[", i, "]"));
+    }
+    if (known->has_chunks && windows.chunk_size == 0) {
+      fields.Fail("attention_chunk_size", absl::StrCat("is required by ", field, "[", i, "]"));
+    }
+    if (known->has_window) layer.attention_window = windows.window;
+    if (known->has_chunks) layer.attention_chunk_size = windows.chunk_size;
+  }
+  return layers;
+}
+
+// Returns the names of the layers, one each, and the field that gives them; empty if none does.
+std::vector<std::string> NamesOfLayers(ConfigFields& fields, int layer_count, const char** field) {
+  std::vector<std::string> names;
+  *field = "layer_types";
+  for (const char* key : {"layer_types", "layers_block_type"}) {
+    std::vector<std::string> listed = fields.Texts(key);
+    if (listed.empty() || !names.empty()) continue;
+    names = std::move(listed);
+    *field = key;
+  }
+  if (const std::string pattern = fields.Text("hybrid_override_pattern"); !pattern.empty()) {
+    *field = "hybrid_override_pattern";
+    names.clear();
+    for (const char letter : pattern) {
+      const auto* const known =
+          std::find_if(std::begin(kLetters), std::end(kLetters),
+                       [letter](const auto& entry) { return entry.first == letter; });
+      names.push_back(known != std::end(kLetters) ? known->second : std::string(1, letter));
+    }
+  }
+  if (!names.empty() && static_cast<int>(names.size()) != layer_count) {
+    fields.Fail(*field, absl::StrCat("must have an entry for each of the ", layer_count,
+                                     " layers of num_hidden_layers"));
+  }
+  return names;
+}
+
+Windows ReadWindowSizes(const FamilyTraits& traits, ConfigFields& fields) {
+  Windows windows;
+  windows.window = fields.Count({"sliding_window", "sliding_window_size"}, 0);
+  windows.chunk_size = fields.Count({"attention_chunk_size"}, 0);
+  if (!fields.Flag({"use_sliding_window"}, traits.uses_given_window)) windows.window = 0;
+  return windows;
+}
+
+int PeriodOf(WindowedLayers layers) {
+  switch (layers) {
+    case WindowedLayers::kAll:
+      break;
+    case WindowedLayers::kAlternate:
+      return 2;
+    case WindowedLayers::kAllButEveryFourth:
+      return 4;
+    case WindowedLayers::kAllButEverySixth:
+      return 6;
+  }
+  return 0;
+}
+
+// Sets windows by rule where no list gives them.
+void SetWindowsByRule(const FamilyTraits& traits, const Windows& windows, ConfigFields& fields,
+                      std::vector<LayerParts>& layers) {
+  const int layer_count = static_cast<int>(layers.size());
+  const int whole_below = fields.Count({"max_window_layers"}, 0);
+  int period = fields.Optional({"sliding_window_pattern", "_sliding_window_pattern"}, 0);
+  // Layers with rotary positions (1) read their chunk, those without (0) all tokens.
+  std::vector<int> has_rotary = fields.List("no_rope_layers", 0);
+  const int interval = fields.Count({"no_rope_layer_interval"}, 4);
+  if (windows.window == 0 && windows.chunk_size == 0) return;
+  if (period == 0) period = PeriodOf(traits.windowed_layers);
+  if (windows.window == 0) {
+    if (!has_rotary.empty() && static_cast<int>(has_rotary.size()) != layer_count) {
+      fields.Fail("no_rope_layers", absl::StrCat("must have an entry for each of the ", layer_count,
+                                                 " layers of num_hidden_layers"));
+      return;
+    }
+    for (int i = 0; i < layer_count; ++i) {
+      const bool reads_chunk =
+          has_rotary.empty() ? interval == 0 || (i + 1) % interval != 0 : has_rotary[i] != 0;
+      if (reads_chunk && layers[i].mixer == LayerMixer::kAttention) SetWindow(windows, layers[i]);
+    }
+    return;
+  }
+  for (int i = 0; i < layer_count; ++i) {
+    if (layers[i].mixer != LayerMixer::kAttention || i < whole_below) continue;
+    if (period == 0 || (i + 1) % period != 0) SetWindow(windows, layers[i]);
+  }
+}
+
+// Sets the layers that have a state space in place of attention by rule.
+void SetStateSpacesByRule(ConfigFields& fields, std::vector<LayerParts>& layers) {
+  const int period = fields.Optional({"attn_layer_period", "full_attention_interval"}, 0);
+  const bool counts_from_last = fields.Has("full_attention_interval");
+  const int offset = fields.Count({"attn_layer_offset"}, counts_from_last ? period - 1 : 0);
+  const std::vector<int> listed = fields.List("attn_layer_indices", 0);
+  if (period == 0 && listed.empty()) return;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const int index = static_cast<int>(i);
+    const bool has_attention = listed.empty()
+                                   ? index % period == offset
+                                   : std::find(listed.begin(), listed.end(), index) != listed.end();
+    if (!has_attention) layers[i].mixer = LayerMixer::kStateSpace;
+  }
+  for (const int layer : listed) {
+    if (layer < static_cast<int>(layers.size())) continue;
+    fields.Fail("attn_layer_indices", absl::StrCat("must name layers below ", layers.size()));
+  }
+  if (period > 0 && offset >= period) {
+    fields.Fail("attn_layer_offset", absl::StrCat("must be below attn_layer_period ", period));
+  }
+}
+
+}  // namespace
+
+bool HasOnlyStateSpaces(const ConfigFields& fields) {
+  const bool has_states = fields.Has("state_size") || fields.Has("ssm_state_size");
+  return has_states && !fields.Has("num_attention_heads") && !fields.Has("n_head");
+}
+
+std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields& fields,
+                                        int layer_count, const GivenOpaqueLayers& opaque) {
+  std::vector<LayerParts> layers(layer_count);
+  if (opaque.contains("*")) {
+    layers.assign(layer_count,
+                  {.mixer = LayerMixer::kOpaque, .has_feed_forward = false, .opaque_kind = "*"});
+    for (const char* key : {"layer_types", "layers_block_type", "hybrid_override_pattern"}) {
+      fields.MarkRead(key);
+    }
+    return layers;
+  }
+  if (HasOnlyStateSpaces(fields)) {
+    layers.assign(layer_count, {.mixer = LayerMixer::kStateSpace, .has_feed_forward = false});
+    return layers;
+  }
+  const Windows windows = ReadWindowSizes(traits, fields);
+  const char* field = nullptr;
+  const std::vector<std::string> names = NamesOfLayers(fields, layer_count, &field);
+  if (!fields.status().ok()) return layers;
+  if (!names.empty()) {
+    for (const char* key :
+         {"sliding_window_pattern", "_sliding_window_pattern", "max_window_layers",
+          "no_rope_layers", "no_rope_layer_interval", "attn_layer_period", "attn_layer_offset",
+          "attn_layer_indices", "full_attention_interval"}) {
+      fields.MarkRead(key);
+    }
+    layers = ReadNames(names, field, windows, opaque, fields);
+    // Hybrid models give their windows apart from the names of their layers.
+    const bool names_windows = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+      return name == "sliding_attention" || name == "chunked_attention" || name == "full_attention";
+    });
+    if (names_windows) return layers;
+    for (LayerParts& layer : layers) {
+      if (layer.mixer == LayerMixer::kAttention) SetWindow(windows, layer);
+    }
+    return layers;
+  }
+  SetStateSpacesByRule(fields, layers);
+  SetWindowsByRule(traits, windows, fields, layers);
+  return layers;
+}
+
+}  // namespace parplan

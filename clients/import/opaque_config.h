@@ -1,0 +1,39 @@
+// Layers that a configuration has and the importer does not know, with the sizes that a user gives.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_OPAQUE_CONFIG_H_
+#define PARPLAN_CLIENTS_IMPORT_OPAQUE_CONFIG_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/import/named_text.h"
+#include "planner/model/layer_definition.h"
+
+namespace parplan {
+
+// One kind of opaque layer.
+struct GivenOpaqueLayer {
+  int64_t parameter_count = 0;
+  OpaqueLayer sizes;
+  // Fields of the configuration that are about this kind alone.
+  std::vector<std::string> fields;
+};
+
+// By the name of the kind in `layer_types` or `layers_block_type`; `*` stands for all layers.
+using GivenOpaqueLayers = std::map<std::string, GivenOpaqueLayer>;
+
+// Reads a file of `planctl import hf --opaque`: an object with a member for each kind of layer,
+//
+//   {"conv": {"fields": ["conv_L_cache"], "parameterCount": 12582912,
+//             "opaque": {"keptBytesPerSample": 50331648}}}
+//
+// where `opaque` is the message OpaqueLayer of model.proto. Returns INVALID_ARGUMENT (SPEC_INVALID)
+// with file, field and rule for anything else.
+absl::StatusOr<GivenOpaqueLayers> ReadOpaqueLayers(const NamedText& file);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_OPAQUE_CONFIG_H_

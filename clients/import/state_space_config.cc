@@ -1,0 +1,152 @@
+#include "clients/import/state_space_config.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "clients/import/named_text.h"
+#include "planner/model/layer_matrices.h"
+
+namespace parplan {
+namespace {
+
+// Reads sizes and remembers those that are defaults.
+class Sizes {
+ public:
+  explicit Sizes(ConfigFields& fields) : fields_(fields) {}
+
+  int Of(std::initializer_list<const char*> keys, int otherwise) {
+    const int given = fields_.Optional(keys, 0);
+    if (given > 0) return given;
+    defaults_.push_back(absl::StrCat(*keys.begin(), " ", otherwise));
+    return otherwise;
+  }
+
+  void NoteDefaults(std::vector<std::string>* notes) const {
+    if (defaults_.empty()) return;
+    notes->push_back(absl::StrCat("defaults of Mamba, which the config does not give: ",
+                                  absl::StrJoin(defaults_, ", ")));
+  }
+
+ private:
+  ConfigFields& fields_;
+  std::vector<std::string> defaults_;
+};
+
+// A number, or the text `auto`, for which 0 is returned.
+int NumberOrAuto(ConfigFields& fields, const char* key) {
+  if (fields.IsText(key)) {
+    if (fields.Text(key) != "auto") fields.Fail(key, "must be a whole number or `auto`");
+    return 0;
+  }
+  return fields.Optional({key}, 0);
+}
+
+StateSpace GatedDelta(ConfigFields& fields) {
+  StateSpace space = {.kind = StateSpaceKind::kGatedDelta};
+  space.head_count = fields.Size({"linear_num_value_heads"});
+  space.group_count = fields.Size({"linear_num_key_heads"});
+  space.state_size = fields.Size({"linear_key_head_dim"});
+  space.inner_size = CappedProduct(space.head_count, fields.Size({"linear_value_head_dim"}));
+  space.convolution_width = fields.Size({"linear_conv_kernel_dim"});
+  // The chunk of the published kernels (flash-linear-attention).
+  space.chunk_size = 64;
+  return space;
+}
+
+}  // namespace
+
+StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool is_alone,
+                               ConfigFields& fields, std::vector<std::string>* notes) {
+  // Kernels, precisions and first values.
+  for (const char* key : {"mamba_hidden_act",
+                          "mamba_ssm_dtype",
+                          "mamba_ssm_cache_dtype",
+                          "use_mamba_kernels",
+                          "mamba_ssm_max_position",
+                          "use_mambapy",
+                          "use_associative_scan",
+                          "residual_in_fp32",
+                          "rescale_prenorm_residual",
+                          "num_logits_to_keep",
+                          "mamba_rms_norm",
+                          "rms_norm",
+                          "time_step_limit",
+                          "mlp_hidden_act",
+                          "mamba_dt_min",
+                          "mamba_dt_max",
+                          "mamba_dt_init_floor",
+                          "mamba_inner_layernorms",
+                          "time_step_init_scheme",
+                          "norm_before_gate",
+                          "fused_add_norm",
+                          "pad_vocab_size_multiple",
+                          "attn_rotary_emb"}) {
+    fields.MarkRead(key);
+  }
+  StateSpaceFacts facts;
+  if (fields.Has("linear_num_value_heads")) {
+    facts.space = GatedDelta(fields);
+    return facts;
+  }
+  StateSpace& space = facts.space;
+  Sizes sizes(fields);
+  space.state_size =
+      sizes.Of({"mamba_d_state", "ssm_state_size", "state_size"}, traits.state_space_state_size);
+  space.convolution_width = sizes.Of({"mamba_d_conv", "conv_kernel"}, 4);
+  const int expand = fields.Optional({"mamba_expand", "expand"}, 0);
+  int inner = fields.Optional({"mamba_d_ssm", "d_inner"}, 0);
+  if (is_alone && inner == 0) inner = fields.Optional({"intermediate_size"}, 0);
+  space.head_count = fields.Optional({"mamba_num_heads", "mamba_n_heads"}, 0);
+  if (is_alone && space.head_count == 0) space.head_count = fields.Optional({"num_heads"}, 0);
+  int head_size = NumberOrAuto(fields, "mamba_d_head");
+  if (head_size == 0) head_size = fields.Optional({"mamba_head_dim"}, 0);
+  if (is_alone && head_size == 0) head_size = fields.Optional({"head_dim"}, 0);
+  if (inner == 0 && space.head_count > 0 && head_size > 0) {
+    inner = CappedProduct(space.head_count, head_size);
+  }
+  if (inner == 0) {
+    inner =
+        CappedProduct(expand > 0 ? expand : sizes.Of({"mamba_expand", "expand"}, 2), hidden_size);
+  }
+  space.inner_size = inner;
+  if (space.head_count > 0 && head_size > 0 &&
+      int64_t{space.head_count} * head_size != space.inner_size) {
+    fields.Fail(is_alone ? "num_heads" : "mamba_num_heads",
+                absl::StrCat("times the size of a head, ", head_size, ", must be the inner size ",
+                             space.inner_size));
+  }
+  const bool has_bias = fields.Flag({"mamba_proj_bias", "use_bias"}, false);
+  const bool has_convolution_bias = fields.Flag({"mamba_conv_bias", "use_conv_bias"}, true);
+  if (space.head_count > 0) {
+    space.kind = StateSpaceKind::kDual;
+    space.group_count = sizes.Of({"mamba_n_groups", "n_groups"}, 1);
+    space.chunk_size = sizes.Of({"mamba_chunk_size", "chunk_size"}, 256);
+    sizes.NoteDefaults(notes);
+    if (!has_convolution_bias) {
+      facts.extra_parameter_count -=
+          space.inner_size + 2 * int64_t{space.group_count} * space.state_size;
+    }
+    if (!fields.Flag({"mamba_rms_norm"}, true)) facts.extra_parameter_count -= space.inner_size;
+    if (has_bias) {
+      facts.extra_parameter_count += static_cast<int64_t>(ProjectedWidth(space)) + hidden_size;
+    }
+    return facts;
+  }
+  space.kind = StateSpaceKind::kSelective;
+  for (const char* key : {"mamba_dt_rank", "time_step_rank"}) {
+    if (space.time_step_rank == 0) space.time_step_rank = NumberOrAuto(fields, key);
+    fields.MarkRead(key);
+  }
+  if (space.time_step_rank == 0) space.time_step_rank = (hidden_size + 15) / 16;
+  sizes.NoteDefaults(notes);
+  if (!has_convolution_bias) facts.extra_parameter_count -= space.inner_size;
+  if (has_bias) facts.extra_parameter_count += 2 * int64_t{space.inner_size} + hidden_size;
+  // Jamba has norms of the time step and of both projections of the state.
+  if (traits.has_state_norms) {
+    facts.extra_parameter_count += space.time_step_rank + 2 * int64_t{space.state_size};
+  }
+  return facts;
+}
+
+}  // namespace parplan

@@ -1,0 +1,199 @@
+#include "planner/cost/layer_lister.h"
+
+namespace parplan {
+
+void LayerLister::List() {
+  switch (layer_.kind) {
+    case LayerKind::kEmbedding:
+      return Embedding();
+    case LayerKind::kPatchEmbedding:
+      Linear(Cut::kColumns, tokens_, layer_.vocabulary_size, layer_.hidden_size / tensor_, true);
+      return;
+    case LayerKind::kHead:
+      return Head();
+    case LayerKind::kOpaque:
+      // Only measured.
+      return;
+    case LayerKind::kStateSpace:
+      StateSpacePart(*layer_.state_space);
+      return FeedForward();
+    case LayerKind::kFeedForward:
+      return FeedForward();
+    case LayerKind::kDecoder:
+      Prediction();
+      Attention(true);
+      return FeedForward();
+    case LayerKind::kEncoder:
+      Attention(false);
+      return FeedForward();
+    case LayerKind::kCrossDecoder:
+      Attention(true);
+      Attention(false);
+      return FeedForward();
+  }
+}
+
+void LayerLister::Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
+                         double batch_count) {
+  forward_.AddProduct({rows, columns, inner, batch_count});
+  backward_.AddProduct({rows, inner, columns, batch_count});
+  backward_.AddProduct({inner, columns, rows, batch_count}, cut == Cut::kColumns);
+  AccumulateGradient(inner * columns * batch_count);
+  if (!has_bias) return;
+  backward_.AddElementwise(rows * columns * element_);
+  // The bias and its gradient's sum are small.
+  backward_.AddLaunches(1);
+}
+
+void LayerLister::AccumulateGradient(double parameter_count) {
+  const double buffer = GradientBytes();
+  if (runtime_.fused_gradient_accumulation) {
+    // The product's own epilogue reads and writes the buffer; the product already
+    // counts writing the gradient.
+    backward_.AddElementwise(parameter_count * (2.0 * buffer - element_), 0);
+  } else {
+    backward_.AddElementwise(parameter_count * (element_ + 2.0 * buffer));
+  }
+}
+
+void LayerLister::Norm() {
+  if (!runtime_.fused_elementwise && !has_bias_) {
+    // A root-mean-square norm operator by operator, in 32 bits: widened, squared,
+    // averaged, scaled, narrowed, weighted; backwards twice that.
+    const double bytes = residual_ * (4.0 * element_ + 28.0);
+    AddForwardElementwise(bytes, 6);
+    backward_.AddElementwise(2.0 * bytes, 10);
+    return;
+  }
+  AddForwardElementwise(Traffic(residual_, residual_));
+  // The gradient of the input; the sums for scale and shift read both again.
+  backward_.AddElementwise(Traffic(4.0 * residual_, residual_), 2);
+  if (!runtime_.fused_gradient_accumulation) backward_.AddLaunches(has_bias_ ? 2 : 1);
+}
+
+void LayerLister::AddResidual() {
+  const double mask = runtime_.hidden_dropout ? residual_ : 0.0;
+  if (runtime_.fused_elementwise) {
+    forward_.AddElementwise(Traffic(2.0 * residual_, residual_) + mask, 1, mask);
+  } else {
+    if (has_bias_) forward_.AddElementwise(Traffic(residual_, residual_));
+    if (runtime_.hidden_dropout) {
+      forward_.AddElementwise(Traffic(residual_, residual_) + mask, 1, mask);
+    }
+    forward_.AddElementwise(Traffic(2.0 * residual_, residual_));
+  }
+  if (runtime_.hidden_dropout) backward_.AddElementwise(Traffic(residual_, residual_) + mask);
+  // The gradients of the block's input and of the residual are added up.
+  backward_.AddElementwise(Traffic(2.0 * residual_, residual_));
+}
+
+void LayerLister::TensorCollectives(int forward_count, int backward_count) {
+  if (shape_.tensor_parallel_degree == 1) return;
+  forward_.AddLaunches(forward_count);
+  backward_.AddLaunches(backward_count);
+}
+
+void LayerLister::FeedForward() {
+  if (!layer_.has_feed_forward()) return;
+  Norm();
+  if (!layer_.has_experts()) {
+    const double width = layer_.feed_forward_size / tensor_;
+    Dense(tokens_, width, 1.0);
+    last_forward_product_ = {tokens_, static_cast<double>(layer_.hidden_size), width, 1.0};
+  } else {
+    Experts();
+  }
+  TensorCollectives(2, shape_.sequence_parallel ? 3 : 1);
+  AddResidual();
+}
+
+void LayerLister::Dense(double rows, double width, double batch_count) {
+  const double hidden = layer_.hidden_size;
+  const double elements = rows * width * batch_count;
+  const bool gated = layer_.feed_forward_kind == FeedForwardKind::kSwiglu;
+  Linear(Cut::kColumns, rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
+  if (gated) RecomputeProduct(rows, width, hidden, batch_count);
+  if (gated && runtime_.fused_elementwise) {
+    AddForwardElementwise(Traffic(2.0 * elements, elements));
+    backward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements));
+  } else if (gated) {
+    // The gate's function, then its product with the other half.
+    AddForwardElementwise(Traffic(3.0 * elements, 2.0 * elements), 2);
+    backward_.AddElementwise(Traffic(5.0 * elements, 3.0 * elements), 3);
+  } else {
+    if (has_bias_ && !runtime_.fused_elementwise) {
+      AddForwardElementwise(Traffic(elements, elements));
+    }
+    AddForwardElementwise(Traffic(elements, elements));
+    backward_.AddElementwise(Traffic(2.0 * elements, elements));
+  }
+  Linear(Cut::kRows, rows, width, hidden, has_bias_, batch_count);
+}
+
+void LayerLister::Experts() {
+  const double hidden = layer_.hidden_size;
+  const double routed = tokens_ * layer_.experts_per_token;
+  const double own_experts =
+      static_cast<double>(layer_.expert_count) / shape_.expert_parallel_degree;
+  // The router, its softmax and its choice.
+  Linear(Cut::kRows, residual_ / hidden, hidden, layer_.expert_count, false);
+  forward_.AddLaunches(8);
+  backward_.AddLaunches(8);
+  // Tokens sorted by expert and back.
+  const double moved = Traffic(2.0 * routed * hidden, 2.0 * routed * hidden);
+  forward_.AddElementwise(moved, 4);
+  backward_.AddElementwise(moved, 4);
+  if (shape_.expert_parallel_degree > 1) {
+    forward_.AddLaunches(2);
+    backward_.AddLaunches(2);
+  }
+  // Experts get equal shares of the tokens: `expert_parallel_degree` times fewer experts work for
+  // as many more ranks, so the number of rows stays that of this rank's tokens.
+  Dense(routed / own_experts, layer_.expert_feed_forward_size / tensor_, own_experts);
+  if (layer_.shared_expert_feed_forward_size > 0) {
+    Dense(tokens_, layer_.shared_expert_feed_forward_size / tensor_, 1.0);
+  }
+}
+
+void LayerLister::Embedding() {
+  const double elements = tokens_ * layer_.hidden_size;
+  const double table = static_cast<double>(layer_.hidden_size) * layer_.vocabulary_size / tensor_;
+  // Rows looked up, positions added.
+  forward_.AddElementwise(Traffic(2.0 * elements, 2.0 * elements), 2);
+  if (runtime_.hidden_dropout) {
+    forward_.AddElementwise(Traffic(residual_, residual_) + residual_, 1, residual_);
+    backward_.AddElementwise(Traffic(residual_, residual_) + residual_);
+  }
+  TensorCollectives(1, shape_.sequence_parallel ? 1 : 0);
+  // The gradient is a whole table: zeroed, rows added, then accumulated.
+  backward_.AddElementwise(Traffic(elements, elements) + table * element_, 3);
+  backward_.AddElementwise(table * (element_ + 2.0 * GradientBytes()));
+  // Batches loaded, positions and masks made.
+  forward_.AddLaunches(kBatchLaunches);
+}
+
+void LayerLister::Head() {
+  const double vocabulary = layer_.vocabulary_size / tensor_;
+  // Positions times the tokens predicted at each.
+  const double predictions = tokens_ * (1 + layer_.further_token_count);
+  const double logits = predictions * vocabulary;
+  Norm();
+  Linear(Cut::kColumns, predictions, layer_.hidden_size, vocabulary, false);
+  TensorCollectives(4 * (1 + layer_.further_token_count), 1 + layer_.further_token_count);
+  const double wide = runtime_.fp32_logits ? 4.0 : element_;
+  if (runtime_.fp32_logits) {
+    forward_.AddElementwise(logits * (element_ + wide));
+    backward_.AddElementwise(logits * (element_ + wide));
+  }
+  if (runtime_.fused_cross_entropy) {
+    forward_.AddElementwise(logits * 2.0 * wide, 3);
+    backward_.AddElementwise(logits * 2.0 * wide, 2);
+  } else {
+    // Maximum, difference, exponential, sum, quotient; then the quotient less one,
+    // times the gradient of the loss.
+    forward_.AddElementwise(logits * (1 + 2 + 2 + 1 + 2) * wide, 16);
+    backward_.AddElementwise(logits * 2.0 * wide, 6);
+  }
+}
+
+}  // namespace parplan

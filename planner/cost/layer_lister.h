@@ -1,0 +1,166 @@
+// Lists the operations of one layer, part by part. Internal to layer_operations.h.
+
+#ifndef PARPLAN_PLANNER_COST_LAYER_LISTER_H_
+#define PARPLAN_PLANNER_COST_LAYER_LISTER_H_
+
+#include <cstdint>
+
+#include "planner/cost/layer_operations.h"
+#include "planner/model/layer_matrices.h"
+
+namespace parplan {
+
+// Appends to the lists of `operations`, which outlive it.
+class LayerLister {
+ public:
+  LayerLister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
+              const LayerShape& shape, double samples, LayerOperations& operations)
+      : layer_(layer),
+        runtime_(runtime),
+        shape_(shape),
+        forward_(operations.forward),
+        backward_(operations.backward),
+        selective_(operations.selective_recompute),
+        last_forward_product_(operations.last_forward_product),
+        by_operators_(runtime.selective_recompute == SelectiveRecompute::kOperators),
+        element_(static_cast<double>(BytesPerElement(precision))),
+        tensor_(shape.tensor_parallel_degree),
+        samples_(samples),
+        sequence_(layer.sequence_length),
+        own_sequence_(sequence_ / shape.context_parallel_degree),
+        tokens_(samples * own_sequence_),
+        core_rank_count_(shape.context_kind == ContextKind::kUlysses ? shape.context_parallel_degree
+                                                                     : 1.0),
+        core_rows_(own_sequence_ * core_rank_count_),
+        residual_((shape.sequence_parallel ? tokens_ / tensor_ : tokens_) * layer.hidden_size),
+        has_bias_(layer.feed_forward_kind != FeedForwardKind::kSwiglu &&
+                  layer.feed_forward_kind != FeedForwardKind::kAbsent) {}
+
+  // Lists the operations of the layer, whatever its kind. To be called once.
+  void List();
+
+ private:
+  // Returns the bytes of reading `read` elements and writing `written`.
+  double Traffic(double read, double written) const { return (read + written) * element_; }
+
+  void AddForwardElementwise(double bytes, int kernel_count = 1, double random_count = 0.0) {
+    forward_.AddElementwise(bytes, kernel_count, random_count);
+    if (by_operators_) selective_.AddElementwise(bytes, kernel_count, random_count);
+  }
+
+  // Adds a product that selective recomputation of operators repeats.
+  void RecomputeProduct(double rows, double columns, double inner, double batch_count = 1.0) {
+    if (by_operators_) selective_.AddProduct({rows, columns, inner, batch_count});
+  }
+
+  // The way tensor parallelism splits the weights of a linear map. If by columns, the gradient of
+  // the input is summed over the ranks.
+  enum class Cut { kColumns, kRows };
+
+  // Adds the product of rows x inner with the weights, and both gradients.
+  void Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
+              double batch_count = 1.0);
+
+  // Adds a fresh gradient to the buffer.
+  void AccumulateGradient(double parameter_count);
+
+  // Adds a norm of the residual stream.
+  void Norm();
+
+  // Adds bias, dropout and residual addition after a block.
+  void AddResidual();
+
+  // Adds launches for the collectives of the ranks that share the layer.
+  void TensorCollectives(int forward_count, int backward_count);
+
+  // Adds launches for the exchanges of tokens for heads and back: queries, keys, values, and
+  // output.
+  void UlyssesCollectives();
+
+  // Adds the products from the residual stream to queries, keys and values of one rank.
+  void QueriesKeysAndValues(double query, double key, double value);
+
+  // Adds a root-mean-square norm of `elements`.
+  void RowNorm(double elements) {
+    AddForwardElementwise(Traffic(elements, elements));
+    backward_.AddElementwise(Traffic(4.0 * elements, elements), 2);
+  }
+
+  // Adds an attention block with its norm and residual addition.
+  void Attention(bool causal);
+
+  // Adds one kernel for scores, softmax and their product with the values. `head_size` is the mean
+  // width of a key and a value. Ranks that share tokens or heads have equal shares of the pairs
+  // that the mask leaves.
+  void FusedAttention(bool causal, double heads, double head_size);
+
+  // Adds what comes before a decoder that predicts a further token: the embedding of that token,
+  // both norms, and the product of their pair; and the norm behind it.
+  void Prediction();
+
+  // Adds a state space: its projections, convolution, scan, gate and norm.
+  void StateSpacePart(const StateSpace& space);
+
+  // Adds a product of activations and both of its gradients.
+  void ActivationProduct(double rows, double columns, double depth, double batch_count);
+
+  // Adds the products of `ScanFlopsPerToken`, chunk by chunk, and the kernels between them.
+  void ChunkedScan(const StateSpace& space, double inner, double states, double vector_flops);
+
+  // Returns the bytes of an element of the buffer in which gradients are summed up.
+  double GradientBytes() const { return element_ < 4.0 ? runtime_.gradient_bytes : 4.0; }
+
+  // Adds scores, softmax, dropout and the product with the values for `batch_count` heads. Scores
+  // outside of a window are computed and masked.
+  void UnfusedAttention(double batch_count, double key_head, double value_head);
+
+  // Adds the feed-forward part with its norm and residual addition, if the layer has one.
+  void FeedForward();
+
+  // The fused kernels take four heads a block (Megatron-LM, fused_softmax.py,
+  // is_kernel_available); other numbers fall back. A fraction is an average of shapes.
+  static bool FusedSoftmaxTakes(double batch_count) {
+    const auto whole = static_cast<int64_t>(batch_count);
+    return static_cast<double>(whole) != batch_count || whole % 4 == 0;
+  }
+
+  // Adds two linear maps and the operations between them, `batch_count` times.
+  void Dense(double rows, double width, double batch_count);
+
+  // Adds router, exchange and experts, shared ones included.
+  void Experts();
+
+  // Add the whole layer of that kind.
+  void Embedding();
+  void Head();
+
+  // Small kernels around a micro-batch: tokens copied in and spread, masks, positions.
+  static constexpr int kBatchLaunches = 20;
+
+  const LayerDefinition& layer_;
+  const RuntimeTraits& runtime_;
+  const LayerShape& shape_;
+  OperationList& forward_;
+  OperationList& backward_;
+  OperationList& selective_;
+  ProductShape& last_forward_product_;
+  // Selective recomputation does all element-wise work again.
+  const bool by_operators_;
+  const double element_;
+  const double tensor_;
+  const double samples_;
+  const double sequence_;
+  const double own_sequence_;
+  const double tokens_;
+  // The number of ranks that share the heads of attention, and its rows of scores: those of all
+  // tokens if ranks share heads, else those of the rank's own tokens.
+  const double core_rank_count_;
+  const double core_rows_;
+  // Elements of the residual stream on this device.
+  const double residual_;
+  const bool has_bias_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_LAYER_LISTER_H_

@@ -1,0 +1,72 @@
+#include "planner/cost/structure_tensors.h"
+
+#include "planner/model/layer_matrices.h"
+
+namespace parplan {
+
+using enum TensorLifetime;
+
+TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision,
+                          const Strategy& strategy) {
+  TensorSizes shape;
+  shape.element = static_cast<double>(BytesPerElement(precision));
+  shape.all_tokens = definition.sequence_length;
+  shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
+  shape.hidden = definition.hidden_size;
+  if (HasAttention(definition.kind)) {
+    const AttentionWidths widths = AttentionWidthsOf(definition);
+    shape.query = static_cast<double>(widths.query);
+    shape.key = static_cast<double>(widths.key);
+    shape.value = static_cast<double>(widths.value);
+    shape.output = static_cast<double>(widths.output);
+    shape.key_head = static_cast<double>(widths.key_head);
+    shape.value_head = static_cast<double>(widths.value_head);
+  }
+  shape.heads = definition.attention_head_count;
+  shape.tensor = strategy.tensor_parallel_degree;
+  shape.sequence = strategy.sequence_parallel ? strategy.tensor_parallel_degree : 1;
+  const bool shares_tokens = strategy.context_parallel_degree > 1;
+  shape.is_ring = shares_tokens && strategy.context_kind == ContextKind::kRing;
+  shape.is_ulysses = shares_tokens && strategy.context_kind == ContextKind::kUlysses;
+  return shape;
+}
+
+void AddCompressedVectors(const LatentAttention& latent, const TensorSizes& shape,
+                          TensorLifetime lifetime, ActivationTensors& tensors) {
+  const double row = shape.element * shape.tokens / shape.sequence;
+  tensors.Add("compressed queries, before and after their norm", "2 e s c / r",
+              2.0 * row * latent.query_rank, lifetime);
+  tensors.Add("compressed keys and values, before and after their norm", "e s (2 c + p) / r",
+              row * (2.0 * latent.key_value_rank + latent.rotary_head_size), lifetime);
+}
+
+void AddStateSpace(const StateSpace& space, const TensorSizes& shape, ActivationTensors& tensors) {
+  const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
+  const double row = shape.element * shape.tokens / shape.tensor;
+  const double inner = row * space.inner_size;
+  tensors.Add("state-space norm input", "e s h / r", residual, kCheckpoint);
+  tensors.Add("state-space projection input", "e s h / r", residual, kLayer);
+  tensors.Add("state-space projection output", "e s i / t", row * ProjectedWidth(space), kLayer);
+  if (space.kind == StateSpaceKind::kSelective) {
+    tensors.Add("convolution output", "e s d / t", inner, kLayer);
+    tensors.Add(
+        "time steps before their projection, and both projections of the state", "e s (u + 2 n)",
+        shape.element * shape.tokens * (space.time_step_rank + 2.0 * space.state_size), kLayer);
+    tensors.Add("time steps", "e s d / t", inner, kLayer);
+  } else if (space.kind == StateSpaceKind::kGatedDelta) {
+    tensors.Add("convolution output", "e s (d + 2 g n) / t",
+                row * (space.inner_size + 2.0 * space.group_count * space.state_size), kLayer);
+  }
+  tensors.Add("scan output", "e s d / t", inner, kLayer);
+  tensors.Add("state-space output projection input", "e s d / t", inner, kLayer);
+}
+
+void AddPrediction(const TensorSizes& shape, ActivationTensors& tensors) {
+  const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
+  tensors.Add("hidden state and embedding before their norms", "2 e s h / r", 2.0 * residual,
+              kLayer);
+  tensors.Add("prediction projection input", "2 e s h / r", 2.0 * residual, kLayer);
+  tensors.Add("prediction norm input", "e s h / r", residual, kLayer);
+}
+
+}  // namespace parplan

@@ -1,0 +1,48 @@
+// Activation tensors of structures that only some layers have, and the sizes that formulas of
+// tensors share.
+
+#ifndef PARPLAN_PLANNER_COST_STRUCTURE_TENSORS_H_
+#define PARPLAN_PLANNER_COST_STRUCTURE_TENSORS_H_
+
+#include "planner/cost/activation_tensors.h"
+
+namespace parplan {
+
+// The sizes that the formulas name by letters.
+struct TensorSizes {
+  double element = 2.0;     // e
+  double tokens = 0.0;      // s, of a rank
+  double all_tokens = 0.0;  // S, of a sample
+  double hidden = 0.0;      // h
+  double query = 0.0;       // q
+  double key = 0.0;         // k
+  double value = 0.0;       // k, but for latent attention
+  double output = 0.0;      // q, but for latent attention
+  double key_head = 0.0;
+  double value_head = 0.0;
+  double heads = 0.0;     // a
+  double tensor = 1.0;    // t
+  double sequence = 1.0;  // r
+  bool is_ring = false;
+  bool is_ulysses = false;
+};
+
+// Returns the sizes of one layer on one rank.
+TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision,
+                          const Strategy& strategy);
+
+// Adds the compressed vectors of latent attention before and after their norms. With sequence
+// parallelism each rank makes those of its own tokens.
+void AddCompressedVectors(const LatentAttention& latent, const TensorSizes& shape,
+                          TensorLifetime lifetime, ActivationTensors& tensors);
+
+// Adds the tensors of a state space after its norm: those that its kernels keep. The dual form
+// makes the convolution's output again (Dao and Gu's `mamba_split_conv1d_scan_combined`).
+void AddStateSpace(const StateSpace& space, const TensorSizes& shape, ActivationTensors& tensors);
+
+// Adds the tensors before a decoder that predicts a further token, and behind it.
+void AddPrediction(const TensorSizes& shape, ActivationTensors& tensors);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_STRUCTURE_TENSORS_H_

@@ -1,0 +1,101 @@
+// The parameters of a layer by part, and how tensor-parallel ranks split them.
+
+#ifndef PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_
+#define PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_
+
+#include <cstdint>
+
+#include "planner/model/layer_definition.h"
+
+namespace parplan {
+
+// Elements by the way in which `t` tensor-parallel ranks share them.
+struct SplitElements {
+  // Each rank has a t-th.
+  int64_t split = 0;
+  // Keys and values: each rank has a t-th, but never less than one head.
+  int64_t of_key_value_heads = 0;
+  // Each rank has all.
+  int64_t copied = 0;
+
+  int64_t Sum() const { return split + of_key_value_heads + copied; }
+};
+
+// The elements of one part of a layer.
+struct PartElements {
+  SplitElements matrices;
+  // Convolutions, norms inside the part, and other vectors. Without biases.
+  SplitElements vectors;
+
+  int64_t Sum() const { return matrices.Sum() + vectors.Sum(); }
+};
+
+// Returns the number of attention blocks of a layer: 2 of a cross decoder, 1 of other layers with
+// attention, else 0.
+int AttentionBlockCount(LayerKind kind);
+
+// Returns the number of norms in front of the parts of a layer, each `hidden_size` wide.
+int NormCount(const LayerDefinition& layer);
+
+// Returns the elements of the parts before the feed-forward part: all attention blocks, or the
+// state space.
+//
+// Attention: queries and output, keys and values (Vaswani et al., arXiv 1706.03762; grouped heads:
+// arXiv 2305.13245). Latent attention: the maps to compressed vectors and their norms are whole on
+// every rank, as in Megatron Core (multi_latent_attention.py, "duplicated"). State spaces:
+// `StateSpaceElements`.
+PartElements MixerElements(const LayerDefinition& layer);
+
+// Returns the elements of a state space. Selective: Mamba (Gu and Dao, arXiv 2312.00752, section
+// 3.4). Dual: Mamba-2 (Dao and Gu, arXiv 2405.21060, section 7). Gated delta: Yang et al., arXiv
+// 2412.06464, as Qwen3-Next has it. Biases of the convolution and of the time step belong to the
+// first two.
+PartElements StateSpaceElements(int hidden_size, const StateSpace& space);
+
+// Returns the width of the projection at the input of a state space, in channels of all ranks.
+double ProjectedWidth(const StateSpace& space);
+
+// Elements of the feed-forward part.
+struct FeedForwardElements {
+  // Matrices of the dense part, or of the shared expert.
+  int64_t dense = 0;
+  int64_t router = 0;
+  // Matrices of one expert.
+  int64_t expert = 0;
+};
+FeedForwardElements FeedForwardElementsOf(const LayerDefinition& layer);
+
+// Returns the elements around a decoder that predicts a further token: the map from the pair of
+// hidden state and embedding to the layer's input, and the norms of both and of the output
+// (DeepSeek-V3, arXiv 2412.19437, section 2.2). 0 for other layers.
+int64_t PredictionMatrixElements(const LayerDefinition& layer);
+int64_t PredictionNormElements(const LayerDefinition& layer);
+
+// Widths of the tensors of an attention block, all heads together.
+struct AttentionWidths {
+  int64_t query = 0;
+  int64_t key = 0;
+  int64_t value = 0;
+  // Attention's result before the last product.
+  int64_t output = 0;
+  // The widest key of one head.
+  int64_t key_head = 0;
+  int64_t value_head = 0;
+};
+AttentionWidths AttentionWidthsOf(const LayerDefinition& layer);
+
+// Returns the width of what tensor-parallel ranks exchange at the input of an attention block: the
+// residual stream, or the compressed vectors of latent attention.
+int64_t AttentionInputWidth(const LayerDefinition& layer);
+
+// Returns the number of parts into which `degree` ranks split keys and values: each has one head at
+// least.
+int64_t KeyValueParts(const LayerDefinition& layer, int64_t degree);
+
+// Returns the elements of the largest matrix before the feed-forward part on one of `degree` ranks;
+// 0 if there is none. Queries, keys and values are one matrix, but not those of latent attention.
+int64_t LargestMixerMatrix(const LayerDefinition& layer, int64_t degree);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_

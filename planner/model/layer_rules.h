@@ -1,0 +1,20 @@
+// The rules of model.proto for one layer.
+
+#ifndef PARPLAN_PLANNER_MODEL_LAYER_RULES_H_
+#define PARPLAN_PLANNER_MODEL_LAYER_RULES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "planner/model/layer_definition.h"
+
+namespace parplan {
+
+// Checks all rules but that of `parameter_count`, and fills in sizes that follow from others.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with the first field that breaks a rule; `field` is the
+// path of the definition.
+absl::Status ApplyLayerRules(const std::string& field, LayerDefinition& layer);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_LAYER_RULES_H_
