@@ -104,7 +104,7 @@ RuntimeTraits Fsdp() {
 }
 
 // DeepSpeed 0.19 with models of PyTorch modules, which ds_config.json of the export configures
-// (clients/export/deepspeed_plan_export.cc). docs/exports.md names the source of each trait.
+// (exports/deepspeed_plan_export.cc). docs/exports.md names the source of each trait.
 RuntimeTraits DeepSpeed() {
   // Modules, attention, loss and checkpoints are PyTorch's.
   RuntimeTraits traits = Fsdp();
