@@ -25,11 +25,10 @@ std::string ForPlan(const ExportFacts& facts) {
 }
 
 std::string PredictionLine(const RuntimeTraits& runtime) {
-  return absl::StrCat("\nThe prediction is for runtime `", runtime.runtime_id, "`.",
-                      runtime.runtime_id == "fsdp"
-                          ? ""
-                          : " Plan with --target fsdp2 --runtime fsdp for one of this program.",
-                      "\n");
+  return absl::StrCat(
+      "\nThe prediction is for runtime `", runtime.runtime_id, "`.",
+      runtime.runtime_id == "fsdp" ? "" : " Plan with --runtime fsdp for one of this program.",
+      "\n");
 }
 
 std::string PipeliningReadme(const Plan& plan, const ExportFacts& facts) {

@@ -333,7 +333,7 @@ absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ExportFacts& facts) {
   if (plan.schedule == Schedule::kGpipe) {
     return FieldError(Reason::kSpecInvalid, "schedule",
-                      "is gpipe, which this export does not write; plan with --target torchtitan");
+                      "is gpipe, which this export does not write; plan with --space all,-gpipe");
   }
   PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, kProgram));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(uniform, model, facts.runtime));

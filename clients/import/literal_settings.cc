@@ -22,8 +22,8 @@ using nlohmann::json;
 struct LiteralValue {
   json value;
   bool is_literal = true;
-  // The value is a call, whose arguments were noted by themselves.
-  bool is_call = false;
+  // The value is `dict(...)`, whose arguments were noted by themselves.
+  bool is_dictionary = false;
 };
 
 LiteralValue NotLiteral() { return {json(), false, false}; }
@@ -53,7 +53,7 @@ class LiteralReader {
     LiteralValue value = ReadAtom(target);
     if (IsAtDelimiter()) return value;
     SkipToDelimiter();
-    return {json(), false, value.is_call};
+    return {json(), false, value.is_dictionary};
   }
 
   // Values that are noted from here on do not hold in every run.
@@ -158,8 +158,9 @@ class LiteralReader {
     if (name == (is_toml ? "false" : "False")) return {json(false)};
     if (name == "None" && !is_toml) return {json()};
     if (is_toml || !Peek().Is('(')) return NotLiteral();
-    ReadCall(name == "dict" ? target : name, line);
-    return {json(), false, true};
+    const bool is_dictionary = name == "dict";
+    ReadCall(is_dictionary ? target : name, line);
+    return {json(), false, is_dictionary};
   }
 
   // Reads the arguments of a call of `name` from the bracket on.
@@ -175,7 +176,8 @@ class LiteralReader {
         Next();
         Next();
         const LiteralValue value = Read(argument);
-        if (!value.is_call) NoteSetting(absl::StrCat(name, ".", argument), value, argument_line);
+        if (!value.is_dictionary)
+          NoteSetting(absl::StrCat(name, ".", argument), value, argument_line);
       } else {
         Read(name);
         // An argument without a name may be cut by a mark that ends no value.
@@ -335,7 +337,7 @@ class PythonReader {
     }
     reader_.Next();
     const LiteralValue value = reader_.Read(target);
-    if (!value.is_call) reader_.NoteSetting(target, value, first.line);
+    if (!value.is_dictionary) reader_.NoteSetting(target, value, first.line);
   }
 
   LiteralReader reader_;

@@ -118,6 +118,9 @@ def debug() -> Trainer.Config:
     return config
 )"),
             json::parse(R"({"SIZES.dim": 256, "SIZES.tied": true, "LIST": ["a", "bc"],
+              "model_spec": "?", "config": "?", "Trainer.Config.loss": "?", "Loss.Config.fn": "?",
+              "Trainer.Config.training": "?", "Trainer.Config.parallelism": "?",
+              "Trainer.Config.checkpoint": "?",
               "CrossEntropy.Config.size": "?", "TrainingConfig.local_batch_size": "?",
               "TrainingConfig.seq_len": 2048, "TrainingConfig.dtype": "float32",
               "torchtitan.config.ParallelismConfig.tensor_parallel_degree": 8,
