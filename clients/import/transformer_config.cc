@@ -85,8 +85,7 @@ struct LayerExtras {
 
 // Reads biases and norms.
 LayerExtras ReadExtraParameters(const FamilyTraits& traits, ConfigFields& fields,
-                                    const TransformerRunFacts& run,
-                                    std::vector<std::string>* notes) {
+                                const TransformerRunFacts& run, std::vector<std::string>* notes) {
   LayerExtras extra;
   // A field, where there is one, is about query, key, value and output.
   const bool has_bias = fields.Flag({"use_bias", "bias", "enable_bias", "add_bias_linear"},

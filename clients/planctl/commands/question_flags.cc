@@ -68,8 +68,9 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
                  "Accepted probability of running out of memory [0.01]")
       .Check(shell::Risk());
   command
-      .AddOption("--runtime", runtime,
-                 absl::StrCat("What will train: ", RuntimeNames(), " [that of --target, else parplan]"))
+      .AddOption(
+          "--runtime", runtime,
+          absl::StrCat("What will train: ", RuntimeNames(), " [that of --target, else parplan]"))
       .Check(shell::NotEmpty());
   command.AddOption("--calibration", calibration_path,
                     "Calibration file, without a server (docs/calibration.md)");

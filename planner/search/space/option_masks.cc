@@ -84,8 +84,7 @@ class LayoutMasks {
                       [&](const OptionLists& other) { return Dominates(other, mask); })) {
         continue;
       }
-      std::erase_if(undominated,
-                    [&](const OptionLists& other) { return Dominates(mask, other); });
+      std::erase_if(undominated, [&](const OptionLists& other) { return Dominates(mask, other); });
       undominated.push_back(std::move(mask));
     }
     return undominated;

@@ -169,8 +169,8 @@ class OptionTable {
 // [definition][option] whether a plan under the mask may use the option.
 using OptionMask = std::vector<std::vector<char>>;
 
-// Says whether masks with these options of the transformer layers are wanted, so that those of which
-// a bound is known to be too high are not made.
+// Says whether masks with these options of the transformer layers are wanted, so that those of
+// which a bound is known to be too high are not made.
 //
 //   chosen   [definition] index of the option that all its layers have; -1 if not decided
 using MaskFilter = std::function<bool(absl::Span<const int> chosen)>;
