@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/accelerate_settings.h"
