@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor, Replicate
 
 from parplan.errors import field_error
 from parplan.plan import Plan
@@ -242,7 +242,8 @@ class Run:
             copies = self._strategies[id(parameter)].rank_count
             if isinstance(gradient, DTensor):
                 for size, placement in zip(gradient.device_mesh.shape, gradient.placements):
-                    if isinstance(placement, Shard):
+                    # Matrices that are split twice have a placement that is no Shard.
+                    if not isinstance(placement, Replicate):
                         copies //= size
             total += local_of(gradient).float().square().sum() / copies
         dist.all_reduce(total)
