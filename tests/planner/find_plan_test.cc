@@ -49,7 +49,7 @@ TEST(FindPlan, PlannersOfOperatorsRefuseLayersOfOtherParts) {
   for (const LayerDefinition& layer : LayersOfAllStructures(64)) {
     if (layer.kind == LayerKind::kOpaque || layer.prediction_depth > 0) continue;
     const PlanningProblem problem = EstimatedProblemOf(layer, 1, 2, 2);
-    for (const std::string& planner : {"min-memory-ilp", "alpa-like", "colossal-auto-like"}) {
+    for (const char* const planner : {"min-memory-ilp", "alpa-like", "colossal-auto-like"}) {
       if (!absl::c_linear_search(PlannerNames(), planner) || HasUsualParts(layer)) continue;
       EXPECT_THAT(FindPlan(problem, planner),
                   StatusIs(absl::StatusCode::kInvalidArgument,

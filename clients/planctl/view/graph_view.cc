@@ -86,7 +86,7 @@ std::string SvgHead(int width, int height, absl::string_view title) {
       width, height, width, height, SvgEscaped(title));
 }
 
-std::string SvgText(int x, int y, absl::string_view text, absl::string_view anchor = "start") {
+std::string SvgLabel(int x, int y, absl::string_view text, absl::string_view anchor = "start") {
   return absl::StrFormat("<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", x, y, anchor,
                          SvgEscaped(text));
 }
@@ -233,15 +233,15 @@ std::string GraphSvg(const AuxiliaryGraph& graph) {
       "Auxiliary graph on a mesh of %s: %s a device, %s of it redundant", graph.mesh,
       GraphSize(graph.memory_bytes), GraphSize(graph.memory_bytes - graph.even_share_bytes));
   std::string svg = SvgHead(width, height, title);
-  svg += SvgText(10, 20, title);
-  svg += SvgText(10, 38,
-                 "A box is a strategy, redder the more of it is redundant; grey lines need no "
-                 "exchange; blue is the choice, dashed where it needs one.");
+  svg += SvgLabel(10, 20, title);
+  svg += SvgLabel(10, 38,
+                  "A box is a strategy, redder the more of it is redundant; grey lines need no "
+                  "exchange; blue is the choice, dashed where it needs one.");
   for (const AuxiliaryEdge& edge : graph.edges) svg += EdgeLines(graph, edge);
   for (int v = 0; v < static_cast<int>(graph.operators.size()); ++v) {
     const AuxiliaryOperator& op = graph.operators[v];
     const std::string times = op.multiplicity > 1 ? absl::StrFormat(" x%d", op.multiplicity) : "";
-    svg += SvgText(10, BoxTop(v) + 15, op.name + times);
+    svg += SvgLabel(10, BoxTop(v) + 15, op.name + times);
     for (int i = 0; i < static_cast<int>(op.strategies.size()); ++i) {
       const AuxiliaryStrategy& strategy = op.strategies[i];
       absl::StrAppendFormat(
@@ -252,7 +252,7 @@ std::string GraphSvg(const AuxiliaryGraph& graph) {
           RednessOf(op, strategy),
           op.chosen == i ? "stroke=\"#1f4e9c\" stroke-width=\"3\"" : "stroke=\"#888\"",
           SvgEscaped(StrategyTip(strategy)));
-      svg += SvgText(BoxCenter(i), BoxTop(v) + 15, strategy.tag, "middle");
+      svg += SvgLabel(BoxCenter(i), BoxTop(v) + 15, strategy.tag, "middle");
     }
   }
   return svg + "</svg>\n";
@@ -271,23 +271,23 @@ std::string OperatorSvg(const AuxiliaryGraph& graph, const AuxiliaryOperator& op
       absl::StrFormat("Strategies of %s on a mesh of %s: memory of a device", op.name, graph.mesh);
   const int height = kGraphTop + static_cast<int>(op.strategies.size()) * kBarStep + 10;
   std::string svg = SvgHead(kBarLeft + kBarWidth + 240, height, title);
-  svg += SvgText(10, 20, title);
-  svg += SvgText(10, 38,
-                 absl::StrFormat("Grey: an even share, %s. Red: redundant.", GraphSize(share)));
+  svg += SvgLabel(10, 20, title);
+  svg += SvgLabel(10, 38,
+                  absl::StrFormat("Grey: an even share, %s. Red: redundant.", GraphSize(share)));
   for (int i = 0; i < static_cast<int>(op.strategies.size()); ++i) {
     const AuxiliaryStrategy& strategy = op.strategies[i];
     const int y = kGraphTop + i * kBarStep;
     const double redundant = std::max(0.0, strategy.redundant_bytes);
     const double even = (strategy.memory_bytes() - redundant) / most * kBarWidth;
     svg +=
-        SvgText(kBarLeft - 8, y + 14, op.chosen == i ? "* " + strategy.tag : strategy.tag, "end");
+        SvgLabel(kBarLeft - 8, y + 14, op.chosen == i ? "* " + strategy.tag : strategy.tag, "end");
     absl::StrAppendFormat(&svg,
                           "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"18\" fill=\"#bbb\"/>"
                           "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"18\" "
                           "fill=\"rgb(225,90,90)\"/>\n",
                           kBarLeft, y, even, kBarLeft + even, y, redundant / most * kBarWidth);
-    svg += SvgText(kBarLeft + static_cast<int>(strategy.memory_bytes() / most * kBarWidth) + 6,
-                   y + 14, StrategyTip(strategy));
+    svg += SvgLabel(kBarLeft + static_cast<int>(strategy.memory_bytes() / most * kBarWidth) + 6,
+                    y + 14, StrategyTip(strategy));
   }
   return svg + "</svg>\n";
 }
