@@ -88,7 +88,7 @@ TEST(MemoryFront, EveryByteCounts) {
 // behind the last there is none.
 TEST(MemoryFront, IsThatOfAllPlansInSteps) {
   int64_t point_count = 0;
-  for (uint64_t seed = 21'350; seed < 21'390; ++seed) {
+  for (uint64_t seed = 21'350; seed < 21'400; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const PlanningProblem plain = RandomProblem(seed, kSmall);
     PlanningRules rules = plain.rules();
