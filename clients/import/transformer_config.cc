@@ -325,7 +325,15 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   };
   const bool has_attention =
       has([](const LayerParts& layer) { return layer.mixer == LayerMixer::kAttention; });
-  if (has_attention) ReadHeads(traits, fields, run, notes);
+  if (has_attention) {
+    ReadHeads(traits, fields, run, notes);
+  } else {
+    // Sizes of a part that no layer has.
+    for (const char* key : {"num_attention_heads", "n_head", "n_heads", "num_heads", "head_dim",
+                            "attention_head_dim", "num_key_value_heads", "n_kv_heads"}) {
+      fields.MarkRead(key);
+    }
+  }
   if (!fields.status().ok()) return facts;
   if (has([](const LayerParts& layer) { return layer.mixer == LayerMixer::kStateSpace; })) {
     sizes.state_space =
@@ -341,6 +349,10 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     sizes.experts = ReadExperts(traits, fields, run, run.feed_forward_size);
     if (dense_size > 0) run.feed_forward_size = dense_size;
     if (sizes.experts.dense_size > 0) run.feed_forward_size = sizes.experts.dense_size;
+  } else {
+    for (const char* key : {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}) {
+      fields.MarkRead(key);
+    }
   }
   const bool are_named = has([](const LayerParts& layer) { return layer.has_experts; });
   for (size_t i = 0; i < layers.size(); ++i) {

@@ -365,8 +365,8 @@ TEST(ImportHuggingFace, ReadsLatentAttention) {
             3 * (64 * 4 * 16 + keys_and_values + output + 2 * 64) + rest);
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, Import(kLatent));
   const v1::LayerDefinition& layer = import.model.layer_definitions(1);
-  EXPECT_EQ(layer.head_size(), 16);
   EXPECT_EQ(layer.latent_attention().query_rank(), 24);
+  EXPECT_EQ(layer.latent_attention().rotary_head_size(), 4);
   EXPECT_EQ(layer.latent_attention().value_head_size(), 8);
   EXPECT_EQ(LayersOf(import.model), ".::");
 }
