@@ -32,11 +32,14 @@ struct TensorParallelTraffic {
 
 // Returns the sums beside those of `TrafficOfParts` in the backward pass of a runtime that sums the
 // gradient of an input for each projection which reads it: queries, keys and values of each
-// attention, gate and up of a gated feed-forward part.
+// attention, gate and up of a gated feed-forward part. Of latent attention each compressed vector
+// feeds one projection.
 int FurtherReductions(const LayerDefinition& layer, const RuntimeTraits& runtime) {
   if (!runtime.reduces_each_projection) return 0;
-  const int attention_count =
-      layer.kind == LayerKind::kCrossDecoder ? 2 : (HasAttention(layer.kind) ? 1 : 0);
+  int attention_count = 0;
+  if (HasAttention(layer.kind) && !layer.latent_attention.has_value()) {
+    attention_count = layer.kind == LayerKind::kCrossDecoder ? 2 : 1;
+  }
   return 2 * attention_count + (layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 1 : 0);
 }
 
