@@ -60,7 +60,7 @@ class Schedulers(unittest.TestCase):
     def test_the_question_is_the_one_of_the_documents(self):
         # The figures that the comments of the examples name.
         self.assertEqual(self.option["device_count"], 16)
-        self.assertEqual(self.option["same_node_device_count"], 4)
+        self.assertEqual(self.option["same_node_device_count"], 1)
         self.assertEqual(self.option["same_switch_device_count"], 8)
         text = (FLAGS.source / "docs" / "schedulers.md").read_text()
         for field in ("device_count", "same_node_device_count", "same_switch_device_count",
