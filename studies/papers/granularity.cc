@@ -1,5 +1,6 @@
 #include "studies/papers/granularity.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +36,10 @@ GranularityRow GranularityRowOf(const GridQuestion& question) {
                      .memory_gb = question.memory_gb,
                      .optimum = SixDigits(Ask(problem, kTreeOptimum).rate)};
   for (const Granularity& granularity : kGranularities) {
-    row.rates.push_back(SixDigits(Ask(Under(problem, granularity), kPlanner).rate));
+    // Baselines neither round nor fuse, so they are left out.
+    const PlanningProblem coarse = Under(problem, granularity);
+    row.rates.push_back(SixDigits(std::max(AskDynamicProgram(coarse).rate,
+                                           AskDynamicProgram(coarse, /*adjusts=*/true).rate)));
   }
   return row;
 }

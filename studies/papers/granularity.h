@@ -28,7 +28,8 @@ inline constexpr Granularity kGranularities[] = {{1, 1}, {8, 1}, {32, 1}, {128, 
 struct GranularityRow {
   std::string model;
   int memory_gb = 0;
-  // Rate of the proved optimum, and [setting] of `galvatron-bmw`; six digits, 0 if nothing fits.
+  // Rate of the proved optimum, and [setting] of the methods of `galvatron-bmw`, whose baselines
+  // have neither granules nor fused layers and are left out; six digits, 0 if nothing fits.
   double optimum = 0.0;
   std::vector<double> rates;
 

@@ -89,11 +89,11 @@ Answer Ask(const PlanningProblem& problem, absl::string_view planner,
   return answer;
 }
 
-Answer AskDynamicProgram(const PlanningProblem& problem) {
+Answer AskDynamicProgram(const PlanningProblem& problem, bool adjusts) {
   const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
   PARPLAN_CHECK(costs.ok());
   const std::optional<PlanningResult> result =
-      SearchGalvatronMethod(problem, *costs, {.with_recompute = true}, {});
+      SearchGalvatronMethod(problem, *costs, {.with_recompute = true, .adjusts = adjusts}, {});
   Answer answer;
   if (!result) return answer;
   if (const auto* const found = std::get_if<PlanFound>(&*result)) SetPlan(*found, answer);

@@ -61,8 +61,9 @@ Answer Ask(const PlanningProblem& problem, absl::string_view planner,
            const SearchControl& control = {});
 
 // Answers `problem` with the dynamic program of the papers' planners over their whole tree and
-// nothing beside it: no baselines, no adjusted stages. REQUIRES: some degrees suit the question.
-Answer AskDynamicProgram(const PlanningProblem& problem);
+// nothing beside it: no baselines, and stages of the partitioner, or adjusted ones as in
+// `galvatron-bmw` alone if `adjusts`. REQUIRES: some degrees suit the question.
+Answer AskDynamicProgram(const PlanningProblem& problem, bool adjusts = false);
 
 // Returns `value` with six significant digits: what the stored results have.
 double SixDigits(double value);

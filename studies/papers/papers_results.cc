@@ -73,7 +73,8 @@ Json ToJson(const PipelineRow& row) {
   return {{"model", row.model},     {"gb", row.memory_gb},
           {"base", row.base},       {"greedy_base", row.greedy_base},
           {"bmw", row.bmw},         {"dp+pp", row.hybrid},
-          {"optimum", row.optimum}, {"notes", row.notes}};
+          {"optimum", row.optimum}, {"memory_balanced", row.memory_balanced},
+          {"notes", row.notes}};
 }
 
 PipelineRow PipelineFrom(const Json& json) {
@@ -84,6 +85,7 @@ PipelineRow PipelineFrom(const Json& json) {
           .bmw = json.at("bmw"),
           .hybrid = json.at("dp+pp"),
           .optimum = json.at("optimum"),
+          .memory_balanced = json.at("memory_balanced"),
           .notes = json.at("notes").get<std::vector<std::string>>()};
 }
 
@@ -147,7 +149,8 @@ MeasuredPlan MeasuredFrom(const Json& json) {
 
 Json ToJson(const TimedSearch& timed) {
   return {{"axis", timed.axis},       {"value", timed.value}, {"planner", timed.planner},
-          {"seconds", timed.seconds}, {"rate", timed.rate},   {"stopped", timed.stopped}};
+          {"seconds", timed.seconds}, {"rate", timed.rate},   {"stopped", timed.stopped},
+          {"gap", timed.gap}};
 }
 
 TimedSearch TimedFrom(const Json& json) {
@@ -156,7 +159,8 @@ TimedSearch TimedFrom(const Json& json) {
           .planner = json.at("planner"),
           .seconds = json.at("seconds"),
           .rate = json.at("rate"),
-          .stopped = json.at("stopped")};
+          .stopped = json.at("stopped"),
+          .gap = json.at("gap")};
 }
 
 // One row a line, so that a change of a row is a change of a line.

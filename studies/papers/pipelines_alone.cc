@@ -1,8 +1,12 @@
 #include "studies/papers/pipelines_alone.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "base/check.h"
+#include "planner/cost/cost_model.h"
+#include "planner/planners/galvatron/bmw_walk.h"
 #include "studies/papers/grid.h"
 #include "studies/papers/paper_search.h"
 
@@ -22,6 +26,18 @@ PipelineRow PipelineRowOf(const GridQuestion& question) {
       balance.push_back(note);
     }
   }
+  double memory_balanced = 0.0;
+  if (bmw.plan.has_value()) {
+    const absl::StatusOr<CostModel> costs = CostModel::Create(even);
+    PARPLAN_CHECK(costs.ok());
+    for (const ExplainedWalk& walk : ExplainWalks(even, *costs, *bmw.plan, {})) {
+      for (const ExplainedStep& step : walk.steps) {
+        if (step.step.verdict != PartitionVerdict::kStart || !step.plan) continue;
+        if (!step.plan->prediction.fits()) continue;
+        memory_balanced = std::max(memory_balanced, step.plan->prediction.samples_per_second);
+      }
+    }
+  }
   return {.model = ModelName(question.family, question.layer_count),
           .memory_gb = question.memory_gb,
           .base = SixDigits(Ask(even, "galvatron-base").rate),
@@ -30,6 +46,7 @@ PipelineRow PipelineRowOf(const GridQuestion& question) {
           .bmw = SixDigits(bmw.rate),
           .hybrid = SixDigits(Ask(problem, "dp+pp").rate),
           .optimum = SixDigits(Ask(problem, kTreeOptimum).rate),
+          .memory_balanced = SixDigits(memory_balanced),
           .notes = std::move(balance)};
 }
 

@@ -22,6 +22,9 @@ struct PipelineRow {
   double bmw = 0.0;
   double hybrid = 0.0;
   double optimum = 0.0;
+  // The same of the memory-balanced partition alone, the better of both measures, at the depth and
+  // the micro-batches of `bmw`.
+  double memory_balanced = 0.0;
   // Notes of `galvatron-bmw` on its balance (PlanFound::notes): those that name alpha_t, alpha_m or
   // the memory-balanced start.
   std::vector<std::string> notes;

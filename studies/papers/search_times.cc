@@ -51,6 +51,7 @@ TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planne
     timed.seconds = run == 0 ? seconds : std::min(timed.seconds, seconds);
     timed.rate = SixDigits(answer.rate);
     timed.stopped = answer.stopped;
+    timed.gap = answer.rate > 0.0 ? SixDigits(answer.gap) : 1.0;
   }
   return timed;
 }
