@@ -66,7 +66,9 @@ TEST_F(ExportPlanTest, GivesTheFilesThatANodeMakes) {
             ExportTargets());
   for (const std::string& target : capabilities.export_targets()) {
     const auto files = core().plans().ExportPlan(ByName(plan->name(), target));
-    if (!files.ok()) EXPECT_EQ(ReasonOf(files.status()), Reason::kSpecInvalid) << target;
+    if (!files.ok()) {
+      EXPECT_EQ(ReasonOf(files.status()), Reason::kSpecInvalid) << target;
+    }
   }
 }
 
