@@ -129,10 +129,12 @@ std::string ChecksSection(const PapersResults& results) {
     for (const std::string& planner : PlannersOf(searches)) {
       int most = 0;
       // Searches of an axis are in ascending order: the last before the first that did not end, or
-      // that left more than a hundredth unproved where the planner proves anything.
+      // that left more than a hundredth of its own space unproved.
       for (const TimedSearch& timed : searches) {
         if (timed.planner != planner) continue;
-        if (timed.stopped || timed.rate <= 0.0 || (timed.gap > 0.01 && timed.gap < 1.0)) break;
+        if (timed.stopped || timed.rate <= 0.0 || (BoundsItsSpace(planner) && timed.gap > 0.01)) {
+          break;
+        }
         most = timed.value;
       }
       texts.push_back(most > 0 ? absl::StrFormat("`%s` %d", planner, most)

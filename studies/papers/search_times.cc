@@ -90,6 +90,10 @@ std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& 
   return questions;
 }
 
+bool BoundsItsSpace(absl::string_view planner) {
+  return planner == kTreeOptimum || planner == "exact";
+}
+
 std::vector<std::string> TimedPlanners() {
   return {"galvatron", "galvatron-base", "galvatron-bmw", kTreeOptimum, "exact"};
 }

@@ -48,6 +48,10 @@ TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planne
 // Returns the questions of an axis with their values, ascending; the axes are those of `TimeAxis`.
 std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis);
 
+// Returns whether a planner searches a space of its own and bounds it: `exact` and `kTreeOptimum`.
+// The gap of other planners is to a bound of all plans.
+bool BoundsItsSpace(absl::string_view planner);
+
 // Planners that are timed, in the order of tables.
 std::vector<std::string> TimedPlanners();
 

@@ -56,7 +56,7 @@ std::string TimeTable(const PapersResults& results, absl::string_view axis,
       cells.push_back(absl::StrCat(
           SecondsText(timed), " s, ",
           timed.rate > 0.0 ? absl::StrFormat("%.3f", timed.rate / best[value]) : "no plan",
-          timed.rate > 0.0 && timed.gap > kShownGap && timed.gap < 1.0
+          timed.rate > 0.0 && BoundsItsSpace(timed.planner) && timed.gap > kShownGap
               ? absl::StrFormat(" (gap %.1f %%)", 100.0 * timed.gap)
               : ""));
     }
