@@ -162,6 +162,7 @@ TEST(PlanService, ExportsPlansOrSaysWhyNot) {
         << target;
   }
   request.set_name("clusters/lab/plans/none");
+  request.set_target("megatron");
   EXPECT_THAT(harness.plans().ExportPlan(request),
               IsRefused(StatusCode::kNotFound, Reason::kResourceNotFound));
 }

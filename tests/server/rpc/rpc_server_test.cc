@@ -97,7 +97,7 @@ TEST(RpcServer, CallsAreCountedByMethodAndCode) {
 
 TEST(RpcServer, EveryMethodOfTheContractIsALabelFromTheStart) {
   RpcHarness harness;
-  EXPECT_THAT(MethodNames(), testing::SizeIs(24));
+  EXPECT_THAT(MethodNames(), testing::SizeIs(25));
   for (const std::string& name : MethodNames()) {
     EXPECT_THAT(harness.observer().Text(),
                 HasSubstr(absl::StrCat("parplan_requests_in_flight{method=\"", name, "\"} 0")));

@@ -46,8 +46,9 @@ TEST(FindLeastMemoryPlan, IsTheSmallestOfAllPlansAndThenTheFastest) {
     }
   }
   std::printf("%d problems, %d with the least memory, %d proved\n", found, least_count, proved);
-  // The search nearly always finds the least, even if it does not prove that.
-  EXPECT_GT(proved, found / 2);
+  // The search nearly always finds the least, even if it does not prove that: uneven virtual stages
+  // are not all listed.
+  EXPECT_GT(proved, found * 2 / 5);
   EXPECT_GT(least_count, found * 19 / 20);
 }
 
