@@ -100,7 +100,7 @@ TEST(ImportAcceleratePlan, ShardsOverAllRanksWithoutSizes) {
   EXPECT_EQ(facts.micro_batch_count, 4);
   EXPECT_EQ(FactsOfText("ACCELERATE_MIXED_PRECISION=bf16\n").strategy.sharding_level,
             ShardingLevel::kNone);
-  // Of FSDP's first version the names of strategies count.
+  // The first version of FSDP is given by the names of its strategies.
   const std::string first = absl::StrReplaceAll(kFsdp, {{"FSDP_VERSION=2", "FSDP_VERSION=1"}});
   EXPECT_EQ(FactsOfText(first).strategy.sharding_level, ShardingLevel::kParameters);
   EXPECT_EQ(FactsOfText(first + "FSDP_SHARDING_STRATEGY=NO_SHARD\n").strategy.sharding_level,

@@ -75,7 +75,7 @@ TEST(ImportMegatronRun, HasTheParametersThatArePublished) {
             46702792704);
 }
 
-// What is exported describes the model but for norms, positions and biases.
+// Exported arguments describe the model but for norms, positions and biases.
 TEST(ImportMegatronRun, ReadsModelsAndPlansThatWereExported) {
   std::mt19937_64 random(15);
   int read = 0;

@@ -108,7 +108,7 @@ class Recommend(unittest.TestCase):
         self.assertEqual(self.patched(job, *self.models)["spec"]["trainer"]["numNodes"], 2)
         job["metadata"]["annotations"].update({"parplan.io/min-nodes": "1",
                                                "parplan.io/max-nodes": "999"})
-        # What is beyond the quota is never asked for.
+        # No question asks for more nodes than the quota has.
         quota = [*self.models, "--max-nodes", "1"]
         self.assertEqual(self.patched(job, *quota)["spec"]["trainer"]["numNodes"], 1)
         job["metadata"]["annotations"]["parplan.io/min-nodes"] = "2"
@@ -172,7 +172,7 @@ class Recommend(unittest.TestCase):
         path.write_text(json.dumps(cluster))
         self.check_refused(job, "memory", code=NOTHING_FITS, cluster=path)
 
-    def test_nobody_answers(self):
+    def test_a_server_that_does_not_answer(self):
         done = self.planctl("recommend", "-", "--cluster", self.cluster, *self.models,
                             job=load("waiting.json"), server="127.0.0.1:1")
         self.assertEqual((done.returncode, done.stdout), (UNREACHABLE, ""), done.stderr)

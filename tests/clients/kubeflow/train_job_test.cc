@@ -178,7 +178,7 @@ TEST(ReadTrainJob, RefusesTextsThatAreNotOneObjectOnce) {
   EXPECT_FALSE(ReadTrainJob(std::string(kMaxTrainJobBytes + 1, ' '), "job.json", kGpu).ok());
   const std::string text = Waiting().dump();
   EXPECT_FALSE(ReadTrainJob(text + text, "job.json", kGpu).ok());
-  // Which of two members an API server would take is nobody's guess.
+  // The API server does not say which of two equal members it would take.
   EXPECT_FALSE(ReadTrainJob("{\"kind\":\"Job\"," + text.substr(1), "job.json", kGpu).ok());
   EXPECT_FALSE(ReadTrainJob(std::string(100'000, '['), "job.json", kGpu).ok());
 }

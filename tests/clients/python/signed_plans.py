@@ -123,7 +123,7 @@ def payload_of(model: object, topology: object, stages: list[list[Strategy]], *,
     payload.issue_time.seconds = issued
     payload.expire_time.seconds = issued + DAY
     payload.prediction.step_duration.nanos = 250_000_000
-    # What a prediction must have to be read: a cause, and one entry for each device.
+    # A prediction is read only with a cause and one entry for each device.
     payload.prediction.bottleneck = 1
     payload.prediction.confidence = 1
     depth = len(stages) // virtual_stage_count

@@ -1,4 +1,4 @@
-// What `--target megatron` can run: a test for each row of its table in docs/targets.md.
+// The plans that `--target megatron` can run: a test for each row of its table in docs/targets.md.
 
 #include <algorithm>
 #include <cstdint>
