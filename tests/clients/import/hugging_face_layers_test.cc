@@ -1,0 +1,239 @@
+// Layers that differ from each other, and the structures that only some layers have.
+
+#include "clients/import/hugging_face.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "proto/wire/model_wire.h"
+#include "tests/clients/import/hugging_face_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(ImportHuggingFace, ExpertsReplaceTheFeedForwardPartOfTheirLayers) {
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(kMixture));
+  ASSERT_EQ(import.model.layer_definitions_size(), 3);
+  const v1::LayerDefinition& layer = import.model.layer_definitions(1);
+  EXPECT_EQ(layer.expert_count(), 8);
+  EXPECT_EQ(layer.experts_per_token(), 2);
+  EXPECT_EQ(layer.expert_feed_forward_size(), 16);
+  EXPECT_EQ(layer.shared_expert_feed_forward_size(), 0);
+  EXPECT_EQ(import.model.layer_runs(1).layer_count(), 6);
+  const int64_t attention = 64 * (2 * 128 + 2 * 64) + 2 * 32 + 2 * 64;
+  EXPECT_EQ(ParametersOf(kMixture), 6 * (attention + 8 * 3 * 64 * 16 + 64 * 8) + 2 * 100 * 64 + 64);
+  // A shared expert, by its width and by its number.
+  const int64_t shared = 6 * 3 * 64 * 48;
+  EXPECT_EQ(ParametersOf(With(kMixture, R"({"shared_expert_intermediate_size": 48})")) -
+                ParametersOf(kMixture),
+            shared);
+  EXPECT_EQ(ParametersOf(With(kMixture, R"({"n_shared_experts": 3})")) - ParametersOf(kMixture),
+            shared);
+}
+
+// d is a dense layer, e one with experts.
+TEST(ImportHuggingFace, EveryRuleOfExpertLayersGivesItsRuns) {
+  const struct {
+    const char* change;
+    const char* layers;
+  } cases[] = {
+      {R"({"first_k_dense_replace": 2})", "ddeeee"},
+      {R"({"first_k_dense_replace": 1, "moe_layer_freq": 2})", "ddeded"},
+      {R"({"decoder_sparse_step": 2})", "dedede"},
+      {R"({"interleave_moe_layer_step": 3})", "ddedde"},
+      {R"({"mlp_only_layers": [0, 5]})", "deeeed"},
+      {R"({"moe_layers": [1, 2]})", "deeddd"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.change);
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                         ImportConfigText(With(kMixture, test.change)));
+    std::string layers;
+    for (const v1::ModelLayerRun& run : import.model.layer_runs()) {
+      if (run.layer_definition_id() == "decoder-dense") layers.append(run.layer_count(), 'd');
+      if (run.layer_definition_id() == "decoder-experts") layers.append(run.layer_count(), 'e');
+    }
+    EXPECT_EQ(layers, test.layers);
+    EXPECT_EQ(import.model.layer_definitions_size(), 4);
+  }
+}
+
+TEST(ImportHuggingFace, WindowsShorterThanTheSequenceBelongToTheirLayers) {
+  const struct {
+    const char* change;
+    const char* layers;
+  } cases[] = {
+      {R"({"model_type": "mistral", "sliding_window": 16})", "www"},
+      {R"({"model_type": "gemma2", "head_dim": 16, "sliding_window": 16})", "w.w"},
+      {R"({"model_type": "gemma3_text", "head_dim": 16, "sliding_window": 16,
+           "sliding_window_pattern": 3})",
+       "ww."},
+      {R"({"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention",
+                                                 "full_attention"]})",
+       "w.."},
+      {R"({"attention_chunk_size": 16, "layer_types": ["chunked_attention", "full_attention",
+                                                       "chunked_attention"]})",
+       "c.c"},
+      {R"({"attention_chunk_size": 16, "no_rope_layers": [1, 1, 0]})", "cc."},
+      {R"({"attention_chunk_size": 16, "no_rope_layer_interval": 2})", "c.c"},
+      {R"({"model_type": "qwen2", "sliding_window": 16, "use_sliding_window": true,
+           "max_window_layers": 2})",
+       "..w"},
+      {R"({"model_type": "mistral", "sliding_window": 32})", "..."},
+      {R"({"model_type": "mistral", "sliding_window": null})", "..."},
+      {R"({"model_type": "qwen2", "sliding_window": 16, "use_sliding_window": false})", "..."},
+  };
+  for (const auto& test : cases) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                         ImportConfigText(With(kGated, test.change)));
+    EXPECT_EQ(LayersOf(import.model), test.layers) << test.change;
+    EXPECT_THAT(import.notes, IsEmpty()) << test.change;
+    EXPECT_EQ(ParametersOf(With(kGated, test.change)),
+              ParametersOf(With(With(kGated, test.change).c_str(),
+                                R"({"sliding_window": null, "attention_chunk_size": null,
+                                    "layer_types": null})")));
+  }
+  // Layers whose windows are as long as the sequence are one run with the others.
+  ASSERT_OK_AND_ASSIGN(
+      const HuggingFaceImport import,
+      ImportConfigText(
+          With(kGated, R"({"model_type": "gemma2", "head_dim": 16, "sliding_window": 32})")));
+  EXPECT_EQ(import.model.layer_definitions_size(), 3);
+  EXPECT_EQ(import.model.layer_runs(1).layer_count(), 3);
+}
+
+TEST(ImportHuggingFace, ReadsLatentAttention) {
+  const int64_t keys_and_values = 64 * (16 + 4) + 16 + 16 * 4 * (12 + 8);
+  const int64_t output = 4 * 8 * 64;
+  const int64_t attention = 64 * 24 + 24 + 24 * 4 * 16 + keys_and_values + output + 2 * 64;
+  const int64_t mixture = 9 * 3 * 64 * 16 + 64 * 8 + 8;
+  const int64_t rest = 3 * 64 * 96 + 2 * mixture + 2 * 100 * 64 + 64;
+  EXPECT_EQ(ParametersOf(kLatent), 3 * attention + rest);
+  // Queries straight from the stream.
+  EXPECT_EQ(ParametersOf(With(kLatent, R"({"q_lora_rank": null})")),
+            3 * (64 * 4 * 16 + keys_and_values + output + 2 * 64) + rest);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(kLatent));
+  const v1::LayerDefinition& layer = import.model.layer_definitions(1);
+  EXPECT_EQ(layer.latent_attention().query_rank(), 24);
+  EXPECT_EQ(layer.latent_attention().rotary_head_size(), 4);
+  EXPECT_EQ(layer.latent_attention().value_head_size(), 8);
+  EXPECT_EQ(LayersOf(import.model), ".::");
+}
+
+// DeepSeek-V3, section 2.2: the map of the pair and three norms, and a layer like the last one.
+TEST(ImportHuggingFace, LayersThatPredictFurtherTokensFollowTheOthers) {
+  const std::string config = With(kLatent, R"({"num_nextn_predict_layers": 1})");
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), ".::P");
+  EXPECT_THAT(import.notes, Contains(HasSubstr("--prediction-layers 0 leaves these layers out")));
+  const auto& definitions = import.model.layer_definitions();
+  EXPECT_EQ(definitions.rbegin()->further_token_count(), 1);
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(import.model));
+  EXPECT_EQ(model.layer(4).parameter_count - model.layer(3).parameter_count, 2 * 64 * 64 + 3 * 64);
+  ModelFlags flags;
+  flags.prediction_layer_count = 0;
+  EXPECT_EQ(ParametersOf(config, flags), ParametersOf(kLatent));
+  flags.prediction_layer_count = 2;
+  EXPECT_THAT(ImportConfigText(config, flags).status().ToString(),
+              HasSubstr("--prediction-layers"));
+}
+
+TEST(ImportHuggingFace, LayoutsOfHybridModelsAreRead) {
+  constexpr char kJamba[] = R"({"model_type": "jamba", "attn_layer_period": 4,
+      "attn_layer_offset": 2, "expert_layer_period": 2, "expert_layer_offset": 1,
+      "num_hidden_layers": 6, "num_experts": 4, "num_experts_per_tok": 2})";
+  constexpr char kNemotron[] = R"({"model_type": "nemotron_h", "num_hidden_layers": 6,
+      "hybrid_override_pattern": "M-M*-M", "mamba_num_heads": 8, "mamba_head_dim": 8,
+      "ssm_state_size": 16, "n_groups": 2, "head_dim": 16})";
+  constexpr char kNext[] = R"({"model_type": "qwen3_next", "num_hidden_layers": 4, "head_dim": 16,
+      "full_attention_interval": 4, "linear_num_value_heads": 4, "linear_num_key_heads": 2,
+      "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4})";
+  constexpr char kBamba[] = R"({"model_type": "bamba", "attn_layer_indices": [1],
+      "mamba_n_heads": 8, "mamba_d_head": "auto", "mamba_n_groups": 1, "mamba_d_state": 16})";
+  constexpr char kGranite[] = R"({"model_type": "granitemoehybrid", "mamba_n_heads": 8,
+      "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 0,
+      "shared_intermediate_size": 48})";
+  const struct {
+    const char* change;
+    const char* layers;
+  } cases[] = {{kJamba, "sS.SsS"},
+               {kNemotron, "sfs.fs"},
+               {kNext, "sss."},
+               {kBamba, "s.s"},
+               {kGranite, "s.s"}};
+  for (const auto& test : cases) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                         ImportConfigText(With(kGated, test.change)));
+    EXPECT_EQ(LayersOf(import.model), test.layers) << test.change;
+  }
+  const struct {
+    const char* change;
+    const char* field;
+  } refused[] = {
+      {R"({"hybrid_override_pattern": "M-"})", "hybrid_override_pattern: must have an entry"},
+      {R"({"hybrid_override_pattern": "M-X"})", "hybrid_override_pattern[2]: `X`"},
+      {R"({"layers_block_type": ["attention", "attention", "conv"]})", "layers_block_type[2]"},
+      {R"({"attn_layer_period": 2, "attn_layer_offset": 2})", "attn_layer_offset: must be below"},
+      {R"({"attn_layer_indices": [3]})", "attn_layer_indices: must name layers below 3"},
+      {R"({"hybrid_override_pattern": "MMM", "mamba_num_heads": 7})", "state_space.head_count"},
+      {R"({"hybrid_override_pattern": "MME"})", "num_experts: is required"},
+      {R"({"hybrid_override_pattern": "MMM", "mamba_d_state": -1})", "mamba_d_state: must be"},
+  };
+  for (const auto& test : refused) {
+    EXPECT_THAT(ImportConfigText(With(kGated, test.change)).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(test.field)))
+        << test.change;
+  }
+}
+
+// Mamba-2 of 2.7 billion parameters, as published: 64 layers of 2560, inner size 5120, 80 heads.
+TEST(ImportHuggingFace, StateSpacesAloneHaveTheParametersOfMambaTwo) {
+  const int64_t layer = int64_t{2560} * (2 * 5120 + 2 * 128 + 80) + (5120 + 2 * 128) * 5 + 3 * 80 +
+                        5120 + int64_t{5120} * 2560 + 2560;
+  const int64_t count = ParametersOf(R"({"model_type": "mamba2", "hidden_size": 2560,
+      "num_hidden_layers": 64, "num_heads": 80, "head_dim": 64, "state_size": 128, "n_groups": 1,
+      "expand": 2, "conv_kernel": 4, "vocab_size": 50288, "tie_word_embeddings": true})");
+  EXPECT_EQ(count, 64 * layer + int64_t{50288} * 2560 + 2560);
+  EXPECT_NEAR(static_cast<double>(count), 2.7e9, 0.005 * 2.7e9);
+}
+
+TEST(ImportHuggingFace, UnknownKindsOfLayersAreOpaqueIfTheirSizesAreGiven) {
+  const std::string config =
+      With(kGated, R"({"layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 3})");
+  EXPECT_THAT(ImportConfigText(config).status().ToString(), HasSubstr("layer_types[0]: `conv`"));
+  ASSERT_OK_AND_ASSIGN(const GivenOpaqueLayers opaque, ReadOpaqueLayers({"sizes.json", R"({
+      "conv": {"fields": ["conv_L_cache"], "parameterCount": 1000,
+               "opaque": {"keptBytesPerSample": 4096,
+                          "tensorDegrees": [{"tensorParallelDegree": 2, "parameterCount": 500}]}}})"}));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                       ImportHuggingFace({"config.json", config}, {}, opaque));
+  EXPECT_EQ(LayersOf(import.model), "o.o");
+  const v1::LayerDefinition& layer = import.model.layer_definitions(1);
+  EXPECT_EQ(layer.parameter_count(), 1000);
+  EXPECT_EQ(layer.opaque().kept_bytes_per_sample(), 4096);
+  EXPECT_EQ(layer.opaque().tensor_degrees_size(), 1);
+  ASSERT_OK_AND_ASSIGN(const GivenOpaqueLayers all,
+                       ReadOpaqueLayers({"sizes.json", R"({"*": {"opaque": {}}})"}));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport whole,
+                       ImportHuggingFace({"config.json", kGated}, {}, all));
+  EXPECT_EQ(LayersOf(whole.model), "ooo");
+  for (const char* bad :
+       {"[]", R"({"conv": 3})", R"({"conv": {}})", R"({"conv": {"opaque": {"kept": 3}}})",
+        R"({"conv": {"opaque": {}, "fields": 3}})", R"({"conv": {"opaque": {}, "fields": [3]}})",
+        R"({"conv": {"opaque": {"keptBytesPerSample": -1}}})"}) {
+    EXPECT_THAT(ReadOpaqueLayers({"sizes.json", bad}).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sizes.json")))
+        << bad;
+  }
+}
+
+}  // namespace
+}  // namespace parplan
