@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "planner/model/stage_layers.h"
 
 namespace parplan {
 
@@ -16,18 +17,6 @@ LayerStrategies LayerStrategiesOf(const Plan& plan) {
     }
   }
   return layers;
-}
-
-void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, StagePlan* stage) {
-  const std::vector<int>& definitions = model.definition_of_layer();
-  if (!stage->layer_runs.empty()) {
-    StageLayerRun& run = stage->layer_runs.back();
-    if (run.strategy == strategy && definitions[run.first_layer_index] == definitions[layer]) {
-      ++run.layer_count;
-      return;
-    }
-  }
-  stage->layer_runs.push_back({layer, 1, strategy});
 }
 
 std::vector<StagePlan> StagesOf(const LayerStrategies& layers, const ModelSpec& model,

@@ -20,10 +20,6 @@ struct LayerStrategies {
 // Returns the layers of `plan`. O(layers).
 LayerStrategies LayerStrategiesOf(const Plan& plan);
 
-// Appends layer `layer` of the model to a stage, to its last run where definition and strategy are
-// the same.
-void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, StagePlan* stage);
-
 // Returns the stages of a plan with these layers, `rank_count` ranks each, over
 // `pipeline_parallel_degree` devices in turn; `LayerStrategiesOf` gives the layers again.
 // O(layers). REQUIRES: the counts are positive and add up to the strategies, which are as many as

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "planner/model/stage_layers.h"
 #include "planner/model/strategy_names.h"
 
 namespace parplan {
@@ -294,14 +295,7 @@ Plan PlanOf(const UniformPlan& facts, const ModelSpec& model) {
       PARPLAN_CHECK(layer < model.layer_count());
       const Strategy strategy = StrategyOfLayer(facts, model, layer, number);
       if (IsTransformer(model.layer(layer).kind)) ++number;
-      const bool continues =
-          k > 0 && stage.layer_runs.back().strategy == strategy &&
-          model.definition_of_layer()[layer] == model.definition_of_layer()[layer - 1];
-      if (continues) {
-        ++stage.layer_runs.back().layer_count;
-      } else {
-        stage.layer_runs.push_back({layer, 1, strategy});
-      }
+      AppendLayer(model, layer, strategy, &stage);
     }
     plan.stages.push_back(std::move(stage));
   }

@@ -14,6 +14,7 @@
 #include "clients/calibrate/run_system.h"
 #include "clients/import/model_facts.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/stage_layers.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -225,19 +226,6 @@ absl::Status SetBatch(const PublishedRun& run, const Degrees& degrees, Plan* pla
   return absl::OkStatus();
 }
 
-// Adds layer `index` to the runs of a stage.
-void AddLayer(const ModelSpec& model, int index, const Strategy& strategy, StagePlan* stage) {
-  if (!stage->layer_runs.empty()) {
-    StageLayerRun& last = stage->layer_runs.back();
-    if (last.strategy == strategy &&
-        model.definition_of_layer()[last.first_layer_index] == model.definition_of_layer()[index]) {
-      ++last.layer_count;
-      return;
-    }
-  }
-  stage->layer_runs.push_back({index, 1, strategy});
-}
-
 Strategy StrategyOf(const PublishedRun& run, const RunRuntime& runtime, const Degrees& degrees) {
   Strategy strategy;
   strategy.tensor_parallel_degree = degrees.tensor;
@@ -274,7 +262,7 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
     StagePlan stage;
     stage.first_rank = index % degrees.pipeline * ranks;
     stage.rank_count = ranks;
-    if (index == 0) AddLayer(model, next++, plain, &stage);
+    if (index == 0) AppendLayer(model, next++, plain, &stage);
     for (int k = 0; k < layers[index]; ++k, ++next) {
       Strategy strategy = plain;
       // Layers after the embedding are counted from 1.
@@ -283,9 +271,9 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
         strategy.recompute_level = runtime.recompute_level;
       }
       if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
-      AddLayer(model, next, strategy, &stage);
+      AppendLayer(model, next, strategy, &stage);
     }
-    if (index == stage_count - 1) AddLayer(model, next, plain, &stage);
+    if (index == stage_count - 1) AppendLayer(model, next, plain, &stage);
     plan.stages.push_back(std::move(stage));
   }
   return plan;

@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "clients/import/galvatron_names.h"
-#include "exports/layer_strategies.h"
+#include "planner/model/stage_layers.h"
 
 namespace parplan {
 namespace {
