@@ -3,145 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "exports/megatron_layout.h"
+#include "exports/megatron_model.h"
 #include "exports/uniform_plan.h"
 
 namespace parplan {
 namespace {
-
-absl::Status RefuseMegatron(absl::string_view field, absl::string_view reason) {
-  return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat(reason, "; Megatron-LM can't run that"));
-}
-
-// Arguments in the order of the file.
-class MegatronArguments {
- public:
-  void Add(absl::string_view name) { lines_.push_back(absl::StrCat("--", name)); }
-  template <typename Value>
-  void Add(absl::string_view name, const Value& value) {
-    lines_.push_back(absl::StrCat("--", name, "=", value));
-  }
-  void AddIf(bool condition, absl::string_view name) {
-    if (condition) Add(name);
-  }
-  std::string Text() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
-
- private:
-  std::vector<std::string> lines_;
-};
-
-// Returns whether both layers can be in one Megatron-LM model: all is equal but the experts.
-bool FitTogether(const LayerDefinition& a, const LayerDefinition& b) {
-  return a.hidden_size == b.hidden_size && a.attention_head_count == b.attention_head_count &&
-         a.key_value_head_count == b.key_value_head_count && a.head_size == b.head_size &&
-         a.sequence_length == b.sequence_length && a.feed_forward_kind == b.feed_forward_kind;
-}
-
-// Returns whether both have experts, and others.
-bool ExpertsDiffer(const LayerDefinition& a, const LayerDefinition& b) {
-  return a.expert_count > 0 && b.expert_count > 0 &&
-         (a.expert_count != b.expert_count || a.experts_per_token != b.experts_per_token ||
-          a.expert_feed_forward_size != b.expert_feed_forward_size ||
-          a.shared_expert_feed_forward_size != b.shared_expert_feed_forward_size);
-}
-
-// The decoder layers of a model in the words of Megatron-LM.
-struct MegatronModel {
-  const LayerDefinition* any = nullptr;
-  const LayerDefinition* dense = nullptr;
-  const LayerDefinition* with_experts = nullptr;
-  // Whether each decoder layer has experts, for example `([0]*3+[1]*5)`.
-  std::string expert_pattern;
-};
-
-absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model) {
-  MegatronModel result;
-  result.any = &model.layer(1);
-  std::vector<std::string> terms;
-  int run = 0;
-  for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
-    const LayerDefinition& definition = model.layer(layer);
-    if (!HasUsualParts(definition) || definition.attention_window > 0 ||
-        definition.attention_chunk_size > 0) {
-      return RefuseMegatron(
-          "model.layer_runs",
-          absl::StrCat("has in layer ", layer, " (`", definition.layer_definition_id,
-                       "`) a window, latent attention, a state space, a further token or an opaque "
-                       "layer, for which no flags are written"));
-    }
-    const bool has_experts = definition.expert_count > 0;
-    const LayerDefinition*& first = has_experts ? result.with_experts : result.dense;
-    if (first == nullptr) first = &definition;
-    const bool is_alike = FitTogether(definition, *result.any) &&
-                          !ExpertsDiffer(definition, *first) &&
-                          (has_experts || definition.feed_forward_size == first->feed_forward_size);
-    if (!is_alike || definition.feed_forward_kind == FeedForwardKind::kNone) {
-      return RefuseMegatron(
-          "model.layer_runs",
-          absl::StrCat("has in layer ", layer, " (`", definition.layer_definition_id,
-                       "`) other shapes than before, or no feed-forward part"));
-    }
-    ++run;
-    const bool ends = layer + 2 == model.layer_count() ||
-                      (model.layer(layer + 1).expert_count > 0) != has_experts;
-    if (!ends) continue;
-    terms.push_back(absl::StrCat("[", has_experts ? 1 : 0, "]*", run));
-    run = 0;
-  }
-  result.expert_pattern = absl::StrCat("(", absl::StrJoin(terms, "+"), ")");
-  return result;
-}
-
-void AddModel(const ModelSpec& model, const MegatronModel& layers, MegatronArguments* arguments) {
-  const LayerDefinition& any = *layers.any;
-  arguments->Add("num-layers", model.layer_count() - 2);
-  arguments->Add("hidden-size", any.hidden_size);
-  if (layers.dense != nullptr) arguments->Add("ffn-hidden-size", layers.dense->feed_forward_size);
-  arguments->Add("num-attention-heads", any.attention_head_count);
-  if (any.key_value_head_count != any.attention_head_count) {
-    arguments->Add("group-query-attention");
-    arguments->Add("num-query-groups", any.key_value_head_count);
-  }
-  arguments->Add("kv-channels", any.head_size);
-  arguments->Add("seq-length", any.sequence_length);
-  arguments->Add("max-position-embeddings", any.sequence_length);
-  arguments->Add("vocab-size", model.layer(0).vocabulary_size);
-  arguments->AddIf(any.feed_forward_kind == FeedForwardKind::kSwiglu, "swiglu");
-  arguments->AddIf(!model.layer(model.layer_count() - 1).tied_embedding,
-                   "untie-embeddings-and-output-weights");
-  if (layers.with_experts != nullptr) {
-    const LayerDefinition& experts = *layers.with_experts;
-    arguments->Add("num-experts", experts.expert_count);
-    arguments->Add("moe-router-topk", experts.experts_per_token);
-    arguments->Add("moe-ffn-hidden-size", experts.expert_feed_forward_size);
-    if (experts.shared_expert_feed_forward_size > 0) {
-      arguments->Add("moe-shared-expert-intermediate-size",
-                     experts.shared_expert_feed_forward_size);
-    }
-    if (layers.dense != nullptr) arguments->Add("moe-layer-freq", layers.expert_pattern);
-    arguments->Add("moe-token-dispatcher-type", "alltoall");
-  }
-  arguments->AddIf(model.precision() == Precision::kBf16, "bf16");
-  arguments->AddIf(model.precision() == Precision::kFp16, "fp16");
-  arguments->Add("optimizer", model.optimizer() == Optimizer::kSgd ? "sgd" : "adam");
-}
-
-std::string LayoutOf(const UniformPlan& plan) {
-  std::vector<std::string> stages;
-  for (const int count : plan.stage_layer_counts) {
-    stages.emplace_back(static_cast<size_t>(count), 't');
-  }
-  stages.front().front() = 'E';
-  stages.back().back() = 'L';
-  return FormatMegatronLayout(stages);
-}
 
 bool UsesMegatronFsdp(const Strategy& strategy) {
   return strategy.sharding_level == ShardingLevel::kGradients ||
@@ -281,13 +153,15 @@ absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
   PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, "Megatron-LM"));
   PARPLAN_ASSIGN_OR_RETURN(const MegatronModel layers, MegatronModelOf(model));
   PARPLAN_RETURN_IF_ERROR(CheckMegatronLimits(uniform, layers));
+  PARPLAN_RETURN_IF_ERROR(CheckFurtherTokens(uniform, model));
   const Strategy& strategy = uniform.strategy;
   MegatronArguments arguments;
-  AddModel(model, layers, &arguments);
+  AddMegatronModel(model, layers, &arguments);
   arguments.Add("tensor-model-parallel-size", strategy.tensor_parallel_degree);
   arguments.Add("pipeline-model-parallel-size", uniform.pipeline_parallel_degree());
   if (uniform.pipeline_parallel_degree() > 1) {
-    arguments.Add("pipeline-model-parallel-layout", LayoutOf(uniform));
+    arguments.Add("pipeline-model-parallel-layout",
+                  FormatMegatronLayout(MegatronStages(uniform, model)));
   }
   arguments.Add("context-parallel-size", strategy.context_parallel_degree);
   if (strategy.context_parallel_degree > 1) {

@@ -28,7 +28,8 @@ Strategy StrategyOfLayer(const UniformPlan& facts, const ModelSpec& model, int l
   const LayerDefinition& definition = model.layer(layer);
   if (definition.expert_count == 0) strategy.expert_parallel_degree = 1;
   const bool beyond = strategy.recompute_level == RecomputeLevel::kFull &&
-                      facts.recomputed_layer_count > 0 && number >= facts.recomputed_layer_count;
+                      facts.recomputed_layer_count > 0 &&
+                      (number >= facts.recomputed_layer_count || definition.prediction_depth > 0);
   if (!IsTransformer(definition.kind) || beyond) strategy.recompute_level = RecomputeLevel::kNone;
   return strategy;
 }
@@ -42,6 +43,7 @@ struct PlacedLayer {
   size_t stage = 0;
   Strategy strategy;
   bool is_decoder = false;
+  bool predicts_further_token = false;
 };
 
 std::vector<PlacedLayer> LayersOf(const Plan& plan, const ModelSpec& model) {
@@ -54,7 +56,8 @@ std::vector<PlacedLayer> LayersOf(const Plan& plan, const ModelSpec& model) {
         const int layer = static_cast<int>(layers.size());
         const bool is_decoder = IsTransformer(model.layer(layer).kind);
         layers.push_back({absl::StrCat("stages[", i, "].layer_runs[", j, "].strategy"), layer,
-                          number, i, run.strategy, is_decoder});
+                          number, i, run.strategy, is_decoder,
+                          model.layer(layer).prediction_depth > 0});
         if (is_decoder) ++number;
       }
     }
@@ -116,6 +119,7 @@ absl::Status NoteRecomputation(const std::vector<PlacedLayer>& layers, const Pla
   facts->strategy.recompute_level = reference.strategy.recompute_level;
   bool all = true;
   int count = 0;
+  const PlacedLayer* prediction = nullptr;
   for (const PlacedLayer& layer : layers) {
     const RecomputeLevel level = layer.strategy.recompute_level;
     const std::string field = absl::StrCat(layer.field, ".recompute_level");
@@ -132,15 +136,24 @@ absl::Status NoteRecomputation(const std::vector<PlacedLayer>& layers, const Pla
     }
     if (level == RecomputeLevel::kFull) {
       facts->strategy.recompute_level = RecomputeLevel::kFull;
-      count = std::max(count, layer.number + 1);
+      if (layer.predicts_further_token) {
+        prediction = &layer;
+      } else {
+        count = std::max(count, layer.number + 1);
+      }
     } else {
       all = false;
     }
   }
   if (all || facts->strategy.recompute_level != RecomputeLevel::kFull) return absl::OkStatus();
+  if (prediction != nullptr) {
+    return RefuseFor(program, absl::StrCat(prediction->field, ".recompute_level"),
+                     absl::StrCat("recomputes layer ", prediction->layer,
+                                  ", which predicts a further token, and not all others"));
+  }
   facts->recomputed_layer_count = count;
   for (const PlacedLayer& layer : layers) {
-    if (!layer.is_decoder || layer.number >= count) continue;
+    if (!layer.is_decoder || layer.predicts_further_token || layer.number >= count) continue;
     if (layer.strategy.recompute_level != RecomputeLevel::kFull) {
       return RefuseFor(program, absl::StrCat(layer.field, ".recompute_level"),
                        absl::StrCat("does not recompute layer ", layer.layer, ", one of the first ",
@@ -202,6 +215,14 @@ absl::Status RequireDecoderModel(const ModelSpec& model, absl::string_view progr
                                   layer, " is `", model.layer(layer).layer_definition_id, "`"));
   }
   return absl::OkStatus();
+}
+
+int FurtherTokenCount(const ModelSpec& model) {
+  return model.layer(model.layer_count() - 1).further_token_count;
+}
+
+int DecoderLayerCount(const ModelSpec& model) {
+  return model.layer_count() - 2 - FurtherTokenCount(model);
 }
 
 absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& model,

@@ -26,8 +26,8 @@ struct UniformPlan {
   std::vector<int> stage_layer_counts;
   // The strategy of a decoder layer with experts, if the model has such a layer.
   Strategy strategy;
-  // If `strategy` recomputes whole layers: the first so many decoder layers of each stage do so. 0:
-  // all of them.
+  // If `strategy` recomputes whole layers: the first so many decoder layers of each stage do so,
+  // and no layer that predicts further tokens. 0: all of both.
   int recomputed_layer_count = 0;
 
   int pipeline_parallel_degree() const {
@@ -44,6 +44,11 @@ struct UniformPlan {
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the run of layers unless `model` is an embedding,
 // decoder layers and a head. `program` is named in the error.
 absl::Status RequireDecoderModel(const ModelSpec& model, absl::string_view program);
+
+// Returns the layers of `model` that predict further tokens, and its decoder layers before them.
+// REQUIRES: `RequireDecoderModel`.
+int FurtherTokenCount(const ModelSpec& model);
+int DecoderLayerCount(const ModelSpec& model);
 
 // Returns the facts of `plan`, for which `PlanOf` gives `plan` again. INVALID_ARGUMENT
 // (SPEC_INVALID) with field, layer and reason for every other plan: layers that differ in degrees,

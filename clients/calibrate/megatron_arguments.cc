@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "clients/import/megatron_layers.h"
 #include "clients/import/megatron_model.h"
 
 namespace parplan::accuracy {

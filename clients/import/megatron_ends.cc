@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "clients/import/megatron_degrees.h"
 
 namespace parplan {
 namespace {
@@ -14,23 +15,7 @@ constexpr absl::string_view kFirst = "decoder-first-pipeline-num-layers";
 constexpr absl::string_view kLast = "decoder-last-pipeline-num-layers";
 constexpr absl::string_view kEmbeddingCounts = "account-for-embedding-in-pipeline-split";
 constexpr absl::string_view kLossCounts = "account-for-loss-in-pipeline-split";
-constexpr absl::string_view kByLayers = "num-layers-per-virtual-pipeline-stage";
 constexpr absl::string_view kByStages = "num-virtual-stages-per-pipeline-rank";
-
-// Returns the virtual stages of a rank, of which `rank_layers` is the number of layers in the
-// middle of the pipeline.
-absl::StatusOr<int> VirtualStages(const ArgumentList& arguments, int rank_layers) {
-  if (arguments.Has(kByLayers) && arguments.Has(kByStages)) {
-    return arguments.Fault(kByLayers, absl::StrCat("contradicts --", kByStages));
-  }
-  if (!arguments.Has(kByLayers)) return arguments.Count(kByStages, 1);
-  const int layers = arguments.Count(kByLayers, 1);
-  if (rank_layers % layers != 0) {
-    return arguments.Fault(
-        kByLayers, absl::StrCat("does not divide the ", rank_layers, " layers of a pipeline rank"));
-  }
-  return rank_layers / layers;
-}
 
 // Divides the layers with embedding or loss counted as one each.
 absl::Status CountEnds(const ArgumentList& arguments, int decoders, int pipeline,
@@ -43,7 +28,7 @@ absl::Status CountEnds(const ArgumentList& arguments, int decoders, int pipeline
     return arguments.Fault(name, absl::StrCat("makes ", slots, " layers, which ", pipeline,
                                               " pipeline ranks do not divide"));
   }
-  PARPLAN_ASSIGN_OR_RETURN(const int count, VirtualStages(arguments, slots / pipeline));
+  PARPLAN_ASSIGN_OR_RETURN(const int count, ReadMegatronVirtualStages(arguments, slots / pipeline));
   if (slots / pipeline % count != 0) {
     return arguments.Fault(kByStages, absl::StrCat("does not divide the ", slots / pipeline,
                                                    " layers of a pipeline rank"));
@@ -76,7 +61,7 @@ absl::Status NameEnds(const ArgumentList& arguments, int decoders, int pipeline,
   if (has_first) rank_layers.front() = first;
   if (has_last) rank_layers.back() = last;
   PARPLAN_ASSIGN_OR_RETURN(const int count,
-                           VirtualStages(arguments, ranks > 0 ? left / ranks : first));
+                           ReadMegatronVirtualStages(arguments, ranks > 0 ? left / ranks : first));
   facts->virtual_stage_count = count;
   for (const int layers : rank_layers) {
     if (layers % count == 0) continue;
@@ -100,7 +85,7 @@ bool HasMegatronEnds(const ArgumentList& arguments) {
 
 absl::Status ReadMegatronEnds(const ArgumentList& arguments, const ModelSpec& model, int pipeline,
                               UniformPlan* facts) {
-  const int decoders = model.layer_count() - 2;
+  const int decoders = DecoderLayerCount(model);
   const bool counts = arguments.Has(kEmbeddingCounts) || arguments.Has(kLossCounts);
   const bool names = arguments.Has(kFirst) || arguments.Has(kLast);
   if (counts && names) {
@@ -109,8 +94,11 @@ absl::Status ReadMegatronEnds(const ArgumentList& arguments, const ModelSpec& mo
         absl::StrCat("contradicts --",
                      arguments.Has(kEmbeddingCounts) ? kEmbeddingCounts : kLossCounts));
   }
-  return counts ? CountEnds(arguments, decoders, pipeline, facts)
-                : NameEnds(arguments, decoders, pipeline, facts);
+  PARPLAN_RETURN_IF_ERROR(counts ? CountEnds(arguments, decoders, pipeline, facts)
+                                 : NameEnds(arguments, decoders, pipeline, facts));
+  // Layers that predict further tokens are beside the head.
+  facts->stage_layer_counts.back() += FurtherTokenCount(model);
+  return absl::OkStatus();
 }
 
 }  // namespace parplan

@@ -1,16 +1,18 @@
 #include "clients/import/megatron_model.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "base/error.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "clients/import/megatron_layers.h"
 #include "clients/import/transformer_config.h"
-#include "planner/model/planning_problem.h"
 
 namespace parplan {
 namespace {
@@ -23,26 +25,15 @@ std::string ModelName(absl::string_view file_name) {
                                                                : std::string(file_name);
 }
 
-// Reads the vocabulary; 0 if the arguments do not give it.
-int ReadVocabulary(const ArgumentList& arguments, std::vector<std::string>* notes) {
-  const int size = arguments.Count("vocab-size", arguments.Count("padded-vocab-size", 0));
-  if (size > 0 || arguments.Text("tokenizer-type", "") != "GPT2BPETokenizer") return size;
+// Returns the vocabulary; 0 if neither sizes nor tokenizer give it.
+int VocabularyOf(const ArgumentList& arguments, const MegatronSizes& sizes,
+                 std::vector<std::string>* notes) {
+  if (sizes.vocabulary_size > 0 || arguments.Text("tokenizer-type", "") != "GPT2BPETokenizer") {
+    return sizes.vocabulary_size;
+  }
   notes->push_back(
       absl::StrCat("vocabulary_size ", kGpt2VocabularySize, " is that of GPT2BPETokenizer"));
   return kGpt2VocabularySize;
-}
-
-absl::Status ReadExpertSizes(const ArgumentList& arguments, const TransformerRunFacts& run,
-                             TransformerRunFacts* mixture) {
-  mixture->expert_count = arguments.Count("num-experts", 0);
-  mixture->experts_per_token = arguments.Count("moe-router-topk", 2);
-  mixture->expert_feed_forward_size = arguments.Count("moe-ffn-hidden-size", run.feed_forward_size);
-  mixture->shared_expert_feed_forward_size =
-      arguments.Count("moe-shared-expert-intermediate-size", 0);
-  mixture->feed_forward_size = 0;
-  if (mixture->experts_per_token <= mixture->expert_count) return absl::OkStatus();
-  return arguments.Fault("moe-router-topk", absl::StrCat("is ", mixture->experts_per_token, " of ",
-                                                         mixture->expert_count, " experts"));
 }
 
 // The parameters that model.proto does not derive from the sizes.
@@ -52,15 +43,32 @@ class ExtraParameters {
       : has_bias_(!arguments.Has("disable-bias-linear")),
         has_query_key_value_bias_(has_bias_ || arguments.Has("add-qkv-bias")),
         has_query_key_norm_(arguments.Has("qk-layernorm")),
+        has_shared_gate_(arguments.Has("moe-shared-expert-gate")),
+        has_sinks_(arguments.Text("softmax-type", "vanilla") == "learnable"),
         norm_vectors_(arguments.Text("normalization", "LayerNorm") == "LayerNorm" ? 2 : 1) {}
 
+  // REQUIRES: `run` has its sizes.
   int64_t OfLayer(const TransformerRunFacts& run) const {
-    const int head_size =
-        run.head_size > 0 ? run.head_size : run.hidden_size / run.attention_head_count;
-    // Two norms of one vector each are derived; a norm of queries and one of keys are not.
-    return int64_t{2} * (norm_vectors_ - 1) * run.hidden_size +
-           (has_query_key_norm_ ? int64_t{2} * norm_vectors_ * head_size : 0) +
-           BiasCount(run, 1, has_query_key_value_bias_, has_bias_, has_bias_);
+    // Two norms of one vector each are derived, and three more before and behind a further token.
+    const int norms = run.prediction_depth > 0 ? 5 : 2;
+    int64_t count = int64_t{norms} * (norm_vectors_ - 1) * run.hidden_size;
+    if (run.latent_attention.has_value()) {
+      // The norms of compressed queries and keys are derived; the program has them on demand. Its
+      // maps from and to compressed vectors have no biases.
+      const int64_t vectors = has_query_key_norm_ ? norm_vectors_ : 0;
+      count += (vectors - 1) *
+               (int64_t{run.latent_attention->query_rank} + run.latent_attention->key_value_rank);
+      count += BiasCount(run, 1, false, has_bias_, has_bias_);
+    } else {
+      const int head_size =
+          run.head_size > 0 ? run.head_size : run.hidden_size / run.attention_head_count;
+      // A norm of queries and one of keys are not derived.
+      count += has_query_key_norm_ ? int64_t{2} * norm_vectors_ * head_size : 0;
+      count += BiasCount(run, 1, has_query_key_value_bias_, has_bias_, has_bias_);
+    }
+    if (has_shared_gate_ && run.shared_expert_feed_forward_size > 0) count += run.hidden_size;
+    if (has_sinks_) count += run.attention_head_count;
+    return count;
   }
   int64_t OfHead(int hidden_size) const { return int64_t{norm_vectors_ - 1} * hidden_size; }
 
@@ -68,158 +76,81 @@ class ExtraParameters {
   bool has_bias_;
   bool has_query_key_value_bias_;
   bool has_query_key_norm_;
+  bool has_shared_gate_;
+  bool has_sinks_;
   int norm_vectors_;
 };
 
-// Reads whether positions are learned, the default.
-absl::StatusOr<bool> HasPositionTable(const ArgumentList& arguments) {
-  const std::string kind = arguments.Text("position-embedding-type", "learned_absolute");
-  const bool is_learned = kind == "learned_absolute";
-  for (const char* const known : {"learned_absolute", "rope", "mrope", "yarn", "none"}) {
-    if (kind != known) continue;
-    return is_learned && !arguments.Has("no-position-embedding") &&
-           !arguments.Has("use-rotary-position-embeddings");
-  }
-  return arguments.Fault("position-embedding-type",
-                         absl::StrCat("must be learned_absolute, rope, mrope, yarn or none, and "
-                                      "is `",
-                                      kind, "`"));
+// Returns whether layers differ.
+bool Differ(const std::vector<bool>& layers) {
+  return std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end();
 }
 
-absl::Status ReadTraining(const ArgumentList& arguments, ModelFacts* facts) {
-  if (arguments.Has("bf16") && arguments.Has("fp16")) {
-    return arguments.Fault("fp16", "contradicts --bf16");
+// Returns layer `index` with its name. It is one of those that predict further tokens if it is
+// behind the others.
+TransformerRunFacts LayerOf(const MegatronSizes& sizes, int index) {
+  const int last = sizes.dense.layer_count - 1;
+  const bool is_prediction = index > last;
+  const bool has_experts =
+      sizes.mixture.has_value() && sizes.has_experts[static_cast<size_t>(std::min(index, last))];
+  TransformerRunFacts layer = has_experts ? *sizes.mixture : sizes.dense;
+  layer.layer_count = 1;
+  if (sizes.mixture.has_value()) {
+    layer.name = has_experts ? "decoder-experts" : "decoder-dense";
+  } else if (sizes.window > 0 || sizes.prediction_count > 0) {
+    layer.name = "decoder";
   }
-  facts->precision = arguments.Has("bf16")   ? v1::PRECISION_BF16
-                     : arguments.Has("fp16") ? v1::PRECISION_FP16
-                                             : v1::PRECISION_FP32;
-  const std::string optimizer = arguments.Text("optimizer", "adam");
-  if (optimizer != "adam" && optimizer != "sgd") {
-    return arguments.Fault("optimizer",
-                           absl::StrCat("must be adam or sgd, and is `", optimizer, "`"));
+  if (sizes.window > 0 && sizes.has_window[static_cast<size_t>(index)]) {
+    layer.attention_window = sizes.window;
+    if (Differ(sizes.has_window)) absl::StrAppend(&layer.name, kWindowSuffix);
   }
-  facts->optimizer = optimizer == "sgd" ? v1::OPTIMIZER_SGD : v1::OPTIMIZER_ADAM;
-  return absl::OkStatus();
+  if (is_prediction) {
+    layer.prediction_depth = index - last;
+    layer.name = absl::StrCat("prediction-", layer.prediction_depth);
+  }
+  return layer;
 }
 
-// Reads sizes and kinds of one layer without experts.
-absl::StatusOr<TransformerRunFacts> ReadLayer(const ArgumentList& arguments) {
-  TransformerRunFacts run;
-  run.kind = v1::LAYER_KIND_DECODER;
-  run.layer_count = arguments.Count("num-layers", 0);
-  run.hidden_size = arguments.Count("hidden-size", 0);
-  run.attention_head_count = arguments.Count("num-attention-heads", 0);
-  run.head_size = arguments.Count("kv-channels", 0);
-  run.sequence_length = arguments.Count("seq-length", 0);
-  if (run.layer_count > kMaxLayerCount) {
-    return arguments.Fault("num-layers", absl::StrCat("must be at most ", kMaxLayerCount));
+void AddRuns(const MegatronSizes& sizes, const ExtraParameters& extra, ModelFacts* facts) {
+  for (int index = 0; index < sizes.dense.layer_count + sizes.prediction_count; ++index) {
+    TransformerRunFacts layer = LayerOf(sizes, index);
+    layer.extra_parameter_count = extra.OfLayer(layer);
+    if (!facts->runs.empty()) {
+      layer.layer_count = facts->runs.back().layer_count;
+      if (layer == facts->runs.back()) {
+        ++facts->runs.back().layer_count;
+        continue;
+      }
+      layer.layer_count = 1;
+    }
+    facts->runs.push_back(std::move(layer));
   }
-  const bool is_gated = arguments.Has("swiglu");
-  run.feed_forward_kind = is_gated ? v1::FEED_FORWARD_KIND_SWIGLU : v1::FEED_FORWARD_KIND_GELU;
-  run.feed_forward_size =
-      arguments.Count("ffn-hidden-size", MegatronFeedForwardSize(run.hidden_size, is_gated));
-  const bool is_grouped = arguments.Has("group-query-attention");
-  run.key_value_head_count =
-      is_grouped ? arguments.Count("num-query-groups", 1) : run.attention_head_count;
-  if (run.attention_head_count == 0) return run;
-  if (run.attention_head_count % run.key_value_head_count != 0) {
-    return arguments.Fault("num-query-groups",
-                           absl::StrCat("must divide the ", run.attention_head_count,
-                                        " heads of --num-attention-heads"));
-  }
-  if (run.head_size == 0 && run.hidden_size % run.attention_head_count != 0) {
-    return arguments.Fault(
-        "num-attention-heads",
-        absl::StrCat("must divide the hidden size ", run.hidden_size, " without --kv-channels"));
-  }
-  return run;
 }
 
 }  // namespace
 
-int MegatronFeedForwardSize(int hidden_size, bool is_gated) {
-  if (!is_gated) return FourTimes(hidden_size);
-  return static_cast<int>(4.0 * hidden_size * 2 / 3) / 64 * 64;
-}
-
-std::optional<std::vector<bool>> ReadMegatronExpertLayers(absl::string_view text,
-                                                          size_t layer_count) {
-  std::vector<bool> pattern;
-  int interval = 0;
-  if (absl::SimpleAtoi(text, &interval)) {
-    if (interval < 1) return std::nullopt;
-    for (size_t layer = 0; layer < layer_count; ++layer) {
-      pattern.push_back(layer % static_cast<size_t>(interval) == 0);
-    }
-    return pattern;
-  }
-  if (absl::ConsumePrefix(&text, "(") && !absl::ConsumeSuffix(&text, ")")) return std::nullopt;
-  for (absl::string_view term : absl::StrSplit(text, '+')) {
-    if (!absl::ConsumePrefix(&term, "[")) return std::nullopt;
-    const size_t close = term.find(']');
-    if (close == absl::string_view::npos) return std::nullopt;
-    std::vector<bool> values;
-    for (const absl::string_view value : absl::StrSplit(term.substr(0, close), ',')) {
-      if (value != "0" && value != "1") return std::nullopt;
-      values.push_back(value == "1");
-    }
-    term.remove_prefix(close + 1);
-    int count = 1;
-    if (!term.empty() && !(absl::ConsumePrefix(&term, "*") && absl::SimpleAtoi(term, &count))) {
-      return std::nullopt;
-    }
-    if (count < 0 || values.size() * static_cast<size_t>(count) > layer_count - pattern.size()) {
-      return std::nullopt;
-    }
-    for (int i = 0; i < count; ++i) pattern.insert(pattern.end(), values.begin(), values.end());
-  }
-  return pattern;
-}
-
 absl::StatusOr<v1::ModelSpec> MegatronModelSpecOf(const ArgumentList& arguments,
                                                   const ModelFlags& flags,
                                                   std::vector<std::string>* notes) {
+  PARPLAN_ASSIGN_OR_RETURN(const MegatronSizes sizes, ReadMegatronSizes(arguments));
   ModelFacts facts;
   facts.model_id = ModelName(arguments.file_name());
-  facts.vocabulary_size = ReadVocabulary(arguments, notes);
-  facts.tied_embedding = !arguments.Has("untie-embeddings-and-output-weights");
-  PARPLAN_RETURN_IF_ERROR(ReadTraining(arguments, &facts));
-  PARPLAN_ASSIGN_OR_RETURN(TransformerRunFacts run, ReadLayer(arguments));
-  const bool has_sizes = run.layer_count > 0 && run.hidden_size > 0 && run.attention_head_count > 0;
+  facts.vocabulary_size = VocabularyOf(arguments, sizes, notes);
+  facts.tied_embedding = sizes.tied_embedding;
+  facts.precision = sizes.precision;
+  facts.optimizer = sizes.optimizer;
+  const TransformerRunFacts& dense = sizes.dense;
   const ExtraParameters extra(arguments);
-  if (has_sizes) run.extra_parameter_count = extra.OfLayer(run);
-  if (!arguments.Has("num-experts") || !has_sizes) {
-    facts.runs.push_back(run);
+  if (dense.layer_count > 0 && dense.hidden_size > 0 && dense.attention_head_count > 0) {
+    AddRuns(sizes, extra, &facts);
   } else {
-    TransformerRunFacts mixture = run;
-    PARPLAN_RETURN_IF_ERROR(ReadExpertSizes(arguments, run, &mixture));
-    mixture.extra_parameter_count = extra.OfLayer(mixture);
-    const std::string text = arguments.Text("moe-layer-freq", "1");
-    const auto layer_count = static_cast<size_t>(run.layer_count);
-    const auto layers = ReadMegatronExpertLayers(text, layer_count);
-    if (!layers.has_value() || layers->size() != layer_count) {
-      return arguments.Fault("moe-layer-freq",
-                             absl::StrCat("must be a number or lists of 0 and 1 for ", layer_count,
-                                          " layers, such as `([0]*3+[1]*5)`, and is `", text, "`"));
-    }
-    run.name = "decoder-dense";
-    mixture.name = "decoder-experts";
-    for (size_t i = 0; i < layer_count; ++i) {
-      if (i > 0 && (*layers)[i] == (*layers)[i - 1]) {
-        ++facts.runs.back().layer_count;
-        continue;
-      }
-      facts.runs.push_back((*layers)[i] ? mixture : run);
-      facts.runs.back().layer_count = 1;
-    }
+    // BuildModelSpec lists what is missing.
+    facts.runs.push_back(dense);
   }
-  PARPLAN_ASSIGN_OR_RETURN(const bool has_positions, HasPositionTable(arguments));
-  if (has_positions) {
-    facts.embedding_extra_parameter_count =
-        int64_t{arguments.Count("max-position-embeddings", run.sequence_length)} * run.hidden_size;
-  }
-  facts.head_extra_parameter_count = extra.OfHead(run.hidden_size);
+  facts.embedding_extra_parameter_count = int64_t{sizes.position_count} * dense.hidden_size;
+  facts.head_extra_parameter_count = extra.OfHead(dense.hidden_size);
   PARPLAN_RETURN_IF_ERROR(ApplyModelFlags(flags, &facts));
+  if (sizes.window > 0) DropLongWindows(&facts);
   return BuildModelSpec(facts, arguments.file_name());
 }
 

@@ -2,15 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
+#include "clients/import/megatron_comparison.h"
+#include "clients/import/megatron_degrees.h"
 #include "clients/import/megatron_ends.h"
-#include "clients/import/megatron_model.h"
 #include "clients/import/megatron_rules.h"
 #include "exports/megatron_layout.h"
 #include "exports/uniform_plan.h"
@@ -20,200 +23,31 @@ namespace {
 
 constexpr char kMegatron[] = "Megatron-LM";
 
-// Compares the arguments of the model with `model`.
-class ModelComparison {
- public:
-  ModelComparison(const ArgumentList& arguments, const ModelSpec& model)
-      : arguments_(arguments), model_(model) {}
-
-  absl::Status Compare() {
-    if (!arguments_.Has("num-layers")) {
-      return arguments_.Fault("num-layers", "is missing");
-    }
-    CompareShapes();
-    CompareExperts();
-    CompareTraining();
-    return status_;
-  }
-
- private:
-  void CompareCount(absl::string_view name, int expected) {
-    const int value = arguments_.Count(name, expected);
-    if (value != expected)
-      Fault(name, absl::StrCat("is ", value, ", and the model's is ", expected));
-  }
-  void CompareSwitch(absl::string_view name, bool expected) {
-    if (arguments_.Has(name) == expected) return;
-    Fault(name,
-          expected ? "is missing, and the model needs it" : "is given, and the model lacks it");
-  }
-  void Fault(absl::string_view name, absl::string_view rule) {
-    if (status_.ok()) status_ = arguments_.Fault(name, rule);
-  }
-
-  void CompareShapes() {
-    CompareCount("num-layers", model_.layer_count() - 2);
-    CompareCount("vocab-size", model_.layer(0).vocabulary_size);
-    for (int layer = 1; layer + 1 < model_.layer_count(); ++layer) {
-      const LayerDefinition& definition = model_.layer(layer);
-      CompareCount("hidden-size", definition.hidden_size);
-      CompareCount("num-attention-heads", definition.attention_head_count);
-      CompareCount("kv-channels", definition.head_size);
-      CompareCount("seq-length", definition.sequence_length);
-      if (definition.expert_count == 0) {
-        CompareCount("ffn-hidden-size", definition.feed_forward_size);
-      }
-      const int groups = arguments_.Has("group-query-attention")
-                             ? arguments_.Count("num-query-groups", 1)
-                             : definition.attention_head_count;
-      if (groups != definition.key_value_head_count) {
-        Fault("num-query-groups", absl::StrCat("leaves ", groups,
-                                               " key-value heads, and the model "
-                                               "has ",
-                                               definition.key_value_head_count));
-      }
-      CompareSwitch("swiglu", definition.feed_forward_kind == FeedForwardKind::kSwiglu);
-    }
-    CompareSwitch("untie-embeddings-and-output-weights",
-                  !model_.layer(model_.layer_count() - 1).tied_embedding);
-  }
-
-  void CompareExperts() {
-    const size_t layer_count = static_cast<size_t>(model_.layer_count()) - 2;
-    const std::string text = arguments_.Text("moe-layer-freq", "1");
-    const std::optional<std::vector<bool>> pattern = ReadMegatronExpertLayers(text, layer_count);
-    if (!pattern.has_value() || pattern->size() != layer_count) {
-      return Fault("moe-layer-freq",
-                   absl::StrCat("must be a number or lists of 0 and 1 for ", layer_count,
-                                " layers, such as `([0]*3+[1]*5)`, and is `", text, "`"));
-    }
-    const bool has_experts = arguments_.Has("num-experts");
-    for (size_t i = 0; i < layer_count; ++i) {
-      const int layer = static_cast<int>(i) + 1;
-      const LayerDefinition& definition = model_.layer(layer);
-      if (definition.expert_count == 0) {
-        if (has_experts && (*pattern)[i]) {
-          return Fault("num-experts", absl::StrCat("gives layer ", layer,
-                                                   " experts, and the "
-                                                   "model's has none"));
-        }
-        continue;
-      }
-      if (!has_experts) return Fault("num-experts", "is missing, and the model has experts");
-      if (!(*pattern)[i]) {
-        return Fault("moe-layer-freq", absl::StrCat("gives layer ", layer,
-                                                    " no experts, and the "
-                                                    "model's has some"));
-      }
-      CompareCount("num-experts", definition.expert_count);
-      CompareCount("moe-router-topk", definition.experts_per_token);
-      CompareCount("moe-ffn-hidden-size", definition.expert_feed_forward_size);
-      if (arguments_.Count("moe-shared-expert-intermediate-size", 0) !=
-          definition.shared_expert_feed_forward_size) {
-        Fault("moe-shared-expert-intermediate-size",
-              absl::StrCat("must be ", definition.shared_expert_feed_forward_size));
-      }
-    }
-  }
-
-  void CompareTraining() {
-    CompareSwitch("bf16", model_.precision() == Precision::kBf16);
-    CompareSwitch("fp16", model_.precision() == Precision::kFp16);
-    const char* const expected = model_.optimizer() == Optimizer::kSgd ? "sgd" : "adam";
-    const std::string optimizer = arguments_.Text("optimizer", "adam");
-    if (optimizer != expected) {
-      Fault("optimizer", absl::StrCat("is `", optimizer, "`, and the model's is ", expected));
-    }
-  }
-
-  const ArgumentList& arguments_;
-  const ModelSpec& model_;
-  absl::Status status_;
-};
-
-absl::Status ReadMegatronSharding(const ArgumentList& arguments, Strategy* strategy) {
-  const bool has_strategy = arguments.Has("data-parallel-sharding-strategy");
-  strategy->sharding_level =
-      arguments.Has("use-distributed-optimizer") ? ShardingLevel::kOptimizer : ShardingLevel::kNone;
-  if (!arguments.Has("use-megatron-fsdp")) {
-    if (has_strategy) {
-      return arguments.Fault("data-parallel-sharding-strategy", "needs --use-megatron-fsdp");
-    }
-  } else {
-    const std::string name = arguments.Text("data-parallel-sharding-strategy", "no_shard");
-    if (name == "no_shard") {
-      strategy->sharding_level = ShardingLevel::kNone;
-    } else if (name == "optim") {
-      strategy->sharding_level = ShardingLevel::kOptimizer;
-    } else if (name == "optim_grads") {
-      strategy->sharding_level = ShardingLevel::kGradients;
-    } else if (name == "optim_grads_params") {
-      strategy->sharding_level = ShardingLevel::kParameters;
-    } else {
-      return arguments.Fault("data-parallel-sharding-strategy",
-                             absl::StrCat("must be no_shard, optim, optim_grads or "
-                                          "optim_grads_params, and is `",
-                                          name, "`"));
-    }
-  }
-  if (arguments.Has("overlap-param-gather") && !arguments.Has("overlap-grad-reduce")) {
-    return arguments.Fault("overlap-param-gather", "needs --overlap-grad-reduce");
-  }
-  if (arguments.Has("overlap-param-gather") && !arguments.Has("use-distributed-optimizer") &&
-      !arguments.Has("use-megatron-fsdp")) {
-    return arguments.Fault("overlap-param-gather",
-                           "needs --use-distributed-optimizer or --use-megatron-fsdp");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadMegatronRecomputation(const ArgumentList& arguments, UniformPlan* facts) {
-  const bool has_method = arguments.Has("recompute-method");
-  const bool has_count = arguments.Has("recompute-num-layers");
-  const bool has_modules = arguments.Has("recompute-modules");
-  const bool is_short = arguments.Has("recompute-activations");
-  const std::string granularity =
-      arguments.Text("recompute-granularity", is_short ? "selective" : "");
-  if (is_short && granularity != "selective") {
-    return arguments.Fault("recompute-activations", "contradicts --recompute-granularity");
-  }
-  if (granularity != "full" && has_method) {
-    return arguments.Fault("recompute-method", "needs --recompute-granularity full");
-  }
-  if (granularity != "full" && has_count) {
-    return arguments.Fault("recompute-num-layers", "needs --recompute-granularity full");
-  }
-  if (granularity != "selective" && has_modules) {
-    return arguments.Fault("recompute-modules", "needs --recompute-granularity selective");
-  }
-  if (granularity.empty()) return absl::OkStatus();
-  if (granularity == "selective") {
-    if (arguments.Text("recompute-modules", "core_attn") != "core_attn") {
-      return arguments.Fault("recompute-modules",
-                             "must be core_attn, the only part that a plan recomputes by itself");
-    }
-    facts->strategy.recompute_level = RecomputeLevel::kSelective;
+// Checks that `layers`, those of a layout in their order, are those of the model.
+absl::Status CheckLayers(const ArgumentList& arguments, const ModelSpec& model,
+                         const std::string& layers) {
+  const auto decoders = static_cast<size_t>(DecoderLayerCount(model));
+  const auto predictions = static_cast<size_t>(FurtherTokenCount(model));
+  if (layers == absl::StrCat("E", std::string(decoders, 't'), std::string(predictions, 'm'), "L")) {
     return absl::OkStatus();
   }
-  if (granularity != "full") {
-    return arguments.Fault("recompute-granularity",
-                           absl::StrCat("must be full or selective, and is `", granularity, "`"));
-  }
-  if (!has_method) return arguments.Fault("recompute-method", "is missing");
-  if (!has_count) return arguments.Fault("recompute-num-layers", "is missing");
-  facts->strategy.recompute_level = RecomputeLevel::kFull;
-  const int count = arguments.Count("recompute-num-layers", 1);
-  const std::string method = arguments.Text("recompute-method", "");
-  if (method == "block") {
-    facts->recomputed_layer_count = count;
-  } else if (method != "uniform") {
-    return arguments.Fault("recompute-method",
-                           absl::StrCat("must be uniform or block, and is `", method, "`"));
-  } else if (count != 1) {
-    return arguments.Fault("recompute-num-layers",
-                           absl::StrCat("is ", count,
-                                        ", and a plan keeps the input of each layer "
-                                        "that it recomputes"));
+  return arguments.Fault(
+      "pipeline-model-parallel-layout",
+      absl::StrCat("must hold the embedding E, then the model's ", decoders, " layers t, then its ",
+                   predictions, " layers m for further tokens, then the loss L"));
+}
+
+// Checks what the program demands of layers that predict further tokens: they are in one stage,
+// which is a last virtual stage of its rank. `first_last` is the first of these.
+absl::Status CheckFurtherTokens(const ArgumentList& arguments,
+                                const std::vector<std::string>& stages, int first_last) {
+  int holders = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    if (!absl::StrContains(stages[i], 'm')) continue;
+    ++holders;
+    if (holders == 1 && static_cast<int>(i) >= first_last) continue;
+    return arguments.Fault("pipeline-model-parallel-layout",
+                           "must have all layers m in one stage, a last virtual stage of its rank");
   }
   return absl::OkStatus();
 }
@@ -245,13 +79,9 @@ absl::Status ReadMegatronLayout(const ArgumentList& arguments, const ModelSpec& 
     layers += stages[i];
     facts->stage_layer_counts.push_back(static_cast<int>(stages[i].size()));
   }
-  const size_t decoders = static_cast<size_t>(model.layer_count()) - 2;
-  if (layers != absl::StrCat("E", std::string(decoders, 't'), "L")) {
-    return arguments.Fault(kName,
-                           absl::StrCat("must hold the embedding E, then the model's ", decoders,
-                                        " layers t, then the loss L, and no layers m"));
-  }
+  PARPLAN_RETURN_IF_ERROR(CheckLayers(arguments, model, layers));
   facts->virtual_stage_count = stage_count / pipeline;
+  PARPLAN_RETURN_IF_ERROR(CheckFurtherTokens(arguments, stages, stage_count - pipeline));
   return absl::OkStatus();
 }
 
@@ -261,28 +91,14 @@ absl::Status ReadEvenStages(const ArgumentList& arguments, const ModelSpec& mode
   if (HasMegatronEnds(arguments)) {
     return ReadMegatronEnds(arguments, model, pipeline, facts);
   }
-  const int decoders = model.layer_count() - 2;
-  const bool by_layers = arguments.Has("num-layers-per-virtual-pipeline-stage");
-  const bool by_stages = arguments.Has("num-virtual-stages-per-pipeline-rank");
-  if (by_layers && by_stages) {
-    return arguments.Fault("num-layers-per-virtual-pipeline-stage",
-                           "contradicts --num-virtual-stages-per-pipeline-rank");
-  }
+  const int decoders = DecoderLayerCount(model);
   if (decoders % pipeline != 0) {
     return arguments.Fault("pipeline-model-parallel-size",
                            absl::StrCat("does not divide ", decoders,
                                         " layers; give --pipeline-model-parallel-layout"));
   }
-  int virtual_count = arguments.Count("num-virtual-stages-per-pipeline-rank", 1);
-  if (by_layers) {
-    const int layers = arguments.Count("num-layers-per-virtual-pipeline-stage", 1);
-    if (decoders / pipeline % layers != 0) {
-      return arguments.Fault(
-          "num-layers-per-virtual-pipeline-stage",
-          absl::StrCat("does not divide the ", decoders / pipeline, " layers of a pipeline rank"));
-    }
-    virtual_count = decoders / pipeline / layers;
-  }
+  PARPLAN_ASSIGN_OR_RETURN(const int virtual_count,
+                           ReadMegatronVirtualStages(arguments, decoders / pipeline));
   if (virtual_count > decoders / pipeline || decoders / pipeline % virtual_count != 0) {
     return arguments.Fault(
         "num-virtual-stages-per-pipeline-rank",
@@ -292,50 +108,47 @@ absl::Status ReadEvenStages(const ArgumentList& arguments, const ModelSpec& mode
   facts->virtual_stage_count = virtual_count;
   facts->stage_layer_counts.assign(static_cast<size_t>(stage_count), decoders / stage_count);
   ++facts->stage_layer_counts.front();
-  ++facts->stage_layer_counts.back();
+  // Layers that predict further tokens are beside the head.
+  facts->stage_layer_counts.back() += 1 + FurtherTokenCount(model);
   return absl::OkStatus();
 }
 
-absl::Status ReadMegatronDegrees(const ArgumentList& arguments, int device_count,
-                                 UniformPlan* facts, int* pipeline) {
+// Sets the strategy of the layers.
+absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& degrees,
+                         UniformPlan* facts) {
   Strategy& strategy = facts->strategy;
-  strategy.tensor_parallel_degree = arguments.Count("tensor-model-parallel-size", 1);
-  strategy.context_parallel_degree = arguments.Count("context-parallel-size", 1);
-  *pipeline = arguments.Count("pipeline-model-parallel-size", 1);
-  const int64_t inner = int64_t{strategy.tensor_parallel_degree} * strategy.context_parallel_degree;
+  strategy.tensor_parallel_degree = degrees.tensor;
+  strategy.context_parallel_degree = degrees.context;
+  const int64_t inner = int64_t{degrees.tensor} * degrees.context;
   // Each count is at most 2^24: a product of two fits, a product of three may not.
-  if (inner > device_count || device_count % (inner * *pipeline) != 0) {
+  if (inner > facts->device_count || facts->device_count % (inner * degrees.pipeline) != 0) {
     return arguments.Fault(
         "tensor-model-parallel-size",
         absl::StrCat("times --context-parallel-size and --pipeline-model-parallel-size is ",
-                     strategy.tensor_parallel_degree, " x ", strategy.context_parallel_degree,
-                     " x ", *pipeline, ", which does not divide ", device_count, " devices"));
+                     degrees.tensor, " x ", degrees.context, " x ", degrees.pipeline,
+                     ", which does not divide ", facts->device_count, " devices"));
   }
-  strategy.data_parallel_degree = static_cast<int>(device_count / (inner * *pipeline));
-  strategy.sequence_parallel =
-      arguments.Has("sequence-parallel") && strategy.tensor_parallel_degree > 1;
-  const std::string kind = arguments.Text("cp-comm-type", "p2p");
-  if (strategy.context_parallel_degree > 1 && kind == "a2a") {
-    strategy.context_kind = ContextKind::kUlysses;
-  } else if (kind != "p2p" && kind != "a2a") {
-    return arguments.Fault("cp-comm-type", absl::StrCat("must be p2p or a2a, and is `", kind, "`"));
-  }
-  const int expert = arguments.Count("expert-model-parallel-size", 1);
-  const int shared = strategy.data_parallel_degree * strategy.context_parallel_degree;
-  if (shared % expert != 0) {
+  strategy.data_parallel_degree =
+      static_cast<int>(facts->device_count / (inner * degrees.pipeline));
+  strategy.sequence_parallel = degrees.sequence_parallel && degrees.tensor > 1;
+  if (degrees.context > 1) strategy.context_kind = degrees.context_kind;
+  const int shared = strategy.data_parallel_degree * degrees.context;
+  if (shared % degrees.expert != 0) {
     return arguments.Fault("expert-model-parallel-size",
-                           absl::StrCat("is ", expert, ", which does not divide the ", shared,
-                                        " data- and context-parallel ranks of a stage"));
+                           absl::StrCat("is ", degrees.expert, ", which does not divide the ",
+                                        shared, " data- and context-parallel ranks of a stage"));
   }
-  if (expert > 1 && !arguments.Has("num-experts")) {
+  if (degrees.expert > 1 && !arguments.Has("num-experts")) {
     return arguments.Fault("expert-model-parallel-size", "needs --num-experts");
   }
-  strategy.expert_parallel_degree = expert;
-  const int tensor = strategy.tensor_parallel_degree;
-  if (arguments.Count("expert-tensor-parallel-size", tensor) != tensor) {
+  strategy.expert_parallel_degree = degrees.expert;
+  if (degrees.expert_tensor != degrees.tensor) {
     return arguments.Fault("expert-tensor-parallel-size",
                            "must be --tensor-model-parallel-size; plans have one degree for both");
   }
+  strategy.sharding_level = degrees.sharding_level;
+  strategy.recompute_level = degrees.recompute_level;
+  facts->recomputed_layer_count = degrees.recomputed_layer_count;
   return absl::OkStatus();
 }
 
@@ -386,14 +199,13 @@ absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
                        "needs the number of devices, which is not among the arguments");
   }
   if (check == MegatronModelCheck::kCompare) {
-    PARPLAN_RETURN_IF_ERROR(ModelComparison(arguments, model).Compare());
+    PARPLAN_RETURN_IF_ERROR(CompareMegatronModel(arguments, model));
   }
   UniformPlan facts;
   facts.device_count = device_count;
-  int pipeline = 1;
-  PARPLAN_RETURN_IF_ERROR(ReadMegatronDegrees(arguments, device_count, &facts, &pipeline));
-  PARPLAN_RETURN_IF_ERROR(ReadMegatronSharding(arguments, &facts.strategy));
-  PARPLAN_RETURN_IF_ERROR(ReadMegatronRecomputation(arguments, &facts));
+  PARPLAN_ASSIGN_OR_RETURN(const MegatronDegrees degrees, ReadMegatronDegrees(arguments));
+  const int pipeline = degrees.pipeline;
+  PARPLAN_RETURN_IF_ERROR(SetStrategy(arguments, degrees, &facts));
   PARPLAN_RETURN_IF_ERROR(arguments.Has("pipeline-model-parallel-layout")
                               ? ReadMegatronLayout(arguments, model, pipeline, &facts)
                               : ReadEvenStages(arguments, model, pipeline, &facts));

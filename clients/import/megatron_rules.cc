@@ -27,7 +27,18 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"moe-router-topk", ArgumentKind::kCount},
     {"moe-ffn-hidden-size", ArgumentKind::kCount},
     {"moe-shared-expert-intermediate-size", ArgumentKind::kCount},
+    {"moe-shared-expert-gate", ArgumentKind::kSwitch},
     {"moe-layer-freq", ArgumentKind::kText},
+    {"multi-latent-attention", ArgumentKind::kSwitch},
+    {"q-lora-rank", ArgumentKind::kCount},
+    {"kv-lora-rank", ArgumentKind::kCount},
+    {"qk-head-dim", ArgumentKind::kCount},
+    {"qk-pos-emb-head-dim", ArgumentKind::kCount},
+    {"v-head-dim", ArgumentKind::kCount},
+    {"mtp-num-layers", ArgumentKind::kCount},
+    {"window-size", ArgumentKind::kText},
+    {"window-attn-skip-freq", ArgumentKind::kText},
+    {"softmax-type", ArgumentKind::kText},
     {"bf16", ArgumentKind::kSwitch},
     {"fp16", ArgumentKind::kSwitch},
     {"optimizer", ArgumentKind::kText},
@@ -69,6 +80,8 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"account-for-embedding-in-pipeline-split", ArgumentKind::kSwitch},
     {"account-for-loss-in-pipeline-split", ArgumentKind::kSwitch},
     // Changes of the model or of the plan that have no counterpart here.
+    {"attention-output-gate", ArgumentKind::kRefused,
+     "multiplies the result of attention by a gate, which no layer here has"},
     {"cpu-offloading", ArgumentKind::kRefused,
      "moves activations to the host, which the cost model does not price"},
     {"cpu-offloading-num-layers", ArgumentKind::kRefused,
@@ -93,10 +106,10 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
      "names state-space layers, which are not read from arguments"},
     {"is-hybrid-model", ArgumentKind::kRefused,
      "names state-space layers, which are not read from arguments"},
-    {"mtp-num-layers", ArgumentKind::kRefused,
-     "adds layers of multi-token prediction, which are not read from arguments"},
-    {"multi-latent-attention", ArgumentKind::kRefused,
-     "is attention with compressed keys and values, which is not read from arguments"},
+    {"moe-latent-size", ArgumentKind::kRefused,
+     "has experts on narrower vectors than the residual stream, which no layer here has"},
+    {"mtp-use-repeated-layer", ArgumentKind::kRefused,
+     "shares one layer among all further tokens, where each has its own here"},
     {"num-distributed-optimizer-instances", ArgumentKind::kRefused,
      "shards optimizer states over a part of the replicas, which no plan does"},
     {"optimizer-cpu-offload", ArgumentKind::kRefused,
@@ -112,8 +125,6 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
      "shards by PyTorch's FSDP2; Megatron-LM's own is --use-megatron-fsdp"},
     {"use-tp-pp-dp-mapping", ArgumentKind::kRefused,
      "orders ranks tp-pp-dp, and those of plans are ordered tp-cp-ep-dp-pp"},
-    {"window-size", ArgumentKind::kRefused,
-     "limits attention to a window, which is not read from arguments"},
     {"yaml-cfg", ArgumentKind::kRefused, "names another file with arguments; import that file"},
 });
 
@@ -121,10 +132,10 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
 // and overlaps, of which the runtime of a prediction has its own.
 constexpr char kIgnoredNames[] =
     "accumulate-allreduce-grads-in-fp32 adam-beta1 adam-beta2 adam-eps adlr-autoresume "
-    "adlr-autoresume-interval apply-layernorm-1p apply-query-key-layer-scaling "
-    "apply-rope-fusion async-save async-tensor-model-parallel-allreduce attention-backend "
-    "attention-dropout attention-softmax-in-fp32 auto-detect-ckpt-format barrier-with-L1-time "
-    "bias-gelu-fusion check-for-nan-in-loss-and-grad check-for-spiky-loss "
+    "adlr-autoresume-interval apply-layernorm-1p apply-query-key-layer-scaling apply-rope-fusion "
+    "async-save async-tensor-model-parallel-allreduce attention-backend attention-dropout "
+    "attention-softmax-in-fp32 auto-detect-ckpt-format barrier-with-L1-time beta-fast beta-slow "
+    "bias-gelu-fusion cache-mla-latents check-for-nan-in-loss-and-grad check-for-spiky-loss "
     "check-weight-hash-across-dp-replicas-interval ckpt-assume-constant-structure "
     "ckpt-convert-format ckpt-convert-save ckpt-format ckpt-fully-parallel-load "
     "ckpt-fully-parallel-save ckpt-fully-parallel-save-process-group ckpt-step clip-grad "
@@ -141,28 +152,28 @@ constexpr char kIgnoredNames[] =
     "enable-experimental enable-ft-package enable-gloo-process-groups enable-one-logger "
     "end-weight-decay eod-mask-loss error-injection-rate eval-interval eval-iters "
     "exit-duration-in-mins exit-interval exit-on-missing-checkpoint exit-signal-handler "
-    "exit-signal-handler-for-training external-cuda-graph fim-data finetune "
-    "fp16-lm-cross-entropy full-validation grad-reduce-in-bf16 hidden-dropout "
-    "high-priority-stream-groups hysteresis init-method-std init-method-xavier-uniform "
-    "initial-loss-scale inprocess-restart iter-per-epoch keep-fp8-weight-transpose-cache "
-    "lazy-mpu-init load load-main-params-from-ckpt local-rank log-batch-size-to-tensorboard "
-    "log-energy log-interval log-learning-rate-to-tensorboard log-loss-scale-to-tensorboard "
-    "log-max-attention-logit log-memory-to-tensorboard log-num-zeros-in-grad log-params-norm "
-    "log-progress log-straggler log-throughput log-timers-to-tensorboard "
-    "log-validation-ppl-to-tensorboard log-world-size-to-tensorboard logging-level loss-scale "
-    "loss-scale-window lr lr-decay-iters lr-decay-samples lr-decay-style lr-warmup-fraction "
-    "lr-warmup-init lr-warmup-iters lr-warmup-samples lr-wsd-decay-iters lr-wsd-decay-samples "
-    "lr-wsd-decay-style make-vocab-size-divisible-by manual-gc manual-gc-eval "
-    "manual-gc-interval merge-file mid-level-dataset-surplus min-loss-scale min-lr "
-    "mmap-bin-files mock-data moe-apply-probs-on-input moe-aux-loss-coeff moe-deepep-num-sms "
-    "moe-enable-deepep moe-expert-capacity-factor moe-flex-dispatcher-backend moe-grouped-gemm "
-    "moe-input-jitter-eps moe-pad-expert-input-to-capacity moe-per-layer-logging "
-    "moe-permute-fusion moe-router-bias-update-rate moe-router-dtype "
-    "moe-router-enable-expert-bias moe-router-force-load-balancing moe-router-fusion "
-    "moe-router-group-topk moe-router-load-balancing-type moe-router-num-groups "
-    "moe-router-padding-for-fp8 moe-router-pre-softmax moe-router-score-function "
-    "moe-router-topk-scaling-factor moe-shared-expert-overlap moe-token-dispatcher-type "
-    "moe-token-drop-policy moe-use-legacy-grouped-gemm moe-z-loss-coeff mscale mscale-all-dim "
+    "exit-signal-handler-for-training external-cuda-graph fim-data finetune fp16-lm-cross-entropy "
+    "full-validation grad-reduce-in-bf16 hidden-dropout high-priority-stream-groups hysteresis "
+    "init-method-std init-method-xavier-uniform initial-loss-scale inprocess-restart "
+    "iter-per-epoch keep-fp8-weight-transpose-cache lazy-mpu-init load load-main-params-from-ckpt "
+    "local-rank log-batch-size-to-tensorboard log-energy log-interval "
+    "log-learning-rate-to-tensorboard log-loss-scale-to-tensorboard log-max-attention-logit "
+    "log-memory-to-tensorboard log-num-zeros-in-grad log-params-norm log-progress log-straggler "
+    "log-throughput log-timers-to-tensorboard log-validation-ppl-to-tensorboard "
+    "log-world-size-to-tensorboard logging-level loss-scale loss-scale-window lr lr-decay-iters "
+    "lr-decay-samples lr-decay-style lr-warmup-fraction lr-warmup-init lr-warmup-iters "
+    "lr-warmup-samples lr-wsd-decay-iters lr-wsd-decay-samples lr-wsd-decay-style "
+    "make-vocab-size-divisible-by manual-gc manual-gc-eval manual-gc-interval merge-file "
+    "mid-level-dataset-surplus min-loss-scale min-lr mmap-bin-files mock-data "
+    "moe-apply-probs-on-input moe-aux-loss-coeff moe-deepep-num-sms moe-enable-deepep "
+    "moe-expert-capacity-factor moe-flex-dispatcher-backend moe-grouped-gemm moe-input-jitter-eps "
+    "moe-pad-expert-input-to-capacity moe-per-layer-logging moe-permute-fusion "
+    "moe-router-bias-update-rate moe-router-dtype moe-router-enable-expert-bias "
+    "moe-router-force-load-balancing moe-router-fusion moe-router-group-topk "
+    "moe-router-load-balancing-type moe-router-num-groups moe-router-padding-for-fp8 "
+    "moe-router-pre-softmax moe-router-score-function moe-router-topk-scaling-factor "
+    "moe-shared-expert-overlap moe-token-dispatcher-type moe-token-drop-policy "
+    "moe-use-legacy-grouped-gemm moe-z-loss-coeff mscale mscale-all-dim mtp-loss-scaling-factor "
     "nccl-communicator-config-path nccl-ub no-align-grad-reduce no-align-param-gather "
     "no-async-tensor-model-parallel-allreduce no-barrier-with-level-1-timing "
     "no-bias-dropout-fusion no-bias-fusion no-bias-gelu-fusion no-bias-swiglu-fusion "
@@ -171,33 +182,34 @@ constexpr char kIgnoredNames[] =
     "no-gradient-accumulation-fusion no-initialization no-load-main-params no-load-optim "
     "no-load-rerun-state no-load-rng no-log-learning-rate-to-tensorboard "
     "no-log-loss-scale-to-tensorboard no-masked-softmax-fusion no-mmap-bin-files no-one-logger "
-    "no-overlap-p2p-communication no-persist-layer-norm no-query-key-layer-scaling "
+    "no-overlap-p2p-communication no-persist-layer-norm no-query-key-layer-scaling no-rope-freq "
     "no-rope-fusion no-save-optim no-save-rng no-scatter-gather-tensors-in-pipeline "
-    "no-tp-comm-bulk-dgrad no-use-tokenizer-model-from-checkpoint-args "
-    "no-weight-decay-cond-type norm-epsilon null-tokenizer-eod-id num-dataset-builder-threads "
-    "num-workers one-logger-async one-logger-project one-logger-run-name onnx-safe openai-gelu "
-    "overlap-moe-expert-parallel-comm overlap-p2p-communication "
+    "no-tp-comm-bulk-dgrad no-use-tokenizer-model-from-checkpoint-args no-weight-decay-cond-type "
+    "norm-epsilon null-tokenizer-eod-id num-dataset-builder-threads num-workers one-logger-async "
+    "one-logger-project one-logger-run-name onnx-safe openai-gelu "
+    "original-max-position-embeddings overlap-moe-expert-parallel-comm overlap-p2p-communication "
     "overlap-p2p-communication-warmup-flush overlap-param-gather-with-optimizer-step "
     "override-opt-param-scheduler override-opt_param-scheduler per-split-data-args-path "
-    "persist-layer-norm profile profile-ranks profile-step-end profile-step-start "
-    "query-in-block-prob rampup-batch-size record-memory-history record-memory-history-path "
-    "renormalize-blend-weights rerun-mode reset-attention-mask reset-position-ids "
-    "result-rejected-tracker-filename rope-scaling-factor rotary-base rotary-interleaved "
-    "rotary-percent rotary-scaling-factor rotary-seq-len-interpolation-factor save "
-    "save-interval save-retain-interval seed sft sgd-momentum split squared-relu "
-    "start-weight-decay step-batch-size-schedule straggler-ctrlr-port straggler-minmax-count "
-    "te-rng-tracker tensorboard-dir tensorboard-log-interval tensorboard-queue-size "
-    "test-data-path tiktoken-num-special-tokens tiktoken-pattern tiktoken-special-tokens "
-    "timing-log-level timing-log-option tokenizer-hf-include-special-tokens "
-    "tokenizer-hf-use-fast tokenizer-metadata tokenizer-model tp-comm-bootstrap-backend "
-    "tp-comm-overlap tp-comm-overlap-ag tp-comm-overlap-cfg tp-comm-overlap-rs "
-    "tp-comm-overlap-rs-dgrad train-data-path train-iters train-samples train-sync-interval "
-    "transformer-impl trust-remote-code use-checkpoint-args use-checkpoint-opt-param-scheduler "
-    "use-checkpoint-opt_param-scheduler use-cpu-initialization use-dist-ckpt use-flash-attn "
-    "use-mcore-models use-mp-args-from-checkpoint-args use-persistent-ckpt-worker "
-    "use-pytorch-profiler use-rope-scaling use-sharp use-tokenizer-model-from-checkpoint-args "
-    "valid-data-path vocab-extra-ids vocab-file wandb-entity wandb-exp-name wandb-project "
-    "wandb-save-dir weight-decay weight-decay-incr-style";
+    "persist-layer-norm profile profile-ranks profile-step-end profile-step-start qk-clip "
+    "qk-clip-alpha qk-clip-threshold qk-l2-norm query-in-block-prob rampup-batch-size "
+    "record-memory-history record-memory-history-path renormalize-blend-weights rerun-mode "
+    "reset-attention-mask reset-position-ids result-rejected-tracker-filename rope-scaling-factor "
+    "rope-type rotary-base rotary-interleaved rotary-percent rotary-scaling-factor "
+    "rotary-seq-len-interpolation-factor save save-interval save-retain-interval seed sft "
+    "sgd-momentum split squared-relu start-weight-decay step-batch-size-schedule "
+    "straggler-ctrlr-port straggler-minmax-count te-rng-tracker tensorboard-dir "
+    "tensorboard-log-interval tensorboard-queue-size test-data-path tiktoken-num-special-tokens "
+    "tiktoken-pattern tiktoken-special-tokens timing-log-level timing-log-option "
+    "tokenizer-hf-include-special-tokens tokenizer-hf-use-fast tokenizer-metadata tokenizer-model "
+    "tp-comm-bootstrap-backend tp-comm-overlap tp-comm-overlap-ag tp-comm-overlap-cfg "
+    "tp-comm-overlap-rs tp-comm-overlap-rs-dgrad train-data-path train-iters train-samples "
+    "train-sync-interval transformer-impl trust-remote-code use-checkpoint-args "
+    "use-checkpoint-opt-param-scheduler use-checkpoint-opt_param-scheduler use-cpu-initialization "
+    "use-dist-ckpt use-flash-attn use-mcore-models use-mp-args-from-checkpoint-args "
+    "use-persistent-ckpt-worker use-pytorch-profiler use-rope-scaling use-sharp "
+    "use-tokenizer-model-from-checkpoint-args valid-data-path vocab-extra-ids vocab-file "
+    "wandb-entity wandb-exp-name wandb-project wandb-save-dir weight-decay "
+    "weight-decay-incr-style";
 
 std::vector<ArgumentRule> MakeRules() {
   std::vector<ArgumentRule> rules(kReadRules.begin(), kReadRules.end());

@@ -82,11 +82,12 @@ CUDA_DEVICE_MAX_CONNECTIONS=1
 
 TEST(ExportMegatronPlan, ReadsBackToAnEqualPlanForRandomPlans) {
   std::set<ShardingLevel> levels;
-  int interleaved = 0, blocks = 0, experts = 0;
+  int interleaved = 0, blocks = 0, experts = 0, latent = 0, windows = 0, predictions = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
+    const DecoderModelOptions options = RandomMegatronModel(random);
+    const ModelSpec model = DecoderModel(options);
     const UniformPlan facts = RandomMegatronPlan(random, model);
     const Plan plan = PlanOf(facts, model);
     ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
@@ -105,11 +106,95 @@ TEST(ExportMegatronPlan, ReadsBackToAnEqualPlanForRandomPlans) {
     interleaved += facts.virtual_stage_count > 1;
     blocks += facts.recomputed_layer_count > 0;
     experts += facts.strategy.expert_parallel_degree > 1;
+    latent += options.latent_attention;
+    windows += options.window_interval > 0;
+    predictions += options.prediction_count > 0;
   }
   EXPECT_EQ(levels.size(), 4);
   EXPECT_GE(interleaved, 50);
   EXPECT_GE(blocks, 20);
   EXPECT_GE(experts, 20);
+  EXPECT_GE(latent, 50);
+  EXPECT_GE(windows, 50);
+  EXPECT_GE(predictions, 50);
+}
+
+TEST(ExportMegatronPlan, WritesLatentAttentionWindowsAndFurtherTokens) {
+  const ModelSpec model = DecoderModel(
+      {.dense_layer_count = 6, .latent_attention = true, .query_rank = 32, .window_interval = 3});
+  UniformPlan facts;
+  facts.stage_layer_counts = {8};
+  facts.device_count = facts.global_batch_size = 1;
+  ASSERT_OK_AND_ASSIGN(std::vector<ExportedFile> files,
+                       ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr(R"(--num-attention-heads=64
+--multi-latent-attention
+--qk-layernorm
+--q-lora-rank=32
+--kv-lora-rank=16
+--qk-head-dim=8
+--qk-pos-emb-head-dim=4
+--v-head-dim=8
+--window-size=127,0
+--window-attn-skip-freq=([1]*2+[0]*1+[1]*2+[0]*1)
+--seq-length=1024
+)"));
+  const ModelSpec further = DecoderModel({.window_interval = 1, .prediction_count = 2});
+  facts.stage_layer_counts = {3, 2, 2, 1};
+  facts.virtual_stage_count = 2;
+  facts.device_count = 2;
+  facts.micro_batch_count = facts.global_batch_size = 2;
+  ASSERT_OK_AND_ASSIGN(files,
+                       ExportMegatronPlan(PlanOf(facts, further), further, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, AllOf(HasSubstr("--num-layers=4\n--mtp-num-layers=2\n"),
+                                   HasSubstr("--window-size=127,0\n--seq"),
+                                   HasSubstr("--pipeline-model-parallel-layout=Et*2|t*2|m*2|L\n")));
+  // The layers for further tokens would be in two stages, or in a first virtual stage.
+  facts.stage_layer_counts = {3, 2, 1, 2};
+  EXPECT_THAT(ExportMegatronPlan(PlanOf(facts, further), further, MegatronCoreFacts()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("stages[3]: holds a layer for a further token")));
+  facts.stage_layer_counts = {3, 3, 1, 1};
+  EXPECT_THAT(ExportMegatronPlan(PlanOf(facts, further), further, MegatronCoreFacts()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("stages[1]: holds a layer for a further token")));
+}
+
+// Recomputation of the first layers of each stage leaves out those for further tokens, which the
+// program warns of; recomputation of all takes them too.
+TEST(ExportMegatronPlan, RecomputesFurtherTokensWithAllOthersOnly) {
+  const ModelSpec model = DecoderModel({.prediction_count = 1});
+  UniformPlan facts;
+  facts.stage_layer_counts = {3, 4};
+  facts.device_count = facts.micro_batch_count = facts.global_batch_size = 2;
+  facts.strategy.recompute_level = RecomputeLevel::kFull;
+  const auto level_of_prediction = [&model](const Plan& plan) {
+    for (const StageLayerRun& run : plan.stages[1].layer_runs) {
+      if (model.layer(run.first_layer_index).prediction_depth > 0) {
+        return run.strategy.recompute_level;
+      }
+    }
+    return RecomputeLevel::kSelective;
+  };
+  Plan plan = PlanOf(facts, model);
+  EXPECT_EQ(level_of_prediction(plan), RecomputeLevel::kFull);
+  facts.recomputed_layer_count = 2;
+  plan = PlanOf(facts, model);
+  EXPECT_EQ(level_of_prediction(plan), RecomputeLevel::kNone);
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportMegatronPlan(plan, model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr("--recompute-method=block\n--recompute-num-layers=2\n"));
+  for (StageLayerRun& run : plan.stages[0].layer_runs) {
+    run.strategy.recompute_level = RecomputeLevel::kNone;
+  }
+  for (StageLayerRun& run : plan.stages[1].layer_runs) {
+    if (model.layer(run.first_layer_index).prediction_depth > 0) {
+      run.strategy.recompute_level = RecomputeLevel::kFull;
+    }
+  }
+  EXPECT_THAT(ExportMegatronPlan(plan, model, MegatronCoreFacts()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("which predicts a further token, and not all others")));
 }
 
 // The planner must not call a plan one of this target that the target then cannot be told.

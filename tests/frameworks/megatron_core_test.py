@@ -43,6 +43,18 @@ LAYOUTS = {
     "Et*0L": [2],
 }
 BROKEN = ["((t|)*2)*3", "(t|t", "()*2", "(t)", "t**2", "t*", "x", "e", "T"]
+# Layouts of four layers and two for further tokens over two devices: whether the class takes them,
+# as our reader does (ImportMegatronPlan.PlacesLayersForFurtherTokens).
+FURTHER_TOKENS = {
+    "Et*2|t*2|m*2|L": True,
+    "Et*2|t*2m*2L": True,
+    "Et*4|m*2L": True,
+    "Et*4|m*2|L|": False,
+    "Et*2|t*2m|m|L": False,
+    "Et*2m*2|t*2|L|": False,
+    "Et*2|t*2mL": False,
+    "Et*2|mt*2mL": False,
+}
 
 
 def layout_class():
@@ -108,6 +120,15 @@ class MegatronCoreTest(unittest.TestCase):
         for text in BROKEN:
             with self.assertRaises(AssertionError, msg=text):
                 self.layout.parse_str_to_list(text)
+
+    def test_takes_layers_for_further_tokens_where_our_reader_does(self):
+        for text, is_taken in FURTHER_TOKENS.items():
+            layout = self.layout.from_str(text, 2)
+            if is_taken:
+                layout.validate_layer_layout(4, 2)
+                continue
+            with self.assertRaises(AssertionError, msg=text):
+                layout.validate_layer_layout(4, 2)
 
     def test_layer_types_are_those_of_the_letters(self):
         types_of = self.layout.parse_str_to_list("Etm|L")

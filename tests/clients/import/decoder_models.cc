@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace parplan {
@@ -25,41 +26,73 @@ int Draw(std::mt19937_64& random, int low, int high) {
 
 bool Toss(std::mt19937_64& random) { return Draw(random, 0, 1) == 1; }
 
+// Returns decoder layer `layer`, counted from 1.
+LayerDefinition Decoder(const DecoderModelOptions& options, int layer) {
+  LayerDefinition decoder{
+      .layer_definition_id = "dense",
+      .kind = LayerKind::kDecoder,
+      .attention_head_count = 64,
+      .key_value_head_count = options.key_value_head_count,
+      .feed_forward_size = 1536,
+      .feed_forward_kind = options.gated ? FeedForwardKind::kSwiglu : FeedForwardKind::kGelu};
+  if (layer > options.dense_layer_count) {
+    decoder.layer_definition_id = "experts";
+    decoder.feed_forward_size = 0;
+    decoder.expert_count = 16;
+    decoder.experts_per_token = 2;
+    decoder.expert_feed_forward_size = 256;
+    decoder.shared_expert_feed_forward_size = 128;
+  }
+  if (options.latent_attention) {
+    decoder.key_value_head_count = 64;
+    decoder.head_size = 12;
+    decoder.latent_attention = LatentAttention{.query_rank = options.query_rank,
+                                               .key_value_rank = 16,
+                                               .rotary_head_size = 4,
+                                               .value_head_size = 8};
+  }
+  const int interval = options.window_interval;
+  if (interval == 1 || (interval > 1 && layer % interval != 0)) {
+    decoder.layer_definition_id += "-window";
+    decoder.attention_window = 128;
+  }
+  return decoder;
+}
+
 }  // namespace
 
 ModelSpec DecoderModel(const DecoderModelOptions& options) {
-  const FeedForwardKind kind = options.gated ? FeedForwardKind::kSwiglu : FeedForwardKind::kGelu;
   std::vector<LayerDefinition> layers;
-  layers.push_back(MakeLayer({.layer_definition_id = "embedding",
-                              .kind = LayerKind::kEmbedding,
-                              .vocabulary_size = 1000}));
-  LayerDefinition dense{.layer_definition_id = "dense",
-                        .kind = LayerKind::kDecoder,
-                        .attention_head_count = 64,
-                        .key_value_head_count = options.key_value_head_count,
-                        .feed_forward_size = 1536,
-                        .feed_forward_kind = kind};
-  LayerDefinition experts = dense;
-  experts.layer_definition_id = "experts";
-  experts.feed_forward_size = 0;
-  experts.expert_count = 16;
-  experts.experts_per_token = 2;
-  experts.expert_feed_forward_size = 256;
-  experts.shared_expert_feed_forward_size = 128;
-  std::vector<ModelLayerRun> runs = {{0, 1}};
-  if (options.dense_layer_count > 0) {
-    runs.push_back({static_cast<int>(layers.size()), options.dense_layer_count});
-    layers.push_back(MakeLayer(dense));
+  std::vector<ModelLayerRun> runs;
+  // Appends one layer, and its definition if it is new.
+  const auto append = [&layers, &runs](const LayerDefinition& raw) {
+    const auto same = std::find_if(layers.begin(), layers.end(), [&raw](const auto& layer) {
+      return layer.layer_definition_id == raw.layer_definition_id;
+    });
+    const int index = static_cast<int>(same - layers.begin());
+    if (same == layers.end()) layers.push_back(MakeLayer(raw));
+    if (!runs.empty() && runs.back().definition_index == index) {
+      ++runs.back().layer_count;
+    } else {
+      runs.push_back({index, 1});
+    }
+  };
+  append(
+      {.layer_definition_id = "embedding", .kind = LayerKind::kEmbedding, .vocabulary_size = 1000});
+  const int decoders = options.dense_layer_count + options.expert_layer_count;
+  for (int layer = 1; layer <= decoders; ++layer) append(Decoder(options, layer));
+  for (int depth = 1; depth <= options.prediction_count; ++depth) {
+    LayerDefinition prediction = Decoder(options, decoders);
+    prediction.layer_definition_id = absl::StrCat("prediction-", depth);
+    prediction.prediction_depth = depth;
+    prediction.vocabulary_size = 1000;
+    append(prediction);
   }
-  if (options.expert_layer_count > 0) {
-    runs.push_back({static_cast<int>(layers.size()), options.expert_layer_count});
-    layers.push_back(MakeLayer(experts));
-  }
-  runs.push_back({static_cast<int>(layers.size()), 1});
-  layers.push_back(MakeLayer({.layer_definition_id = "head",
-                              .kind = LayerKind::kHead,
-                              .vocabulary_size = 1000,
-                              .tied_embedding = options.tied_embedding}));
+  append({.layer_definition_id = "head",
+          .kind = LayerKind::kHead,
+          .vocabulary_size = 1000,
+          .tied_embedding = options.tied_embedding,
+          .further_token_count = options.prediction_count});
   absl::StatusOr<ModelSpec> model = ModelSpec::Create("decoder", std::move(layers), std::move(runs),
                                                       options.precision, options.optimizer);
   PARPLAN_CHECK(model.ok());
@@ -79,6 +112,17 @@ DecoderModelOptions RandomDecoderModel(std::mt19937_64& random) {
   return options;
 }
 
+DecoderModelOptions RandomMegatronModel(std::mt19937_64& random) {
+  DecoderModelOptions options = RandomDecoderModel(random);
+  options.latent_attention = Draw(random, 0, 2) == 0;
+  options.query_rank = Toss(random) ? 32 : 0;
+  if (Draw(random, 0, 2) == 0) options.window_interval = Draw(random, 1, 4);
+  if (Draw(random, 0, 2) == 0) options.prediction_count = Draw(random, 1, 3);
+  // A list of windows leaves open what layers of further tokens have.
+  if (options.prediction_count > 0) options.window_interval = std::min(options.window_interval, 1);
+  return options;
+}
+
 UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) {
   UniformPlan plan;
   Strategy& strategy = plan.strategy;
@@ -87,11 +131,15 @@ UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) 
   for (int layer = 0; layer < layer_count; ++layer) {
     has_experts = has_experts || model.layer(layer).expert_count > 0;
   }
-  const int pipeline = Draw(random, 1, std::min(layer_count, 8));
-  if (pipeline > 1) plan.virtual_stage_count = Draw(random, 1, layer_count / pipeline);
-  // Cuts between layers at random places, so that stages are uneven.
+  // Cuts between layers at random places, so that stages are uneven. Layers for further tokens stay
+  // together.
   std::vector<int> cuts;
-  for (int cut = 1; cut < layer_count; ++cut) cuts.push_back(cut);
+  for (int cut = 1; cut < layer_count; ++cut) {
+    if (model.layer(cut).prediction_depth <= 1) cuts.push_back(cut);
+  }
+  const int most_stages = static_cast<int>(cuts.size()) + 1;
+  const int pipeline = Draw(random, 1, std::min(most_stages, 8));
+  if (pipeline > 1) plan.virtual_stage_count = Draw(random, 1, most_stages / pipeline);
   std::shuffle(cuts.begin(), cuts.end(), random);
   cuts.resize(static_cast<size_t>(pipeline * plan.virtual_stage_count - 1));
   cuts.push_back(layer_count);

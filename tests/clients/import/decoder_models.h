@@ -17,6 +17,13 @@ struct DecoderModelOptions {
   int key_value_head_count = 8;
   bool gated = false;
   bool tied_embedding = true;
+  // Attention with compressed queries, keys and values; queries are not compressed without a rank.
+  bool latent_attention = false;
+  int query_rank = 0;
+  // Layers whose attention reads 128 tokens: all but every n-th; 0 for none, 1 for all.
+  int window_interval = 0;
+  // Layers that predict further tokens.
+  int prediction_count = 0;
   Precision precision = Precision::kBf16;
   Optimizer optimizer = Optimizer::kAdam;
 };
@@ -25,8 +32,11 @@ struct DecoderModelOptions {
 // process if the options make no model.
 ModelSpec DecoderModel(const DecoderModelOptions& options);
 
-// Returns a model with random options.
+// Returns a model with random options, without latent attention, windows and further tokens.
 DecoderModelOptions RandomDecoderModel(std::mt19937_64& random);
+
+// Returns a model with random options, all of which Megatron-LM has.
+DecoderModelOptions RandomMegatronModel(std::mt19937_64& random);
 
 // Returns a random plan of `model` that Megatron-LM can run: any stages, degrees, sharding and
 // recomputation that docs/exports.md lists.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/clients/import/decoder_models.h"
@@ -125,7 +126,7 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse(pipeline + "Et*4|t*2|t*2L", "has 3 stages, which 2 pipeline ranks do not divide");
   refuse(pipeline + "Et*4|t*3L", "must hold the embedding E, then the model's 8 layers t");
   refuse(pipeline + "t*4E|t*4L", "must hold the embedding E");
-  refuse(pipeline + "Et*4|t*4mL", "no layers m");
+  refuse(pipeline + "Et*4|t*4mL", "its 0 layers m for further tokens, then the loss L");
   refuse(pipeline + "Et*8||t|L", "leaves stage 1 empty");
   refuse(pipeline + "Ex|L", "run.args: --pipeline-model-parallel-layout: has `x`");
   refuse("--pipeline-model-parallel-layout Et*4|t*4L", "virtual stages need a pipeline");
@@ -200,6 +201,66 @@ TEST(ImportMegatronPlan, RefusesAnotherModel) {
   }
   EXPECT_OK(ImportMegatronPlan(
       {"run.args", shape + "--num-experts 16 --moe-layer-freq=([0]+[1,1]+[1]*1)"}, experts, 8));
+}
+
+// Layers for further tokens are beside the head unless a layout says otherwise.
+TEST(ImportMegatronPlan, PlacesLayersForFurtherTokens) {
+  const ModelSpec model = DecoderModel({.prediction_count = 2});
+  const std::string shape =
+      "--num-layers 4 --mtp-num-layers 2 --bf16 --group-query-attention --num-query-groups 8 "
+      "--micro-batch-size 1 --global-batch-size 8 --pipeline-model-parallel-size 2 ";
+  const auto sizes_of = [&](const std::string& arguments) {
+    std::vector<int> sizes;
+    const auto import = ImportMegatronPlan({"run.args", shape + arguments}, model, 2);
+    EXPECT_OK(import.status());
+    if (!import.ok()) return sizes;
+    for (const StagePlan& stage : import->plan.stages) sizes.push_back(stage.layer_count());
+    return sizes;
+  };
+  EXPECT_THAT(sizes_of(""), ElementsAre(3, 5));
+  EXPECT_THAT(sizes_of("--num-virtual-stages-per-pipeline-rank 2"), ElementsAre(2, 1, 1, 4));
+  EXPECT_THAT(sizes_of("--decoder-last-pipeline-num-layers 1"), ElementsAre(4, 4));
+  // The program's own class takes the same layouts (tests/frameworks/megatron_core_test.py).
+  EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2|t*2|m*2|L"), ElementsAre(3, 2, 2, 1));
+  EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2|t*2m*2L"), ElementsAre(3, 5));
+  EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*4|m*2L"), ElementsAre(5, 3));
+  const auto refuse = [&](const std::string& arguments, const std::string& part) {
+    EXPECT_THAT(ImportMegatronPlan({"run.args", shape + arguments}, model, 2).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << arguments;
+  };
+  const std::string layout = "--pipeline-model-parallel-layout ";
+  refuse(layout + "Et*2|t*2m|m|L", "must have all layers m in one stage");
+  refuse(layout + "Et*2|t*2m*2|L|", "leaves stage 3 empty");
+  refuse(layout + "Et*4|m*2|L|", "leaves stage 3 empty");
+  refuse(layout + "Et*2m*2|t*2|L|", "leaves stage 3 empty");
+  refuse(layout + "Et*2|t*2mL", "its 2 layers m");
+  refuse(layout + "Et*2|mt*2mL", "must hold the embedding E, then the model's 4 layers t");
+}
+
+TEST(ImportMegatronPlan, ComparesLatentAttentionWindowsAndFurtherTokens) {
+  const auto refuse = [](const std::string& arguments, const DecoderModelOptions& options,
+                         const std::string& part) {
+    const std::string batch = "--num-layers 4 --bf16 --micro-batch-size 1 --global-batch-size 8 ";
+    EXPECT_THAT(
+        ImportMegatronPlan({"run.args", batch + arguments}, DecoderModel(options), 8).status(),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << arguments;
+  };
+  const DecoderModelOptions latent = {.latent_attention = true, .query_rank = 32};
+  const std::string mla = "--multi-latent-attention ";
+  refuse("", latent, "--multi-latent-attention: is missing");
+  refuse(mla, {.key_value_head_count = 64}, "--multi-latent-attention: is given");
+  refuse(mla, latent, "--q-lora-rank: must be 32");
+  refuse(mla + "--q-lora-rank 32 --kv-lora-rank 8", latent, "--kv-lora-rank: is 8, and the");
+  refuse(mla + "--q-lora-rank 32 --qk-head-dim 12", latent, "--qk-head-dim: is 12, and the");
+  refuse("", {.key_value_head_count = 64, .window_interval = 2}, "model's has 128 (0: none)");
+  refuse("--window-size 127,0", {.key_value_head_count = 64, .window_interval = 2},
+         "gives layer 2 a window of 128 tokens, and the model's has 0");
+  refuse("--window-size 63,0 --window-attn-skip-freq 2",
+         {.key_value_head_count = 64, .window_interval = 2}, "gives layer 1 a window of 64 tokens");
+  refuse("", {.key_value_head_count = 64, .prediction_count = 1}, "--mtp-num-layers: must be 1");
+  refuse("--mtp-num-layers 1", {.key_value_head_count = 64}, "--mtp-num-layers: must be 0");
 }
 
 TEST(ImportMegatronPlan, TakesEveryTruncationOfAFileWithoutACrash) {

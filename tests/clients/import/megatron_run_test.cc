@@ -12,12 +12,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/import/argument_list.h"
+#include "clients/import/hugging_face.h"
 #include "clients/import/megatron_model.h"
 #include "clients/import/megatron_rules.h"
 #include "exports/megatron_plan_export.h"
 #include "exports/uniform_plan.h"
 #include "proto/wire/model_wire.h"
 #include "tests/clients/import/decoder_models.h"
+#include "tests/clients/import/import_test_files.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -75,12 +78,44 @@ TEST(ImportMegatronRun, HasTheParametersThatArePublished) {
             46702792704);
 }
 
+// DeepSeek-V3 as NVIDIA's recipe of it gives its arguments, and as its config.json does. The
+// router's bias is a parameter in the latter, and a buffer in Megatron-LM.
+TEST(ImportMegatronRun, ReadsDeepSeekAsItsConfigDoes) {
+  ASSERT_OK_AND_ASSIGN(
+      const MegatronRunImport run,
+      ReadRun(
+          "--num-layers 61 --hidden-size 7168 --ffn-hidden-size 18432 "
+          "--num-attention-heads 128 --multi-latent-attention --qk-layernorm --q-lora-rank 1536 "
+          "--kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "
+          "--num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 "
+          "--moe-shared-expert-intermediate-size 2048 --moe-layer-freq ([0]*3+[1]*58) "
+          "--mtp-num-layers 1 --seq-length 4096 --vocab-size 129280 --swiglu "
+          "--normalization RMSNorm --disable-bias-linear --position-embedding-type rope "
+          "--moe-router-enable-expert-bias --rope-type yarn "
+          "--untie-embeddings-and-output-weights --bf16 --micro-batch-size 1"));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(run.model));
+  ModelFlags flags;
+  flags.sequence_lengths = {4096};
+  ASSERT_OK_AND_ASSIGN(
+      const HuggingFaceImport config,
+      ImportHuggingFace(
+          ReadNamedText(SourceDir() + "/tests/clients/import/data", "deepseek-v3.json"), flags));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec expected, ModelFromProto(config.model));
+  ASSERT_EQ(model.layer_count(), expected.layer_count());
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    LayerDefinition of_config = expected.layer(layer);
+    of_config.layer_definition_id = model.layer(layer).layer_definition_id;
+    if (of_config.expert_count > 0) of_config.parameter_count -= 256;
+    EXPECT_EQ(model.layer(layer), of_config) << layer;
+  }
+}
+
 // Exported arguments describe the model but for norms, positions and biases.
 TEST(ImportMegatronRun, ReadsModelsAndPlansThatWereExported) {
   std::mt19937_64 random(15);
   int read = 0;
   for (int i = 0; i < 300; ++i) {
-    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
+    const ModelSpec model = DecoderModel(RandomMegatronModel(random));
     const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
     ASSERT_OK_AND_ASSIGN(const auto files, ExportMegatronPlan(plan, model, ExportFacts()));
     ASSERT_OK_AND_ASSIGN(const MegatronRunImport run,
@@ -246,7 +281,9 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   };
   const std::string llama = kLlama;
   refuse(kLlama, "--devices: is needed: run.args does not give torchrun", 0);
-  refuse(llama + "--multi-latent-attention", "--multi-latent-attention: is attention with");
+  refuse(llama + "--multi-latent-attention",
+         "--group-query-attention: contradicts --multi-latent-attention");
+  refuse(llama + "--moe-latent-size 64", "--moe-latent-size: has experts on narrower vectors");
   refuse(llama + "--fp8-format hybrid", "--fp8-format: multiplies in 8 bits");
   refuse(llama + "--use-tp-pp-dp-mapping", "orders ranks tp-pp-dp");
   refuse(llama + "--frobnicate --brew 2", "--brew, --frobnicate; leave them out");
@@ -288,7 +325,7 @@ TEST(ImportMegatronRun, RefusesBadInput) {
          "not read here: model.new_field, model.other;", 8, "a.yaml");
   refuse("model:\n  bf16: yes", "model.bf16: must be true or false", 8, "a.yaml");
   refuse("model:\n  num_layers: four", "--num-layers: must be a whole number", 8, "a.yaml");
-  refuse("model:\n  mtp_num_layers: 1", "--mtp-num-layers: adds layers", 8, "a.yaml");
+  refuse("model:\n  window_size: [8, 1]", "--window-size: is `[8, 1]`", 8, "a.yaml");
   refuse("mixed_precision: bf16_with_fp8\nmodel:\n  num_layers: 4", "must be bf16_mixed", 8,
          "a.yaml");
 }
@@ -312,12 +349,6 @@ TEST(MegatronRules, NamesEachArgumentOnce) {
   }
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
-}
-
-TEST(MegatronFeedForwardSize, IsTheProgramsDefault) {
-  EXPECT_EQ(MegatronFeedForwardSize(4096, false), 16384);
-  // 4 x 4096 x 2 / 3 = 10922.67, in steps of 64.
-  EXPECT_EQ(MegatronFeedForwardSize(4096, true), 10880);
 }
 
 }  // namespace

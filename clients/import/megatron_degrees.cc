@@ -1,0 +1,136 @@
+#include "clients/import/megatron_degrees.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+
+namespace parplan {
+namespace {
+
+constexpr absl::string_view kVirtualStageLayers = "num-layers-per-virtual-pipeline-stage";
+constexpr absl::string_view kVirtualStagesPerRank = "num-virtual-stages-per-pipeline-rank";
+
+absl::Status ReadMegatronSharding(const ArgumentList& arguments, MegatronDegrees* degrees) {
+  const bool has_strategy = arguments.Has("data-parallel-sharding-strategy");
+  degrees->sharding_level =
+      arguments.Has("use-distributed-optimizer") ? ShardingLevel::kOptimizer : ShardingLevel::kNone;
+  if (!arguments.Has("use-megatron-fsdp")) {
+    if (has_strategy) {
+      return arguments.Fault("data-parallel-sharding-strategy", "needs --use-megatron-fsdp");
+    }
+  } else {
+    const std::string name = arguments.Text("data-parallel-sharding-strategy", "no_shard");
+    if (name == "no_shard") {
+      degrees->sharding_level = ShardingLevel::kNone;
+    } else if (name == "optim") {
+      degrees->sharding_level = ShardingLevel::kOptimizer;
+    } else if (name == "optim_grads") {
+      degrees->sharding_level = ShardingLevel::kGradients;
+    } else if (name == "optim_grads_params") {
+      degrees->sharding_level = ShardingLevel::kParameters;
+    } else {
+      return arguments.Fault("data-parallel-sharding-strategy",
+                             absl::StrCat("must be no_shard, optim, optim_grads or "
+                                          "optim_grads_params, and is `",
+                                          name, "`"));
+    }
+  }
+  if (arguments.Has("overlap-param-gather") && !arguments.Has("overlap-grad-reduce")) {
+    return arguments.Fault("overlap-param-gather", "needs --overlap-grad-reduce");
+  }
+  if (arguments.Has("overlap-param-gather") && !arguments.Has("use-distributed-optimizer") &&
+      !arguments.Has("use-megatron-fsdp")) {
+    return arguments.Fault("overlap-param-gather",
+                           "needs --use-distributed-optimizer or --use-megatron-fsdp");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMegatronRecomputation(const ArgumentList& arguments, MegatronDegrees* degrees) {
+  const bool has_method = arguments.Has("recompute-method");
+  const bool has_count = arguments.Has("recompute-num-layers");
+  const bool has_modules = arguments.Has("recompute-modules");
+  const bool is_short = arguments.Has("recompute-activations");
+  const std::string granularity =
+      arguments.Text("recompute-granularity", is_short ? "selective" : "");
+  if (is_short && granularity != "selective") {
+    return arguments.Fault("recompute-activations", "contradicts --recompute-granularity");
+  }
+  if (granularity != "full" && has_method) {
+    return arguments.Fault("recompute-method", "needs --recompute-granularity full");
+  }
+  if (granularity != "full" && has_count) {
+    return arguments.Fault("recompute-num-layers", "needs --recompute-granularity full");
+  }
+  if (granularity != "selective" && has_modules) {
+    return arguments.Fault("recompute-modules", "needs --recompute-granularity selective");
+  }
+  if (granularity.empty()) return absl::OkStatus();
+  if (granularity == "selective") {
+    if (arguments.Text("recompute-modules", "core_attn") != "core_attn") {
+      return arguments.Fault("recompute-modules",
+                             "must be core_attn, the only part that a plan recomputes by itself");
+    }
+    degrees->recompute_level = RecomputeLevel::kSelective;
+    return absl::OkStatus();
+  }
+  if (granularity != "full") {
+    return arguments.Fault("recompute-granularity",
+                           absl::StrCat("must be full or selective, and is `", granularity, "`"));
+  }
+  if (!has_method) return arguments.Fault("recompute-method", "is missing");
+  if (!has_count) return arguments.Fault("recompute-num-layers", "is missing");
+  degrees->recompute_level = RecomputeLevel::kFull;
+  const int count = arguments.Count("recompute-num-layers", 1);
+  const std::string method = arguments.Text("recompute-method", "");
+  if (method == "block") {
+    degrees->recomputed_layer_count = count;
+  } else if (method != "uniform") {
+    return arguments.Fault("recompute-method",
+                           absl::StrCat("must be uniform or block, and is `", method, "`"));
+  } else if (count != 1) {
+    return arguments.Fault("recompute-num-layers",
+                           absl::StrCat("is ", count,
+                                        ", and a plan keeps the input of each layer "
+                                        "that it recomputes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& arguments) {
+  MegatronDegrees degrees;
+  degrees.tensor = arguments.Count("tensor-model-parallel-size", 1);
+  degrees.context = arguments.Count("context-parallel-size", 1);
+  degrees.pipeline = arguments.Count("pipeline-model-parallel-size", 1);
+  degrees.expert = arguments.Count("expert-model-parallel-size", 1);
+  degrees.expert_tensor = arguments.Count("expert-tensor-parallel-size", degrees.tensor);
+  degrees.sequence_parallel = arguments.Has("sequence-parallel");
+  const std::string kind = arguments.Text("cp-comm-type", "p2p");
+  if (kind != "p2p" && kind != "a2a") {
+    return arguments.Fault("cp-comm-type", absl::StrCat("must be p2p or a2a, and is `", kind, "`"));
+  }
+  degrees.context_kind = kind == "a2a" ? ContextKind::kUlysses : ContextKind::kRing;
+  PARPLAN_RETURN_IF_ERROR(ReadMegatronSharding(arguments, &degrees));
+  PARPLAN_RETURN_IF_ERROR(ReadMegatronRecomputation(arguments, &degrees));
+  return degrees;
+}
+
+absl::StatusOr<int> ReadMegatronVirtualStages(const ArgumentList& arguments, int rank_layers) {
+  if (arguments.Has(kVirtualStageLayers) && arguments.Has(kVirtualStagesPerRank)) {
+    return arguments.Fault(kVirtualStageLayers,
+                           absl::StrCat("contradicts --", kVirtualStagesPerRank));
+  }
+  if (!arguments.Has(kVirtualStageLayers)) return arguments.Count(kVirtualStagesPerRank, 1);
+  const int layers = arguments.Count(kVirtualStageLayers, 1);
+  if (rank_layers % layers != 0) {
+    return arguments.Fault(kVirtualStageLayers, absl::StrCat("does not divide the ", rank_layers,
+                                                             " layers of a pipeline rank"));
+  }
+  return rank_layers / layers;
+}
+
+}  // namespace parplan

@@ -1,0 +1,41 @@
+// Degrees, sharding and recomputation that arguments of Megatron-LM name, with that program's
+// defaults. Whether they fit a model and devices is not checked here.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_
+#define PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_
+
+#include "absl/status/statusor.h"
+#include "clients/import/argument_list.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+struct MegatronDegrees {
+  int tensor = 1;
+  int context = 1;
+  int pipeline = 1;
+  int expert = 1;
+  // `tensor` unless an argument says otherwise.
+  int expert_tensor = 1;
+  // The switch; it has no meaning if `tensor` is 1.
+  bool sequence_parallel = false;
+  // It has no meaning if `context` is 1.
+  ContextKind context_kind = ContextKind::kRing;
+  ShardingLevel sharding_level = ShardingLevel::kNone;
+  RecomputeLevel recompute_level = RecomputeLevel::kNone;
+  // If whole layers are recomputed: the first so many of each stage. 0: all of them.
+  int recomputed_layer_count = 0;
+};
+
+// Reads them from arguments that were read by `MegatronRules` (megatron_rules.h). INVALID_ARGUMENT
+// (SPEC_INVALID) with file and argument for values that are unknown or contradict each other, and
+// for recomputation of several layers at once or of other parts than attention.
+absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& arguments);
+
+// Returns the virtual stages of a pipeline rank, whose part of the model is `rank_layers` layers.
+// INVALID_ARGUMENT (SPEC_INVALID) if two ways to divide it are given, or layers do not divide.
+absl::StatusOr<int> ReadMegatronVirtualStages(const ArgumentList& arguments, int rank_layers);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_

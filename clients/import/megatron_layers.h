@@ -1,0 +1,73 @@
+// The sizes that arguments of Megatron-LM give a model, with that program's defaults.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYERS_H_
+#define PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYERS_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/import/argument_list.h"
+#include "clients/import/model_facts.h"
+#include "parplan/v1/model.pb.h"
+
+namespace parplan {
+
+// The sizes of a model. Sizes that the arguments do not give are 0.
+struct MegatronSizes {
+  // A layer without experts, over the whole sequence; `layer_count` is that of the model without
+  // the layers that predict further tokens.
+  TransformerRunFacts dense;
+  // The same layer with experts; present if some layer has them.
+  std::optional<TransformerRunFacts> mixture;
+  // Whether each layer has experts; empty without `mixture`.
+  std::vector<bool> has_experts;
+  // Tokens that attention reads in layers with a window, and whether each layer has one; 0 and
+  // empty without windows.
+  int window = 0;
+  std::vector<bool> has_window;
+  // Layers that predict further tokens, each like the last layer.
+  int prediction_count = 0;
+  // The unpadded vocabulary, or else the padded one.
+  int vocabulary_size = 0;
+  bool tied_embedding = true;
+  // Entries of a learned table of positions.
+  int position_count = 0;
+  v1::Precision precision = v1::PRECISION_FP32;
+  v1::Optimizer optimizer = v1::OPTIMIZER_ADAM;
+};
+
+// Returns the width of the feed-forward part that Megatron-LM takes without --ffn-hidden-size: four
+// times the hidden size, or two thirds of that in steps of 64 if it is gated.
+int MegatronFeedForwardSize(int hidden_size, bool is_gated);
+
+// Reads the value of --moe-layer-freq for `layer_count` layers: `n` (every n-th layer, the first
+// one included), or a list as of ReadLayerPattern (layer_pattern.h), which may have another length.
+// Nothing if it is neither.
+std::optional<std::vector<bool>> ReadMegatronExpertLayers(absl::string_view text,
+                                                          size_t layer_count);
+
+// Reads --window-size and --window-attn-skip-freq for layer_count layers and the `further` ones
+// behind them: the tokens of the window, its own included, and whether each layer has it. 0 and
+// nothing without windows. INVALID_ARGUMENT (SPEC_INVALID) with file and argument for values that
+// are no windows of causal attention.
+struct MegatronWindow {
+  int size = 0;
+  std::vector<bool> has_window;
+};
+absl::StatusOr<MegatronWindow> ReadMegatronWindow(const ArgumentList& arguments, int layer_count,
+                                                  int further);
+
+// Reads the sizes from arguments that were read by `MegatronRules` (megatron_rules.h), with the
+// defaults of megatron/training/arguments.py for absent ones: tied embeddings, learned positions,
+// fp32, Adam, two experts a token, and the widths of latent attention.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) with file and argument for values that contradict each other, and
+// optimizers that parplan does not know.
+absl::StatusOr<MegatronSizes> ReadMegatronSizes(const ArgumentList& arguments);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYERS_H_

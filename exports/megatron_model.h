@@ -1,0 +1,69 @@
+// Models and divisions of their layers as arguments of Megatron-LM.
+
+#ifndef PARPLAN_EXPORTS_MEGATRON_MODEL_H_
+#define PARPLAN_EXPORTS_MEGATRON_MODEL_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "exports/uniform_plan.h"
+#include "planner/model/model_spec.h"
+
+namespace parplan {
+
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the program's name.
+absl::Status RefuseMegatron(absl::string_view field, absl::string_view reason);
+
+// Arguments in the order of the file.
+class MegatronArguments {
+ public:
+  void Add(absl::string_view name) { lines_.push_back(absl::StrCat("--", name)); }
+  template <typename Value>
+  void Add(absl::string_view name, const Value& value) {
+    lines_.push_back(absl::StrCat("--", name, "=", value));
+  }
+  void AddIf(bool condition, absl::string_view name) {
+    if (condition) Add(name);
+  }
+  std::string Text() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// The decoder layers of a model in the words of Megatron-LM.
+struct MegatronModel {
+  const LayerDefinition* any = nullptr;
+  const LayerDefinition* dense = nullptr;
+  const LayerDefinition* with_experts = nullptr;
+  // Whether each decoder layer that predicts the next token has experts, and a window.
+  std::vector<bool> has_experts;
+  std::vector<bool> has_window;
+  // Tokens of the windows; 0 without any.
+  int window = 0;
+};
+
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with layer and reason for decoder layers that differ in
+// more than experts and windows, have windows of several sizes or attend within chunks, and for
+// layers of further tokens that are unlike the last layer before them. REQUIRES:
+// `RequireDecoderModel`. The result points into `model`.
+absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model);
+
+// Adds the arguments of the model, its precision and its optimizer.
+void AddMegatronModel(const ModelSpec& model, const MegatronModel& layers,
+                      MegatronArguments* arguments);
+
+// Returns the letters of each stage, as of megatron_layout.h.
+std::vector<std::string> MegatronStages(const UniformPlan& plan, const ModelSpec& model);
+
+// Refuses layers for further tokens that are not in one stage, a last virtual stage of its device.
+absl::Status CheckFurtherTokens(const UniformPlan& plan, const ModelSpec& model);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_EXPORTS_MEGATRON_MODEL_H_
