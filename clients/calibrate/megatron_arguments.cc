@@ -1,13 +1,22 @@
 #include "clients/calibrate/megatron_arguments.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "clients/import/argument_list.h"
+#include "clients/import/megatron_degrees.h"
 #include "clients/import/megatron_layers.h"
 #include "clients/import/megatron_model.h"
+#include "clients/import/megatron_rules.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -31,106 +40,180 @@ constexpr NamedFeature kNamedFeatures[] = {
     {"offload", "offloading to the host is not modelled"},
 };
 
-void ReadModel(const RowFields& arguments, PublishedRun* run) {
-  PublishedModel& model = run->model;
-  model.encoder = absl::StrContains(run->id, "bert");
-  model.layer_count = arguments.RequiredCount({"num-layers"});
-  model.hidden_size = arguments.RequiredCount({"hidden-size"});
-  model.attention_head_count = arguments.RequiredCount({"num-attention-heads"});
-  model.sequence_length = arguments.RequiredCount({"seq-length", "encoder-seq-length"});
-  model.head_size = arguments.Count({"kv-channels"}, 1).value_or(0);
-  const int group_count = arguments.Count({"num-query-groups"}, 1).value_or(1);
-  if (arguments.Flag({"group-query-attention"}).value_or(false)) {
-    model.key_value_head_count = group_count;
-  }
-  const bool gated = arguments.Flag({"swiglu"}).value_or(false);
-  model.feed_forward_kind = gated ? FeedForwardKind::kSwiglu : FeedForwardKind::kGelu;
-  model.feed_forward_size = arguments.Count({"ffn-hidden-size"}, 1)
-                                .value_or(MegatronFeedForwardSize(model.hidden_size, gated));
-  model.vocabulary_size = arguments.Count({"vocab-size", "padded-vocab-size"}, 1)
-                              .value_or(model.encoder ? kBertVocabularySize : kGpt2VocabularySize);
-  model.tied_embedding = !arguments.Flag({"untie-embeddings-and-output-weights"}).value_or(false);
-  model.learned_positions =
-      arguments.Text({"position-embedding-type"}).value_or("learned_absolute") ==
-      "learned_absolute";
-  if (arguments.Flag({"multi-latent-attention"}).value_or(false)) {
-    run->beyond.push_back("multi-latent attention is not modelled");
-  }
-  if (arguments.Has({"hybrid-override-pattern", "hybrid-layer-pattern"})) {
-    run->beyond.push_back("Mamba layers are not modelled");
-  }
-  if (arguments.Has({"mtp-num-layers"})) {
-    run->beyond.push_back("multi-token prediction is not modelled");
-  }
+// Features that only these arguments switch on.
+struct SwitchedFeature {
+  const char* argument;
+  absl::string_view reason;
+};
+constexpr SwitchedFeature kSwitchedFeatures[] = {
+    {"multi-latent-attention", "multi-latent attention is not modelled"},
+    {"hybrid-override-pattern", "Mamba layers are not modelled"},
+    {"hybrid-layer-pattern", "Mamba layers are not modelled"},
+    {"mtp-num-layers", "multi-token prediction is not modelled"},
+    {"window-size", "attention within windows is not modelled"},
+    {"fp8-format", "8-bit matrix products (fp8-format) are not modelled"},
+    {"fp4-format", "8-bit matrix products (fp4-format) are not modelled"},
+    {"optimizer-cpu-offload", "offloading to the host is not modelled"},
+    {"cpu-offloading", "offloading to the host is not modelled"},
+};
+
+// Arguments of other releases, and those of today with the same meaning.
+struct RenamedArgument {
+  const char* name;
+  const char* today;
+};
+constexpr RenamedArgument kRenamedArguments[] = {{"encoder-seq-length", "seq-length"},
+                                                 {"use-custom-fsdp", "use-megatron-fsdp"}};
+
+// Counts that some releases write as 0 for none.
+bool MayBeZero(absl::string_view name) {
+  return name == "num-experts" || name == "moe-shared-expert-intermediate-size";
 }
 
-void ReadExpertArguments(const RowFields& arguments, PublishedRun* run) {
-  PublishedModel& model = run->model;
-  model.expert_count = arguments.Count({"num-experts"}, 0).value_or(0);
-  if (model.expert_count == 0) return;
-  model.experts_per_token = arguments.Count({"moe-router-topk"}, 1).value_or(2);
-  model.expert_feed_forward_size =
-      arguments.Count({"moe-ffn-hidden-size"}, 1).value_or(model.feed_forward_size);
-  model.shared_expert_feed_forward_size =
-      arguments.Count({"moe-shared-expert-intermediate-size"}, 0).value_or(0);
-  const nlohmann::json* interval = arguments.Any({"moe-layer-freq"});
-  if (interval != nullptr && !interval->is_number()) {
-    run->beyond.push_back("a pattern of layers with experts (moe-layer-freq) is not read");
-  } else {
-    model.expert_layer_interval = arguments.Count({"moe-layer-freq"}, 1).value_or(1);
+// Appends the argument in the words of a command line.
+void AppendWords(absl::string_view name, const nlohmann::json& value,
+                 std::vector<std::string>* words) {
+  if (value.is_boolean()) {
+    if (value.get<bool>()) words->push_back(absl::StrCat("--", name));
+    return;
   }
+  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>())) {
+    text = absl::StrCat(value.get<double>());
+  }
+  if (text == "0" && MayBeZero(name)) return;
+  words->push_back(absl::StrCat("--", name, "=", text));
 }
 
-void ReadParallelismArguments(const RowFields& arguments, PublishedRun* run) {
-  PublishedParallelism& parallelism = run->parallelism;
-  const auto degree = [&arguments](const char* name, int fallback) {
-    return arguments.Count({name}, 1).value_or(fallback);
-  };
-  parallelism.tensor_parallel_degree = degree("tensor-model-parallel-size", 1);
-  parallelism.pipeline_parallel_degree = degree("pipeline-model-parallel-size", 1);
-  parallelism.context_parallel_degree = degree("context-parallel-size", 1);
-  parallelism.expert_parallel_degree = degree("expert-model-parallel-size", 1);
-  parallelism.expert_tensor_parallel_degree = degree("expert-tensor-parallel-size", 0);
-  parallelism.sequence_parallel = arguments.Flag({"sequence-parallel"}).value_or(false);
-  // Megatron interleaves only what has a pipeline.
-  const int layers = degree("num-layers-per-virtual-pipeline-stage", 0);
-  const int pipeline = parallelism.pipeline_parallel_degree;
-  if (pipeline > 1) {
-    parallelism.virtual_stage_count = degree("num-virtual-stages-per-pipeline-rank", 1);
-    if (layers > 0) {
-      if (run->model.layer_count % (pipeline * layers) != 0) {
-        arguments.Fault("num-layers-per-virtual-pipeline-stage",
-                        "does not divide the layers of a stage");
-      } else {
-        parallelism.virtual_stage_count = run->model.layer_count / pipeline / layers;
+// Returns the rules of arguments that set the model or the plan.
+const std::vector<ArgumentRule>& ReadRules() {
+  static const auto* const rules = [] {
+    auto* read = new std::vector<ArgumentRule>;
+    for (const ArgumentRule& rule : MegatronRules()) {
+      if (rule.kind != ArgumentKind::kIgnored && rule.kind != ArgumentKind::kRefused) {
+        read->push_back(rule);
       }
     }
+    return read;
+  }();
+  return *rules;
+}
+
+// Reads the members of the row that are arguments of the model or the plan.
+absl::StatusOr<ArgumentList> ReadArgumentList(const RowFields& fields) {
+  std::vector<std::string> words;
+  for (const ArgumentRule& rule : ReadRules()) {
+    const std::string name(rule.name);
+    const nlohmann::json* value = fields.Any({name.c_str()});
+    for (const RenamedArgument& renamed : kRenamedArguments) {
+      if (value == nullptr && name == renamed.today) value = fields.Any({renamed.name});
+    }
+    if (value != nullptr) AppendWords(name, *value, &words);
   }
+  return ArgumentList::FromWords("model.args", words, ReadRules());
+}
+
+// Expresses the layers with experts as every n-th one from some layer on.
+void SetExpertLayers(const std::vector<bool>& has_experts, PublishedRun* run) {
+  const int count = static_cast<int>(has_experts.size());
+  const auto next = [&](int from) {
+    return static_cast<int>(std::find(has_experts.begin() + from, has_experts.end(), true) -
+                            has_experts.begin());
+  };
+  const int first = next(0);
+  const int second = first < count ? next(first + 1) : count;
+  const int interval = std::max(second - first, 1);
+  for (int layer = 0; layer < count; ++layer) {
+    const bool expected = layer >= first && (layer - first) % interval == 0;
+    if (has_experts[static_cast<size_t>(layer)] == expected) continue;
+    run->beyond.push_back("a pattern of layers with experts (moe-layer-freq) is not modelled");
+    return;
+  }
+  run->model.dense_layer_count = first;
+  run->model.expert_layer_interval = interval;
+}
+
+absl::Status SetModel(const ArgumentList& arguments, PublishedRun* run) {
+  PublishedModel& model = run->model;
+  model.encoder = absl::StrContains(run->id, "bert");
+  for (const char* const name :
+       {"num-layers", "hidden-size", "num-attention-heads", "seq-length"}) {
+    if (!arguments.Has(name)) return arguments.Fault(name, "is missing");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const MegatronSizes sizes, ReadMegatronSizes(arguments));
+  const TransformerRunFacts& layer = sizes.dense;
+  model.layer_count = layer.layer_count;
+  model.hidden_size = layer.hidden_size;
+  model.attention_head_count = layer.attention_head_count;
+  model.sequence_length = layer.sequence_length;
+  model.head_size = layer.head_size;
+  if (layer.key_value_head_count != layer.attention_head_count) {
+    model.key_value_head_count = layer.key_value_head_count;
+  }
+  const bool is_gated = layer.feed_forward_kind == v1::FEED_FORWARD_KIND_SWIGLU;
+  model.feed_forward_kind = is_gated ? FeedForwardKind::kSwiglu : FeedForwardKind::kGelu;
+  model.feed_forward_size = layer.feed_forward_size;
+  model.vocabulary_size = sizes.vocabulary_size > 0 ? sizes.vocabulary_size
+                          : model.encoder           ? kBertVocabularySize
+                                                    : kGpt2VocabularySize;
+  model.tied_embedding = sizes.tied_embedding;
+  model.learned_positions = sizes.position_count > 0;
+  run->precision = sizes.precision == v1::PRECISION_FP16   ? "fp16"
+                   : sizes.precision == v1::PRECISION_BF16 ? "bf16"
+                                                           : "fp32";
+  if (!sizes.mixture.has_value()) return absl::OkStatus();
+  model.expert_count = sizes.mixture->expert_count;
+  model.experts_per_token = sizes.mixture->experts_per_token;
+  model.expert_feed_forward_size = sizes.mixture->expert_feed_forward_size;
+  model.shared_expert_feed_forward_size = sizes.mixture->shared_expert_feed_forward_size;
+  SetExpertLayers(sizes.has_experts, run);
+  return absl::OkStatus();
+}
+
+// Reads how many virtual stages a pipeline rank has.
+absl::Status SetVirtualStages(const ArgumentList& arguments, PublishedRun* run) {
+  constexpr absl::string_view kLayers = "num-layers-per-virtual-pipeline-stage";
+  PublishedParallelism& parallelism = run->parallelism;
+  const int pipeline = parallelism.pipeline_parallel_degree;
+  // Megatron interleaves only what has a pipeline.
+  if (pipeline == 1) return absl::OkStatus();
+  if (arguments.Has(kLayers) && run->model.layer_count % pipeline != 0) {
+    return arguments.Fault(kLayers, "does not divide the layers of a stage");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(parallelism.virtual_stage_count,
+                           ReadMegatronVirtualStages(arguments, run->model.layer_count / pipeline));
+  return absl::OkStatus();
+}
+
+absl::Status SetParallelism(const ArgumentList& arguments, PublishedRun* run) {
+  PARPLAN_ASSIGN_OR_RETURN(const MegatronDegrees degrees, ReadMegatronDegrees(arguments));
+  PublishedParallelism& parallelism = run->parallelism;
+  parallelism.tensor_parallel_degree = degrees.tensor;
+  parallelism.pipeline_parallel_degree = degrees.pipeline;
+  parallelism.context_parallel_degree = degrees.context;
+  parallelism.expert_parallel_degree = degrees.expert;
+  parallelism.expert_tensor_parallel_degree = degrees.expert_tensor;
+  parallelism.sequence_parallel = degrees.sequence_parallel;
+  PARPLAN_RETURN_IF_ERROR(SetVirtualStages(arguments, run));
   const bool ends_named =
       absl::StrContains(run->id, "account_for_embedding_loss_in_pipeline_split");
-  const bool embedding =
-      arguments.Flag({"account-for-embedding-in-pipeline-split"}).value_or(false);
-  const bool loss = arguments.Flag({"account-for-loss-in-pipeline-split"}).value_or(false);
+  const bool embedding = arguments.Has("account-for-embedding-in-pipeline-split");
+  const bool loss = arguments.Has("account-for-loss-in-pipeline-split");
   if (embedding != loss) {
     run->beyond.push_back("only one end of the model counts as a layer of the pipeline split");
   }
   parallelism.ends_count_as_layers = ends_named || (embedding && loss);
-  if (arguments.Flag({"use-distributed-optimizer"}).value_or(false)) parallelism.zero_level = 1;
-  if (arguments.Flag({"use-megatron-fsdp", "use-custom-fsdp"}).value_or(false)) {
-    const std::string strategy =
-        arguments.Text({"data-parallel-sharding-strategy"}).value_or("no_shard");
-    if (strategy == "optim_grads_params") {
-      parallelism.zero_level = 3;
-    } else if (strategy == "optim_grads") {
-      parallelism.zero_level = 2;
-    } else if (strategy == "optim") {
-      parallelism.zero_level = 1;
-    } else {
-      parallelism.zero_level = 0;
-    }
-  } else if (arguments.Flag({"use-torch-fsdp2"}).value_or(false)) {
-    parallelism.zero_level = 3;
+  if (arguments.Has("use-distributed-optimizer") || arguments.Has("use-megatron-fsdp")) {
+    parallelism.zero_level =
+        static_cast<int>(degrees.sharding_level) - static_cast<int>(ShardingLevel::kNone);
   }
+  run->recompute = degrees.recompute_level == RecomputeLevel::kFull        ? "full"
+                   : degrees.recompute_level == RecomputeLevel::kSelective ? "selective"
+                                                                           : "none";
+  run->recompute_layer_count = degrees.recomputed_layer_count;
+  run->micro_batch_size = arguments.Count("micro-batch-size", 0);
+  run->global_batch_size = arguments.Count("global-batch-size", 0);
+  return absl::OkStatus();
 }
 
 // Sets the attention kernel if the arguments decide it.
@@ -157,27 +240,8 @@ void ReadRuntimeArguments(const RowFields& arguments, PublishedRun* run) {
     return rate != nullptr && rate->is_number() && rate->get<double>() == 0.0;
   };
   runtime.dropout = !(is_zero(attention) && is_zero(hidden));
-  const bool bf16 = arguments.Flag({"bf16"}).value_or(false);
-  const bool fp16 = arguments.Flag({"fp16"}).value_or(false);
-  run->precision = fp16 ? "fp16" : bf16 ? "bf16" : "fp32";
-  runtime.fp32_gradients =
-      !fp16 || arguments.Flag({"accumulate-allreduce-grads-in-fp32"}).value_or(false);
-  if (arguments.Has({"fp8-format", "fp4-format"})) {
-    run->beyond.push_back("8-bit matrix products (fp8-format) are not modelled");
-  }
-  const std::string optimizer = arguments.Text({"optimizer"}).value_or("adam");
-  if (optimizer != "adam" && optimizer != "sgd") {
-    run->beyond.push_back(absl::StrCat("optimizer `", optimizer, "` is not modelled"));
-  }
-  if (arguments.Flag({"optimizer-cpu-offload", "cpu-offloading"}).value_or(false)) {
-    run->beyond.push_back("offloading to the host is not modelled");
-  }
-  if (arguments.Flag({"recompute-activations"}).value_or(false)) run->recompute = "selective";
-  if (const auto level = arguments.Text({"recompute-granularity"})) run->recompute = *level;
-  if (run->recompute.empty()) run->recompute = "none";
-  if (arguments.Text({"recompute-method"}).value_or("uniform") == "block") {
-    run->recompute_layer_count = arguments.Count({"recompute-num-layers"}, 1).value_or(1);
-  }
+  runtime.fp32_gradients = run->precision != "fp16" ||
+                           arguments.Flag({"accumulate-allreduce-grads-in-fp32"}).value_or(false);
 }
 
 }  // namespace
@@ -189,12 +253,18 @@ void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run) {
       break;
     }
   }
-  ReadModel(arguments, run);
-  ReadExpertArguments(arguments, run);
-  ReadParallelismArguments(arguments, run);
+  for (const SwitchedFeature& feature : kSwitchedFeatures) {
+    const nlohmann::json* value = arguments.Any({feature.argument});
+    const bool is_off = value == nullptr || (value->is_boolean() && !value->get<bool>());
+    if (!is_off) run->beyond.push_back(std::string(feature.reason));
+  }
+  const absl::StatusOr<ArgumentList> list = ReadArgumentList(arguments);
+  absl::Status status = list.status();
+  if (status.ok()) status = SetModel(*list, run);
+  if (status.ok()) status = SetParallelism(*list, run);
+  if (!status.ok()) return arguments.Fault(status);
+  if (arguments.Flag({"use-torch-fsdp2"}).value_or(false)) run->parallelism.zero_level = 3;
   ReadRuntimeArguments(arguments, run);
-  run->micro_batch_size = arguments.Count({"micro-batch-size"}, 1).value_or(0);
-  run->global_batch_size = arguments.Count({"global-batch-size"}, 1).value_or(0);
 }
 
 }  // namespace parplan::accuracy

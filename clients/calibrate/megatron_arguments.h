@@ -13,10 +13,10 @@ namespace parplan::accuracy {
 // dashes); called by ReadPublishedRuns. Faults name the argument. Features that the planner cannot
 // express (latent attention, 8-bit products, Mamba layers, ...) are appended to `run->beyond`.
 //
-// Defaults are those of megatron/training/arguments.py: feed-forward 4 x hidden, or
-// two thirds of that in steps of 64 for SwiGLU; head size hidden / heads; tied
-// embeddings; learned positions; dropout 0.1; fp32 unless --bf16 or --fp16.
-// The vocabulary is the tokenizer's: GPT-2's 50,257, or 30,522 for BERT.
+// Model, degrees, sharding and recomputation are read as `planctl import megatron` reads them
+// (clients/import/megatron_layers.h, megatron_degrees.h), with that program's defaults; members
+// that are no such arguments are ignored. The vocabulary is otherwise GPT-2's 50,257, or 30,522 for
+// BERT; dropout is 0.1.
 void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/status/status.h"
+
 namespace parplan::accuracy {
 
 // The first fault that was found in a row.
@@ -57,10 +59,11 @@ class RowFields {
   // fault.
   int RequiredCount(Names names) const;
   // Adds the fault `<prefix><name> <rule>`.
-
   void Fault(const char* name, const std::string& rule) const {
     fault_->Add(prefix_ + name + " " + rule);
   }
+  // Adds the message of an error, which names the member.
+  void Fault(const absl::Status& error) const { fault_->Add(std::string(error.message())); }
 
  private:
   const nlohmann::json* Find(Names names, const char** found) const;

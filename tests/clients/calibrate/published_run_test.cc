@@ -195,6 +195,22 @@ TEST(ReadMegatronArguments, ReadsFlags) {
   EXPECT_EQ(run.recompute_layer_count, 1);
 }
 
+// Lists say it of each layer; a row has a first layer with experts, and an interval.
+TEST(ReadMegatronArguments, ReadsExpertLayers) {
+  const auto row_of = [](const std::string& layers) {
+    return ArgumentsRow("a", R"("num-experts": 4, "moe-layer-freq": )" + layers);
+  };
+  const auto layers_of = [&row_of](const std::string& layers) {
+    const PublishedModel model = RunOf(row_of(layers)).model;
+    return std::pair(model.dense_layer_count, model.expert_layer_interval);
+  };
+  EXPECT_EQ(layers_of("2"), std::pair(0, 2));
+  EXPECT_EQ(layers_of("\"([0]*3+[1]*9)\""), std::pair(3, 1));
+  EXPECT_EQ(layers_of("\"([0]+[1])*6\""), std::pair(1, 2));
+  EXPECT_THAT(SkipReasonOf(row_of("\"([1]*2+[0])*4\"")), HasSubstr("moe-layer-freq"));
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("num-experts": 0)")).model.expert_count, 0);
+}
+
 TEST(ReadMegatronArguments, SumsHalfPrecisionGradientsInHalfPrecision) {
   EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true)")).runtime.fp32_gradients, false);
   EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true, "accumulate-allreduce-grads-in-fp32": true)"))
@@ -212,9 +228,10 @@ TEST(ReadMegatronArguments, FindsWhatThePlannerHasNoWordsFor) {
            {R"("moe-layer-freq": "[1,0]", "num-experts": 2)", "moe-layer-freq"}}) {
     EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", arguments)), HasSubstr(reason));
   }
+  EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", R"("window-size": "128,0")")), HasSubstr("windows"));
   EXPECT_THAT(SkipReasonOf(ArgumentsRow("moe_dist_muon-x", "")), HasSubstr("Muon"));
   EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", R"("num-experts": true)")),
-              HasSubstr("model.args.num-experts must be"));
+              HasSubstr("model.args: --num-experts: takes one value"));
 }
 
 // Takes some rows of every source of a real collection: which are skipped, and why.
@@ -245,7 +262,7 @@ TEST(ReadPublishedRuns, ReadsRowsOfEverySource) {
   EXPECT_THAT(reasons["bs176-648"], HasSubstr("parallel.dp"));
   EXPECT_THAT(reasons["sailor-clariden-GPT-NEO-N4-plan_config_N4_D4"],
               HasSubstr("parallel.layers_per_stage"));
-  EXPECT_THAT(reasons["mlmci-t5-t5_release-lts_dgx_a100"], HasSubstr("num-layers is missing"));
+  EXPECT_THAT(reasons["mlmci-t5-t5_release-lts_dgx_a100"], HasSubstr("--num-layers: is missing"));
   EXPECT_EQ(reasons.size(), 5u);
 }
 
