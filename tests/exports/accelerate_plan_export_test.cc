@@ -3,19 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <random>
-#include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "clients/import/accelerate_plan.h"
-#include "planner/find_plan.h"
 #include "tests/clients/import/decoder_models.h"
-#include "tests/clients/import/engine_plans.h"
-#include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -89,69 +80,6 @@ TEST(ExportAcceleratePlan, SaysWhatOnlyTheScriptCan) {
   EXPECT_THAT(files[1].text, AllOf(HasSubstr("comm_hook=DDPCommunicationHookType.BF16"),
                                    HasSubstr("gradient_checkpointing_enable"),
                                    HasSubstr("Plan with --target accelerate")));
-}
-
-TEST(ExportAcceleratePlan, ReadsBackToAnEqualPlanForRandomPlans) {
-  std::set<ShardingLevel> levels;
-  int tensors = 0, contexts = 0, recomputed = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
-    const UniformPlan facts = RandomAcceleratePlan(random, model);
-    const Plan plan = PlanOf(facts, model);
-    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
-                         ExportAcceleratePlan(plan, model, AccelerateFacts()));
-    const NamedText settings{files[0].name, files[0].text};
-    ASSERT_OK_AND_ASSIGN(
-        const AcceleratePlanImport import,
-        ImportAcceleratePlan(settings, model, {.device_count = plan.device_count}));
-    ASSERT_EQ(import.plan, plan) << settings.text;
-    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> again,
-                         ExportAcceleratePlan(import.plan, model, AccelerateFacts()));
-    EXPECT_EQ(again, files);
-    levels.insert(facts.strategy.sharding_level);
-    tensors += facts.strategy.tensor_parallel_degree > 1;
-    contexts += facts.strategy.context_parallel_degree > 1;
-    recomputed += facts.strategy.recompute_level == RecomputeLevel::kFull;
-  }
-  EXPECT_EQ(levels.size(), 3);
-  EXPECT_GE(tensors, 50);
-  EXPECT_GE(contexts, 50);
-  EXPECT_GE(recomputed, 100);
-}
-
-// All that a search of the target finds can be exported.
-TEST(ExportAcceleratePlan, TakesWhatSearchesOfTheTargetFind) {
-  int exported = 0;
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
-    PlanningRules rules = drawn.rules();
-    rules.target = Target::kAccelerate;
-    rules.runtime = *FindRuntime("fsdp");
-    rules.schedule.reset();
-    const PlanningProblem problem = drawn.WithRules(rules);
-    const absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
-    // Some problems have no plan in this target, which has one stage.
-    if (absl::IsFailedPrecondition(result.status())) continue;
-    ASSERT_OK(result);
-    const auto* const found = std::get_if<PlanFound>(&*result);
-    if (found == nullptr) continue;
-    const ModelSpec& model = problem.model();
-    if (!RequireDecoderModel(model, "Accelerate").ok()) continue;
-    const absl::StatusOr<std::vector<ExportedFile>> files =
-        ExportAcceleratePlan(found->plan, model, AccelerateFacts());
-    // Profiles measured with sequence parallelism force plans with it.
-    if (absl::StrContains(files.status().message(), "sequence_parallel: is on")) continue;
-    ASSERT_OK(files) << PlanGist(found->plan);
-    ASSERT_OK_AND_ASSIGN(const AcceleratePlanImport import,
-                         ImportAcceleratePlan({"accelerate.env", (*files)[0].text}, model,
-                                              {.device_count = found->plan.device_count}));
-    EXPECT_EQ(import.plan, found->plan);
-    ++exported;
-  }
-  EXPECT_GE(exported, 10);
 }
 
 TEST(ExportAcceleratePlan, RefusesWithLayerAndReason) {

@@ -4,19 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <random>
-#include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "clients/import/deepspeed_plan.h"
-#include "planner/find_plan.h"
 #include "tests/clients/import/decoder_models.h"
-#include "tests/clients/import/engine_plans.h"
-#include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -85,73 +77,6 @@ PARPLAN_GRADIENT_ACCUMULATION_STEPS=4
   EXPECT_THAT(files[3].text, AllOf(HasSubstr("Plan plan 1 for DeepSpeed (0.19) on 8 devices"),
                                    Not(HasSubstr("PipelineModule")), Not(HasSubstr("AutoTP")),
                                    Not(HasSubstr("gradient_checkpointing"))));
-}
-
-TEST(ExportDeepSpeedPlan, ReadsBackToAnEqualPlanForRandomPlans) {
-  std::set<ShardingLevel> levels;
-  int pipelines = 0, tensors = 0, contexts = 0, experts = 0, recomputed = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
-    const UniformPlan facts = RandomDeepSpeedPlan(random, model);
-    const Plan plan = PlanOf(facts, model);
-    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
-                         ExportDeepSpeedPlan(plan, model, DeepSpeedFacts()));
-    const NamedText config{files[0].name, files[0].text};
-    ASSERT_OK_AND_ASSIGN(const DeepSpeedPlanImport import,
-                         ImportDeepSpeedPlan(config, model, {.device_count = plan.device_count}));
-    ASSERT_EQ(import.plan, plan) << config.text;
-    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> again,
-                         ExportDeepSpeedPlan(import.plan, model, DeepSpeedFacts()));
-    EXPECT_EQ(again, files);
-    const Strategy& strategy = facts.strategy;
-    levels.insert(strategy.sharding_level);
-    pipelines += facts.pipeline_parallel_degree() > 1;
-    tensors += strategy.tensor_parallel_degree > 1;
-    contexts += strategy.context_parallel_degree > 1;
-    experts += strategy.expert_parallel_degree > 1;
-    recomputed += strategy.recompute_level == RecomputeLevel::kFull;
-  }
-  EXPECT_EQ(levels.size(), 4);
-  EXPECT_GE(pipelines, 50);
-  EXPECT_GE(tensors, 20);
-  EXPECT_GE(contexts, 20);
-  EXPECT_GE(experts, 20);
-  EXPECT_GE(recomputed, 100);
-}
-
-// All that a search of the target finds can be exported.
-TEST(ExportDeepSpeedPlan, TakesWhatSearchesOfTheTargetFind) {
-  int exported = 0;
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
-    PlanningRules rules = drawn.rules();
-    rules.target = Target::kDeepSpeed;
-    rules.runtime = *FindRuntime("deepspeed");
-    rules.schedule.reset();
-    const PlanningProblem problem = drawn.WithRules(rules);
-    const absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
-    // Some problems have no plan in this target, whose stages are even.
-    if (absl::IsFailedPrecondition(result.status())) continue;
-    ASSERT_OK(result);
-    const auto* const found = std::get_if<PlanFound>(&*result);
-    if (found == nullptr) continue;
-    const ModelSpec& model = problem.model();
-    if (!RequireDecoderModel(model, "DeepSpeed").ok()) continue;
-    const absl::StatusOr<std::vector<ExportedFile>> files =
-        ExportDeepSpeedPlan(found->plan, model, DeepSpeedFacts());
-    // Profiles measured with sequence parallelism force plans with it.
-    if (absl::StrContains(files.status().message(), "sequence_parallel: is on")) continue;
-    ASSERT_OK(files) << PlanGist(found->plan);
-    ASSERT_OK_AND_ASSIGN(const DeepSpeedPlanImport import,
-                         ImportDeepSpeedPlan({"ds_config.json", (*files)[0].text}, model,
-                                             {.device_count = found->plan.device_count}));
-    EXPECT_EQ(import.plan, found->plan);
-    ++exported;
-  }
-  EXPECT_GE(exported, 10);
 }
 
 TEST(ExportDeepSpeedPlan, HoldsAsManyParametersAsPredicted) {

@@ -3,17 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <random>
-#include <set>
 #include <string>
-#include <variant>
+#include <vector>
 
-#include "absl/strings/match.h"
-#include "clients/import/megatron_plan.h"
-#include "planner/find_plan.h"
 #include "tests/clients/import/decoder_models.h"
-#include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -78,45 +71,6 @@ CUDA_DEVICE_MAX_CONNECTIONS=1
 )"}));
   EXPECT_EQ(files[2].name, "README.txt");
   EXPECT_THAT(files[2].text, AllOf(HasSubstr("core 0.14 to 0.20"), HasSubstr("64 devices")));
-}
-
-TEST(ExportMegatronPlan, ReadsBackToAnEqualPlanForRandomPlans) {
-  std::set<ShardingLevel> levels;
-  int interleaved = 0, blocks = 0, experts = 0, latent = 0, windows = 0, predictions = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    const DecoderModelOptions options = RandomMegatronModel(random);
-    const ModelSpec model = DecoderModel(options);
-    const UniformPlan facts = RandomMegatronPlan(random, model);
-    const Plan plan = PlanOf(facts, model);
-    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
-                         ExportMegatronPlan(plan, model, MegatronCoreFacts()));
-    const NamedText arguments{files[0].name, files[0].text};
-    ASSERT_OK_AND_ASSIGN(const MegatronPlanImport import,
-                         ImportMegatronPlan(arguments, model, plan.device_count));
-    ASSERT_EQ(import.plan, plan) << files[0].text;
-    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> again,
-                         ExportMegatronPlan(import.plan, model, MegatronCoreFacts()));
-    EXPECT_EQ(again, files);
-    // A pipeline always has its layout.
-    EXPECT_EQ(facts.pipeline_parallel_degree() > 1,
-              arguments.text.find("pipeline-model-parallel-layout") != std::string::npos);
-    levels.insert(facts.strategy.sharding_level);
-    interleaved += facts.virtual_stage_count > 1;
-    blocks += facts.recomputed_layer_count > 0;
-    experts += facts.strategy.expert_parallel_degree > 1;
-    latent += options.latent_attention;
-    windows += options.window_interval > 0;
-    predictions += options.prediction_count > 0;
-  }
-  EXPECT_EQ(levels.size(), 4);
-  EXPECT_GE(interleaved, 50);
-  EXPECT_GE(blocks, 20);
-  EXPECT_GE(experts, 20);
-  EXPECT_GE(latent, 50);
-  EXPECT_GE(windows, 50);
-  EXPECT_GE(predictions, 50);
 }
 
 TEST(ExportMegatronPlan, WritesLatentAttentionWindowsAndFurtherTokens) {
@@ -195,38 +149,6 @@ TEST(ExportMegatronPlan, RecomputesFurtherTokensWithAllOthersOnly) {
   EXPECT_THAT(ExportMegatronPlan(plan, model, MegatronCoreFacts()).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("which predicts a further token, and not all others")));
-}
-
-// The planner must not call a plan one of this target that the target then cannot be told.
-TEST(ExportMegatronPlan, TakesWhatSearchesOfTheTargetFind) {
-  int exported = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
-    PlanningRules rules = drawn.rules();
-    rules.target = Target::kMegatron;
-    rules.schedule.reset();
-    const PlanningProblem problem = drawn.WithRules(rules);
-    const absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
-    // Some problems have no plan in this target.
-    if (absl::IsFailedPrecondition(result.status())) continue;
-    ASSERT_OK(result);
-    const auto* const found = std::get_if<PlanFound>(&*result);
-    if (found == nullptr) continue;
-    const ModelSpec& model = problem.model();
-    if (!RequireDecoderModel(model, "Megatron-LM").ok()) continue;
-    const absl::StatusOr<std::vector<ExportedFile>> files =
-        ExportMegatronPlan(found->plan, model, MegatronCoreFacts());
-    // Some of the drawn models mix layers that no Megatron-LM model has.
-    if (absl::StartsWith(files.status().message(), "model.layer_runs:")) continue;
-    ASSERT_OK(files) << PlanGist(found->plan);
-    ASSERT_OK_AND_ASSIGN(
-        const MegatronPlanImport import,
-        ImportMegatronPlan({"megatron.args", (*files)[0].text}, model, found->plan.device_count));
-    EXPECT_EQ(import.plan, found->plan);
-    ++exported;
-  }
-  EXPECT_GE(exported, 10);
 }
 
 TEST(ExportMegatronPlan, OverlapsWhatThePredictionOverlaps) {
