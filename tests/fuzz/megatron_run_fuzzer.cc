@@ -2,16 +2,11 @@
 // chooses. A model that is read must be valid by our own rules, and a plan that is exported again
 // must read back equal.
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "clients/import/megatron_plan.h"
 #include "clients/import/megatron_run.h"
 #include "exports/megatron_plan_export.h"
-#include "proto/wire/model_wire.h"
+#include "tests/fuzz/plan_round_trip.h"
 
 namespace {
 
@@ -21,15 +16,11 @@ constexpr char kShape[] =
     "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 16 --vocab-size 100 "
     "--micro-batch-size 1 --global-batch-size 64 ";
 
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  std::string text = parplan::TextBehindChoice(data, size);
   std::string name = "run.sh";
   switch (data[0] % 4) {
     case 0:
@@ -47,11 +38,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto run = parplan::ImportMegatronRun({name, text}, {.device_count = kDeviceCount});
   if (!run.ok()) return 0;
   const auto model = parplan::ModelFromProto(run->model);
-  Require(model.ok());
-  const auto files = parplan::ExportMegatronPlan(run->plan, *model, parplan::ExportFacts());
-  if (!files.ok()) return 0;
-  const auto again =
-      parplan::ImportMegatronPlan({"megatron.args", (*files)[0].text}, *model, kDeviceCount);
-  Require(again.ok() && again->plan == run->plan);
+  parplan::Require(model.ok());
+  parplan::RequireRoundTrip(
+      run->plan, parplan::ExportMegatronPlan(run->plan, *model, parplan::ExportFacts()),
+      [&model](const std::vector<parplan::ExportedFile>& files) {
+        return parplan::ImportMegatronPlan(parplan::TextOf(files[0]), *model, kDeviceCount);
+      });
   return 0;
 }
