@@ -7,6 +7,7 @@
 //   FOLDER/NAME/envelope.json         and model.json and topology.json, as a job gets them
 //   FOLDER/NAME/programs.json         [rank] the members of RankProgram; blocks are
 //                                     [first sample, end, first token, end]
+//   FOLDER/models.json                see model_digests.h
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,7 @@
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/topology_wire.h"
+#include "tests/clients/python/model_digests.h"
 #include "tests/executor/apply/apply_cases.h"
 #include "tests/executor/trainer/plan_cases.h"
 #include "tests/proto/envelope/plan_fixture.h"
@@ -117,7 +119,7 @@ void WriteCase(const std::filesystem::path& folder, const PlanCase& c) {
   WriteText(folder / "programs.json", programs.dump());
 }
 
-void WriteAll(const std::filesystem::path& folder) {
+void WriteFiles(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   const PrivateKey key = FirstKey();
   const absl::StatusOr<TrustBundle> trust =
@@ -126,6 +128,7 @@ void WriteAll(const std::filesystem::path& folder) {
                             .not_after = absl::Now() + absl::Hours(48)}});
   PARPLAN_CHECK(trust.ok());
   WriteText(folder / "trust.json", trust->ToJson());
+  WriteText(folder / "models.json", ModelDigestsJson());
   for (const PlanCase& c : PlanCases()) WriteCase(folder / c.name, c);
   for (const PlanCase& c : RandomPlanCases(kRandomCaseCount)) WriteCase(folder / c.name, c);
 }
@@ -138,6 +141,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: plan_files FOLDER\n");
     return 2;
   }
-  parplan::WriteAll(argv[1]);
+  parplan::WriteFiles(argv[1]);
   return 0;
 }

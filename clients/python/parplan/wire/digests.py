@@ -10,15 +10,24 @@ import hashlib
 from typing import Any
 
 from parplan.errors import field_error
-from parplan.wire import messages
+from parplan.wire.layer_parameters import with_defaults
 
 _REASON = "SPEC_INVALID"
-_TRANSFORMERS = {"LAYER_KIND_DECODER": 1, "LAYER_KIND_ENCODER": 1, "LAYER_KIND_CROSS_DECODER": 2}
 _LAYER_FIELDS = {
     "layer_definition_id", "kind", "hidden_size", "attention_head_count", "key_value_head_count",
     "head_size", "feed_forward_size", "feed_forward_kind", "sequence_length", "vocabulary_size",
     "tied_embedding", "parameter_count", "expert_count", "experts_per_token",
-    "expert_feed_forward_size", "shared_expert_feed_forward_size"}
+    "expert_feed_forward_size", "shared_expert_feed_forward_size", "attention_window",
+    "attention_chunk_size", "latent_attention", "state_space", "opaque", "prediction_depth",
+    "further_token_count"}
+# In the order of their digests.
+_LATENT_FIELDS = ("query_rank", "key_value_rank", "rotary_head_size", "value_head_size")
+_STATE_SPACE_FIELDS = ("kind", "inner_size", "state_size", "head_count", "group_count",
+                       "time_step_rank", "convolution_width", "chunk_size")
+_OPAQUE_FIELDS = ("kept_bytes_per_sample", "boundary_bytes_per_sample", "tensor_degrees")
+_OPAQUE_DEGREE_FIELDS = ("tensor_parallel_degree", "parameter_count", "kept_bytes_per_sample",
+                         "forward_all_reduce_count", "backward_all_reduce_count",
+                         "all_reduce_bytes_per_sample")
 _MODEL_FIELDS = {"model_id", "layer_definitions", "layer_runs", "precision", "optimizer"}
 _TOPOLOGY_FIELDS = {"cluster", "node_groups", "link_tiers", "fabric_id"}
 _GROUP_FIELDS = {"node_group_id", "device_kind", "node_count", "node_names", "devices_per_node",
@@ -31,7 +40,7 @@ def model_digest(model: Any) -> str:
     words_of: dict[str, str] = {}
     for index, definition in enumerate(model.layer_definitions):
         field = f"model.layer_definitions[{index}]"
-        _refuse_unknown(definition, field, _LAYER_FIELDS)
+        _refuse_unknown_parts(definition, field)
         words_of[definition.layer_definition_id] = (
             f"{_layer_digest(definition, model.precision)} {definition.sequence_length}")
     lines = ["parplan model 1\n", _line("precision", model.precision),
@@ -72,51 +81,59 @@ def topology_digest(topology: Any) -> str:
     return _sha256("".join(lines))
 
 
-def _layer_digest(layer: Any, precision: int) -> str:
-    kind = messages.enum_name("LayerKind", layer.kind)
-    heads, key_value_heads, head_size = (layer.attention_head_count, layer.key_value_head_count,
-                                         layer.head_size)
-    if kind in _TRANSFORMERS:
-        if heads < 1:
-            raise field_error(_REASON, "attention_head_count", "must be at least 1")
-        head_size = head_size or layer.hidden_size // heads
-        key_value_heads = key_value_heads or heads
-    parameters = layer.parameter_count or _parameter_count(layer, kind, heads, key_value_heads,
-                                                           head_size)
-    lines = ["parplan layer 1\n"]
+def _layer_digest(given: Any, precision: int) -> str:
+    layer = with_defaults(given)
+    experts = []
     if layer.expert_count:
-        lines = ["parplan layer 2\n",
-                 _line("experts", layer.expert_count, layer.experts_per_token,
-                       layer.expert_feed_forward_size, layer.shared_expert_feed_forward_size)]
-    lines.append(_line("layer", layer.kind, layer.hidden_size, heads, key_value_heads, head_size,
-                       layer.feed_forward_size, layer.feed_forward_kind, layer.vocabulary_size,
-                       int(layer.tied_embedding), parameters, precision))
-    return _sha256("".join(lines))
+        experts.append(_line("experts", layer.expert_count, layer.experts_per_token,
+                             layer.expert_feed_forward_size,
+                             layer.shared_expert_feed_forward_size))
+    structures = _structure_lines(layer)
+    # Version 2 has experts, version 3 other structures.
+    version = 3 if structures else 2 if experts else 1
+    line = _line("layer", layer.kind, layer.hidden_size, layer.attention_head_count,
+                 layer.key_value_head_count, layer.head_size, layer.feed_forward_size,
+                 layer.feed_forward_kind, layer.vocabulary_size, int(layer.tied_embedding),
+                 layer.parameter_count, precision)
+    return _sha256("".join([f"parplan layer {version}\n", *experts, *structures, line]))
 
 
-def _parameter_count(layer: Any, kind: str, heads: int, key_value_heads: int,
-                     head_size: int) -> int:
-    hidden: int = layer.hidden_size
-    table: int = hidden * layer.vocabulary_size
-    if kind == "LAYER_KIND_EMBEDDING":
-        return table
-    if kind == "LAYER_KIND_PATCH_EMBEDDING":
-        return table + hidden
-    if kind == "LAYER_KIND_HEAD":
-        return hidden if layer.tied_embedding else table + hidden
-    if kind not in _TRANSFORMERS:
-        raise field_error(_REASON, "kind", f"{kind} is not known to this release; upgrade parplan")
-    attention = hidden * (2 * heads * head_size + 2 * key_value_heads * head_size)
-    swiglu = messages.enum_name("FeedForwardKind",
-                                layer.feed_forward_kind) == "FEED_FORWARD_KIND_SWIGLU"
-    per_width = (3 if swiglu else 2) * hidden
-    feed_forward: int = per_width * layer.feed_forward_size
-    if layer.expert_count:
-        feed_forward = (per_width * (layer.expert_count * layer.expert_feed_forward_size
-                                     + layer.shared_expert_feed_forward_size)
-                        + hidden * layer.expert_count)
-    blocks = _TRANSFORMERS[kind]
-    return blocks * attention + feed_forward + (blocks + 1) * hidden
+def _structure_lines(layer: Any) -> list[str]:
+    """Returns a line for each structure that only some layers have."""
+    lines = []
+    if layer.attention_window or layer.attention_chunk_size:
+        lines.append(_line("window", "layer", layer.attention_window, layer.attention_chunk_size))
+    if layer.HasField("latent_attention"):
+        lines.append(_line("latent_attention", "layer",
+                           *_values(layer.latent_attention, _LATENT_FIELDS)))
+    if layer.HasField("state_space"):
+        lines.append(_line("state_space", "layer",
+                           *_values(layer.state_space, _STATE_SPACE_FIELDS)))
+    if layer.HasField("opaque"):
+        opaque = layer.opaque
+        lines.append(_line("opaque", "layer", opaque.kept_bytes_per_sample,
+                           opaque.boundary_bytes_per_sample, len(opaque.tensor_degrees)))
+        lines += [_line("opaque_degree", "layer", *_values(part, _OPAQUE_DEGREE_FIELDS))
+                  for part in opaque.tensor_degrees]
+    if layer.prediction_depth or layer.further_token_count:
+        lines.append(_line("prediction", "layer", layer.prediction_depth,
+                           layer.further_token_count))
+    return lines
+
+
+def _values(message: Any, fields: tuple[str, ...]) -> list[int]:
+    return [getattr(message, field) for field in fields]
+
+
+def _refuse_unknown_parts(layer: Any, field: str) -> None:
+    """Refuses fields of a layer, and of its parts, that this release does not know."""
+    _refuse_unknown(layer, field, _LAYER_FIELDS)
+    _refuse_unknown(layer.latent_attention, f"{field}.latent_attention", set(_LATENT_FIELDS))
+    _refuse_unknown(layer.state_space, f"{field}.state_space", set(_STATE_SPACE_FIELDS))
+    _refuse_unknown(layer.opaque, f"{field}.opaque", set(_OPAQUE_FIELDS))
+    for index, part in enumerate(layer.opaque.tensor_degrees):
+        _refuse_unknown(part, f"{field}.opaque.tensor_degrees[{index}]",
+                        set(_OPAQUE_DEGREE_FIELDS))
 
 
 def _refuse_unknown(message: Any, field: str, known: set[str]) -> None:

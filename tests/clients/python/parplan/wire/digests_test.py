@@ -5,6 +5,7 @@ write and that loads here proves a pair of digests (program/rank_program_test.py
 models and topologies with every field, and let the C interface judge.
 """
 
+import json
 import random
 
 import pytest
@@ -13,6 +14,7 @@ import signed_plans as plans
 import parplan
 from parplan.strategy import Strategy
 from parplan.wire import digests, json_file, messages
+from parplan.wire.layer_parameters import with_defaults
 
 
 def random_model(draw):
@@ -66,6 +68,39 @@ def test_the_c_interface_computes_the_same_digests(library):
         parplan.Plan.load(envelope, plans.trust(plans.FIRST), *files, time=plans.ISSUE_TIME)
 
 
+def test_the_c_code_computes_the_same_digests_of_models(plan_folder):
+    listed = json.loads((plan_folder / "models.json").read_text())
+    kinds = set()
+    for one in listed:
+        model = json_file.from_dict(one["model"], "ModelSpec", one["name"])
+        assert digests.model_digest(model) == one["digest"], one["name"]
+        counts = {definition.layer_definition_id: with_defaults(definition).parameter_count
+                  for definition in model.layer_definitions}
+        assert one["parameters"] == sum(counts[run.layer_definition_id] * run.layer_count
+                                        for run in model.layer_runs), one["name"]
+        kinds |= {messages.enum_name("LayerKind", definition.kind)
+                  for definition in model.layer_definitions}
+    names = [one["name"] for one in listed]
+    # Configurations that import, examples, structures, and random models.
+    assert {"deepseek-v3.json", "jamba-1.5.json", "gpt-oss-120b.json", "llama2-7b.model.json",
+            "opaque", "prediction", "gated-delta"} <= set(names)
+    assert sum(name.startswith("random") for name in names) > 100
+    assert len(kinds) == 9, kinds
+
+
+@pytest.mark.parametrize("part, field, value", [
+    ({}, "attention_window", 16), ({}, "attention_chunk_size", 16), ({}, "prediction_depth", 1),
+    ({"latent_attention": {"key_value_rank": 4, "value_head_size": 8}}, "query_rank", 6),
+    ({"state_space": {"kind": "STATE_SPACE_KIND_DUAL", "inner_size": 96, "head_count": 4,
+                      "group_count": 2, "convolution_width": 4, "state_size": 8}},
+     "chunk_size", 64),
+    ({"opaque": {"kept_bytes_per_sample": 8}}, "boundary_bytes_per_sample", 64)])
+def test_a_digest_of_structures_depends_on_each_number(part, field, value):
+    changed = {name: {**inner, field: value} for name, inner in part.items()} or {field: value}
+    found = {digests.model_digest(plans.model_of(4, **more)) for more in ({}, part, changed)}
+    assert len(found) == (3 if part else 2)
+
+
 def test_a_digest_of_experts_depends_on_each_number():
     experts = {"feed_forward_size": 0, "expert_count": 8, "experts_per_token": 2,
                "expert_feed_forward_size": 64, "shared_expert_feed_forward_size": 32}
@@ -97,6 +132,12 @@ def test_a_field_of_a_later_release_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(digests, "_LAYER_FIELDS", digests._LAYER_FIELDS - {"sequence_length"})
     with pytest.raises(parplan.errors.SpecInvalid, match=r"definitions\[0\].sequence_length.*upgr"):
         digests.model_digest(plans.model_of(4))
+    monkeypatch.undo()
+    monkeypatch.setattr(digests, "_OPAQUE_DEGREE_FIELDS", ("tensor_parallel_degree",))
+    opaque = {"tensor_degrees": [{"tensor_parallel_degree": 2, "parameter_count": 1}]}
+    with pytest.raises(parplan.errors.SpecInvalid,
+                       match=r"definitions\[1\].opaque.tensor_degrees\[0\].parameter_count: is n"):
+        digests.model_digest(plans.model_of(4, opaque=opaque))
 
 
 @pytest.mark.parametrize("text", [
