@@ -111,6 +111,28 @@ class Client:
         """Yields the plans of a cluster, newest first, without their specs, page by page."""
         return self._pages("PlanService", "ListPlans", f"clusters/{cluster}", page_size, "plans")
 
+    def export_plan(self, plan: Any, target: str, *, model: Content | None = None,
+                    timeout: float | None = None) -> dict[str, bytes]:
+        """Returns the files that `target` reads, such as "megatron", by their names (docs/exports.md
+        has the programs). `plan` is the name of a plan of this server, or a `SignedPlan` of the
+        contract with the `ModelSpec` it was made for. Raises SpecInvalid with the layer and the
+        reason if the program cannot run the plan exactly."""
+        request = messages.ExportPlanRequest(target=target)
+        if isinstance(plan, str):
+            request.name = plan
+        else:
+            request.signed_plan.CopyFrom(plan)
+        if model is not None:
+            request.model.CopyFrom(_message(model, "ModelSpec", "model"))
+        answer = self._unary("PlanService", "ExportPlan", request, timeout)
+        files = {file.name: bytes(file.content) for file in answer.files}
+        for name in files:
+            # A caller writes them to a folder of its own.
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise Error(f"the server sent a file named {name!r}, which is not a plain name",
+                            code="INTERNAL")
+        return files
+
     # Profiles.
 
     def upload_profile(self, cluster: str, node: str, profile: Content, *, request_id: str = "",

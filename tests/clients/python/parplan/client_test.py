@@ -128,6 +128,32 @@ def test_an_execution_is_reported_and_closed(client, spec):
     assert {execution.name, failed.name} <= {one.name for one in client.list_executions(plan)}
 
 
+def test_a_plan_is_exported_as_files_of_other_programs(client, spec, trust):
+    question = {**spec, "options": {**spec.get("options", {}), "target": "megatron"}}
+    made = client.create_plan(question)
+    files = client.export_plan(made.name, "megatron")
+    arguments = files["megatron.args"].decode().splitlines()
+    assert "--num-layers=32" in arguments and "README.txt" in files
+    plan = client.verified(made, trust)
+    assert f"--pipeline-model-parallel-size={plan.pipeline_parallel_degree}" in arguments
+    # The plan itself with its model gives the same.
+    assert client.export_plan(made.signed_plan, "megatron", model=spec["model"]) == files
+    for more in ({}, {"model": {**spec["model"], "layer_runs": spec["model"]["layer_runs"][:2]}}):
+        with pytest.raises(parplan.errors.SpecInvalid) as raised:
+            client.export_plan(made.signed_plan, "megatron", **more)
+        assert "model" in raised.value.metadata["field"]
+    with pytest.raises(parplan.errors.SpecInvalid, match="target"):
+        client.export_plan(made.name, "nemo")
+    with pytest.raises(parplan.errors.ResourceNotFound):
+        client.export_plan("clusters/a100-40g-16/plans/none", "megatron")
+    changed = type(made.signed_plan)()
+    changed.CopyFrom(made.signed_plan)
+    changed.payload += b"\0"
+    with pytest.raises(parplan.errors.SignatureInvalid):
+        client.export_plan(changed, "megatron", model=spec["model"])
+    assert "torch-pipelining" in client.capabilities().export_targets
+
+
 def test_any_method_of_the_contract_can_be_called(client):
     answer = client.call("CalibrationService", "ListCalibrations",
                          {"parent": "clusters/a100-40g-16"})
@@ -187,6 +213,10 @@ class Flaky:
             return grpc.stream_unary_rpc_method_handler(
                 self._report, messages.ReportMetricsRequest.FromString,
                 messages.ReportMetricsResponse.SerializeToString)
+        if method == "ExportPlan":
+            return grpc.unary_unary_rpc_method_handler(
+                self._export, messages.ExportPlanRequest.FromString,
+                messages.ExportPlanResponse.SerializeToString)
         if method in ("CreateExecution", "DeleteProfile"):
             return grpc.unary_unary_rpc_method_handler(
                 self._create, messages.CreateExecutionRequest.FromString,
@@ -214,6 +244,11 @@ class Flaky:
         self._fail(context, request)
         return messages.Execution(name="made")
 
+    def _export(self, request, context):
+        self._fail(context, request)
+        return messages.ExportPlanResponse(files=[
+            messages.ExportedFile(name=request.target, content=b"text")])
+
 
 def test_what_breaks_is_repeated_under_the_same_request_id(spec):
     with Flaky(3) as server, parplan.Client(f"127.0.0.1:{server.port}") as client:
@@ -229,6 +264,14 @@ def test_what_breaks_is_repeated_under_the_same_request_id(spec):
             parplan.Client(f"127.0.0.1:{server.port}") as client:
         assert client.report_windows("e", [{"rank": 0}, {"rank": 1}]).stored_window_count == 2
         assert [len(windows) for windows in server.requests] == [2, 2]
+
+
+def test_exported_files_have_plain_names():
+    with Flaky(1) as server, parplan.Client(f"127.0.0.1:{server.port}") as client:
+        assert client.export_plan("clusters/a/plans/b", "plan.json") == {"plan.json": b"text"}
+        for name in ("../plan.json", "/etc/passwd", "", "..", "a\0b"):
+            with pytest.raises(parplan.Error, match="not a plain name"):
+                client.export_plan("clusters/a/plans/b", name)
 
 
 def test_four_attempts_are_made_and_others_only_once(spec):
