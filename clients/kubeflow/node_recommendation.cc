@@ -18,6 +18,17 @@ std::string AnnotationPointer(absl::string_view name) {
                       absl::StrReplaceAll(name, {{"~", "~0"}, {"/", "~1"}}));
 }
 
+// Returns an entry of `spec.runtimePatches` that gives pods an annotation. The job of the nodes is
+// named `node`, as in the runtimes of Kubeflow Trainer.
+nlohmann::ordered_json PodAnnotation(int node_count) {
+  using Json = nlohmann::ordered_json;
+  const Json pod = {
+      {"metadata", {{"annotations", {{kNodesAnnotation, absl::StrCat(node_count)}}}}}};
+  const Json node = {{"name", "node"}, {"template", {{"spec", {{"template", pod}}}}}};
+  const Json jobs = {{"replicatedJobs", Json::array({node})}};
+  return {{"manager", kPatchManager}, {"trainingRuntimeSpec", {{"template", {{"spec", jobs}}}}}};
+}
+
 }  // namespace
 
 std::string ReasonToSkip(const TrainJob& job, absl::string_view plugin) {
@@ -48,7 +59,7 @@ absl::StatusOr<NodeRange> AcceptedNodes(const TrainJob& job, NodeRange allowed) 
                  : absl::StrCat("must be at least ", allowed.min, ", the fewest nodes of a job"));
 }
 
-std::string NodeCountPatch(const TrainJob& job, int node_count) {
+std::string NodeCountPatch(const TrainJob& job, int node_count, bool annotates_pods) {
   PARPLAN_CHECK(!job.plugin.empty());
   PARPLAN_CHECK(node_count >= 1);
   using Json = nlohmann::ordered_json;
@@ -63,6 +74,16 @@ std::string NodeCountPatch(const TrainJob& job, int node_count) {
     add("add", "/spec/trainer/numNodes", node_count);
   } else {
     add("add", "/spec/trainer", {{"numNodes", node_count}});
+  }
+  if (annotates_pods) {
+    const Json entry = PodAnnotation(node_count);
+    if (job.own_runtime_patch.has_value()) {
+      add("replace", absl::StrCat("/spec/runtimePatches/", *job.own_runtime_patch), entry);
+    } else if (job.has_runtime_patches) {
+      add("add", "/spec/runtimePatches/-", entry);
+    } else {
+      add("add", "/spec/runtimePatches", Json::array({entry}));
+    }
   }
   add("add", AnnotationPointer(kDoneAnnotation), "yes");
   return patch.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

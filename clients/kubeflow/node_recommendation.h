@@ -27,9 +27,11 @@ std::string ReasonToSkip(const TrainJob& job, absl::string_view plugin);
 absl::StatusOr<NodeRange> AcceptedNodes(const TrainJob& job, NodeRange allowed);
 
 // Returns the JSON patch (RFC 6902) that sets `spec.trainer.numNodes` and says that the recommender
-// is done, and leaves `spec.suspend` alone. It fails if the job has changed since it was read.
+// is done, and leaves `spec.suspend` alone. With `annotates_pods` it also gives the pods of the
+// nodes the number as an annotation (`kNodesAnnotation`), by an entry of `spec.runtimePatches`; one
+// that was made before is replaced. It fails if the job has changed since it was read.
 // REQUIRES: `job.plugin` is not empty; `node_count` is at least 1.
-std::string NodeCountPatch(const TrainJob& job, int node_count);
+std::string NodeCountPatch(const TrainJob& job, int node_count, bool annotates_pods);
 
 }  // namespace parplan::kubeflow
 

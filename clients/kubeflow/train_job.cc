@@ -83,6 +83,17 @@ class Field {
 
   const std::vector<JsonValue>& members() const { return value_->items; }
 
+  // Returns the entries of a list, none if absent.
+  absl::StatusOr<std::vector<Field>> Items() const {
+    std::vector<Field> items;
+    if (!is_given()) return items;
+    if (value_->type != Type::kArray) return Error("must be a list");
+    for (size_t i = 0; i < value_->items.size(); ++i) {
+      items.push_back({&value_->items[i], file_name_, absl::StrCat(path_, "[", i, "]")});
+    }
+    return items;
+  }
+
  private:
   static bool IsDigits(absl::string_view text) {
     return std::all_of(text.begin(), text.end(),
@@ -186,6 +197,17 @@ absl::Status ReadTrainer(const Field& trainer, absl::string_view device_resource
   return absl::OkStatus();
 }
 
+absl::Status ReadRuntimePatches(const Field& patches, TrainJob* job) {
+  job->has_runtime_patches = patches.is_given();
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<Field> items, patches.Items());
+  for (size_t i = 0; i < items.size(); ++i) {
+    PARPLAN_RETURN_IF_ERROR(items[i].CheckObject());
+    PARPLAN_ASSIGN_OR_RETURN(const std::string manager, items[i].Member("manager").Text());
+    if (manager == kPatchManager) job->own_runtime_patch = static_cast<int>(i);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TrainJob> ReadTrainJob(absl::string_view text, absl::string_view file_name,
@@ -205,6 +227,7 @@ absl::StatusOr<TrainJob> ReadTrainJob(absl::string_view text, absl::string_view 
   PARPLAN_RETURN_IF_ERROR(spec.CheckObject());
   PARPLAN_ASSIGN_OR_RETURN(job.is_suspended, spec.Member("suspend").Boolean());
   PARPLAN_RETURN_IF_ERROR(ReadTrainer(spec.Member("trainer"), device_resource, &job));
+  PARPLAN_RETURN_IF_ERROR(ReadRuntimePatches(spec.Member("runtimePatches"), &job));
   return job;
 }
 

@@ -20,13 +20,19 @@ namespace parplan::kubeflow {
 inline constexpr char kPluginAnnotation[] = "trainer.kubeflow.org/autoconf-plugin";
 inline constexpr char kDoneAnnotation[] = "trainer.kubeflow.org/autoconf-plugin-done";
 
-// Annotations that put the question. No other begins with this prefix.
+// Annotations that put the question. No other of a TrainJob begins with this prefix.
 inline constexpr char kQuestionPrefix[] = "parplan.io/";
 inline constexpr char kModelAnnotation[] = "parplan.io/model";
 inline constexpr char kBatchAnnotation[] = "parplan.io/global-batch-size";
 inline constexpr char kTargetAnnotation[] = "parplan.io/target";
 inline constexpr char kMinNodesAnnotation[] = "parplan.io/min-nodes";
 inline constexpr char kMaxNodesAnnotation[] = "parplan.io/max-nodes";
+
+// Annotation of pods, from which their sidecar has the number of nodes (docs/kubernetes.md).
+inline constexpr char kNodesAnnotation[] = "parplan.io/nodes";
+
+// Who makes the entry of `spec.runtimePatches` that annotates pods.
+inline constexpr char kPatchManager[] = "parplan.io/recommend";
 
 // The largest object that an API server stores is smaller.
 inline constexpr size_t kMaxTrainJobBytes = size_t{4} << 20;
@@ -43,6 +49,9 @@ struct TrainJob {
   bool is_suspended = false;
   // Whether there is a `spec.trainer`.
   bool has_trainer = false;
+  // Whether there are `spec.runtimePatches`, and the index of the one of `kPatchManager`.
+  bool has_runtime_patches = false;
+  std::optional<int> own_runtime_patch;
   // Devices of each pod, and processes; absent if the runtime decides.
   std::optional<int> devices_per_node;
   std::optional<int> processes_per_node;
@@ -59,7 +68,7 @@ struct TrainJob {
 // the resource that counts devices: `nvidia.com/gpu`. Fields that are not read may hold anything.
 // INVALID_ARGUMENT (SPEC_INVALID) naming file and field for text that is no JSON or longer than
 // `kMaxTrainJobBytes`, another kind or version, a field of the wrong type or range, and an
-// annotation with `kQuestionPrefix` that is none of those above. Linear in the text.
+// annotation with `kQuestionPrefix` that puts no question. Linear in the text.
 absl::StatusOr<TrainJob> ReadTrainJob(absl::string_view text, absl::string_view file_name,
                                       absl::string_view device_resource);
 

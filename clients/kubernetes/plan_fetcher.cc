@@ -13,6 +13,7 @@
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/node_count.h"
 #include "proto/wire/topology_wire.h"
 
 namespace parplan::sidecar {
@@ -175,6 +176,12 @@ absl::StatusOr<FetchedPlan> PlanFetcher::Asked(const PlanVerifier& verifier, abs
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(wanted_.question_file));
   v1::CreatePlanRequest request;
   PARPLAN_RETURN_IF_ERROR(ParseJson(text, wanted_.question_file, &request));
+  std::string question = text;
+  if (wanted_.node_count != 0) {
+    PARPLAN_RETURN_IF_ERROR(
+        SetNodeCount(wanted_.node_count, "--nodes", request.mutable_spec()->mutable_topology()));
+    absl::StrAppend(&question, "\n--nodes ", wanted_.node_count);
+  }
   if (!wanted_.job_id.empty()) request.set_job_id(wanted_.job_id);
   const std::string job_id = request.job_id();
   // Pods of a job ask with the same request id, so that all get the first answer even if another
@@ -182,7 +189,7 @@ absl::StatusOr<FetchedPlan> PlanFetcher::Asked(const PlanVerifier& verifier, abs
   request.clear_request_id();
   absl::StatusOr<v1::Plan> plan;
   for (int ask = 0; ask < kMaxAskCount; ++ask) {
-    if (!job_id.empty()) request.set_request_id(RequestIdOf(job_id, text, ask));
+    if (!job_id.empty()) request.set_request_id(RequestIdOf(job_id, question, ask));
     plan = client_->CreatePlan(request, {.timeout = timeout});
     // If that plan has expired, all pods derive the same next id.
     if (job_id.empty() || plan.ok() || !IsReason(plan.status(), Reason::kPlanExpired)) break;

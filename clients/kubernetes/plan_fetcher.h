@@ -34,6 +34,8 @@ struct PlanWanted {
   // pods of a job that send the same question get the same plan; if that has expired, a next one,
   // at most 16 a question, then FAILED_PRECONDITION (PLAN_EXPIRED).
   std::string question_file;
+  // Nodes to ask for instead of those in `question_file`; 0: those.
+  int node_count = 0;
   // Path of the keys (JWKS) that verify; read again at each try, since they change.
   std::string trust_file;
   // The audience that the plan must have; empty: not checked.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/service/shell/command_line.h"
@@ -108,6 +109,20 @@ void AddInit(CLI::App& app, SidecarFlags& flags) {
       app.add_option("--question", flags.wanted.question_file,
                      "Ask the server for the plan: file with a CreatePlanRequest (JSON)")
           ->group(group);
+  // An annotation of the pod that is absent gives an empty variable.
+  app.add_option_function<std::string>(
+         "--nodes",
+         [&flags](const std::string& text) {
+           if (text.empty()) return;
+           int count = 0;
+           if (!absl::SimpleAtoi(text, &count) || count < 1) {
+             throw CLI::ValidationError("--nodes", "must be a whole number of at least 1");
+           }
+           flags.wanted.node_count = count;
+         },
+         "Nodes to ask for in --question instead of those in the file")
+      ->envname("PARPLAN_NODES")
+      ->group(group);
   CLI::Option* const file =
       app.add_option("--file", flags.wanted.file, "Signed plan (DSSE, JSON); needs no server")
           ->group(group);
@@ -124,6 +139,9 @@ void AddInit(CLI::App& app, SidecarFlags& flags) {
   AddDurationFlag(app, "--deadline", flags.deadline, "How long to wait for server and plan [5m]");
   app.callback([&flags, job, cluster, name, question, file] {
     flags.command = SidecarFlags::Command::kInit;
+    if (flags.wanted.node_count > 0 && question->count() == 0) {
+      throw CLI::ValidationError("--nodes", "is for --question; other plans have their nodes");
+    }
     if (file->count() > 0 || name->count() > 0 || question->count() > 0) return;
     if (job->count() == 0 || cluster->count() == 0) {
       throw CLI::ValidationError("which plan",

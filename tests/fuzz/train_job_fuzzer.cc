@@ -32,11 +32,15 @@ void ReadAny(const std::string& text) {
     PARPLAN_CHECK(nodes->min <= nodes->max);
   }
   if (!nodes.ok() || !ReasonToSkip(*job, job->plugin).empty()) return;
-  const nlohmann::json patched =
-      nlohmann::json::parse(text).patch(nlohmann::json::parse(NodeCountPatch(*job, nodes->max)));
-  PARPLAN_CHECK(patched["spec"]["trainer"]["numNodes"] == nodes->max);
-  const absl::StatusOr<TrainJob> again = ReadTrainJob(patched.dump(), "job.json", kDevices);
-  PARPLAN_CHECK(again.ok() && again->is_done && again->is_suspended);
+  for (const bool annotates_pods : {false, true}) {
+    const nlohmann::json patch =
+        nlohmann::json::parse(NodeCountPatch(*job, nodes->max, annotates_pods));
+    const nlohmann::json patched = nlohmann::json::parse(text).patch(patch);
+    PARPLAN_CHECK(patched["spec"]["trainer"]["numNodes"] == nodes->max);
+    const absl::StatusOr<TrainJob> again = ReadTrainJob(patched.dump(), "job.json", kDevices);
+    PARPLAN_CHECK(again.ok() && again->is_done && again->is_suspended);
+    PARPLAN_CHECK(!annotates_pods || again->own_runtime_patch.has_value());
+  }
 }
 
 }  // namespace

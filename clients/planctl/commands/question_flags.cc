@@ -16,6 +16,7 @@
 #include "planner/model/search_space.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/node_count.h"
 #include "proto/wire/rules_wire.h"
 
 namespace parplan::planctl {
@@ -174,27 +175,7 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   }
   PARPLAN_ASSIGN_OR_RETURN(*spec.mutable_topology(), ReadCluster(cluster_path));
   if (node_count != 0) {
-    if (spec.topology().node_groups_size() != 1 ||
-        spec.topology().node_groups(0).node_names_size() != 0) {
-      return FieldError(Reason::kSpecInvalid, "--nodes",
-                        "needs a cluster file with one node group that names no nodes");
-    }
-    const int devices_per_node = spec.topology().node_groups(0).devices_per_node();
-    spec.mutable_topology()->mutable_node_groups(0)->set_node_count(node_count);
-    // The last tier reaches every device, however many there are now; a
-    // cluster of one node may have no tier between nodes yet.
-    auto& tiers = *spec.mutable_topology()->mutable_link_tiers();
-    const int64_t device_count = int64_t{node_count} * devices_per_node;
-    if (device_count > INT32_MAX) {
-      return FieldError(Reason::kSpecInvalid, "--nodes", "makes too many devices");
-    }
-    if (!tiers.empty() && tiers[tiers.size() - 1].reach_device_count() < device_count) {
-      if (tiers.size() == 1 || tiers[tiers.size() - 1].reach_device_count() <= devices_per_node) {
-        v1::LinkTier* fabric = tiers.Add();
-        fabric->set_tier_id("fabric");
-      }
-      tiers[tiers.size() - 1].set_reach_device_count(static_cast<int32_t>(device_count));
-    }
+    PARPLAN_RETURN_IF_ERROR(SetNodeCount(node_count, "--nodes", spec.mutable_topology()));
   }
   spec.set_global_batch_size(global_batch_size);
   v1::PlanningOptions& options = *spec.mutable_options();

@@ -34,6 +34,7 @@ struct RecommendFlags {
   int min_node_count = 1;
   // 0: those of the cluster file.
   int max_node_count = 0;
+  bool annotates_pods = false;
   QuestionFlags question;
   ServerFlags server;
 };
@@ -165,7 +166,7 @@ absl::Status Recommend(const Session& session, const RecommendFlags& flags) {
   const v1::ShapeOption& option = response.options(response.recommended_option_index());
   Note(session, absl::StrCat(job.name, ": ", count, count == 1 ? " node, " : " nodes, ",
                              option.samples_per_second(), " samples/s, plan ", option.gist()));
-  return Print(session, kubeflow::NodeCountPatch(job, count));
+  return Print(session, kubeflow::NodeCountPatch(job, count, flags.annotates_pods));
 }
 
 }  // namespace
@@ -203,6 +204,8 @@ void AddRecommendCommand(Command app, const Session& session, Action& action) {
       .AddOption("--max-nodes", flags->max_node_count,
                  "Most nodes of a job, such as its quota [those of the cluster file]")
       .Check(shell::Positive());
+  command.AddFlag("--annotate-pods", flags->annotates_pods,
+                  "Also give the pods the number, as annotation parplan.io/nodes");
   command
       .AddOption("--plugin", flags->plugin,
                  "Name that jobs give in trainer.kubeflow.org/autoconf-plugin [parplan]")

@@ -89,7 +89,7 @@ TEST(AcceptedNodes, RefusesAJobThatRuns) {
 
 TEST(NodeCountPatch, SetsTheNodesAndTheAnnotationAndNothingElse) {
   const json object = ObjectNamed("waiting.json");
-  const json patched = object.patch(json::parse(NodeCountPatch(WaitingJob(), 2)));
+  const json patched = object.patch(json::parse(NodeCountPatch(WaitingJob(), 2, false)));
   json expected = object;
   expected["spec"]["trainer"]["numNodes"] = 2;
   expected["metadata"]["annotations"][kDoneAnnotation] = "yes";
@@ -101,12 +101,37 @@ TEST(NodeCountPatch, MakesATrainerWhereThereIsNone) {
   TrainJob job = WaitingJob();
   job.has_trainer = false;
   job.resource_version = "481600";
-  const json patched = ObjectNamed("no-trainer.json").patch(json::parse(NodeCountPatch(job, 4)));
+  const json patched =
+      ObjectNamed("no-trainer.json").patch(json::parse(NodeCountPatch(job, 4, false)));
   EXPECT_EQ(patched["spec"]["trainer"], json({{"numNodes", 4}}));
 }
 
+TEST(NodeCountPatch, GivesThePodsTheNumberToo) {
+  const json object = ObjectNamed("waiting.json");
+  const json patched = object.patch(json::parse(NodeCountPatch(WaitingJob(), 2, true)));
+  const json::json_pointer pod(
+      "/trainingRuntimeSpec/template/spec/replicatedJobs/0/template/spec/template");
+  ASSERT_EQ(patched["spec"]["runtimePatches"].size(), 1U);
+  EXPECT_EQ(patched["spec"]["runtimePatches"][0]["manager"], kPatchManager);
+  EXPECT_EQ(patched["spec"]["runtimePatches"][0][pod],
+            json({{"metadata", {{"annotations", {{"parplan.io/nodes", "2"}}}}}}));
+  // Patches of others stay, and one of our own is replaced.
+  json others = object;
+  others["spec"]["runtimePatches"] = {{{"manager", "kueue"}}};
+  TrainJob job = WaitingJob();
+  job.has_runtime_patches = true;
+  const json both = others.patch(json::parse(NodeCountPatch(job, 3, true)));
+  ASSERT_EQ(both["spec"]["runtimePatches"].size(), 2U);
+  EXPECT_EQ(both["spec"]["runtimePatches"][0], others["spec"]["runtimePatches"][0]);
+  job.own_runtime_patch = 1;
+  const json again = both.patch(json::parse(NodeCountPatch(job, 4, true)));
+  ASSERT_EQ(again["spec"]["runtimePatches"].size(), 2U);
+  EXPECT_EQ(again["spec"]["runtimePatches"][1][pod]["metadata"]["annotations"]["parplan.io/nodes"],
+            "4");
+}
+
 TEST(NodeCountPatch, FailsOnAJobThatChanged) {
-  const json patch = json::parse(NodeCountPatch(WaitingJob(), 2));
+  const json patch = json::parse(NodeCountPatch(WaitingJob(), 2, false));
   for (const char* const pointer :
        {"/metadata/resourceVersion", "/spec/suspend",
         "/metadata/annotations/trainer.kubeflow.org~1autoconf-plugin"}) {
@@ -121,7 +146,8 @@ TEST(NodeCountPatch, AFileThatNoServerHasStoredNeedsNoVersion) {
   job.resource_version.clear();
   json object = ObjectNamed("waiting.json");
   object["metadata"].erase("resourceVersion");
-  EXPECT_EQ(object.patch(json::parse(NodeCountPatch(job, 3)))["spec"]["trainer"]["numNodes"], 3);
+  EXPECT_EQ(object.patch(json::parse(NodeCountPatch(job, 3, false)))["spec"]["trainer"]["numNodes"],
+            3);
 }
 
 }  // namespace

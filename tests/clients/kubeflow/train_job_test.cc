@@ -69,6 +69,22 @@ TEST(ReadTrainJob, LeavesAbsentWhatTheJobLeavesToOthers) {
   EXPECT_FALSE(plain->is_suspended);
 }
 
+TEST(ReadTrainJob, FindsThePatchThatWeMade) {
+  json object = Waiting();
+  EXPECT_FALSE(Read(object)->has_runtime_patches);
+  object["spec"]["runtimePatches"] = {{{"manager", "kueue"}}};
+  EXPECT_TRUE(Read(object)->has_runtime_patches);
+  EXPECT_EQ(Read(object)->own_runtime_patch, std::nullopt);
+  object["spec"]["runtimePatches"].push_back({{"manager", kPatchManager}});
+  EXPECT_EQ(Read(object)->own_runtime_patch, 1);
+  object["spec"]["runtimePatches"][0] = 7;
+  ExpectError(object, "spec.runtimePatches[0]: must be an object");
+  object["spec"]["runtimePatches"][0] = {{"manager", 7}};
+  ExpectError(object, "spec.runtimePatches[0].manager: must be a string");
+  object["spec"]["runtimePatches"] = "none";
+  ExpectError(object, "spec.runtimePatches: must be a list");
+}
+
 TEST(ReadTrainJob, CountsTheNamedResourceAlone) {
   const absl::StatusOr<TrainJob> job =
       ReadTrainJob(Recorded("plain.json"), "job.json", "amd.com/gpu");

@@ -167,6 +167,41 @@ class InitTest(SidecarTest):
             self.assertEqual(answers[-1][0], OK)
             self.assertNotEqual(answers[-1], answers[0])
 
+    def test_the_number_of_nodes_comes_from_the_pod(self):
+        question = self.folder / "question.json"
+        # On nodes of two devices.
+        question.write_text(json.dumps({"parent": "clusters/lab", "spec": gpt_question()}))
+        with self.serve() as server:
+            base = ("--server", server.address, "--question", question, "--job", "job-1")
+
+            def nodes(*flags, number=""):
+                done = self.init(*base, "--node-rank", "0", "--master-address", "10.0.0.7", *flags,
+                                 env={**os.environ, "PARPLAN_NODES": number})
+                self.assertEqual(done.returncode, OK, done.stderr)
+                return self.environment("plan.env")["PARPLAN_NODE_COUNT"]
+
+            # Pods of one job with one question have the plan of their number.
+            self.assertEqual(nodes(), "1")
+            self.assertEqual(nodes(number="2"), "2")
+            self.assertEqual(nodes("--nodes", "4", number="2"), "4")
+            topology = json.loads(self.read("topology.json"))
+            self.assertEqual(topology["node_groups"][0]["node_count"], 4)
+            self.assertEqual(topology["link_tiers"][-1]["reach_device_count"], 8)
+            for text in ("0", "two", "-1", "1.5"):
+                done = self.init(*base, "--nodes", text)
+                self.assertEqual(done.returncode, WRONG, done.stderr)
+                self.assertIn("--nodes", done.stderr)
+            named = json.loads(question.read_text())
+            named["spec"]["topology"]["node_groups"][0]["node_names"] = ["n0"]
+            question.write_text(json.dumps(named))
+            done = self.init(*base, "--nodes", "2")
+            self.assertEqual(done.returncode, WRONG, done.stderr)
+            self.assertIn("--nodes: needs a topology", done.stderr)
+            done = self.init("--server", server.address, "--plan", "clusters/lab/plans/x",
+                             "--nodes", "2")
+            self.assertEqual(done.returncode, WRONG, done.stderr)
+            self.assertIn("--question", done.stderr)
+
     def test_each_failure_has_its_exit_code_and_changes_nothing(self):
         with self.serve() as server:
             self.upload(server)

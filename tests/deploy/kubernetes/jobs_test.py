@@ -153,17 +153,19 @@ class Starts(unittest.TestCase):
         (programs / "torchrun").chmod(0o755)
         cls.path = f"{programs}:/usr/bin:/bin"
 
-    def fetch(self, name, pod, index):
+    def fetch(self, name, pod, index, annotations=None, question="question.json"):
         """Runs the init container of a pod; the volume it wrote."""
         volume = self.folder / f"{name}-{index}"
         (container,) = pod["initContainers"]
         variables = SCHEDULER[name](index)
         for variable in container.get("env", ()):
-            label = re.fullmatch(r"metadata\.labels\['(.*)'\]",
-                                 variable["valueFrom"]["fieldRef"]["fieldPath"]).group(1)
-            variables[variable["name"]] = LABELS[label]
+            kind, key = re.fullmatch(r"metadata\.(labels|annotations)\['(.*)'\]",
+                                     variable["valueFrom"]["fieldRef"]["fieldPath"]).groups()
+            # An absent annotation makes an empty variable.
+            variables[variable["name"]] = (LABELS[key] if kind == "labels"
+                                           else (annotations or {}).get(key, ""))
         here = {"--server": self.server.address, "--volume": volume,
-                "--question": self.folder / "question.json",
+                "--question": self.folder / question,
                 "--trust": self.server.folder / "data" / "trust-bundle.jwks.json"}
         arguments = []
         for argument in container["args"]:
@@ -233,6 +235,38 @@ class Starts(unittest.TestCase):
 
     def test_train_job(self):
         self.check_shell_example("kubeflow-trainer.yaml", "llama2-7b-node-0-0.llama2-7b")
+
+    def test_the_recommended_number_of_nodes_reaches_the_pods(self):
+        job = next(one for one in documents("kubeflow-trainer.yaml") if one["kind"] == "TrainJob")
+        job["metadata"]["annotations"] = {
+            "trainer.kubeflow.org/autoconf-plugin": "parplan", "parplan.io/model": "llama2-7b",
+            "parplan.io/global-batch-size": "64", "parplan.io/min-nodes": "2"}
+        job["spec"]["suspend"] = True
+        del job["spec"]["trainer"]["numNodes"]
+        examples = FLAGS.source / "deploy" / "examples"
+        done = subprocess.run(
+            [FLAGS.bin / "planctl", "recommend", "-", "--annotate-pods", "--cluster",
+             examples / "a100-40g-16.cluster.json", "--model-dir", examples, "--server",
+             self.server.address], input=json.dumps(job), capture_output=True, text=True,
+            check=False, timeout=PATIENCE_SECONDS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        values = {step["path"]: step["value"] for step in json.loads(done.stdout)}
+        self.assertEqual(values["/spec/trainer/numNodes"], 2)
+        job["spec"]["runtimePatches"] = values["/spec/runtimePatches"]
+        self.assertEqual(SCHEMAS.errors(job), [])
+        (patch,) = job["spec"]["runtimePatches"]
+        (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        runtime = documents("kubeflow-trainer.yaml")[0]
+        self.assertEqual([node["name"]],
+                         [one["name"] for one in runtime["spec"]["template"]["spec"]["replicatedJobs"]])
+        # A question for one node: the number of the pods counts.
+        question = parplan.load(self.folder / "question.json")
+        question["spec"]["topology"]["node_groups"][0]["node_count"] = 1
+        (self.folder / "one-node.json").write_text(json.dumps(question))
+        annotations = node["template"]["spec"]["template"]["metadata"]["annotations"]
+        (pod,) = pods("kubeflow-trainer.yaml")
+        volume = self.fetch("kubeflow-trainer.yaml", pod, 1, annotations, "one-node.json")
+        self.assertIn("PARPLAN_NODE_COUNT='2'\n", (volume / "plan.env").read_text())
 
     def test_job_set(self):
         self.check_shell_example("jobset.yaml", "llama2-7b-node-0-0.llama2-7b")
