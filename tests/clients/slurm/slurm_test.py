@@ -51,21 +51,23 @@ def enter_namespace():
         os.execvp(enter[0], [*enter, sys.executable, "-B", *sys.argv])
 
 
-def main():
+def path_parser(*names):
+    """Returns a parser of required flags that name files or folders."""
     parser = argparse.ArgumentParser()
-    for name in ("planctl", "server-binary", "exec", "plugin", "source"):
+    for name in names:
         parser.add_argument(f"--{name}", type=lambda path: pathlib.Path(path).resolve(),
                             required=True)
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--hang-seconds", type=float, default=15)
-    flags = parser.parse_args()
+    return parser
+
+
+def run_on_site(flags, load):
+    """Starts a site, runs the suite that `load` returns, and ends the process: with 77 where no
+    cluster can be. `flags` has `planctl`, `server_binary`, `plugin` and `source`."""
     if why_not():
         print(f"skipped: {why_not()}")
         sys.exit(77)
     enter_namespace()
-    loader = unittest.TestLoader()
-    suite = loader.loadTestsFromNames(flags.only or (CASES if flags.all else QUICK))
+    suite = load()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
         # Jobs of other users look into it.
@@ -80,6 +82,16 @@ def main():
     for figure in WORLD.figures:
         print(f"  {figure}")
     sys.exit(0 if result.wasSuccessful() else 1)
+
+
+def main():
+    parser = path_parser("planctl", "server-binary", "exec", "plugin", "source")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--hang-seconds", type=float, default=15)
+    flags = parser.parse_args()
+    run_on_site(flags, lambda: unittest.TestLoader().loadTestsFromNames(
+        flags.only or (CASES if flags.all else QUICK)))
 
 
 if __name__ == "__main__":

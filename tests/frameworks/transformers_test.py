@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Counts the parameters of configurations with `transformers` itself, and compares with planctl.
+
+usage: transformers_test.py --planctl PROGRAM --source FOLDER
+
+Each configuration of tests/clients/import/data becomes a model on PyTorch's meta device, which has
+shapes and no values, by the class that its `architectures` or its `model_type` names. Its
+parameters, each once, are those that `planctl import hf` gives the layers, to 0.5 %. What
+`transformers` does not know, or has as another model, is listed with the reason and counted.
+Python must have torch, transformers and the package of clients/python.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FLAGS = None
+LARGEST_DIFFERENCE = 0.005
+# Towers and layers that planctl leaves out, with a note, by the name of a configuration.
+LEFT_OUT = ("visual", "vision_tower", "vision_model", "multi_modal_projector", "mtp")
+
+
+def model_class(transformers, config):
+    """Returns the class that people load the configuration with."""
+    for name in config.architectures or []:
+        if hasattr(transformers, name):
+            return getattr(transformers, name)
+    for auto in (transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM,
+                 transformers.AutoModelForMaskedLM, transformers.AutoModelForImageClassification):
+        if type(config) in auto._model_mapping.keys():
+            return auto._model_mapping[type(config)]
+    return None
+
+
+def count_by_transformers(content):
+    """Returns the number of parameters, or None and why there is none."""
+    import torch
+    import transformers
+    kind = content["model_type"]
+    # A field that is null has its default; newer releases refuse some of these.
+    given = {name: value for name, value in content.items() if value is not None}
+    if kind in transformers.CONFIG_MAPPING:
+        config = transformers.AutoConfig.for_model(**given)
+    else:
+        # Files with code of their own may name a class that is built in.
+        built_in = next((getattr(transformers, name) for name in given.get("architectures", [])
+                         if hasattr(transformers, name)), None)
+        if built_in is None:
+            return None, f"transformers has no model_type {kind}"
+        given["model_type"] = built_in.config_class.model_type
+        config = built_in.config_class(**given)
+    made = model_class(transformers, config)
+    if made is None:
+        return None, f"transformers has no head for {kind}"
+    with torch.device("meta"):
+        model = made(config)
+    # Shared parameters are one object.
+    count = sum(parameter.numel() for name, parameter in model.named_parameters()
+                if not any(part in LEFT_OUT for part in name.split(".")))
+    if kind == "t5" and content.get("tie_word_embeddings") is False:
+        # Since release 5 the class ties the head all the same (configuration_t5.py: "in fact we tie
+        # weights always"); published counts and checkpoints have it apart.
+        count += content["vocab_size"] * content["d_model"]
+    return count, ""
+
+
+def count_by_planctl(path, folder):
+    from parplan.wire import json_file
+    from parplan.wire.layer_parameters import with_defaults
+    out = folder / "model.json"
+    done = subprocess.run([FLAGS.planctl, "import", "hf", path, "--prediction-layers", "0", "--out",
+                           out], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return None, done.stderr.strip().splitlines()[-1]
+    model = json_file.parse(out.read_bytes(), "ModelSpec", path.name)
+    counts = {one.layer_definition_id: with_defaults(one).parameter_count
+              for one in model.layer_definitions}
+    return sum(counts[run.layer_definition_id] * run.layer_count for run in model.layer_runs), ""
+
+
+class ParametersTest(unittest.TestCase):
+    def test_transformers_counts_the_parameters_that_planctl_counts(self):
+        files = sorted((FLAGS.source / "tests" / "clients" / "import" / "data").glob("*.json"))
+        self.assertGreaterEqual(len(files), 23)
+        compared = []
+        with tempfile.TemporaryDirectory() as folder:
+            for path in files:
+                content = json.loads(path.read_text())
+                theirs, why = count_by_transformers(content)
+                ours, refusal = count_by_planctl(path, pathlib.Path(folder))
+                if theirs is None or ours is None:
+                    print(f"{path.stem:20} not compared: {why or refusal}", flush=True)
+                    continue
+                difference = ours / theirs - 1
+                print(f"{path.stem:20} planctl {ours:16,} transformers {theirs:16,} "
+                      f"{difference:+.4%}", flush=True)
+                compared.append((path.stem, difference))
+        self.assertGreaterEqual(len(compared), 20)
+        for name, difference in compared:
+            with self.subTest(name):
+                self.assertLessEqual(abs(difference), LARGEST_DIFFERENCE)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--planctl", required=True)
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    FLAGS, rest = parser.parse_known_args()
+    FLAGS.planctl = str(pathlib.Path(FLAGS.planctl).resolve())
+    unittest.main(argv=[sys.argv[0], *rest])
