@@ -54,6 +54,7 @@ std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
   header.set_device_kind(profile.device_kind());
   header.set_devices_per_node(profile.devices_per_node());
   header.set_precision(profile.precision());
+  header.set_runtime_id(profile.runtime_id());
   if (profile.has_overlap_slowdown()) header.set_overlap_slowdown(profile.overlap_slowdown());
   if (profile.has_context_memory_bytes()) {
     header.set_context_memory_bytes(profile.context_memory_bytes());

@@ -292,6 +292,8 @@ absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, RankConte
   PARPLAN_RETURN_IF_ERROR(probe.Prepare());
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, probe.Run());
   profile.set_device_kind(description.kind);
+  // The kernels are those of the executor.
+  profile.set_runtime_id("parplan");
   profile.set_devices_per_node(DevicesPerNode(plan));
   for (const auto& [library, version] : description.libraries) {
     v1::LibraryVersion& entry = *profile.mutable_provenance()->add_library_versions();

@@ -279,6 +279,10 @@ std::string ProfileContentDigest(const v1::Profile& profile) {
       CanonicalLine("context_memory_bytes", {profile.has_context_memory_bytes()
                                                  ? IntegerWord(profile.context_memory_bytes())
                                                  : kAbsentWord}));
+  // Absent from the texts of profiles that are older than the field.
+  if (!profile.runtime_id().empty()) {
+    absl::StrAppend(&text, CanonicalLine("runtime", {StringWord(profile.runtime_id())}));
+  }
   std::vector<std::string> lines;
   for (const auto& definition : profile.layer_definitions()) {
     lines.push_back(DefinitionLine(definition));

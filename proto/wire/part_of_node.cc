@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "proto/wire/digest.h"
+#include "proto/wire/profile_selection.h"
 #include "proto/wire/profile_wire.h"
 
 namespace parplan {
@@ -40,11 +42,15 @@ absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int dev
 }
 
 absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,
-                                                absl::string_view device_kind,
-                                                int devices_per_node) {
-  const int measured_size = MeasuredNodeSize(newest_first, device_kind, devices_per_node);
+                                                absl::string_view device_kind, int devices_per_node,
+                                                absl::string_view runtime_id) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> selected,
+                           ProfilesForRuntime(newest_first, device_kind, runtime_id));
+  std::vector<const v1::Profile*> pointers;
+  for (const v1::Profile& profile : selected) pointers.push_back(&profile);
+  const int measured_size = MeasuredNodeSize(pointers, device_kind, devices_per_node);
   PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot,
-                           MergeProfiles(newest_first, device_kind, measured_size));
+                           MergeProfiles(pointers, device_kind, measured_size));
   if (measured_size == devices_per_node) return snapshot;
   return PartOfNode(snapshot, devices_per_node);
 }

@@ -23,13 +23,16 @@ int MeasuredNodeSize(absl::Span<const v1::Profile* const> profiles, absl::string
 // 1. REQUIRES: it divides the node of `whole`.
 absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
 
-// Merges profiles of nodes of `devices_per_node` devices; if none was measured, returns the part of
-// the smallest larger node. FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes that
-// were measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not
-// pass `ValidateProfile`. Profiles are not null.
+// Merges the profiles of nodes of `devices_per_node` devices that hold for a runtime
+// (profile_selection.h); if none was measured, returns the part of the smallest larger node.
+// FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes or the runtimes that were
+// measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not pass
+// `ValidateProfile`. Profiles are not null.
+//
+//   runtime_id   of the question, as in `RuntimeTraits`
 absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,
-                                                absl::string_view device_kind,
-                                                int devices_per_node);
+                                                absl::string_view device_kind, int devices_per_node,
+                                                absl::string_view runtime_id);
 
 }  // namespace parplan
 

@@ -2,6 +2,7 @@
 // profile_wire.h.
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,6 +33,8 @@ constexpr int kReportedErrors = 10;
 // Larger than the memory of one layer on any device, and small enough that sums are exact.
 constexpr int64_t kLargestSize = int64_t{1} << 44;
 constexpr char kSizeRule[] = "must be 0 to 2^44";
+// As long as other ids.
+constexpr size_t kLongestRuntimeId = 63;
 constexpr Seconds kLongestTime = Seconds::Of(3600.0);
 
 bool IsSize(int64_t size) { return size >= 0 && size <= kLargestSize; }
@@ -87,6 +90,8 @@ class ProfileRules {
     CheckProvenance();
     Require(!profile_.device_kind().empty(), "device_kind", "required");
     Require(profile_.devices_per_node() >= 1, "devices_per_node", "must be at least 1");
+    Require(profile_.runtime_id().size() <= kLongestRuntimeId, "runtime_id",
+            "must have at most 63 bytes");
     CheckPrecision();
     CheckDefinitions();
     for (int i = 0; i < profile_.layer_timings_size(); ++i) CheckLayerTiming(i);

@@ -44,7 +44,8 @@ absl::StatusOr<KnowledgeVersion> KnowledgeKeeper::Version(absl::string_view clus
 
 absl::StatusOr<JobKnowledge> KnowledgeKeeper::Find(const Topology& topology,
                                                    const KnowledgeVersion& version,
-                                                   bool allow_estimates, absl::string_view field) {
+                                                   const PlanningRules& rules,
+                                                   absl::string_view field) {
   JobKnowledge known;
   GroupKnowledge& known_group = known.knowledge.groups.emplace_back();
   PARPLAN_ASSIGN_OR_RETURN(known_group.hardware, KnownHardware(topology, field));
@@ -58,8 +59,8 @@ absl::StatusOr<JobKnowledge> KnowledgeKeeper::Find(const Topology& topology,
   known.calibration_digest = known.knowledge.calibration->content().digest;
 
   const NodeGroup& group = topology.node_groups().front();
-  absl::StatusOr<SnapshotHandle> snapshot =
-      profiles_.Snapshot(topology.cluster(), group.device_kind, group.devices_per_node);
+  absl::StatusOr<SnapshotHandle> snapshot = profiles_.Snapshot(
+      topology.cluster(), group.device_kind, group.devices_per_node, rules.runtime.runtime_id);
   if (snapshot.ok()) {
     known_group.profile = std::move(snapshot->snapshot);
     known.newest_measurement = snapshot->newest_measurement;
@@ -68,7 +69,7 @@ absl::StatusOr<JobKnowledge> KnowledgeKeeper::Find(const Topology& topology,
   const std::optional<ErrorDetail> detail = GetErrorDetail(snapshot.status());
   const bool nothing_measured = detail.has_value() && detail->reason == Reason::kProfileMissing;
   if (!nothing_measured) return snapshot.status();
-  if (!allow_estimates || hardware == nullptr) {
+  if (!rules.allow_estimates || hardware == nullptr) {
     return WithAdvice(snapshot.status(), *detail, group, hardware);
   }
   return known;

@@ -51,16 +51,17 @@ class KnowledgeKeeper {
   // and INTERNAL (all STORE_UNAVAILABLE).
   absl::StatusOr<KnowledgeVersion> Version(absl::string_view cluster);
 
-  // Returns what is known about the job's node group. `version` was read before: the calibration is
-  // its, whatever became active since; profiles stored since may be included.
+  // Returns what is known about the job's node group under the runtime of `rules`. `version` was
+  // read before: the calibration is its, whatever became active since; profiles stored since may be
+  // included.
   //
   // INVALID_ARGUMENT (SPEC_INVALID) below `field` for an unknown fabric. FAILED_PRECONDITION
-  // (PROFILE_MISSING) if no such node was measured, unless `allow_estimates` is set and the device
+  // (PROFILE_MISSING) if no such node was measured, unless `rules` allow estimates and the device
   // is in the library: then the profile is null. DATA_LOSS (STORE_UNAVAILABLE) for a calibration or
   // profile that this server cannot read; the store's UNAVAILABLE and INTERNAL (STORE_UNAVAILABLE).
   // REQUIRES: `topology` has one node group.
   absl::StatusOr<JobKnowledge> Find(const Topology& topology, const KnowledgeVersion& version,
-                                    bool allow_estimates, absl::string_view field);
+                                    const PlanningRules& rules, absl::string_view field);
 
  private:
   ProfileKeeper& profiles_;

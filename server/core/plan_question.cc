@@ -123,9 +123,9 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
   // Read before the snapshot: if a profile arrives between the two, the answer is cached under a
   // version that no later question has.
   PARPLAN_ASSIGN_OR_RETURN(KnowledgeVersion version, knowledge.Version(parent.cluster));
-  PARPLAN_ASSIGN_OR_RETURN(JobKnowledge known,
-                           knowledge.Find(*asked.topology, version,
-                                          asked.options.rules.allow_estimates, "spec.topology"));
+  PARPLAN_ASSIGN_OR_RETURN(
+      JobKnowledge known,
+      knowledge.Find(*asked.topology, version, asked.options.rules, "spec.topology"));
   PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem,
                            ProblemFor(asked, std::move(known.knowledge), "spec"));
 

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "planner/model/measured_runtime.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/part_of_node.h"
+#include "proto/wire/profile_selection.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/snapshot_report.h"
 #include "server/core/stored_message.h"
@@ -77,8 +79,10 @@ absl::StatusOr<int64_t> ProfileKeeper::Revision(absl::string_view cluster) {
 
 absl::StatusOr<SnapshotHandle> ProfileKeeper::Snapshot(absl::string_view cluster,
                                                        absl::string_view device_kind,
-                                                       int devices_per_node) {
-  const SnapshotKey key(std::string(cluster), std::string(device_kind), devices_per_node);
+                                                       int devices_per_node,
+                                                       absl::string_view runtime_id) {
+  const SnapshotKey key(std::string(cluster), std::string(device_kind), devices_per_node,
+                        std::string(MeasuredRuntime(runtime_id)));
   {
     PARPLAN_ASSIGN_OR_RETURN(const int64_t revision, Revision(cluster));
     SnapshotHandle cached = FindCached(key, revision);
@@ -91,7 +95,7 @@ absl::StatusOr<SnapshotHandle> ProfileKeeper::Snapshot(absl::string_view cluster
   SnapshotHandle cached = FindCached(key, revision);
   if (cached.snapshot != nullptr) return cached;
   PARPLAN_ASSIGN_OR_RETURN(const LoadedSnapshot loaded,
-                           Load(cluster, device_kind, devices_per_node));
+                           Load(cluster, device_kind, devices_per_node, runtime_id));
   Cache(key, loaded);
   observer_.SnapshotLoaded({std::string(cluster), std::string(device_kind), devices_per_node,
                             loaded.handle.newest_measurement,
@@ -101,7 +105,8 @@ absl::StatusOr<SnapshotHandle> ProfileKeeper::Snapshot(absl::string_view cluster
 
 absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_view cluster,
                                                                   absl::string_view device_kind,
-                                                                  int devices_per_node) {
+                                                                  int devices_per_node,
+                                                                  absl::string_view runtime_id) {
   PARPLAN_ASSIGN_OR_RETURN(const ProfileSet set, store_.SnapshotProfiles(cluster));
   const bool any = std::any_of(
       set.profiles.begin(), set.profiles.end(),
@@ -114,15 +119,17 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
                              ParseStored<v1::Profile>(record.bytes, record.name));
     profiles.push_back(std::move(profile));
   }
-  const std::vector<const v1::Profile*> newest_first = Pointers(profiles);
-  const int measured_size = MeasuredNodeSize(newest_first, device_kind, devices_per_node);
-  PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot,
-                           SnapshotOfNodes(newest_first, device_kind, devices_per_node));
+  PARPLAN_ASSIGN_OR_RETURN(
+      ProfileSnapshot snapshot,
+      SnapshotOfNodes(Pointers(profiles), device_kind, devices_per_node, runtime_id));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> used,
+                           ProfilesForRuntime(Pointers(profiles), device_kind, runtime_id));
+  const int measured_size = MeasuredNodeSize(Pointers(used), device_kind, devices_per_node);
   LoadedSnapshot loaded;
   loaded.revision = set.revision;
   loaded.handle.snapshot = std::make_shared<const ProfileSnapshot>(std::move(snapshot));
   loaded.handle.newest_measurement = absl::InfinitePast();
-  for (const v1::Profile& profile : profiles) {
+  for (const v1::Profile& profile : used) {
     if (profile.devices_per_node() != measured_size) continue;
     loaded.handle.newest_measurement =
         std::max(loaded.handle.newest_measurement, MeasureTime(profile));

@@ -93,14 +93,15 @@ class ProfileKeeper {
   // Returns a number that changes whenever a profile of the cluster is added or deleted.
   absl::StatusOr<int64_t> Revision(absl::string_view cluster);
 
-  // Returns all profiles of the cluster's nodes of this kind, merged; the same pointer until a
-  // profile is added or deleted. If only larger nodes were measured, these are the measurements
-  // within a part of the smallest of them (`PartOfNode` of proto/wire). FAILED_PRECONDITION
-  // (PROFILE_MISSING) if nothing fits, listing the kinds of node that have been measured. Reads one
-  // row of the store, and all profiles of the cluster if they have changed or the kind is not among
-  // the last `Limits::max_snapshot_count`; one caller at a time reads.
+  // Returns all profiles of the cluster's nodes of this kind that hold for a runtime
+  // (`RuntimeTraits::runtime_id`), merged; the same pointer until a profile is added or deleted. If
+  // only larger nodes were measured, these are the measurements within a part of the smallest of
+  // them (`PartOfNode` of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits,
+  // listing the kinds of node that have been measured. Reads one row of the store, and all profiles
+  // of the cluster if they have changed or the kind is not among the last
+  // `Limits::max_snapshot_count`; one caller at a time reads.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
-                                          int devices_per_node);
+                                          int devices_per_node, absl::string_view runtime_id);
 
   // Reports to the observer what each cluster has stored, if that changed since the last report.
   // Returns the first error, after the other clusters were tried as well.
@@ -115,13 +116,13 @@ class ProfileKeeper {
     SnapshotHandle handle;
   };
   absl::StatusOr<LoadedSnapshot> Load(absl::string_view cluster, absl::string_view device_kind,
-                                      int devices_per_node);
+                                      int devices_per_node, absl::string_view runtime_id);
 
   // Lists the kinds of nodes in all profiles of the cluster, which are read page by page.
   absl::StatusOr<std::vector<StoredKind>> KindsOf(const std::string& cluster);
 
-  // Cluster, device kind, devices per node.
-  using SnapshotKey = std::tuple<std::string, std::string, int>;
+  // Cluster, device kind, devices per node, and the runtime as profiles name it.
+  using SnapshotKey = std::tuple<std::string, std::string, int, std::string>;
   struct CachedSnapshot {
     int64_t revision = 0;
     int64_t last_use = 0;

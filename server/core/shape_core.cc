@@ -175,8 +175,7 @@ absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1:
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, OfferTopology(question.cluster, offer, device_count));
   PARPLAN_ASSIGN_OR_RETURN(
       JobKnowledge known,
-      dependencies_.knowledge.Find(topology, question.version,
-                                   question.options.rules.allow_estimates, "offers"));
+      dependencies_.knowledge.Find(topology, question.version, question.options.rules, "offers"));
   // An option reports one plan.
   PlanningRules rules = question.options.rules;
   rules.top_plan_count = 1;

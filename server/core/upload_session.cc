@@ -71,6 +71,7 @@ absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
     profile_.set_device_kind(header.device_kind());
     profile_.set_devices_per_node(header.devices_per_node());
     profile_.set_precision(header.precision());
+    profile_.set_runtime_id(header.runtime_id());
     if (header.has_overlap_slowdown()) profile_.set_overlap_slowdown(header.overlap_slowdown());
     if (header.has_context_memory_bytes()) {
       profile_.set_context_memory_bytes(header.context_memory_bytes());

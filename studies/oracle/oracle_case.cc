@@ -326,9 +326,9 @@ absl::StatusOr<PlanningProblem> OracleProblem(
   knowledge.calibration = calibration != nullptr ? calibration : PublishedCalibration();
   const v1::Profile* const profile = &oracle.profile;
   const NodeGroup& group = topology.node_groups().front();
-  PARPLAN_ASSIGN_OR_RETURN(
-      ProfileSnapshot snapshot,
-      SnapshotOfNodes(absl::MakeConstSpan(&profile, 1), group.device_kind, group.devices_per_node));
+  PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot,
+                           SnapshotOfNodes(absl::MakeConstSpan(&profile, 1), group.device_kind,
+                                           group.devices_per_node, rules.runtime.runtime_id));
   known.profile = std::make_shared<const ProfileSnapshot>(std::move(snapshot));
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(std::move(model)),
                                  std::make_shared<const Topology>(std::move(topology)),

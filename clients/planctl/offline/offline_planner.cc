@@ -103,8 +103,8 @@ absl::StatusOr<PlanningProblem> ProblemOf(AskedPlan asked, const std::vector<v1:
   const bool can_estimate = rules.allow_estimates && known.hardware != nullptr;
   std::vector<const v1::Profile*> newest_first;
   for (const v1::Profile& profile : profiles) newest_first.push_back(&profile);
-  absl::StatusOr<ProfileSnapshot> snapshot =
-      SnapshotOfNodes(newest_first, group.device_kind, group.devices_per_node);
+  absl::StatusOr<ProfileSnapshot> snapshot = SnapshotOfNodes(
+      newest_first, group.device_kind, group.devices_per_node, rules.runtime.runtime_id);
   if (snapshot.ok()) {
     known.profile = std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
   } else if (!can_estimate || !IsProfileMissing(snapshot.status())) {

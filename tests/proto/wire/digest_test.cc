@@ -251,6 +251,7 @@ TEST(ProfileContentDigest, EveryInputFieldChangesIt) {
       [](auto& p) { p.mutable_provenance()->mutable_measure_time(); },
       [](auto& p) { p.mutable_provenance()->add_notes("a"); },
       [](auto& p) { p.set_device_kind("b"); },
+      [](auto& p) { p.set_runtime_id("a"); },
       [](auto& p) { p.set_devices_per_node(4); },
       [](auto& p) { p.set_precision(v1::PRECISION_FP16); },
       [](auto& p) { p.mutable_layer_definitions(0)->set_layer_definition_id("b"); },

@@ -23,19 +23,22 @@ v1::Profile WholeNode() {
 
 TEST(SnapshotOfNodes, OfAMeasuredSizeIsTheMergedProfile) {
   const v1::Profile whole = WholeNode();
-  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot, SnapshotOfNodes({&whole}, "GPU", 8));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot,
+                       SnapshotOfNodes({&whole}, "GPU", 8, "parplan"));
   EXPECT_EQ(snapshot.devices_per_node(), 8);
   EXPECT_EQ(snapshot.collectives().size(), 2u);
 }
 
 TEST(SnapshotOfNodes, OfAPartKeepsLayersAndTheGroupsInsideIt) {
   const v1::Profile whole = WholeNode();
-  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot, SnapshotOfNodes({&whole}, "GPU", 4));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot,
+                       SnapshotOfNodes({&whole}, "GPU", 4, "parplan"));
   EXPECT_EQ(snapshot.devices_per_node(), 4);
   EXPECT_EQ(snapshot.layers().size(), 1u);
   ASSERT_EQ(snapshot.collectives().size(), 1u);
   EXPECT_EQ(snapshot.collectives()[0].participant_count, 2);
-  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot of_eight, SnapshotOfNodes({&whole}, "GPU", 8));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot of_eight,
+                       SnapshotOfNodes({&whole}, "GPU", 8, "parplan"));
   EXPECT_NE(snapshot.digest(), of_eight.digest());
 }
 
@@ -44,7 +47,8 @@ TEST(SnapshotOfNodes, PrefersTheSizeThatWasMeasured) {
   v1::Profile half = SmallProfile();
   half.set_devices_per_node(4);
   half.mutable_collective_timings(0)->set_participant_count(4);
-  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot, SnapshotOfNodes({&whole, &half}, "GPU", 4));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot,
+                       SnapshotOfNodes({&whole, &half}, "GPU", 4, "parplan"));
   ASSERT_EQ(snapshot.collectives().size(), 1u);
   EXPECT_EQ(snapshot.collectives()[0].participant_count, 4);
 }
@@ -52,7 +56,8 @@ TEST(SnapshotOfNodes, PrefersTheSizeThatWasMeasured) {
 TEST(SnapshotOfNodes, OfAnUnevenPartOrALargerNodeIsMissing) {
   const v1::Profile whole = WholeNode();
   for (int devices_per_node : {3, 16}) {
-    const absl::Status status = SnapshotOfNodes({&whole}, "GPU", devices_per_node).status();
+    const absl::Status status =
+        SnapshotOfNodes({&whole}, "GPU", devices_per_node, "parplan").status();
     ASSERT_TRUE(GetErrorDetail(status).has_value());
     EXPECT_EQ(GetErrorDetail(status)->reason, Reason::kProfileMissing);
   }

@@ -219,6 +219,7 @@ v1::Profile RandomValues::Profile() {
   profile.mutable_provenance()->set_agent("random 1.0");
   profile.mutable_provenance()->mutable_measure_time()->set_seconds(Integer(0, 2'000'000'000));
   profile.set_device_kind("Device");
+  profile.set_runtime_id("torch");
   profile.set_devices_per_node(8);
   profile.set_precision(static_cast<v1::Precision>(Integer(1, 3)));
   const int64_t definition_count = Integer(1, 3);

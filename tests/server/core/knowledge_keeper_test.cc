@@ -39,7 +39,9 @@ class KnowledgeKeeperTest : public CoreTest {
     KnowledgeKeeper keeper(core().profiles(), core().calibrations());
     absl::StatusOr<KnowledgeVersion> version = keeper.Version(topology.cluster());
     if (!version.ok()) return version.status();
-    return keeper.Find(topology, *version, allow_estimates, "spec.topology");
+    PlanningRules rules;
+    rules.allow_estimates = allow_estimates;
+    return keeper.Find(topology, *version, rules, "spec.topology");
   }
 };
 
@@ -98,7 +100,8 @@ TEST_F(KnowledgeKeeperTest, AFailingStoreIsNotTakenForMissingMeasurements) {
   KnowledgeKeeper keeper(core().profiles(), core().calibrations());
   store().SetBroken(true);
   const absl::Status status =
-      keeper.Find(MakeTopology(kLibraryDevice), KnowledgeVersion(), true, "topology").status();
+      keeper.Find(MakeTopology(kLibraryDevice), KnowledgeVersion(), PlanningRules(), "topology")
+          .status();
   EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable);
 }
 

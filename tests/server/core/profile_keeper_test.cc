@@ -1,5 +1,7 @@
 #include "server/core/profile_keeper.h"
 
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/core/core_fixture.h"
@@ -13,8 +15,9 @@ using testing::SizeIs;
 
 class ProfileKeeperTest : public CoreTest {
  protected:
-  absl::StatusOr<SnapshotHandle> Snapshot(int devices_per_node = 8) {
-    return core().profiles().Snapshot("synthetic", "synthetic-device", devices_per_node);
+  absl::StatusOr<SnapshotHandle> Snapshot(int devices_per_node = 8,
+                                          const std::string& runtime = "parplan") {
+    return core().profiles().Snapshot("synthetic", "synthetic-device", devices_per_node, runtime);
   }
 
   size_t ListedCount() {
@@ -162,9 +165,34 @@ TEST_F(ProfileKeeperTest, ANodeThatWasNotMeasuredIsMissing) {
   Start();
   ASSERT_OK(Upload(SyntheticProfile({}), "one").status());
   const absl::Status missing =
-      core().profiles().Snapshot("synthetic", "another-device", 8).status();
+      core().profiles().Snapshot("synthetic", "another-device", 8, "parplan").status();
   EXPECT_EQ(ReasonOf(missing), Reason::kProfileMissing);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("synthetic-device"));
+}
+
+TEST_F(ProfileKeeperTest, EachRuntimeHasItsOwnSnapshot) {
+  Start();
+  v1::Profile slow = SyntheticProfile({});
+  slow.set_runtime_id("torch");
+  v1::Profile fast = SyntheticProfile({});
+  fast.set_runtime_id("parplan");
+  for (v1::LayerTiming& timing : *fast.mutable_layer_timings()) {
+    timing.mutable_forward_duration()->set_seconds(60);
+    timing.clear_forward_duration_p90();
+  }
+  ASSERT_OK(Upload(slow, "one").status());
+  ASSERT_OK(Upload(fast, "two").status());
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle of_torch, Snapshot(8, "fsdp"));
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle of_parplan, Snapshot(8, "parplan"));
+  EXPECT_NE(of_torch.snapshot->digest(), of_parplan.snapshot->digest());
+  EXPECT_GE(of_parplan.snapshot->layers()[0].timings[0].forward.value(), 60);
+  EXPECT_LT(of_torch.snapshot->layers()[0].timings[0].forward.value(), 60);
+  // Both runtimes are measured as `torch`, and the snapshot is kept.
+  EXPECT_EQ(Snapshot(8, "deepspeed")->snapshot, of_torch.snapshot);
+  // The collectives are NCCL's.
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle of_megatron, Snapshot(8, "megatron-core"));
+  EXPECT_TRUE(of_megatron.snapshot->layers().empty());
+  EXPECT_EQ(of_megatron.snapshot->collectives().size(), of_torch.snapshot->collectives().size());
 }
 
 TEST_F(ProfileKeeperTest, APartOfAMeasuredNodeHasTheCollectivesThatLieWithinIt) {

@@ -1,0 +1,11 @@
+#include "planner/model/measured_runtime.h"
+
+namespace parplan {
+
+absl::string_view MeasuredRuntime(absl::string_view runtime_id) {
+  // Megatron's layers are its own kernels, those of these two are the user's modules.
+  if (runtime_id == "fsdp" || runtime_id == "deepspeed") return "torch";
+  return runtime_id;
+}
+
+}  // namespace parplan

@@ -1,0 +1,17 @@
+// The runtime whose measurements hold for another.
+
+#ifndef PARPLAN_PLANNER_MODEL_MEASURED_RUNTIME_H_
+#define PARPLAN_PLANNER_MODEL_MEASURED_RUNTIME_H_
+
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// Returns the runtime that profiles name (`Profile.runtime_id`) if their times hold for
+// `runtime_id`, a name of `KnownRuntimes()`: `torch` for those whose layers are modules of PyTorch
+// (`fsdp`, `deepspeed`), else `runtime_id` itself.
+absl::string_view MeasuredRuntime(absl::string_view runtime_id);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_MODEL_MEASURED_RUNTIME_H_
