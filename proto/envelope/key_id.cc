@@ -22,14 +22,18 @@ std::string Ed25519SubjectPublicKeyInfo(absl::string_view raw_public_key) {
                       raw_public_key);
 }
 
-std::string KeyIdOf(absl::string_view subject_public_key_info) {
+std::string HexDigest(absl::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int digest_size = 0;
-  const int made = EVP_Digest(subject_public_key_info.data(), subject_public_key_info.size(),
-                              digest, &digest_size, EVP_sha256(), nullptr);
+  const int made =
+      EVP_Digest(bytes.data(), bytes.size(), digest, &digest_size, EVP_sha256(), nullptr);
   PARPLAN_CHECK(made == 1);
   return absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(digest), digest_size));
+}
+
+std::string KeyIdOf(absl::string_view subject_public_key_info) {
+  return HexDigest(subject_public_key_info);
 }
 
 bool HasKeyIdForm(absl::string_view text) {

@@ -16,6 +16,9 @@ namespace parplan {
 // REQUIRES: `raw_public_key` has 32 bytes.
 std::string Ed25519SubjectPublicKeyInfo(absl::string_view raw_public_key);
 
+// Returns the SHA-256 of `bytes` in lower-case hexadecimal, 64 digits.
+std::string HexDigest(absl::string_view bytes);
+
 // Returns the key id of a SubjectPublicKeyInfo: 64 digits.
 std::string KeyIdOf(absl::string_view subject_public_key_info);
 

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/envelope/payload_type.h"
-#include "proto/envelope/pre_authentication_encoding.h"
 #include "proto/envelope/rfc3339.h"
+#include "proto/envelope/signers.h"
 
 namespace parplan {
 namespace {
@@ -166,30 +166,10 @@ absl::Status NotSigned(const v1::SignedPlan& signed_plan) {
 
 PlanVerifier::PlanVerifier(TrustBundle trust_bundle) : trust_bundle_(std::move(trust_bundle)) {}
 
-std::vector<const TrustedKey*> PlanVerifier::FindSigners(const v1::SignedPlan& signed_plan) const {
-  std::vector<const TrustedKey*> signers;
-  if (static_cast<size_t>(signed_plan.signatures_size()) > kMaxSignatureCount) return signers;
-  const std::string message =
-      PreAuthenticationEncoding(signed_plan.payload_type(), signed_plan.payload());
-  const auto add_if_signer = [&](const TrustedKey& key, const v1::Signature& signature) {
-    if (!key.public_key.Verify(message, signature.sig())) return false;
-    if (std::find(signers.begin(), signers.end(), &key) == signers.end()) signers.push_back(&key);
-    return true;
-  };
-  for (const v1::Signature& signature : signed_plan.signatures()) {
-    const TrustedKey* const hinted = trust_bundle_.Find(signature.key_id());
-    if (hinted != nullptr && add_if_signer(*hinted, signature)) continue;
-    for (const TrustedKey& key : trust_bundle_.keys()) {
-      if (&key != hinted && add_if_signer(key, signature)) break;
-    }
-  }
-  return signers;
-}
-
 absl::StatusOr<VerifiedPlan> PlanVerifier::Verify(const v1::SignedPlan& signed_plan,
                                                   const ExpectedAudience& expected,
                                                   absl::Time now) const {
-  const std::vector<const TrustedKey*> signers = FindSigners(signed_plan);
+  const std::vector<const TrustedKey*> signers = FindSigners(trust_bundle_, signed_plan);
   if (signers.empty()) return NotSigned(signed_plan);
   const std::string& first_key_id = signers.front()->public_key.key_id();
 

@@ -3,12 +3,13 @@
 #ifndef PARPLAN_PROTO_ENVELOPE_VERIFIER_H_
 #define PARPLAN_PROTO_ENVELOPE_VERIFIER_H_
 
+#include <cstddef>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "parplan/v1/plan.pb.h"
+#include "proto/envelope/signers.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verified_plan.h"
 
@@ -35,7 +36,7 @@ class PlanVerifier {
 
   // Largest number of signatures of an envelope, which bounds the work on a hostile one: more fail
   // step 1. A rotation needs `KeyStore::kMaxSigningKeyCount` of them.
-  static constexpr size_t kMaxSignatureCount = 16;
+  static constexpr size_t kMaxSignatureCount = parplan::kMaxSignatureCount;
 
   // Largest payload that is parsed, in bytes; a larger one fails step 3.
   static constexpr size_t kMaxPayloadBytes = size_t{16} << 20;
@@ -63,9 +64,6 @@ class PlanVerifier {
                                       const ExpectedAudience& expected, absl::Time now) const;
 
  private:
-  // Returns the trusted keys that made one of the signatures, in the order of the signatures.
-  std::vector<const TrustedKey*> FindSigners(const v1::SignedPlan& signed_plan) const;
-
   TrustBundle trust_bundle_;
 };
 

@@ -2,12 +2,15 @@
 // server.
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
@@ -16,6 +19,8 @@
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "proto/envelope/envelope_json.h"
+#include "proto/envelope/evidence.h"
+#include "proto/envelope/public_key.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verdict.h"
 #include "proto/envelope/verifier.h"
@@ -33,9 +38,28 @@ struct VerifyFlags {
   std::string node_name;
   std::string topology_path;
   std::string at;
+  std::string evidence_path;
+  std::string evidence_key_path;
 };
 
-absl::StatusOr<VerifiedPlan> Check(const VerifyFlags& flags) {
+// A plan that may be acted on, with the evidence about it if a file was named.
+struct Checked {
+  VerifiedPlan plan;
+  std::optional<Evidence> evidence;
+};
+
+// Returns the keys that evidence may be signed with: the one of --evidence-key, at any time, else
+// those that sign plans.
+absl::StatusOr<TrustBundle> EvidenceKeys(const VerifyFlags& flags, const TrustBundle& trust) {
+  if (flags.evidence_key_path.empty()) return trust;
+  PARPLAN_ASSIGN_OR_RETURN(const std::string pem, ReadFile(flags.evidence_key_path));
+  PARPLAN_ASSIGN_OR_RETURN(PublicKey key, PublicKey::FromPem(pem));
+  return TrustBundle::Create({TrustedKey{
+      std::move(key), absl::UnixEpoch(),
+      absl::FromCivil(absl::CivilDay(9999, 1, 1), absl::UTCTimeZone()), TrustStatus::kActive}});
+}
+
+absl::StatusOr<Checked> Check(const VerifyFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string envelope_text, ReadFile(flags.plan_path));
   PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(envelope_text));
   PARPLAN_ASSIGN_OR_RETURN(const std::string trust_text, ReadFile(flags.trust_path));
@@ -57,37 +81,57 @@ absl::StatusOr<VerifiedPlan> Check(const VerifyFlags& flags) {
                         "must be a time such as 2026-11-21T12:00:00Z");
     }
   }
-  return PlanVerifier(std::move(trust)).Verify(envelope, expected, now);
+  PARPLAN_ASSIGN_OR_RETURN(VerifiedPlan plan, PlanVerifier(trust).Verify(envelope, expected, now));
+  Checked checked{std::move(plan), std::nullopt};
+  if (flags.evidence_path.empty()) return checked;
+  PARPLAN_ASSIGN_OR_RETURN(const std::string evidence_text, ReadFile(flags.evidence_path));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan evidence, EnvelopeFromJson(evidence_text));
+  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle keys, EvidenceKeys(flags, trust));
+  PARPLAN_ASSIGN_OR_RETURN(checked.evidence, VerifyEvidence(evidence, keys, checked.plan, now));
+  return checked;
+}
+
+std::string EvidenceText(const Evidence& evidence) {
+  return absl::StrCat(
+      "checked: ", evidence.summary, "\nevidence of ",
+      absl::FormatTime(absl::RFC3339_sec, evidence.finish_time, absl::UTCTimeZone()),
+      ", signed by ", evidence.key_id, "\n");
 }
 
 absl::Status Verify(const Session& session, const VerifyFlags& flags) {
-  const absl::StatusOr<VerifiedPlan> verified = Check(flags);
+  const absl::StatusOr<Checked> checked = Check(flags);
   if (!session.json) {
-    if (!verified.ok()) return verified.status();
-    const v1::PlanPayload& payload = verified->payload();
+    if (!checked.ok()) return checked.status();
+    const v1::PlanPayload& payload = checked->plan.payload();
     return Print(
         session,
-        absl::StrCat("valid: ", payload.plan(), "\nsigned by ", verified->key_id(), "\nexpires ",
+        absl::StrCat("valid: ", payload.plan(), "\nsigned by ", checked->plan.key_id(),
+                     "\nexpires ",
                      absl::FormatTime(absl::RFC3339_sec,
                                       absl::FromUnixSeconds(payload.expire_time().seconds()),
                                       absl::UTCTimeZone()),
-                     "\n"));
+                     "\n", checked->evidence.has_value() ? EvidenceText(*checked->evidence) : ""));
   }
   // A refusal is an answer; the exit code says it too.
-  const v1::VerifyPlanResponse::Verdict verdict = VerdictOf(verified.status());
+  const v1::VerifyPlanResponse::Verdict verdict = VerdictOf(checked.status());
   const bool is_verdict =
-      verified.ok() || shell::ExitCodeOf(verified.status()) == shell::ExitCode::kNotVerified;
-  if (!is_verdict) return verified.status();
+      checked.ok() || shell::ExitCodeOf(checked.status()) == shell::ExitCode::kNotVerified;
+  if (!is_verdict) return checked.status();
   nlohmann::ordered_json object;
-  object["valid"] = verified.ok();
+  object["valid"] = checked.ok();
   object["verdict"] = absl::AsciiStrToLower(v1::VerifyPlanResponse::Verdict_Name(verdict));
-  object["detail"] = std::string(verified.status().message());
-  if (verified.ok()) {
-    object["plan"] = verified->payload().plan();
-    object["key_id"] = verified->key_id();
+  object["detail"] = std::string(checked.status().message());
+  if (checked.ok()) {
+    object["plan"] = checked->plan.payload().plan();
+    object["key_id"] = checked->plan.key_id();
+    if (checked->evidence.has_value()) {
+      // The statement was parsed before it was accepted.
+      object["evidence"]["key_id"] = checked->evidence->key_id;
+      object["evidence"]["statement"] = nlohmann::ordered_json::parse(checked->evidence->statement);
+    }
   }
   PARPLAN_RETURN_IF_ERROR(Print(session, object.dump(2) + "\n"));
-  return verified.status();
+  return checked.status();
 }
 
 }  // namespace
@@ -107,6 +151,14 @@ void AddVerifyCommand(Command app, const Session& session, Action& action) {
   command.AddOption("--node", flags->node_name, "Refuse plans without this node");
   command.AddOption("--topology", flags->topology_path,
                     "Cluster file; refuse plans made for another");
+  const auto evidence =
+      command.AddOption("--evidence", flags->evidence_path,
+                        "Evidence of `parplan-torch check` about this plan (DSSE, JSON); refuse a "
+                        "plan without");
+  command
+      .AddOption("--evidence-key", flags->evidence_key_path,
+                 "Public key (PEM) of who checked [the keys of --trust]")
+      .Needs(evidence);
   command.AddOption("--at", flags->at, "Check as if it were this time (RFC 3339) [now]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Verify(session, *flags); };
