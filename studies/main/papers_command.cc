@@ -97,7 +97,9 @@ void Run(const Session& session, const PapersFlags& flags, papers::PapersResults
   };
   if (flags.Makes("times")) {
     std::vector<papers::TimedSearch> made = papers::TimeGranularities();
-    for (const char* const axis : papers::kTimeAxes) {
+    std::vector<std::string> axes = papers::OtherGridAxes();
+    axes.insert(axes.begin(), std::begin(papers::kTimeAxes), std::end(papers::kTimeAxes));
+    for (const std::string& axis : axes) {
       for (papers::TimedSearch& timed : papers::TimeAxis(axis)) {
         made.push_back(std::move(timed));
       }

@@ -1,5 +1,9 @@
 #include "studies/papers/page_sections.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "studies/papers/page_text.h"
@@ -43,6 +47,45 @@ std::string BehindText(const Behind& behind) {
                       " (", behind.where, ")");
 }
 
+// The cells of 8 devices and 32 layers by the planners that the grid leaves out.
+std::string OtherPlannersSection(const PapersResults& results) {
+  std::string rows, head;
+  for (const std::string& axis : OtherGridAxes()) {
+    std::map<int, std::map<std::string, TimedSearch>> by_memory;
+    const std::vector<TimedSearch> searches = SearchesOf(results, axis);
+    for (const TimedSearch& timed : searches) by_memory[timed.value][timed.planner] = timed;
+    const std::vector<std::string> planners = PlannersOf(searches);
+    if (head.empty() && !planners.empty()) {
+      std::vector<std::string> names = {"model", "GB"};
+      for (const std::string& planner : planners) names.push_back(absl::StrCat("`", planner, "`"));
+      head = Head(names);
+    }
+    const size_t name = axis.rfind("grid-") + sizeof("grid-") - 1;
+    for (const auto& [memory_gb, answers] : by_memory) {
+      std::vector<std::string> cells = {axis.substr(name), absl::StrCat(memory_gb)};
+      for (const std::string& planner : planners) {
+        const TimedSearch& answer = answers.at(planner);
+        cells.push_back(answer.rate > 0.0
+                            ? absl::StrFormat("%.2f%s", answer.rate, answer.stopped ? " >" : "")
+                            : "-");
+      }
+      rows += Row(cells);
+    }
+  }
+  if (rows.empty()) return "";
+  return absl::StrCat(
+      "### The other planners\n\n",
+      Paragraph(absl::StrCat(
+          "All other planners of parplan on 8 devices and 32 layers, each in its own space: "
+          "`exact` has all dimensions, the integer programs minimise memory or a sum of both. "
+          "Behind `>` a search was ended after ",
+          kSearchSeconds,
+          " s and kept its best plan so far; the time makes these figures depend on the machine. "
+          "On more devices and layers the integer programs end there in most cells, so they are "
+          "left out.")),
+      head, rows, "\n");
+}
+
 }  // namespace
 
 std::string GridSection(const PapersResults& results) {
@@ -69,7 +112,7 @@ std::string GridSection(const PapersResults& results) {
     }
     text += "\n";
   }
-  return text;
+  return text + OtherPlannersSection(results);
 }
 
 std::string OrderSection(const PapersResults& results) {

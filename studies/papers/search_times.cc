@@ -4,8 +4,13 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/check.h"
 #include "planner/find_plan.h"
+#include "studies/papers/grid.h"
 #include "studies/papers/paper_search.h"
 
 namespace parplan::papers {
@@ -14,6 +19,15 @@ namespace {
 constexpr int kMaxRuns = 5;
 constexpr double kEnoughSeconds = 0.1;
 constexpr char kA100[] = "a100-sxm-80gb";
+
+// Axes of the grid's cells, `grid-NAME`: the smallest models and devices of the grid.
+constexpr absl::string_view kGrid = "grid-";
+constexpr int kGridDepth = kGridDepths[0];
+constexpr int kGridDeviceCount = kGridDevices[0];
+
+// Axes of which the first, the middle and the last question are asked, so that all searches of a
+// run end within two minutes.
+constexpr absl::string_view kAxesInThree[] = {"other-devices", "other-memory", "other-strategies"};
 
 using Clock = std::chrono::steady_clock;
 
@@ -58,7 +72,16 @@ TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planne
 
 std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis) {
   std::vector<std::pair<int, PlanningProblem>> questions;
-  if (axis == "layers" || axis == "others") {
+  if (absl::StartsWith(axis, kGrid)) {
+    for (const Family family : kFamilies) {
+      if (axis != absl::StrCat(kGrid, ModelName(family, kGridDepth))) continue;
+      for (const int memory_gb : kGridBudgets) {
+        questions.emplace_back(memory_gb,
+                               ProblemOf({family, kGridDepth, kGridDeviceCount, memory_gb}));
+      }
+    }
+    PARPLAN_CHECK(!questions.empty());
+  } else if (axis == "layers") {
     for (const int layers : {32, 100, 320, 1000, 3200, 10000}) {
       questions.emplace_back(layers, ProblemOf(ModelOf(Family::kBert, layers),
                                                {.kind = kA100, .count = 64, .memory_gb = 80},
@@ -98,19 +121,39 @@ std::vector<std::string> TimedPlanners() {
   return {"galvatron", "galvatron-base", "galvatron-bmw", kTreeOptimum, "exact"};
 }
 
-std::vector<std::string> OtherPlanners() {
-  const std::vector<std::string> timed = TimedPlanners();
+std::vector<std::string> OtherPlanners(absl::string_view axis) {
+  const std::vector<std::string> shown =
+      absl::StartsWith(axis, absl::StrCat(kOther, kGrid)) ? StudyPlanners() : TimedPlanners();
   std::vector<std::string> others;
   for (const std::string& planner : PlannerNames()) {
-    if (std::find(timed.begin(), timed.end(), planner) == timed.end()) others.push_back(planner);
+    if (!absl::c_linear_search(shown, planner)) others.push_back(planner);
   }
   return others;
 }
 
+std::vector<std::string> OtherGridAxes() {
+  std::vector<std::string> axes;
+  for (const Family family : kFamilies) {
+    axes.push_back(absl::StrCat(kOther, kGrid, ModelName(family, kGridDepth)));
+  }
+  return axes;
+}
+
+std::string QuestionAxis(absl::string_view axis) {
+  if (absl::ConsumePrefix(&axis, kOther)) return std::string(axis);
+  return axis == "granularity" || axis == "long" ? "layers" : std::string(axis);
+}
+
 std::vector<TimedSearch> TimeAxis(const std::string& axis) {
+  const std::vector<std::string> planners =
+      absl::StartsWith(axis, kOther) ? OtherPlanners(axis) : TimedPlanners();
+  std::vector<std::pair<int, PlanningProblem>> questions = QuestionsOfAxis(QuestionAxis(axis));
+  if (absl::c_linear_search(kAxesInThree, axis)) {
+    questions = {questions.front(), questions[questions.size() / 2], questions.back()};
+  }
   std::vector<TimedSearch> searches;
-  for (const auto& [value, problem] : QuestionsOfAxis(axis)) {
-    for (const std::string& planner : axis == "others" ? OtherPlanners() : TimedPlanners()) {
+  for (const auto& [value, problem] : questions) {
+    for (const std::string& planner : planners) {
       TimedSearch timed = TimeSearch(problem, planner);
       timed.axis = axis;
       timed.value = value;

@@ -1,5 +1,6 @@
 // How long each planner searches, and what it finds, against layers, devices, memory and
-// strategies. The only figures of the study that depend on the machine.
+// strategies, and on the grid where the grid leaves planners out. The only figures of the study
+// that depend on the machine.
 
 #ifndef PARPLAN_STUDIES_PAPERS_SEARCH_TIMES_H_
 #define PARPLAN_STUDIES_PAPERS_SEARCH_TIMES_H_
@@ -20,8 +21,8 @@ inline constexpr double kSearchSeconds = 0.5;
 inline constexpr double kLongSearchSeconds = 30.0;
 
 struct TimedSearch {
-  // `layers`, `others`, `devices`, `memory` (GiB a device), `strategies`, or `granularity` (layers
-  // again), or `long` (most layers).
+  // One of `kTimeAxes` or of `OtherGridAxes`, `granularity` (layers again), or `long` (most
+  // layers).
   std::string axis;
   int value = 0;
   std::string planner;
@@ -45,7 +46,8 @@ double LimitOfAxis(absl::string_view axis);
 TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner,
                        double limit_seconds = kSearchSeconds);
 
-// Returns the questions of an axis with their values, ascending; the axes are those of `TimeAxis`.
+// Returns the questions of an axis with their values, ascending. REQUIRES: `QuestionAxis` of some
+// axis.
 std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis);
 
 // Returns whether a planner searches a space of its own and bounds it: `exact` and `kTreeOptimum`.
@@ -55,19 +57,33 @@ bool BoundsItsSpace(absl::string_view planner);
 // Planners that are timed, in the order of tables.
 std::vector<std::string> TimedPlanners();
 
-// All other planners of this build: baselines and integer programs.
-std::vector<std::string> OtherPlanners();
+// Returns all planners of this build that the tables beside an axis leave out: `TimedPlanners` for
+// times, and those of the grid for its cells.
+std::vector<std::string> OtherPlanners(absl::string_view axis);
+
+// The start of the name of an axis that asks `OtherPlanners` instead of `TimedPlanners`.
+inline constexpr absl::string_view kOther = "other-";
 
 // Runs all searches of an axis: its questions in ascending order, each by every planner of
-// `TimedPlanners`, or of `OtherPlanners` for the axis `others`.
+// `TimedPlanners`, or of `OtherPlanners` for an axis that begins with `kOther`; of the latter the
+// first, the middle and the last question of devices, memory and strategies.
 //
 //   layers      BERT's layers, 32 to 10,000, on 64 A100 with 80 GB, batch 128
-//   others      the same
 //   devices     256 of BERT's layers on 8 to 512 A100 with 80 GB, 2 samples a device
 //   memory      BERT-Huge-32 on 8 A100 with 8 to 80 GB, batch 64
 //   strategies  BERT-Huge-32 on 8 RTX Titans with 16 GB, batch 64, in parts of the tree
+//   other-grid-NAME  the cells of the grid (grid.h) with model NAME on 8 devices, by memory
 std::vector<TimedSearch> TimeAxis(const std::string& axis);
-inline constexpr const char* kTimeAxes[] = {"layers", "others", "devices", "memory", "strategies"};
+inline constexpr const char* kTimeAxes[] = {"layers",       "devices",         "memory",
+                                            "strategies",   "other-layers",    "other-devices",
+                                            "other-memory", "other-strategies"};
+
+// Returns the axes `other-grid-NAME`: those of each family with 32 layers.
+std::vector<std::string> OtherGridAxes();
+
+// Returns the axis whose questions an axis asks: itself without `kOther`, and `layers` for
+// `granularity` and `long`.
+std::string QuestionAxis(absl::string_view axis);
 
 }  // namespace parplan::papers
 

@@ -16,15 +16,12 @@ std::string SecondsText(const TimedSearch& timed) {
   return absl::StrFormat("%.3g", timed.seconds);
 }
 
-// Axes that ask the questions of `layers`.
-constexpr const char* kAxesOfLayers[] = {"layers", "others", "long", "granularity"};
-
 // Returns by question of an axis the highest rate that any search of it found.
 std::map<int, double> BestRates(const PapersResults& results, absl::string_view axis) {
-  const bool is_layers = absl::c_linear_search(kAxesOfLayers, axis);
+  const std::string questions = QuestionAxis(axis);
   std::map<int, double> best;
   for (const TimedSearch& timed : results.times) {
-    if (timed.axis == axis || (is_layers && absl::c_linear_search(kAxesOfLayers, timed.axis))) {
+    if (QuestionAxis(timed.axis) == questions) {
       best[timed.value] = std::max(best[timed.value], timed.rate);
     }
   }
@@ -37,6 +34,7 @@ constexpr double kShownGap = 5e-4;
 std::string TimeTable(const PapersResults& results, absl::string_view axis,
                       const std::string& name) {
   const std::vector<TimedSearch> searches = SearchesOf(results, axis);
+  if (searches.empty()) return "";
   std::map<int, double> best = BestRates(results, axis);
   const std::vector<std::string> planners = PlannersOf(searches);
   std::vector<std::string> head = {name};
@@ -163,18 +161,20 @@ std::string TimesSection(const PapersResults& results) {
     text += TimeTable(results, "long", "layers");
   }
   text += "The other planners on the same questions:\n\n";
-  text += TimeTable(results, "others", "layers");
+  text += TimeTable(results, "other-layers", "layers");
   text += "256 of BERT's layers, two samples a device, A100 with 80 GB:\n\n";
   text += TimeTable(results, "devices", "devices");
   text += "![Search time against devices](../images/papers-devices.svg)\n\n";
+  text += TimeTable(results, "other-devices", "devices");
   text += "BERT-Huge-32 on 8 A100, batch 64:\n\n";
   text += TimeTable(results, "memory", "GB");
+  text += TimeTable(results, "other-memory", "GB");
   text += Paragraph(
       "BERT-Huge-32 on 8 RTX Titans with 16 GB, batch 64, in parts of the tree: data parallelism "
       "and pipelines (4 strategies), with sharding (7), with tensor parallelism (22), with "
       "recomputation (44). `exact` has the same parts and its other dimensions off:");
   text += TimeTable(results, "strategies", "strategies");
-  return text;
+  return text + TimeTable(results, "other-strategies", "strategies");
 }
 
 }  // namespace parplan::papers
