@@ -54,6 +54,9 @@ class FileDescriptor {
   bool is_open() const { return value_ >= 0; }
   int get() const { return value_; }
 
+  // Returns the descriptor, which is the caller's from then on.
+  int Release() { return std::exchange(value_, -1); }
+
   // Closes the file if it is open. Returns 0 or a value of errno; the descriptor is closed even on
   // error.
   int Close();

@@ -42,6 +42,7 @@
 #include "server/main/tls_check.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/prometheus_observer.h"
+#include "server/rpc/connection_gate.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/method_names.h"
 #include "server/rpc/rpc_server.h"
@@ -199,6 +200,7 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   }
 
   RpcServerOptions options = RpcOptionsOf(settings);
+  options.connections = LimitsForDescriptors(RaiseDescriptorLimit());
   options.logger = [&log](const CallRecord& record) { log.LogCall(record); };
   absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(**core, options);
   if (!server.ok()) return Refuse(log, server.status());

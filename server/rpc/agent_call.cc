@@ -16,14 +16,22 @@ AgentCall* AgentCall::Start(const RpcContext& rpc, grpc::CallbackServerContext* 
   std::shared_ptr<AgentCall> call(new AgentCall(rpc, *server_context));
   call->self_ = call;
   call->session_ = rpc.core.agents().StartSession(call);
+  call->first_message_alarm_ = rpc.alarms.Set(rpc.max_stream_silence, [weak = std::weak_ptr(call)] {
+    if (const auto held = weak.lock()) held->EndSilent();
+  });
   call->StartRead(&call->request_);
   return call.get();
 }
 
 AgentCall::AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context)
-    : call_(std::in_place, rpc, "ConnectAgent", server_context, Call::Deadline::kNone) {}
+    : rpc_(rpc), call_(std::in_place, rpc, "ConnectAgent", server_context, Call::Deadline::kNone) {}
 
 void AgentCall::OnReadDone(bool ok) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!heard_) rpc_.alarms.Remove(first_message_alarm_);
+    heard_ = true;
+  }
   if (!ok) {
     // The agent has closed its side, or its connection broke: its leases end either way.
     session_.reset();
@@ -79,6 +87,14 @@ void AgentCall::Close(const absl::Status& status) {
 void AgentCall::End(const absl::Status& status) {
   Close(status);
   Flush();
+}
+
+void AgentCall::EndSilent() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (heard_) return;
+  }
+  End(SilentStreamError(rpc_.max_stream_silence));
 }
 
 void AgentCall::Flush() {

@@ -20,7 +20,9 @@
 namespace parplan {
 
 // One stream. Lives until gRPC is done with it and the core has ended its session. An agent for
-// which 256 messages wait is cut off with RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
+// which 256 messages wait is cut off with RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE), and one that says
+// nothing at first with DEADLINE_EXCEEDED after `RpcContext::max_stream_silence`. Later silence is
+// the core's matter (`Limits::longest_agent_silence`).
 class AgentCall final
     : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
       public AgentPeer {
@@ -41,7 +43,10 @@ class AgentCall final
 
   // Closes the stream and sends what is queued.
   void End(const absl::Status& status);
+  void EndSilent();
 
+  const RpcContext& rpc_;
+  AlarmThread::Alarm first_message_alarm_;
   std::optional<Call> call_;               // Until gRPC is done.
   std::unique_ptr<AgentSession> session_;  // Used by the reading side.
   v1::ConnectAgentRequest request_;
@@ -52,6 +57,7 @@ class AgentCall final
   bool writing_ = false;
   bool broken_ = false;  // No message can reach the agent any more.
   bool finished_ = false;
+  bool heard_ = false;  // The agent has sent a message, or its stream has ended.
   std::optional<absl::Status> end_;
 
   std::shared_ptr<AgentCall> self_;

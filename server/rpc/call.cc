@@ -51,6 +51,13 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
                deadline == Deadline::kNone ? absl::InfiniteDuration() : rpc.default_deadline),
       rpc.core.clock());
   rpc_.core.observer().CallStarted(method);
+  rpc_.gate.CallStarted(record_.peer);
+}
+
+Call::~Call() {
+  const bool is_late = rpc_.core.clock().Steady() >= context_->deadline() - kDeadlineTolerance;
+  rpc_.gate.CallEnded(record_.peer, context_->cancelled() && !is_late);
+  --rpc_.call_count;
 }
 
 grpc::Status Call::End(absl::Status status) {
@@ -68,6 +75,12 @@ grpc::Status Call::End(absl::Status status) {
   rpc_.core.observer().CallFinished(record_.method, record_.code, record_.reason, record_.duration);
   if (rpc_.logger) rpc_.logger(record_);
   return ToGrpcStatus(status);
+}
+
+absl::Status SilentStreamError(absl::Duration max_silence) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("the stream sent nothing for ", absl::FormatDuration(max_silence),
+                   "; send its messages without a pause, or begin it later"));
 }
 
 }  // namespace parplan

@@ -23,7 +23,9 @@
 #include "server/core/call_context.h"
 #include "server/core/observer.h"
 #include "server/core/server_core.h"
+#include "server/rpc/alarm_thread.h"
 #include "server/rpc/blocking_pool.h"
+#include "server/rpc/connection_gate.h"
 
 namespace parplan {
 
@@ -51,6 +53,11 @@ struct RpcContext {
   absl::Duration default_deadline;
   // Number of calls that gRPC is not done with; those of health and reflection are not counted.
   std::atomic<int>& call_count;
+  // Hears of every call.
+  ConnectionGate& gate;
+  AlarmThread& alarms;
+  // How long the client of a stream may send nothing while the server waits for it.
+  absl::Duration max_stream_silence;
 };
 
 // One call, from its first byte to its status. gRPC itself answers calls of unknown methods, so
@@ -65,7 +72,7 @@ class Call {
   // has that name.
   Call(const RpcContext& rpc, absl::string_view method, grpc::CallbackServerContext& server_context,
        Deadline deadline = Deadline::kDefault);
-  ~Call() { --rpc_.call_count; }
+  ~Call();
 
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -83,6 +90,9 @@ class Call {
   std::shared_ptr<CallContext> context_;
   CallRecord record_;
 };
+
+// Returns the error for a client that has sent nothing for `RpcContext::max_stream_silence`.
+absl::Status SilentStreamError(absl::Duration max_silence);
 
 // Returns the Status or StatusOr that `work` returns, INTERNAL if it throws.
 template <typename Work>

@@ -8,6 +8,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -19,7 +20,8 @@ namespace parplan {
 // Hands every request to a session of the core, whose `Add` returns a Status and whose `Finish`
 // returns the answer; both run on a thread that may wait for a disk. Reads the next request once
 // the session has taken the one before. The call ends with the session's error, CANCELLED if the
-// stream broke, or INTERNAL if the session threw. `session` is not null; `rpc` outlives the call.
+// stream broke, DEADLINE_EXCEEDED if the client sent nothing for `RpcContext::max_stream_silence`,
+// or INTERNAL if the session threw. `session` is not null; `rpc` outlives the call.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
 // connection breaks, and half an upload must never count as a whole one. So the call sends its
@@ -33,11 +35,17 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
     std::shared_ptr<ClientStreamCall> call(
         new ClientStreamCall(rpc, method, *server_context, response, std::move(session)));
     call->self_ = call;
-    call->StartRead(&call->request_);
+    call->Read();
     return call.get();
   }
 
   void OnReadDone(bool ok) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      rpc_.alarms.Remove(alarm_);
+      if (ended_) return;
+      reading_ = false;
+    }
     if (ok) {
       rpc_.pool.Run([call = self_] { call->Take(); });
     } else {
@@ -65,6 +73,27 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
         response_(response),
         session_(std::move(session)) {}
 
+  void Read() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      reading_ = true;
+      alarm_ = rpc_.alarms.Set(rpc_.max_stream_silence, [call = std::weak_ptr(self_)] {
+        if (const auto held = call.lock()) held->EndSilent();
+      });
+    }
+    this->StartRead(&request_);
+  }
+
+  void EndSilent() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      // A message came while the alarm rang.
+      if (!reading_ || ended_) return;
+      ended_ = true;
+    }
+    End(SilentStreamError(rpc_.max_stream_silence));
+  }
+
   void Take() {
     const absl::Status taken = WithoutExceptions([this] { return session_->Add(request_); });
     if (!taken.ok()) {
@@ -72,7 +101,7 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
       return;
     }
     request_.Clear();
-    this->StartRead(&request_);
+    Read();
   }
 
   void Close() {
@@ -93,6 +122,11 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
   std::unique_ptr<Session> session_;
   Request request_;
   std::shared_ptr<ClientStreamCall> self_;
+
+  std::mutex mutex_;
+  bool reading_ = false;
+  bool ended_ = false;  // By silence, while gRPC still reads.
+  AlarmThread::Alarm alarm_;
 };
 
 }  // namespace parplan

@@ -11,7 +11,6 @@
 namespace parplan {
 namespace {
 
-constexpr char kUnixPrefix[] = "unix:";
 constexpr int kMaxPort = 65535;
 
 // Returns the part before the last colon, without the brackets of IPv6.
@@ -40,8 +39,8 @@ bool IsLoopbackIpv4(absl::string_view host) {
 }  // namespace
 
 absl::Status CheckListenAddress(absl::string_view address, absl::string_view field) {
-  if (absl::StartsWith(address, kUnixPrefix)) {
-    if (address.size() > sizeof(kUnixPrefix) - 1) return absl::OkStatus();
+  if (absl::StartsWith(address, kUnixAddressPrefix)) {
+    if (address.size() > kUnixAddressPrefix.size()) return absl::OkStatus();
   } else {
     const size_t colon = address.rfind(':');
     int port = 0;
@@ -59,7 +58,7 @@ absl::Status CheckListenAddress(absl::string_view address, absl::string_view fie
 }
 
 bool IsLocalAddress(absl::string_view address) {
-  if (absl::StartsWith(address, kUnixPrefix)) return true;
+  if (absl::StartsWith(address, kUnixAddressPrefix)) return true;
   const absl::string_view host = HostOf(address);
   return host == "::1" || absl::EqualsIgnoreCase(host, "localhost") || IsLoopbackIpv4(host);
 }

@@ -8,6 +8,9 @@
 
 namespace parplan {
 
+// How the address of a Unix socket begins; its path follows.
+inline constexpr absl::string_view kUnixAddressPrefix = "unix:";
+
 // Checks that an address is `host:port` (an IPv6 host in brackets, a port from 0 to 65535) or
 // `unix:PATH`. Resolves no name. Otherwise INVALID_ARGUMENT (SPEC_INVALID) naming `field`.
 absl::Status CheckListenAddress(absl::string_view address, absl::string_view field = "listen");

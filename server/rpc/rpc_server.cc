@@ -3,6 +3,7 @@
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/rpc/listen_address.h"
+#include "server/rpc/listening_sockets.h"
 
 namespace parplan {
 namespace {
@@ -34,6 +36,13 @@ constexpr int kMinClientPingIntervalMs = 10000;
 
 constexpr int kMaxConcurrentStreams = 1024;
 
+// Memory of messages that are being received or sent, over all connections. Half of a small pod's;
+// gRPC closes connections above it.
+constexpr size_t kMaxTransportBytes = size_t{256} << 20;
+
+// For the handshake of TLS and the first settings of HTTP/2.
+constexpr int kHandshakeTimeoutMs = 10000;
+
 // Connections end after an hour, once no call uses them, so that clients spread over new replicas.
 constexpr int kMaxConnectionAgeMs = 3600 * 1000;
 
@@ -47,8 +56,13 @@ constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(std::min<int64_t>(limits.max_request_bytes, INT32_MAX)));
-  // Two servers on one port would each get some of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // gRPC inflates a message before it looks at its size, so a megabyte could become a gigabyte.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  grpc::ResourceQuota quota("parplan-server");
+  quota.Resize(kMaxTransportBytes);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kMaxConnectionAgeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
@@ -88,9 +102,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
-  std::unique_ptr<RpcServer> server(new RpcServer(core, options));
+  PARPLAN_ASSIGN_OR_RETURN(ListeningSockets sockets, Listen(options.listen_address));
+  std::unique_ptr<RpcServer> server(new RpcServer(core, options, std::move(sockets)));
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen_address, credentials, &server->port_);
+  server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   builder.RegisterService(&server->profiles_);
   builder.RegisterService(&server->plans_);
   builder.RegisterService(&server->executions_);
@@ -98,11 +114,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   builder.RegisterService(&server->agents_);
   ConfigureTransport(core.limits(), builder);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || server->port_ == 0) {
-    server->server_.reset();
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options.listen_address,
-                     "; is another server there, or is the address not of this machine?"));
+  if (server->server_ == nullptr) {
+    return absl::UnavailableError("gRPC cannot start a server; its log says why");
   }
   const std::vector<std::string> services = {
       v1::ProfileService::service_full_name(), v1::PlanService::service_full_name(),
@@ -114,13 +127,21 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
     PARPLAN_ASSIGN_OR_RETURN(server->health_,
                              HealthServer::Start(options.health_listen_address, services));
   }
+  server->gate_.Start([acceptor = server->acceptor_.get()](int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    acceptor->HandleNewConnection(&parameters);
+  });
   return server;
 }
 
-RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options)
+RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, ListeningSockets sockets)
     : core_(core),
+      gate_(std::move(sockets), options.connections),
       pool_(kBlockingThreadCount),
-      rpc_{core, pool_, options.logger, options.default_deadline, call_count_},
+      rpc_{core,        pool_, options.logger, options.default_deadline,
+           call_count_, gate_, alarms_,        options.max_stream_silence},
       profiles_(rpc_),
       plans_(rpc_),
       executions_(rpc_),
@@ -135,6 +156,7 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   server_->GetHealthCheckService()->SetServingStatus(false);
   if (health_ != nullptr) health_->SetServing(false);
   absl::SleepFor(pause);
+  gate_.StopAccepting();
   std::thread searches(
       [this, grace] { core_.Drain(std::max(grace - kAnswerTime, absl::ZeroDuration())); });
   std::atomic<bool> done = false;

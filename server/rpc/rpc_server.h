@@ -4,6 +4,7 @@
 #define PARPLAN_SERVER_RPC_RPC_SERVER_H_
 
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <atomic>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "server/core/server_core.h"
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/call.h"
+#include "server/rpc/connection_gate.h"
 #include "server/rpc/server_credentials.h"
 #include "server/rpc/services.h"
 
@@ -30,6 +32,11 @@ struct RpcServerOptions {
   std::string health_listen_address;
   // Deadline of calls that have none.
   absl::Duration default_deadline = absl::Minutes(10);
+  // How long the client of a stream may send nothing while the server waits for its next message;
+  // for agents, for the first one alone.
+  absl::Duration max_stream_silence = absl::Seconds(10);
+  // Limits of connections; `LimitsForDescriptors` for a program of its own.
+  ConnectionLimits connections;
   // Called for every call that ended; empty for no log.
   CallLogger logger;
 };
@@ -53,7 +60,7 @@ class RpcServer {
   ~RpcServer();
 
   // The bound port; 1 for a Unix socket.
-  int port() const { return port_; }
+  int port() const { return gate_.port(); }
   // The bound port of `health_listen_address`; 0 if there is none.
   int health_port() const { return health_ == nullptr ? 0 : health_->port(); }
 
@@ -63,8 +70,11 @@ class RpcServer {
   // To be called once.
   void Drain(absl::Duration pause, absl::Duration grace);
 
+  // Accepts the connections of the main listener.
+  const ConnectionGate& gate() const { return gate_; }
+
  private:
-  RpcServer(ServerCore& core, const RpcServerOptions& options);
+  RpcServer(ServerCore& core, const RpcServerOptions& options, ListeningSockets sockets);
 
   // Closes the connections once no call was in progress for a moment, unless `done` is set before.
   // Otherwise streams that watch health, and clients that look at their connection only every 5 s,
@@ -73,6 +83,8 @@ class RpcServer {
 
   ServerCore& core_;
   std::atomic<int> call_count_ = 0;
+  ConnectionGate gate_;
+  AlarmThread alarms_;
   BlockingPool pool_;
   const RpcContext rpc_;
   ProfileService profiles_;
@@ -80,8 +92,8 @@ class RpcServer {
   ExecutionService executions_;
   CalibrationService calibrations_;
   AgentService agents_;
-  int port_ = 0;
   std::unique_ptr<HealthServer> health_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;  // Null once drained.
 };
 

@@ -1,0 +1,52 @@
+// Functions that are called at a time, for calls that may wait only so long.
+
+#ifndef PARPLAN_SERVER_RPC_ALARM_THREAD_H_
+#define PARPLAN_SERVER_RPC_ALARM_THREAD_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace parplan {
+
+// One thread for all alarms. Safe to use from any thread; setting and removing an alarm takes
+// logarithmic time.
+class AlarmThread {
+ public:
+  // What `Set` returns; names an alarm for `Remove`.
+  using Alarm = std::pair<absl::Duration, uint64_t>;
+
+  AlarmThread();
+  // Drops the alarms that are set, and joins the thread.
+  ~AlarmThread();
+
+  AlarmThread(const AlarmThread&) = delete;
+  AlarmThread& operator=(const AlarmThread&) = delete;
+
+  // Calls `ring`, which must not block or throw, `wait` from now. It must own what it touches: it
+  // may have begun when `Remove` is called.
+  Alarm Set(absl::Duration wait, std::function<void()> ring);
+
+  // Drops an alarm that has not begun to ring. Does nothing for others.
+  void Remove(const Alarm& alarm);
+
+ private:
+  void Loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ending_ = false;
+  uint64_t next_number_ = 0;
+  std::map<Alarm, std::function<void()>> alarms_;
+  std::thread thread_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_ALARM_THREAD_H_

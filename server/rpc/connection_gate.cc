@@ -1,0 +1,360 @@
+#include "server/rpc/connection_gate.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/system/clock.h"
+
+namespace parplan {
+namespace {
+
+constexpr int64_t kMaxDescriptors = 65536;
+
+// For the store, its files and connections, logs, the listeners of health and metrics and their
+// connections, files of TLS, and gRPC's own pollers.
+constexpr int64_t kOtherDescriptors = 160;
+
+// A connection that just came may still be about to call.
+constexpr absl::Duration kMinIdleTime = absl::Seconds(1);
+
+constexpr int kMaxAcceptedInARound = 256;
+constexpr int kMaxEvents = 256;
+constexpr int kMaxWaitMilliseconds = 1000;
+
+// Numbers of epoll that are no connections. Listeners follow at kFirstListener.
+constexpr uint64_t kWake = ~uint64_t{0};
+constexpr uint64_t kFirstListener = uint64_t{1} << 62;
+
+// The source of a connection, which shares limits with others of it, and the name that gRPC gives
+// it. Both are empty for a Unix socket, whose connections have no names.
+struct Ends {
+  std::string source;
+  std::string peer;
+};
+
+Ends EndsOf(int descriptor) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof address;
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    return {text.data(), absl::StrCat("ipv4:", text.data(), ":", ntohs(v4.sin_port))};
+  }
+  if (address.ss_family != AF_INET6) return {};
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text.data(), text.size());
+    return {text.data(), absl::StrCat("ipv4:", text.data(), ":", ntohs(v6.sin6_port))};
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+  const std::string peer = absl::StrCat("ipv6:%5B", text.data(), "%5D:", ntohs(v6.sin6_port));
+  // One host may use every address of its network of 64 bits.
+  in6_addr network = v6.sin6_addr;
+  std::memset(&network.s6_addr[8], 0, 8);
+  inet_ntop(AF_INET6, &network, text.data(), text.size());
+  return {text.data(), peer};
+}
+
+absl::Duration Steady() { return Clock::Real().Steady(); }
+
+FileDescriptor Spare() { return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+}  // namespace
+
+int64_t RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, kMaxDescriptors);
+  if (limit.rlim_cur < wanted) {
+    limit.rlim_cur = wanted;
+    // A limit that cannot be raised is the one to live with.
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, kMaxDescriptors));
+}
+
+ConnectionLimits LimitsForDescriptors(int64_t descriptor_count) {
+  // A third for those that have sent nothing, two thirds for pairs.
+  const auto third =
+      static_cast<int>(std::max<int64_t>((descriptor_count - kOtherDescriptors) / 3, 8));
+  return {.max_open_count = third, .max_silent_count = third};
+}
+
+ConnectionGate::ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits)
+    : sockets_(std::move(sockets)),
+      limits_(limits),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      spare_(Spare()),
+      last_round_(Steady()) {
+  PARPLAN_CHECK(epoll_.is_open() && wake_.is_open());
+  PARPLAN_CHECK(Watch(wake_.get(), kWake, EPOLLIN));
+  for (size_t index = 0; index < sockets_.descriptors.size(); ++index) {
+    PARPLAN_CHECK(Watch(sockets_.descriptors[index].get(), kFirstListener + index, EPOLLIN));
+  }
+}
+
+void ConnectionGate::Start(HandOver hand_over) {
+  hand_over_ = std::move(hand_over);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+ConnectionGate::~ConnectionGate() {
+  StopAccepting();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+  }
+  eventfd_write(wake_.get(), 1);
+  if (thread_.joinable()) thread_.join();
+}
+
+void ConnectionGate::StopAccepting() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_accepting_) return;
+  is_accepting_ = false;
+  sockets_.descriptors.clear();
+  silent_.clear();
+}
+
+void ConnectionGate::CallStarted(absl::string_view peer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = number_of_peer_.find(std::string(peer));
+  if (found == number_of_peer_.end()) return;
+  Open& open = open_.at(found->second);
+  if (open.call_count++ == 0) SetIdle(found->second, open, false);
+}
+
+void ConnectionGate::CallEnded(absl::string_view peer, bool was_cancelled_by_client) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = number_of_peer_.find(std::string(peer));
+  if (found == number_of_peer_.end()) return;
+  Open& open = open_.at(found->second);
+  // A call that began before its connection got this name is not counted.
+  if (open.call_count > 0 && --open.call_count == 0) SetIdle(found->second, open, true);
+  if (!was_cancelled_by_client) return;
+  const absl::Duration now = Steady();
+  const double forgiven =
+      absl::ToDoubleSeconds(now - open.cancelled_since) * limits_.max_cancelled_calls_per_second;
+  open.cancelled = std::max(0.0, open.cancelled - forgiven) + 1.0;
+  open.cancelled_since = now;
+  if (open.cancelled <= limits_.max_cancelled_calls || open.is_ending) return;
+  ++counts_.cancelling;
+  ShutDown(found->second, open);
+}
+
+ConnectionCounts ConnectionGate::counts() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ConnectionCounts counts = counts_;
+  counts.open = static_cast<int>(open_.size());
+  return counts;
+}
+
+absl::Duration ConnectionGate::last_round() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return last_round_;
+}
+
+void ConnectionGate::Loop() {
+  std::array<epoll_event, kMaxEvents> events;
+  int wait = kMaxWaitMilliseconds;
+  while (true) {
+    const int count = epoll_wait(epoll_.get(), events.data(), kMaxEvents, wait);
+    // Connections to hand over, outside the lock: gRPC may end calls of others on this thread.
+    std::vector<std::pair<int, int>> admitted;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (is_ending_) return;
+      for (int index = 0; index < count; ++index) {
+        const uint64_t number = events[index].data.u64;
+        if (number == kWake) continue;
+        if (number >= kFirstListener) {
+          if (is_accepting_) Accept(sockets_.descriptors[number - kFirstListener].get());
+        } else if (silent_.count(number) != 0) {
+          HeardFrom(number);
+        } else {
+          Remove(number);
+        }
+      }
+      wait = CloseSilent();
+      last_round_ = Steady();
+      admitted.swap(admitted_);
+    }
+    for (const auto& [listener, connection] : admitted) hand_over_(listener, connection);
+  }
+}
+
+int ConnectionGate::CloseSilent() {
+  const absl::Duration now = Steady();
+  while (!silent_.empty()) {
+    const absl::Duration left = silent_.begin()->second.since + limits_.max_silence - now;
+    if (left > absl::ZeroDuration()) {
+      return static_cast<int>(
+          std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, kMaxWaitMilliseconds));
+    }
+    silent_.erase(silent_.begin());
+    ++counts_.silent;
+  }
+  return kMaxWaitMilliseconds;
+}
+
+void ConnectionGate::Accept(int listener) {
+  for (int round = 0; round < kMaxAcceptedInARound; ++round) {
+    FileDescriptor connection(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (connection.is_open()) {
+      ++counts_.accepted;
+      AddSilent(std::move(connection), listener);
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) Shed(listener);
+    // A connection that broke before it was accepted says nothing of the next one.
+    if (errno != ECONNABORTED && errno != EINTR) return;
+  }
+}
+
+void ConnectionGate::Shed(int listener) {
+  if (!silent_.empty()) {
+    silent_.erase(silent_.begin());
+    ++counts_.silent;
+    return;
+  }
+  if (EndOldest(idle_)) return;
+  spare_.Close();
+  const FileDescriptor refused(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  if (refused.is_open()) ++counts_.refused;
+  spare_ = Spare();
+}
+
+void ConnectionGate::AddSilent(FileDescriptor descriptor, int listener) {
+  if (static_cast<int>(silent_.size()) >= limits_.max_silent_count) {
+    silent_.erase(silent_.begin());
+    ++counts_.silent;
+  }
+  const uint64_t number = next_number_++;
+  if (!Watch(descriptor.get(), number, EPOLLIN | EPOLLRDHUP)) {
+    ++counts_.refused;
+    return;
+  }
+  silent_.emplace(number, Silent{std::move(descriptor), listener, Steady()});
+}
+
+void ConnectionGate::HeardFrom(uint64_t number) {
+  auto node = silent_.extract(number);
+  Silent& silent = node.mapped();
+  char byte = 0;
+  const ssize_t heard = recv(silent.descriptor.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (heard < 0 && (errno == EAGAIN || errno == EINTR)) {
+    silent_.insert(std::move(node));
+    return;
+  }
+  // It closed, or broke, before it sent anything.
+  if (heard <= 0) return;
+  Ends ends = EndsOf(silent.descriptor.get());
+  FileDescriptor watch(fcntl(silent.descriptor.get(), F_DUPFD_CLOEXEC, 0));
+  if (!watch.is_open() || !MakeRoom(ends.source)) {
+    ++counts_.refused;
+    return;
+  }
+  // The registration belongs to the open socket and the descriptor; the copy gets its own.
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, silent.descriptor.get(), nullptr);
+  // Nothing but the end is of interest: errors and hang-ups are always reported.
+  if (!Watch(watch.get(), number, 0)) {
+    ++counts_.refused;
+    return;
+  }
+  const int yes = 1;
+  setsockopt(silent.descriptor.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  Open& open = open_[number];
+  open.watch = std::move(watch);
+  open.source = std::move(ends.source);
+  open.peer = std::move(ends.peer);
+  open.cancelled_since = Steady();
+  ++sources_[open.source].open_count;
+  if (!open.peer.empty()) {
+    number_of_peer_[open.peer] = number;
+    SetIdle(number, open, true);
+  }
+  ++counts_.admitted;
+  admitted_.emplace_back(silent.listener, silent.descriptor.Release());
+}
+
+bool ConnectionGate::MakeRoom(const std::string& source) {
+  const auto found = sources_.find(source);
+  // One host has at most half of the places.
+  if (!source.empty() && found != sources_.end() &&
+      found->second.open_count >= limits_.max_open_count / 2) {
+    return EndOldest(found->second.idle);
+  }
+  if (static_cast<int>(open_.size()) < limits_.max_open_count) return true;
+  return EndOldest(idle_);
+}
+
+bool ConnectionGate::EndOldest(IdleSet& idle) {
+  if (idle.empty()) return false;
+  const uint64_t number = idle.begin()->second;
+  Open& open = open_.at(number);
+  if (Steady() - open.idle_since < kMinIdleTime) return false;
+  ++counts_.idle;
+  ShutDown(number, open);
+  Remove(number);
+  return true;
+}
+
+void ConnectionGate::SetIdle(uint64_t number, Open& open, bool is_idle) {
+  IdleSet& of_source = sources_[open.source].idle;
+  if (open.use != 0) {
+    idle_.erase({open.use, number});
+    of_source.erase({open.use, number});
+    open.use = 0;
+  }
+  if (!is_idle) return;
+  open.use = next_use_++;
+  open.idle_since = Steady();
+  idle_.emplace(open.use, number);
+  of_source.emplace(open.use, number);
+}
+
+void ConnectionGate::ShutDown(uint64_t number, Open& open) {
+  SetIdle(number, open, false);
+  open.is_ending = true;
+  shutdown(open.watch.get(), SHUT_RDWR);
+}
+
+void ConnectionGate::Remove(uint64_t number) {
+  const auto found = open_.find(number);
+  if (found == open_.end()) return;
+  Open& open = found->second;
+  SetIdle(number, open, false);
+  const auto peer = number_of_peer_.find(open.peer);
+  if (peer != number_of_peer_.end() && peer->second == number) number_of_peer_.erase(peer);
+  const auto source = sources_.find(open.source);
+  if (--source->second.open_count == 0) sources_.erase(source);
+  open_.erase(found);
+}
+
+bool ConnectionGate::Watch(int descriptor, uint64_t number, uint32_t events) {
+  epoll_event event = {};
+  event.events = events;
+  event.data.u64 = number;
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+}  // namespace parplan

@@ -1,0 +1,176 @@
+// Accepts the connections of a gRPC server and hands them over, so that no flood of connections
+// takes all descriptors of the process or leaves the server deaf.
+//
+// gRPC 1.51 stops accepting for ever at the first EMFILE, holds connections that send nothing for
+// two minutes, has no limit of their number and counts no cancelled streams. The gate accepts in
+// place of gRPC (`ServerBuilder::experimental().AddExternalConnectionAcceptor`):
+//
+//   ConnectionGate gate(*Listen("0.0.0.0:9477"), LimitsForDescriptors(RaiseDescriptorLimit()));
+//   gate.Start([&](int listener, int connection) { ... HandleNewConnection ... });
+//
+// A connection is handed over once it has sent a byte; clients of TLS and of HTTP/2 speak first.
+
+#ifndef PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
+#define PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/system/posix_file.h"
+#include "server/rpc/listening_sockets.h"
+
+namespace parplan {
+
+struct ConnectionLimits {
+  // Connections that were handed over and still live; each takes two descriptors. Above 1.
+  int max_open_count = 256;
+  // Connections that have sent nothing yet; each takes one descriptor. Above 0.
+  int max_silent_count = 256;
+  // How long a connection may send nothing.
+  absl::Duration max_silence = absl::Seconds(10);
+  // Calls that a client may cancel on one connection: at once, and by second in the long run. A
+  // client that cancels more is cut off, because each such call costs the server work of which its
+  // limit of concurrent calls knows nothing (CVE-2023-44487).
+  double max_cancelled_calls = 1000;
+  double max_cancelled_calls_per_second = 100;
+};
+
+// Raises the soft limit of this process's descriptors to the hard one, or to 65,536 if that is
+// higher. Returns the soft limit then.
+int64_t RaiseDescriptorLimit();
+
+// Returns limits of connections that leave descriptors for the store, logs, health and metrics.
+ConnectionLimits LimitsForDescriptors(int64_t descriptor_count);
+
+// Numbers of connections since the start.
+struct ConnectionCounts {
+  int64_t accepted = 0;
+  // Handed over.
+  int64_t admitted = 0;
+  // Ended by the gate: those that sent nothing in time or had to give way while they were silent,
+  // those that had no call in progress and gave way to a new one, those that cancelled too many
+  // calls, and new ones for which there was no place.
+  int64_t silent = 0;
+  int64_t idle = 0;
+  int64_t cancelling = 0;
+  int64_t refused = 0;
+  // Now.
+  int open = 0;
+};
+
+// Accepts from `Start` as long as it lives or until `StopAccepting`. Safe to use from any thread.
+class ConnectionGate {
+ public:
+  // Takes a connection, which it owns from then on and which neither blocks nor has been read from,
+  // with the socket that it came by.
+  using HandOver = std::function<void(int listener, int connection)>;
+
+  // Listens already; connections wait until `Start`.
+  ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits);
+  ~ConnectionGate();
+
+  // Begins to accept. To be called once. `hand_over` is called from one thread.
+  void Start(HandOver hand_over);
+
+  ConnectionGate(const ConnectionGate&) = delete;
+  ConnectionGate& operator=(const ConnectionGate&) = delete;
+
+  int port() const { return sockets_.port; }
+
+  // Closes the listening sockets and connections that have sent nothing. Connections that were
+  // handed over stay. Further calls do nothing.
+  void StopAccepting();
+
+  // A call of the connection `peer` began or ended; `peer` as `grpc::ServerContext::peer` names it.
+  // Other connections, Unix sockets among them, are ignored.
+  void CallStarted(absl::string_view peer);
+  void CallEnded(absl::string_view peer, bool was_cancelled_by_client);
+
+  ConnectionCounts counts() const;
+
+  // When a loop of accepting last came round, on the steady clock: at least once a second.
+  absl::Duration last_round() const;
+
+ private:
+  struct Silent {
+    FileDescriptor descriptor;
+    int listener = -1;
+    absl::Duration since;
+  };
+  struct Open {
+    // A copy of the descriptor that was handed over: shows when that is shut down, and can shut it
+    // down.
+    FileDescriptor watch;
+    std::string source;
+    std::string peer;
+    int call_count = 0;
+    // Place in the sets of idle connections, and since when, while it has no call in progress;
+    // else 0.
+    uint64_t use = 0;
+    absl::Duration idle_since;
+    double cancelled = 0.0;
+    absl::Duration cancelled_since;
+    bool is_ending = false;
+  };
+  // By `Open::use`, with the connection's number.
+  using IdleSet = std::set<std::pair<uint64_t, uint64_t>>;
+  struct Source {
+    int open_count = 0;
+    IdleSet idle;
+  };
+
+  void Loop();
+  // All below REQUIRE the lock. Returns the milliseconds until the first silent connection has been
+  // silent for too long, at most a second.
+  int CloseSilent();
+  void Accept(int listener);
+  void Shed(int listener);
+  void AddSilent(FileDescriptor descriptor, int listener);
+  void HeardFrom(uint64_t number);
+  // Makes room for a connection; returns whether there is some.
+  bool MakeRoom(const std::string& source);
+  bool EndOldest(IdleSet& idle);
+  void SetIdle(uint64_t number, Open& open, bool is_idle);
+  void ShutDown(uint64_t number, Open& open);
+  void Remove(uint64_t number);
+  bool Watch(int descriptor, uint64_t number, uint32_t events);
+
+  ListeningSockets sockets_;
+  const ConnectionLimits limits_;
+  HandOver hand_over_;  // Set by `Start`, before its thread begins.
+  FileDescriptor epoll_;
+  FileDescriptor wake_;
+  // Kept open so that it can be closed for a connection to be accepted and refused at EMFILE.
+  FileDescriptor spare_;
+
+  mutable std::mutex mutex_;
+  bool is_ending_ = false;
+  bool is_accepting_ = true;
+  uint64_t next_number_ = 0;
+  uint64_t next_use_ = 1;
+  std::map<uint64_t, Silent> silent_;
+  std::unordered_map<uint64_t, Open> open_;
+  std::unordered_map<std::string, uint64_t> number_of_peer_;
+  std::unordered_map<std::string, Source> sources_;
+  IdleSet idle_;
+  ConnectionCounts counts_;
+  absl::Duration last_round_;
+  // Pairs of a listener and a connection to hand over at the end of a round.
+  std::vector<std::pair<int, int>> admitted_;
+
+  std::thread thread_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
