@@ -1,5 +1,5 @@
-// Evidence about a plan: a signed statement that somebody ran it and what came out. It is an
-// in-toto statement (https://in-toto.io/Statement/v1) in a DSSE envelope, whose subject is the plan
+// Evidence about a plan: a signed statement of a run of the plan and its results. It is an in-toto
+// statement (https://in-toto.io/Statement/v1) in a DSSE envelope, whose subject is the plan
 // by the SHA-256 of its signed bytes; `parplan-torch check` writes it:
 //
 //   {"_type": "https://in-toto.io/Statement/v1",

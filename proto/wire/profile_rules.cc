@@ -33,7 +33,7 @@ constexpr int kReportedErrors = 10;
 // Larger than the memory of one layer on any device, and small enough that sums are exact.
 constexpr int64_t kLargestSize = int64_t{1} << 44;
 constexpr char kSizeRule[] = "must be 0 to 2^44";
-// As long as other ids.
+// Other ids have the same limit.
 constexpr size_t kLongestRuntimeId = 63;
 constexpr Seconds kLongestTime = Seconds::Of(3600.0);
 

@@ -19,7 +19,7 @@ namespace parplan {
 // logarithmic time.
 class AlarmThread {
  public:
-  // What `Set` returns; names an alarm for `Remove`.
+  // The result of `Set`; names an alarm for `Remove`.
   using Alarm = std::pair<absl::Duration, uint64_t>;
 
   AlarmThread();

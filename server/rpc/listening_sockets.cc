@@ -21,7 +21,7 @@
 namespace parplan {
 namespace {
 
-// What the kernel allows: it cuts this to net.core.somaxconn.
+// More than any kernel allows: it cuts this to net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
 absl::Status CannotListen(absl::string_view address, absl::string_view why) {

@@ -19,7 +19,7 @@ struct ListeningSockets {
 };
 
 // Listens on `address`, which passes `CheckListenAddress`; port 0 takes a free one. A Unix socket
-// that nobody listens on any more is replaced. UNAVAILABLE, which says why, if the name has no
+// without a listener is replaced. UNAVAILABLE, which says why, if the name has no
 // address or an address cannot be bound.
 absl::StatusOr<ListeningSockets> Listen(const std::string& address);
 
