@@ -133,6 +133,7 @@ absl::StatusOr<v1::Profile> CoreTest::Upload(const v1::Profile& profile,
   header.set_device_kind(profile.device_kind());
   header.set_devices_per_node(profile.devices_per_node());
   header.set_precision(profile.precision());
+  header.set_runtime_id(profile.runtime_id());
   if (profile.has_overlap_slowdown()) header.set_overlap_slowdown(profile.overlap_slowdown());
   if (profile.has_context_memory_bytes()) {
     header.set_context_memory_bytes(profile.context_memory_bytes());
