@@ -1,7 +1,6 @@
 // `parplan-study table2`: table 2 of Shi et al., FITEE 26(1), 2025, beside our planners, and which
 // hypothesis about what it counts makes our model reproduce it best.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,20 +25,8 @@ struct Table2Flags {
 
 absl::Status PrintTable2(const Session& session, const Table2Flags& flags) {
   const table2::PublishedTable& table = table2::BuiltInTable();
-  table2::ProductRows product{
-      .device = flags.device, .global_batch_size = flags.batch, .cells = {}};
-  for (const table2::PublishedRow& row : table.rows) {
-    std::array<table2::TableMemory, table2::kColumnCount>& cells = product.cells.emplace_back();
-    for (int column = 0; column < table2::kColumnCount; ++column) {
-      PARPLAN_ASSIGN_OR_RETURN(cells[column],
-                               table2::MemoryOfPlan({.model = row.model,
-                                                     .device_count = row.device_count,
-                                                     .global_batch_size = flags.batch,
-                                                     .device = flags.device,
-                                                     .allow_zero = true},
-                                                    static_cast<table2::Column>(column)));
-    }
-  }
+  PARPLAN_ASSIGN_OR_RETURN(const table2::ProductRows product,
+                           table2::PlanRows(table, flags.device, flags.batch));
   std::vector<table2::Hypothesis> hypotheses;
   if (!flags.planners_only) {
     PARPLAN_ASSIGN_OR_RETURN(hypotheses, table2::TryHypotheses(table, flags.device));

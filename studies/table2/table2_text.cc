@@ -90,7 +90,8 @@ std::string ProductText(const PublishedTable& table, const ProductRows& product)
   std::string text = absl::StrFormat(
       "## Our planners on these models\n\n"
       "One node of %s, batch %d, one micro-batch and one stage, bf16 and Adam, ZeRO allowed; "
-      "recomputation only for `colossal-auto-like`. GB that a device must have, and ms a predicted "
+      "recomputation only for `colossal-auto-like` and in the column that says so. GB that a "
+      "device must have, and ms a predicted "
       "step. *needs*: nothing fits, and this is what it takes. The last columns are the table's, "
       "in "
       "GB. The two sides are different quantities, as the rest of this page shows.\n\n",
@@ -99,15 +100,21 @@ std::string ProductText(const PublishedTable& table, const ProductRows& product)
   for (const Column column :
        {Column::kTheirs, Column::kAlpa, Column::kColossalAuto, Column::kMegatronLm}) {
     absl::StrAppend(&text, " `", PlannerOf(column), "` |");
+    if (column == Column::kTheirs) {
+      absl::StrAppend(&text, " `", PlannerOf(column), "`, recomputing |");
+    }
   }
   absl::StrAppend(&text, " theirs | Alpa | Colossal-Auto | Megatron-LM |\n",
-                  "|---|---|---|---|---|---|---|---|---|---|\n");
+                  "|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (size_t row = 0; row < table.rows.size(); ++row) {
     const PublishedRow& published = table.rows[row];
     absl::StrAppendFormat(&text, "| %s | %d |", published.model, published.device_count);
     for (const Column column :
          {Column::kTheirs, Column::kAlpa, Column::kColossalAuto, Column::kMegatronLm}) {
       absl::StrAppend(&text, " ", CellText(product.cells[row][static_cast<int>(column)]), " |");
+      if (column == Column::kTheirs) {
+        absl::StrAppend(&text, " ", CellText(product.recomputing[row]), " |");
+      }
     }
     for (const Column column :
          {Column::kTheirs, Column::kAlpa, Column::kColossalAuto, Column::kMegatronLm}) {
@@ -126,7 +133,8 @@ std::string HypothesesText(const PublishedTable& table, const std::vector<Hypoth
       "definitions of the second table below; batches of 1, 2, 4 and so on to 64, global, for each "
       "device, fitted for each number of devices, and fitted for each model; fp32 and bf16; Adam "
       "and SGD (no optimizer: *weights alone*). Plans have one stage, one micro-batch and no ZeRO, "
-      "which the authors' strategies lack; Colossal-Auto's column may recompute. *Program* is "
+      "because the abstract has intra-operator strategies alone ([papers.md](../papers.md) 3.3); "
+      "Colossal-Auto's column may recompute (4.1 there). *Program* is "
       "the solution of the integer program before it is mapped to a plan, with least memory for "
       "theirs and least time for Alpa; the other two columns have no program and keep the figures "
       "of their plans. *Off by* is the "
@@ -270,6 +278,13 @@ std::string UnexplainedText(const PublishedTable& table, const Hypothesis& best)
   return text;
 }
 
+nlohmann::ordered_json AnswerJson(const TableMemory& memory) {
+  return {{"fits", memory.fits},
+          {"needed_bytes", memory.needed.count()},
+          {"step_seconds", memory.step.value()},
+          {"gist", memory.gist}};
+}
+
 nlohmann::ordered_json HypothesisJson(const Hypothesis& h) {
   return {{"definition", DefinitionName(h.definition)},
           {"batch", h.batch_text},
@@ -356,13 +371,10 @@ nlohmann::ordered_json Table2Json(const PublishedTable& table, const ProductRows
                                    {"published_memory_mb", published.memory_mb},
                                    {"published_ratios", published.ratios}};
     for (int column = 0; column < kColumnCount; ++column) {
-      const TableMemory& memory = product.cells[row][column];
-      line[std::string(PlannerOf(static_cast<Column>(column)))] = {
-          {"fits", memory.fits},
-          {"needed_bytes", memory.needed.count()},
-          {"step_seconds", memory.step.value()},
-          {"gist", memory.gist}};
+      line[std::string(PlannerOf(static_cast<Column>(column)))] =
+          AnswerJson(product.cells[row][column]);
     }
+    line["min-memory-ilp-recomputing"] = AnswerJson(product.recomputing[row]);
     object["rows"].push_back(std::move(line));
   }
   object["hypotheses"] = nlohmann::ordered_json::array();

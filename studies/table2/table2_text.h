@@ -3,8 +3,6 @@
 #ifndef PARPLAN_STUDIES_TABLE2_TABLE2_TEXT_H_
 #define PARPLAN_STUDIES_TABLE2_TABLE2_TEXT_H_
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,13 +13,6 @@
 #include "studies/table2/table_plans.h"
 
 namespace parplan::table2 {
-
-// The answers of the four planners to the rows as a user would ask them: bf16, Adam, ZeRO allowed.
-struct ProductRows {
-  std::string device;
-  int64_t global_batch_size = 8;
-  std::vector<std::array<TableMemory, kColumnCount>> cells;  // [row][column]
-};
 
 // Returns the page: docs/measurements/minimal-memory.md is this text with the default flags.
 // REQUIRES: `hypotheses` as `TryHypotheses` returns them, or none; then the page ends after the

@@ -191,4 +191,24 @@ absl::StatusOr<TableMemory> MemoryOfPlan(const RowSetting& setting, Column colum
   return memory;
 }
 
+absl::StatusOr<ProductRows> PlanRows(const PublishedTable& table, const std::string& device,
+                                     int64_t global_batch_size) {
+  ProductRows rows{.device = device, .global_batch_size = global_batch_size};
+  for (const PublishedRow& row : table.rows) {
+    RowSetting setting{.model = row.model,
+                       .device_count = row.device_count,
+                       .global_batch_size = global_batch_size,
+                       .device = device,
+                       .allow_zero = true};
+    std::array<TableMemory, kColumnCount>& cells = rows.cells.emplace_back();
+    for (int column = 0; column < kColumnCount; ++column) {
+      PARPLAN_ASSIGN_OR_RETURN(cells[column], MemoryOfPlan(setting, static_cast<Column>(column)));
+    }
+    setting.allow_recompute = true;
+    PARPLAN_ASSIGN_OR_RETURN(rows.recomputing.emplace_back(),
+                             MemoryOfPlan(setting, Column::kTheirs));
+  }
+  return rows;
+}
+
 }  // namespace parplan::table2

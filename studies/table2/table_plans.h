@@ -3,8 +3,10 @@
 #ifndef PARPLAN_STUDIES_TABLE2_TABLE_PLANS_H_
 #define PARPLAN_STUDIES_TABLE2_TABLE_PLANS_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,7 +25,8 @@ struct RowSetting {
   Precision precision = Precision::kBf16;
   Optimizer optimizer = Optimizer::kAdam;
   std::string device = "a100-sxm-80gb";
-  // Whether plans may shard states over replicas (ZeRO). The authors' graph has no such strategy.
+  // Whether plans may shard states over replicas (ZeRO). The abstract has intra-operator strategies
+  // alone (docs/papers.md 3.3).
   bool allow_zero = false;
   // Whether plans may recompute. Only `colossal-auto-like` may otherwise, whose part it is.
   bool allow_recompute = false;
@@ -67,6 +70,19 @@ absl::StatusOr<PlanningProblem> ProblemOf(const RowSetting& setting, Column colu
 
 // Returns the memory of the plan of the column's planner. The errors of `ProblemOf` and `FindPlan`.
 absl::StatusOr<TableMemory> MemoryOfPlan(const RowSetting& setting, Column column);
+
+// The answers of the four planners to the rows as a user would ask them: bf16, Adam, ZeRO allowed.
+struct ProductRows {
+  std::string device;
+  int64_t global_batch_size = 8;
+  std::vector<std::array<TableMemory, kColumnCount>> cells;  // [row][column]
+  // `min-memory-ilp` with recomputation allowed, as `colossal-auto-like` always has it. [row]
+  std::vector<TableMemory> recomputing;
+};
+
+// Returns the answers to all rows of `table`. The errors of `ProblemOf` and `FindPlan`.
+absl::StatusOr<ProductRows> PlanRows(const PublishedTable& table, const std::string& device,
+                                     int64_t global_batch_size);
 
 }  // namespace parplan::table2
 

@@ -41,6 +41,31 @@ TEST(MemoryOfPlan, TheirsIsTheLeastOfTheRow) {
   }
 }
 
+// "Nothing fits" never stands beside a rival that fits, and least memory never above it: with
+// recomputation for all that can recompute, also at batches where plans without it do not fit.
+TEST(PlanRows, LeastMemoryFitsWhereARivalDoes) {
+  for (const int64_t batch : {8, 32}) {
+    SCOPED_TRACE(batch);
+    ASSERT_OK_AND_ASSIGN(const ProductRows rows, PlanRows(BuiltInTable(), "a100-sxm-80gb", batch));
+    ASSERT_EQ(rows.cells.size(), BuiltInTable().rows.size());
+    ASSERT_EQ(rows.recomputing.size(), rows.cells.size());
+    for (size_t row = 0; row < rows.cells.size(); ++row) {
+      SCOPED_TRACE(row);
+      const auto cell = [&](Column column) -> const TableMemory& {
+        return rows.cells[row][static_cast<int>(column)];
+      };
+      const TableMemory& theirs = cell(Column::kTheirs);
+      for (const Column rival : {Column::kAlpa, Column::kMegatronLm}) {
+        EXPECT_LE(theirs.needed, cell(rival).needed) << PlannerOf(rival);
+        EXPECT_GE(theirs.fits, cell(rival).fits) << PlannerOf(rival);
+      }
+      EXPECT_LE(rows.recomputing[row].needed, theirs.needed);
+      EXPECT_LE(rows.recomputing[row].needed, cell(Column::kColossalAuto).needed);
+      EXPECT_GE(rows.recomputing[row].fits, cell(Column::kColossalAuto).fits);
+    }
+  }
+}
+
 TEST(ProblemOf, NamesWhatIsUnknown) {
   EXPECT_THAT(ProblemOf({.model = "BERT-Huge"}, Column::kAlpa),
               StatusIs(absl::StatusCode::kInvalidArgument, testing::HasSubstr("BERT-Huge")));
