@@ -268,8 +268,14 @@ std::string StrategiesText(const StrategiesQuestion& question) {
       absl::StrAppend(&text, PathText(entry.path), "\n");
     }
   }
-  absl::StrAppend(&text, "\n", tree.path_count, " ordered paths of equal splits; ",
-                  tree.pruned.size(), " are left out, each by the first rule that it breaks:\n");
+  absl::StrAppend(&text, "\n", tree.path_count,
+                  tree.path_count == 1 ? " ordered path" : " ordered paths", " of equal splits; ");
+  if (tree.pruned.empty()) {
+    text += "no rule leaves any out.\n";
+  } else {
+    absl::StrAppend(&text, tree.pruned.size(), tree.pruned.size() == 1 ? " is" : " are",
+                    " left out, each by the first rule that it breaks:\n");
+  }
   for (const TreeRule rule : kTreeRules) {
     const std::vector<TreePath> paths = tree.PrunedBy(rule);
     if (paths.empty()) continue;

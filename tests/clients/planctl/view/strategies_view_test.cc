@@ -40,6 +40,11 @@ TEST(StrategiesView, HasTheTotalsOfThePapersFor8Devices) {
   EXPECT_EQ(JsonOf({.device_count = 8, .recompute = false})["strategy_count"], 22);
 }
 
+TEST(StrategiesView, OnePathIsNotCalledPaths) {
+  EXPECT_THAT(StrategiesText({.device_count = 1}),
+              HasSubstr("\n1 ordered path of equal splits; no rule leaves any out.\n"));
+}
+
 TEST(StrategiesView, CountsWhatItLists) {
   for (const int device_count : {1, 6, 8, 12, 64}) {
     for (const bool recompute : {false, true}) {
