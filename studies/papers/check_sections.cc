@@ -39,9 +39,9 @@ std::string OverlapSection(const PapersResults& results) {
   const auto without = [](const MeasuredPlan& plan) { return plan.ErrorWithoutSlowdown(); };
   text += Paragraph(absl::StrFormat(
       "Computation and communication that run at the same time are slower than each alone; the "
-      "papers estimate with a factor (1.3 in the authors' code). Here the profile measures it: "
-      "%.2f "
-      "on this machine's processors. Each plan was run and predicted twice, with that factor and "
+      "artefact of 2022 estimates with a factor, 1.3 ([papers.md](../papers.md) 1.6). Here the "
+      "profile measures it: %.2f on this machine's processors. Each plan was run and predicted "
+      "twice, with that factor and "
       "with 1; %s. The runs are stored, since they do not fit into this command's two minutes.",
       results.runs.front().slowdown, results.runs_source));
   text += Head({"plan", "measured, ms", "p10 to p90", "with", "error", "without", "error"});
