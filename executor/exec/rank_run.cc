@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/service/log/event_log.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "executor/apply/plan_applier.h"
@@ -165,8 +165,9 @@ class TrainingRun {
     record_.lost_window_count += summary.lost_count;
     if (summary.is_closed && summary.lost_count == 0) return;
     record_.report_trouble = summary.trouble.ToString();
-    std::cerr << "the server does not have all of the report: " << summary.lost_count
-              << " windows lost; " << record_.report_trouble << std::endl;
+    LogEvent(
+        "warning", "the server does not have all of the report",
+        {{"lost_windows", absl::StrCat(summary.lost_count)}, {"reason", record_.report_trouble}});
   }
 
   void EndLeaving() {
@@ -174,8 +175,8 @@ class TrainingRun {
     const int64_t lost_count = leaver_->Finish();
     leaver_.reset();
     if (lost_count == 0) return;
-    std::cerr << lost_count << " windows could not be left for the agent in " << flags_.spool
-              << std::endl;
+    LogEvent("warning", "windows could not be left for the agent",
+             {{"lost_windows", absl::StrCat(lost_count)}, {"folder", flags_.spool}});
   }
 
   const ExecFlags& flags_;

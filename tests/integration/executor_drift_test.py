@@ -44,11 +44,11 @@ class ExecutorDriftTest(unittest.TestCase):
                          "--server", server.address, "--out", path)
         return path
 
-    def train(self, plan, agent, *flags):
+    def train(self, plan, spool, *flags):
         return self.run_program(
             FLAGS.executor, "--plan", plan, "--trust", self.folder / "data/trust-bundle.jwks.json",
             "--model", self.model, "--topology", self.cluster, "--job", "job", "--ranks", "2", "--no-pin",
-            "--steps", "4", "--window-steps", "2", "--spool", agent.spool, *flags)
+            "--steps", "4", "--window-steps", "2", "--spool", spool, *flags)
 
     def test_slower_links_of_a_job_make_the_agent_measure_anew(self):
         # The node's profile and cluster file, for planners.
@@ -59,7 +59,8 @@ class ExecutorDriftTest(unittest.TestCase):
                 Agent(FLAGS.agent, self.folder, server.address, "--model", self.model,
                       "--drift-pause", "1s") as agent:
             agent.wait_for_metric(STORED, 1)
-            self.train(self.plan(server), agent, "--shape-links", self.links)
+            plan = self.plan(server)
+            self.train(plan, agent.spool, "--shape-links", self.links)
             agent.wait_for_event("drift")
             # Windows that come later may make it measure once more.
             wait_for("a measurement of what drifted", lambda: agent.metric(
@@ -72,6 +73,11 @@ class ExecutorDriftTest(unittest.TestCase):
             measuring = agent.events("measuring")[1]
             self.assertEqual(measuring["kind"], "incremental")
             self.assertEqual(measuring["layer_sizes"], "0")
+            # Windows without a folder are lost, and the log says how many.
+            lost = [json.loads(line[line.index("{"):]) for line in self.train(plan, self.folder / "gone").splitlines()
+                    if '"event":"windows could not be left for the agent"' in line]
+            self.assertEqual({event["level"] for event in lost}, {"warning"})
+            self.assertTrue(all(int(event["lost_windows"]) > 0 for event in lost))
 
 
 if __name__ == "__main__":
