@@ -1,11 +1,15 @@
 // How long the planners with an integer program take.
 
+#include <chrono>
+
 #include <benchmark/benchmark.h>
 
 #include "base/check.h"
 #include "planner/cost/cost_model.h"
+#include "planner/model/planning_result.h"
 #include "planner/planners/ilp/ilp_planners.h"
 #include "planner/planners/ilp/mesh_search.h"
+#include "tests/benchmarks/exact_cases.h"
 #include "tests/support/estimated_problem.h"
 
 namespace parplan {
@@ -68,6 +72,31 @@ void BM_AlpaLike(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_AlpaLike)->Unit(benchmark::kMillisecond);
+
+// How long the planner takes under a limit of so many milliseconds of real time: 40 layers, 38 of
+// them unlike, on two nodes of eight devices, whose programs and plans cannot be proved in that
+// time. One run each.
+void BM_MinMemoryIlpUnderLimit(benchmark::State& state) {
+  const PlanningProblem problem = ProblemOf(ManyLayers(40, 38, 16));
+  const CostModel costs = *CostModel::Create(problem);
+  for (auto _ : state) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(state.range(0));
+    SearchControl control;
+    control.should_stop = [end] { return std::chrono::steady_clock::now() >= end; };
+    auto result = SearchMinMemoryIlp(problem, costs, control);
+    PARPLAN_CHECK(result.has_value());
+    benchmark::DoNotOptimize(result);
+  }
+}
+BENCHMARK(BM_MinMemoryIlpUnderLimit)
+    ->ArgName("limit_ms")
+    ->Arg(50)
+    ->Arg(2000)
+    ->Arg(10000)
+    ->Arg(40000)
+    ->Iterations(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace parplan
