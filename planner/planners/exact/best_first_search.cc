@@ -48,12 +48,21 @@ bool IsSteady(const PipelineCandidate& candidate) {
 bool BestFirstSearch::List() {
   CandidateList list = ListCandidates(space_, costs_, meter_);
   candidates_ = std::move(list.candidates);
+  if (SearchesUnevenApart(space_)) uneven_ = std::move(list.uneven);
   listed_all_ = list.complete;
   return listed_all_;
 }
 
-void BestFirstSearch::Take(std::vector<ExactCandidate> candidates) {
-  candidates_ = std::move(candidates);
+bool BestFirstSearch::ListUneven() {
+  CandidateList list = ListCandidates(space_, costs_, meter_);
+  uneven_ = std::move(list.uneven);
+  listed_all_ = list.complete;
+  return listed_all_;
+}
+
+void BestFirstSearch::Take(CandidateList list) {
+  candidates_ = std::move(list.candidates);
+  uneven_ = std::move(list.uneven);
   listed_all_ = true;
   for (ExactCandidate& candidate : candidates_) candidate.state = ExactCandidate::State::kListed;
 }
@@ -142,18 +151,78 @@ void BestFirstSearch::Run() {
     Seed();
     Report(0);
   }
+  // Sixteen tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans few
+  // are simulated, because where layers have strategies of their own these are hardly ever the
+  // fastest.
+  SearchUneven({.most_new_tables = 16,
+                .most_looks = 32,
+                .most_looks_of_candidate = 16,
+                .ends_with_bound = true});
+}
+
+void BestFirstSearch::RunUneven() {
+  SearchUneven({.most_new_tables = 8, .most_looks = 128, .most_looks_of_candidate = 64});
+}
+
+void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
+  CandidateQueue queue(uneven_);
+  for (size_t index = 0; index < uneven_.size(); ++index) queue.Put(index);
+  int64_t looks_left = limits.most_looks;
+  int new_tables = 0;
+  while (!queue.empty() && meter_.ShouldContinue()) {
+    ExactCandidate& candidate = uneven_[queue.first()];
+    // What was searched cannot be bounded better, so neither can the whole.
+    if (candidate.bound_per_sample() >= CutoffPerSample() ||
+        candidate.state == ExactCandidate::State::kSearched) {
+      return;
+    }
+    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
+    if (!tables_.has(key) && new_tables++ == limits.most_new_tables) return;
+    if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
+    const OptionTable& table = tables_.At(key);
+    const size_t index = queue.first();
+    queue.Pop();
+    candidate.state = ExactCandidate::State::kSearched;
+    if (!table.usable()) {
+      candidate.bound = kInfinity;
+    } else {
+      int64_t looks = std::min(looks_left, limits.most_looks_of_candidate);
+      looks_left -= looks;
+      const Seconds cutoff = Seconds::Of(plans_.CutoffPerSample() *
+                                         static_cast<double>(candidate.pipeline.global_batch_size));
+      PipelineOutcome outcome = SearchUnevenStages(space_, costs_, table, candidate.pipeline,
+                                                   cutoff, wanted_, looks, meter_);
+      looks_left += std::max<int64_t>(looks, 0);
+      candidate.bound = std::max(candidate.bound, outcome.bound.value());
+      for (PredictedPlan& plan : outcome.plans) plans_.Offer(std::move(plan));
+    }
+    if (limits.ends_with_bound) queue.Put(index);
+  }
 }
 
 bool BestFirstSearch::IsEmpty() const {
-  return listed_all_ &&
-         std::all_of(candidates_.begin(), candidates_.end(),
-                     [](const ExactCandidate& each) { return each.bound == kInfinity; });
+  const auto is_empty = [](const ExactCandidate& each) { return each.bound == kInfinity; };
+  return listed_all_ && std::all_of(candidates_.begin(), candidates_.end(), is_empty) &&
+         std::all_of(uneven_.begin(), uneven_.end(), is_empty);
+}
+
+double BestFirstSearch::InterleavedBoundPerSample() const {
+  double bound = kInfinity;
+  for (const std::vector<ExactCandidate>* const list : {&candidates_, &uneven_}) {
+    for (const ExactCandidate& candidate : *list) {
+      if (Interleaves(candidate.pipeline)) bound = std::min(bound, candidate.bound_per_sample());
+    }
+  }
+  return bound;
 }
 
 double BestFirstSearch::BoundPerSample() const {
   if (!listed_all_) return 0.0;
   double bound = kInfinity;
   for (const ExactCandidate& candidate : candidates_) {
+    bound = std::min(bound, candidate.bound_per_sample());
+  }
+  for (const ExactCandidate& candidate : uneven_) {
     bound = std::min(bound, candidate.bound_per_sample());
   }
   if (!plans_.plans().empty()) bound = std::min(bound, TimePerSample(plans_.plans().front()));

@@ -47,17 +47,27 @@ class BestFirstSearch {
 
   // Lists and bounds all candidates. Returns false if a limit ended it.
   bool List();
+  // Lists only candidates of interleaved plans with partitions that are not listed, for `RunUneven`
+  // instead of `Run`.
+  bool ListUneven();
   // Replaces `List`: takes the candidates of a search with more memory, whose bounds hold here too.
-  void Take(std::vector<ExactCandidate> candidates);
+  void Take(CandidateList list);
   // Searches until no candidate can be better than the incumbent, or a limit ends it.
   void Run();
+  // Searches the candidates of `ListUneven` that may be better than the plans there are.
+  void RunUneven();
 
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
   // Returns whether it is proved that no plan of the space fits.
   bool IsEmpty() const;
 
-  const std::vector<ExactCandidate>& candidates() const { return candidates_; }
+  // Returns whether there are no candidates at all.
+  bool has_none() const { return candidates_.empty() && uneven_.empty(); }
+  // Returns the candidates with the bounds found so far.
+  CandidateList list() const { return {candidates_, uneven_, listed_all_}; }
+  // Returns the lower bound of the time per sample of interleaved plans, in seconds.
+  double InterleavedBoundPerSample() const;
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
@@ -130,6 +140,20 @@ class BestFirstSearch {
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
   void Seed();
+  // What `SearchUneven` may spend.
+  struct UnevenLimits {
+    // Candidates whose tables of options have to be made first.
+    int most_new_tables = 0;
+    // Plans simulated for all candidates, and for one.
+    int64_t most_looks = 0;
+    int64_t most_looks_of_candidate = 0;
+    // Whether to end when the candidate of the least bound has been searched: no bound of the whole
+    // question can be found then.
+    bool ends_with_bound = false;
+  };
+  // Bounds and searches interleaved plans with partitions that are not listed, the candidate of the
+  // least bound first, until a limit is reached.
+  void SearchUneven(const UnevenLimits& limits);
   // Prepares the tables of a round. Returns false if a limit ended it.
   bool PrepareTables(const std::vector<size_t>& round);
   // Bounds or searches the candidates of a round, and settles what was found.
@@ -151,6 +175,8 @@ class BestFirstSearch {
   const StrategySpace space_;
   const int wanted_;
   std::vector<ExactCandidate> candidates_;
+  // Those of partitions that are not listed, if they are searched apart.
+  std::vector<ExactCandidate> uneven_;
   absl::flat_hash_map<TableCache::Key, Group> groups_;
   bool listed_all_ = false;
   bool was_seeded_ = false;

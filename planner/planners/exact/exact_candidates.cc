@@ -165,6 +165,17 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                           ? BoundOf(space, times, interleaved, candidate.pipeline) + overhead
                           : kInfinity;
   }
+  for (ExactCandidate candidate : list.candidates) {
+    if (!TraitsOf(candidate.pipeline.schedule).has_virtual_stages) continue;
+    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
+    const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
+    if (!times.usable) continue;
+    candidate.bound = interleaved.at(candidate.pipeline.pipeline_parallel_degree)
+                          .UnevenBound(times, candidate.pipeline.micro_batch_count)
+                          .value() +
+                      overhead;
+    if (candidate.bound < kInfinity) list.uneven.push_back(candidate);
+  }
   std::erase_if(list.candidates,
                 [](const ExactCandidate& candidate) { return candidate.bound == kInfinity; });
   std::sort(list.candidates.begin(), list.candidates.end(), MorePromising);

@@ -70,6 +70,7 @@ class TableCache {
   // model has very many options, not all tables are kept.
   bool Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                const SearchControl& control);
+  bool has(const Key& key) const { return tables_.contains(key); }
   // REQUIRES: `key` was among those prepared last, and `Prepare` returned true.
   const OptionTable& At(const Key& key) const { return *tables_.at(key); }
 
@@ -83,6 +84,8 @@ class TableCache {
 // stops.
 struct CandidateList {
   std::vector<ExactCandidate> candidates;
+  // Those of plans with partitions that are not listed, in any order (interleaved_partitions.h).
+  std::vector<ExactCandidate> uneven;
   bool complete = true;
 };
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,

@@ -53,8 +53,7 @@ SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best
 // memory of the one before. Sets `is_cut` if the front was not followed to its end or some plans
 // may not be the fastest.
 std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostModel& costs,
-                                     const SearchControl& control,
-                                     std::vector<ExactCandidate> candidates,
+                                     const SearchControl& control, CandidateList candidates,
                                      const PredictedPlan& fastest, TableCache& tables,
                                      SearchMeter& meter, bool& is_cut) {
   std::vector<PredictedPlan> front = {fastest};
@@ -70,7 +69,7 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     search.Take(std::move(candidates));
     search.DisableSeeding();
     search.Run();
-    candidates = search.candidates();
+    candidates = search.list();
     if (search.plans().plans().empty()) {
       // Sums of least memory may decide what the search left open.
       is_cut |= meter.stopped() ||
@@ -119,26 +118,17 @@ std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const 
   return nothing;
 }
 
-// Returns whether interleaved plans faster than the best one may exist.
-bool MayInterleaveFaster(BestFirstSearch& search) {
-  const double cutoff = search.plans().CutoffPerSample() * (1.0 - kProofTolerance);
-  return std::any_of(search.candidates().begin(), search.candidates().end(),
-                     [cutoff](const ExactCandidate& candidate) {
-                       return TraitsOf(candidate.pipeline.schedule).has_virtual_stages &&
-                              candidate.bound_per_sample() < cutoff;
-                     });
-}
-
-// Searches the interleaved plans of one strategy by themselves, as for a program that runs no
-// others. Of uneven virtual stages not all strategies are looked at, so the larger space alone
-// might give a slower plan than this part of it.
+// Searches uneven virtual stages in plans of one strategy by themselves, as a question for a
+// program that runs no others does. Not all strategies of such plans are looked at, so the larger
+// space alone might give a slower plan than this part of it.
 void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
                        const SearchControl& control, BestFirstSearch& search, SearchMeter& meter) {
   const DimensionSet dimensions = problem.dimensions();
   if (!dimensions.has(SearchDimension::kPerLayer) ||
       !dimensions.has(SearchDimension::kUnevenStages) || meter.stopped() ||
       search.plans().plans().empty() || HasTiedTable(problem.model()) ||
-      !MayInterleaveFaster(search)) {
+      search.InterleavedBoundPerSample() >=
+          search.plans().CutoffPerSample() * (1.0 - kProofTolerance)) {
     return;
   }
   PlanningRules rules = problem.rules();
@@ -150,10 +140,9 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   quiet.on_progress = nullptr;
   TableCache tables;
   BestFirstSearch one(part, costs, quiet, tables, meter, /*wanted=*/1);
-  if (!one.List()) return;
+  if (!one.ListUneven()) return;
   one.plans().Offer(search.plans().plans().front());
-  one.DisableSeeding();
-  one.Run();
+  one.RunUneven();
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
 }
 
@@ -165,7 +154,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
   if (!search.List()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
-  if (search.candidates().empty()) return std::nullopt;
+  if (search.has_none()) return std::nullopt;
   search.Run();
   SearchOneStrategy(problem, costs, control, search, meter);
   if (search.plans().plans().empty()) {
@@ -178,8 +167,8 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
                   .search = SummaryOf(search, &plans.front(), meter)};
   if (problem.rules().wants_memory_front) {
     bool is_cut = false;
-    found.memory_front = FrontFrom(problem, costs, control, search.candidates(), plans.front(),
-                                   tables, meter, is_cut);
+    found.memory_front =
+        FrontFrom(problem, costs, control, search.list(), plans.front(), tables, meter, is_cut);
     // Among equally fast plans, the smallest is the answer.
     const PredictedPlan& first = found.memory_front.front();
     found.plan = first.plan;

@@ -131,6 +131,17 @@ InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
   return partitions;
 }
 
+bool SearchesUnevenApart(const StrategySpace& space) {
+  return space.dimensions().has(SearchDimension::kPerLayer);
+}
+
+InterleavedPartitions SearchedPartitionsOf(const StrategySpace& space,
+                                           int pipeline_parallel_degree) {
+  InterleavedPartitions partitions = InterleavedPartitionsOf(space, pipeline_parallel_degree);
+  if (SearchesUnevenApart(space)) partitions.unlisted.clear();
+  return partitions;
+}
+
 bool FitsPassLimit(int64_t micro_batch_count, int stage_count) {
   return micro_batch_count <= kMaxForwardPassCount / stage_count;
 }

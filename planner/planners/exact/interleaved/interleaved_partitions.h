@@ -34,6 +34,16 @@ struct InterleavedPartitions {
 InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
                                               int pipeline_parallel_degree);
 
+// Returns whether plans of partitions that are not listed are searched apart from all others, at
+// the end of a search: where layers have strategies of their own, such plans are hardly ever the
+// fastest, and their weak bounds would keep candidates open. Where all layers have one strategy
+// they are searched with the others of a candidate.
+bool SearchesUnevenApart(const StrategySpace& space);
+
+// Returns the partitions that are searched with the others of a candidate.
+InterleavedPartitions SearchedPartitionsOf(const StrategySpace& space,
+                                           int pipeline_parallel_degree);
+
 // Returns whether a step of so many micro-batches through so many stages stays within the declared
 // space's limit of passes.
 bool FitsPassLimit(int64_t micro_batch_count, int stage_count);

@@ -2,7 +2,7 @@
 //
 // Every definition has one strategy throughout (docs/search.md). Plans of even partitions, or of
 // all if there are few, are enumerated, and each is simulated unless a bound excludes it. Those of
-// all other partitions are searched by uneven_search.h.
+// all other partitions are searched by uneven_search.h, in large spaces apart from the others.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
@@ -26,16 +26,22 @@ class InterleavedBounds {
   // Returns a lower bound of the step, without its overhead, for any number of virtual stages.
   // Infinite if there is no plan.
   Seconds Bound(const LeastTimes& least, int64_t micro_batch_count) const;
+  // Returns the same for the partitions that are not listed, which `Bound` leaves out if the space
+  // searches them apart.
+  Seconds UnevenBound(const LeastTimes& least, int64_t micro_batch_count) const;
 
  private:
   struct Partition {
     int stage_count = 0;
     InterleavedPaths paths;
   };
+  double QuickUneven(const DefinitionTimes& times, int64_t micro_batch_count) const;
+
   std::vector<Partition> partitions_;
   // Set if there are partitions that are not listed.
-  std::optional<UnevenBound> uneven_;
+  std::optional<class UnevenBound> uneven_;
   int fewest_uneven_stages_ = 0;
+  bool is_uneven_apart_ = false;
 };
 
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.
@@ -53,11 +59,20 @@ Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& cost
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, int64_t micro_batch_count, Seconds cutoff);
 
-// Searches as `SearchPipeline` does, over all numbers of virtual stages. REQUIRES: the degree is
-// above 1 and divides the micro-batch count.
+// Searches as `SearchPipeline` does, over all numbers of virtual stages, except for partitions that
+// the space searches apart. REQUIRES: the degree is above 1 and divides the micro-batch count.
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
                                   const OptionTable& table, const PipelineCandidate& candidate,
                                   Seconds cutoff, int wanted, SearchMeter& meter);
+
+// Searches the plans of the candidate's partitions that are not listed, for spaces that search them
+// apart (interleaved_partitions.h). Simulates plans while `looks_left` is above 0 and counts them
+// off. The bound of the outcome is `cutoff` or that of all those partitions. REQUIRES: as
+// `SearchInterleaved`.
+PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& costs,
+                                   const OptionTable& table, const PipelineCandidate& candidate,
+                                   Seconds cutoff, int wanted, int64_t& looks_left,
+                                   SearchMeter& meter);
 
 }  // namespace parplan
 

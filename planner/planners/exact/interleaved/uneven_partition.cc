@@ -100,6 +100,22 @@ UnevenPartition EqualLoads(const LayerSums& sums, int device_count, int virtual_
   return partition;
 }
 
+// Stages that are tried to take a layer from, and to give it to. All of a pipeline of so many; of
+// larger ones the best, because pairs grow with the square. Not measured for other values.
+constexpr size_t kMostStagesTried = 48;
+
+// Returns the indices of the largest values, in the order of the stages.
+std::vector<int> MostOf(const std::vector<double>& values) {
+  std::vector<int> indices(values.size());
+  for (size_t k = 0; k < indices.size(); ++k) indices[k] = static_cast<int>(k);
+  if (indices.size() <= kMostStagesTried) return indices;
+  std::stable_sort(indices.begin(), indices.end(),
+                   [&values](int a, int b) { return values[a] > values[b]; });
+  indices.resize(kMostStagesTried);
+  std::sort(indices.begin(), indices.end());
+  return indices;
+}
+
 }  // namespace
 
 Plan UnevenSimulation::PlanOf(const UnevenPartition& partition) const {
@@ -218,10 +234,13 @@ std::vector<UnevenPartition> NeighboursOf(const PipelineSetting& setting,
   const auto stage_count = static_cast<int>(partition.size());
   const int depth = setting.depth();
   std::vector<Move> moves;
-  const auto add_where = [&](const auto& gain_of) {
-    for (int from = 0; from < stage_count; ++from) {
+  // Tries the pairs of the stages that are best to take from and to give to, by one number each.
+  const auto add_where = [&](const std::vector<double>& take, const std::vector<double>& give,
+                             const auto& gain_of) {
+    const std::vector<int> givers = MostOf(give);
+    for (const int from : MostOf(take)) {
       if (partition[from] < 2) continue;
-      for (int to = 0; to < stage_count; ++to) {
+      for (const int to : givers) {
         const double gain = from == to ? 0.0 : gain_of(from, to);
         if (gain > 0.0) moves.push_back({gain, from, to});
       }
@@ -231,7 +250,12 @@ std::vector<UnevenPartition> NeighboursOf(const PipelineSetting& setting,
     const std::vector<double> excesses = simulation.Excesses(partition);
     const double fullest = *std::max_element(excesses.begin(), excesses.end());
     // Earlier virtual stages of a device keep more micro-batches.
-    add_where([&](int from, int to) {
+    std::vector<double> take(stage_count), give(stage_count);
+    for (int stage = 0; stage < stage_count; ++stage) {
+      take[stage] = partition[stage] < 2 ? -kInfinity : excesses[stage % depth] - stage * 1e-3;
+      give[stage] = stage * 1e-3 - excesses[stage % depth];
+    }
+    add_where(take, give, [&](int from, int to) {
       if (excesses[from % depth] < fullest) return 0.0;
       const double relief = excesses[from % depth] - excesses[to % depth];
       return relief > 0.0 || to > from ? relief + (to - from) * 1e-3 : 0.0;
@@ -239,32 +263,36 @@ std::vector<UnevenPartition> NeighboursOf(const PipelineSetting& setting,
   } else {
     const LayerSums sums = LayerSumsOf(setting, options);
     const UnevenSimulation::Path path = simulation.LongestPath(partition);
-    std::vector<int> firsts;
-    int first = 0;
-    for (const int count : partition) {
-      firsts.push_back(first);
-      first += count;
-    }
-    // The change of the path if the boundaries between the two move by a layer.
     const auto layer_time = [&](int stage, int layer) {
       return path.forward[stage] * sums.Of(sums.forward, layer, 1) +
              path.backward[stage] * sums.Of(sums.backward, layer, 1);
     };
-    add_where([&](int from, int to) {
-      double gain = 0.0;
-      if (from < to) {
-        for (int stage = from; stage < to; ++stage) {
-          const int layer = firsts[stage + 1] - 1;
-          gain += layer_time(stage, layer) - layer_time(stage + 1, layer);
-        }
-      } else {
-        for (int stage = from; stage > to; --stage) {
-          const int layer = firsts[stage];
-          gain += layer_time(stage, layer) - layer_time(stage - 1, layer);
-        }
+    // [stage] how much shorter the path gets if each boundary in front of the stage moves by a
+    // layer towards the front, and if each moves towards the end. The change for two stages,
+    // between which all boundaries move, is a difference.
+    std::vector<double> to_front(stage_count), to_end(stage_count);
+    int first = 0;
+    for (int stage = 1; stage < stage_count; ++stage) {
+      first += partition[stage - 1];
+      to_front[stage] =
+          to_front[stage - 1] + layer_time(stage - 1, first - 1) - layer_time(stage, first - 1);
+      to_end[stage] = to_end[stage - 1] + layer_time(stage, first) - layer_time(stage - 1, first);
+    }
+    std::vector<double> take(stage_count), give(stage_count);
+    const auto add_direction = [&](const std::vector<double>& sum, bool forward) {
+      for (int stage = 0; stage < stage_count; ++stage) {
+        const double value = forward ? sum[stage] : -sum[stage];
+        take[stage] = partition[stage] < 2 ? -kInfinity : -value;
+        give[stage] = value;
       }
-      return gain > score.step * 1e-12 ? gain : 0.0;
-    });
+      add_where(take, give, [&](int from, int to) {
+        if ((from < to) != forward) return 0.0;
+        const double gain = forward ? sum[to] - sum[from] : sum[from] - sum[to];
+        return gain > score.step * 1e-12 ? gain : 0.0;
+      });
+    };
+    add_direction(to_front, /*forward=*/true);
+    add_direction(to_end, /*forward=*/false);
   }
   std::stable_sort(moves.begin(), moves.end(),
                    [](const Move& a, const Move& b) { return a.gain > b.gain; });

@@ -15,15 +15,22 @@
 namespace parplan {
 namespace {
 
-// Pairs of a strategy and a number of virtual stages of which first partitions are simulated, and
-// those of them that are improved, with the plans simulated for each. More find better plans in
-// more time; not measured for other values.
-constexpr int kMaxLeaves = 48;
+// Pairs of a strategy and a number of virtual stages of which first partitions are simulated, those
+// of them that are improved, and the plans simulated for each. More find better plans in more time;
+// not measured for other values.
+constexpr size_t kMaxLeaves = 48;
 constexpr int kMaxImproved = 4;
 constexpr int kMaxLooks = 160;
+// First partitions are improved if they are slower than the cutoff by less than this factor: moves
+// of layers have gained up to 1.5 %. After so many leaves in a row without one, no more are
+// started.
+constexpr double kHope = 1.03;
+constexpr int kMaxHopeless = 4;
 // States that a simulated plan counts on the meter. It stands for the time a simulation takes
 // compared with a label; not measured.
 constexpr int64_t kStatesOfLook = 64;
+// Virtual stages from which a simulated plan counts as two, three and so on.
+constexpr int64_t kStagesOfLook = 64;
 
 // Sets the most layers of the major definition that each device has room for under an option of it,
 // if the others need what is least. At the first backward pass of a device all its virtual stages
@@ -81,27 +88,80 @@ struct UnevenLeaf {
   std::vector<int> options;
 };
 
+// Lists the at most `most` leaves of the least bounds below the cutoff of `finds`, the least first.
+std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
+                                 const std::vector<const MaskedOptions*>& masks,
+                                 const std::vector<int>& virtual_stage_counts,
+                                 const InterleavedFinds& finds, size_t most) {
+  const UnevenBound bounds(setting.problem().model(), setting.depth());
+  const int64_t count = setting.candidate().micro_batch_count;
+  const int depth = setting.depth();
+  const double overhead = setting.costs().step_overhead().value();
+  // Where there are as many leaves as wanted, a further one must be below the last of them, which
+  // is asked with one look at the paths instead of a bisection.
+  double cutoff = CutoffOf(setting, finds) - overhead;
+  const int major = bounds.major();
+  std::vector<UnevenLeaf> leaves;
+  const auto is_less = [](const UnevenLeaf& a, const UnevenLeaf& b) { return a.bound < b.bound; };
+  for (const MaskedOptions* const masked : masks) {
+    for (const int index : masked->allowed[major]) {
+      const StageOption& option = setting.table().options(major)[index];
+      const DefinitionTimes times = WithOption(*masked, major, option);
+      if (bounds.Quick(times, count) >= cutoff) continue;
+      for (const int virtual_stage_count : virtual_stage_counts) {
+        if (!FitsPassLimit(count, virtual_stage_count * depth)) break;
+        UnevenBound::Question question = {.micro_batch_count = count,
+                                          .fewest_virtual_stages = virtual_stage_count,
+                                          .most_virtual_stages = virtual_stage_count,
+                                          .least_send = LeastSendOf(setting),
+                                          .most_layers = {}};
+        SetMostLayers(setting, *masked, option, bounds.is_uniform(), question);
+        const double bound = bounds.Bound(times, question, cutoff);
+        if (bound >= cutoff) continue;
+        UnevenLeaf leaf = {.masked = masked,
+                           .option = index,
+                           .virtual_stage_count = virtual_stage_count,
+                           .bound = bound + overhead,
+                           .score = {},
+                           .partition = {},
+                           .options = {}};
+        leaves.insert(std::upper_bound(leaves.begin(), leaves.end(), leaf, is_less),
+                      std::move(leaf));
+        if (leaves.size() > most) leaves.pop_back();
+        if (leaves.size() == most) cutoff = leaves.back().bound - overhead;
+      }
+    }
+  }
+  return leaves;
+}
+
 class UnevenLeaves {
  public:
-  UnevenLeaves(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
-               PlanEvaluator& evaluator, InterleavedFinds& finds, SearchMeter& meter)
+  UnevenLeaves(const PipelineSetting& setting, std::vector<UnevenLeaf> leaves,
+               PlanEvaluator& evaluator, InterleavedFinds& finds, int64_t& looks_left,
+               SearchMeter& meter)
       : setting_(setting),
-        masks_(masks),
-        bound_(setting.problem().model(), setting.depth()),
+        major_(UnevenBound(setting.problem().model(), setting.depth()).major()),
         evaluator_(evaluator),
         finds_(finds),
-        meter_(meter) {}
+        looks_left_(looks_left),
+        meter_(meter),
+        leaves_(std::move(leaves)) {}
 
-  void Run(const std::vector<int>& virtual_stage_counts) {
-    List(virtual_stage_counts);
+  void Run() {
+    // Half of the plans for first partitions, half for their improvement.
+    const int64_t looks_to_improve = looks_left_ / 2;
     size_t looked = 0;
-    for (; looked < leaves_.size() && looked < kMaxLeaves; ++looked) {
+    int hopeless_count = 0;
+    for (; looked < leaves_.size() && looks_left_ > looks_to_improve; ++looked) {
       if (leaves_[looked].bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
       Start(leaves_[looked]);
+      hopeless_count = IsHopeful(leaves_[looked]) ? 0 : hopeless_count + 1;
+      if (hopeless_count == kMaxHopeless) break;
     }
     std::vector<UnevenLeaf*> order;
     for (size_t k = 0; k < looked; ++k) {
-      if (leaves_[k].score.is_known()) order.push_back(&leaves_[k]);
+      if (IsHopeful(leaves_[k])) order.push_back(&leaves_[k]);
     }
     std::stable_sort(order.begin(), order.end(),
                      [](const UnevenLeaf* a, const UnevenLeaf* b) { return a->score < b->score; });
@@ -110,46 +170,12 @@ class UnevenLeaves {
       if (leaf->bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
       Improve(*leaf);
     }
-    // Nothing but the bound is known about the partitions that were not simulated.
-    if (!leaves_.empty() && leaves_.front().bound < CutoffOf(setting_, finds_)) {
-      finds_.least_unseen = std::min(finds_.least_unseen, leaves_.front().bound);
-    }
   }
 
  private:
-  void List(const std::vector<int>& virtual_stage_counts) {
-    const int64_t count = setting_.candidate().micro_batch_count;
-    const int depth = setting_.depth();
-    const double overhead = setting_.costs().step_overhead().value();
-    const int major = bound_.major();
-    for (const MaskedOptions* const masked : masks_) {
-      for (const int index : masked->allowed[major]) {
-        const StageOption& option = setting_.table().options(major)[index];
-        const DefinitionTimes times = WithOption(*masked, major, option);
-        const double cutoff = CutoffOf(setting_, finds_) - overhead;
-        if (bound_.Quick(times, count) >= cutoff) continue;
-        for (const int virtual_stage_count : virtual_stage_counts) {
-          if (!FitsPassLimit(count, virtual_stage_count * depth)) break;
-          UnevenBound::Question question = {.micro_batch_count = count,
-                                            .fewest_virtual_stages = virtual_stage_count,
-                                            .most_virtual_stages = virtual_stage_count,
-                                            .least_send = LeastSendOf(setting_),
-                                            .most_layers = {}};
-          SetMostLayers(setting_, *masked, option, bound_.is_uniform(), question);
-          const double bound = bound_.Bound(times, question, cutoff);
-          if (bound >= cutoff) continue;
-          leaves_.push_back({.masked = masked,
-                             .option = index,
-                             .virtual_stage_count = virtual_stage_count,
-                             .bound = bound + overhead,
-                             .score = {},
-                             .partition = {},
-                             .options = {}});
-        }
-      }
-    }
-    std::stable_sort(leaves_.begin(), leaves_.end(),
-                     [](const UnevenLeaf& a, const UnevenLeaf& b) { return a.bound < b.bound; });
+  // Returns whether moves of layers may make the leaf's best first partition good enough.
+  bool IsHopeful(const UnevenLeaf& leaf) const {
+    return leaf.score.is_known() && leaf.score.step < CutoffOf(setting_, finds_) * kHope;
   }
 
   // How the other definitions choose beside the major one.
@@ -167,11 +193,10 @@ class UnevenLeaves {
   std::vector<int> OptionsOf(const UnevenLeaf& leaf, Others others) const {
     const OptionTable& table = setting_.table();
     std::vector<int> options(leaf.masked->allowed.size(), -1);
-    const int major = bound_.major();
-    const StageOption& chosen = table.options(major)[leaf.option];
+    const StageOption& chosen = table.options(major_)[leaf.option];
     const auto micro_batches = static_cast<double>(setting_.candidate().micro_batch_count);
     for (const int definition : leaf.masked->order) {
-      if (definition == major) {
+      if (definition == major_) {
         options[definition] = leaf.option;
         continue;
       }
@@ -211,7 +236,8 @@ class UnevenLeaves {
   void TryOthers(UnevenLeaf& leaf) {
     for (const Others others : {Others::kFastest, Others::kAlike, Others::kLean}) {
       const std::vector<int> options = OptionsOf(leaf, others);
-      if (!options.empty() && options != leaf.options) Take(leaf, options, leaf.partition);
+      if (options.empty() || options == leaf.options || looks_left_ <= 0) continue;
+      Take(leaf, options, leaf.partition);
     }
   }
 
@@ -222,6 +248,7 @@ class UnevenLeaves {
       if (options.empty()) continue;
       for (UnevenPartition& partition :
            FirstPartitions(setting_, options, leaf.virtual_stage_count)) {
+        if (looks_left_ <= 0) return;
         Take(leaf, options, std::move(partition));
       }
       break;
@@ -231,13 +258,13 @@ class UnevenLeaves {
 
   void Improve(UnevenLeaf& leaf) {
     int looks = 0;
-    while (looks < kMaxLooks) {
+    while (looks < kMaxLooks && looks_left_ > 0) {
       const UnevenScore before = leaf.score;
       const std::vector<int> options = leaf.options;
       UnevenSimulation simulation(setting_, options, evaluator_);
       for (UnevenPartition& partition :
            NeighboursOf(setting_, options, leaf.partition, leaf.score, simulation)) {
-        if (++looks > kMaxLooks || !meter_.ShouldContinue()) return;
+        if (++looks > kMaxLooks || looks_left_ <= 0 || !meter_.ShouldContinue()) return;
         Take(leaf, options, std::move(partition));
         if (leaf.score < before) break;
       }
@@ -248,6 +275,8 @@ class UnevenLeaves {
 
   // Simulates a plan and adds it to the finds if it is good.
   UnevenScore Look(UnevenSimulation& simulation, const UnevenPartition& partition) {
+    const auto stage_count = static_cast<int64_t>(partition.size());
+    looks_left_ -= 1 + stage_count / kStagesOfLook;
     meter_.Expand(kStatesOfLook);
     const UnevenScore score = simulation.Score(partition);
     if (score.excess > 0.0 || !(score.step < CutoffOf(setting_, finds_))) return score;
@@ -258,10 +287,10 @@ class UnevenLeaves {
   }
 
   const PipelineSetting& setting_;
-  const std::vector<const MaskedOptions*>& masks_;
-  const UnevenBound bound_;
+  const int major_;
   PlanEvaluator& evaluator_;
   InterleavedFinds& finds_;
+  int64_t& looks_left_;
   SearchMeter& meter_;
   std::vector<UnevenLeaf> leaves_;
 };
@@ -290,10 +319,15 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
   return least + overhead;
 }
 
-void SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
-                  const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
-                  InterleavedFinds& finds, SearchMeter& meter) {
-  UnevenLeaves(setting, masks, evaluator, finds, meter).Run(virtual_stage_counts);
+double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
+                    const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
+                    InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter) {
+  std::vector<UnevenLeaf> leaves =
+      LeavesOf(setting, masks, virtual_stage_counts, finds, kMaxLeaves);
+  if (leaves.empty()) return kInfinity;
+  const double bound = leaves.front().bound;
+  UnevenLeaves(setting, std::move(leaves), evaluator, finds, looks_left, meter).Run();
+  return bound;
 }
 
 }  // namespace parplan

@@ -1,13 +1,14 @@
 // Interleaved plans whose partitions are too many to list.
 //
 // A bound over all partitions (uneven_bound.h) orders the strategies of the definition with most
-// layers and the numbers of virtual stages. For the most promising, partitions are made from the
-// loads that the bound allows, simulated, and improved by moving layers between virtual stages. The
-// bound proves what the best plan cannot be below; between the two a gap may stay.
+// layers and the numbers of virtual stages. For the most promising, partitions of about equal loads
+// are simulated and improved by moving layers between virtual stages. The bound proves what the
+// best plan cannot be below; between the two a gap may stay.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
@@ -24,11 +25,14 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
                         const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
                         int64_t micro_batch_count, double cutoff);
 
-// Searches such plans for the candidate of `setting`, over all masks, and adds what it finds and
-// what it leaves out to `finds`. Counts a state for each plan it looks at.
-void SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
-                  const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
-                  InterleavedFinds& finds, SearchMeter& meter);
+// Searches such plans for the candidate of `setting`, over all masks, and adds what it finds to
+// `finds`. Simulates plans while `looks_left` is above 0 and counts them off, one with many virtual
+// stages as several. Counts states for each. Returns a lower bound of all of them, in seconds with
+// the overhead, for each number of virtual stages by itself; infinite if it is not below the cutoff
+// that `finds` had.
+double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
+                    const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
+                    InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter);
 
 }  // namespace parplan
 
