@@ -79,7 +79,7 @@ std::string OtherPlannersSection(const PapersResults& results) {
           "All other planners of parplan on 8 devices and 32 layers, each in its own space: "
           "`exact` has all dimensions, the integer programs minimise memory or a sum of both. "
           "Behind `>` a search was ended after ",
-          kSearchSeconds,
+          kOtherSearchSeconds,
           " s and kept its best plan so far; the time makes these figures depend on the machine. "
           "On more devices and layers the integer programs end there in most cells, so they are "
           "left out.")),

@@ -48,7 +48,8 @@ PlanningProblem InPartOfTree(const PlanningProblem& problem, int strategy_count)
 }  // namespace
 
 double LimitOfAxis(absl::string_view axis) {
-  return axis == "long" ? kLongSearchSeconds : kSearchSeconds;
+  if (axis == "long") return kLongSearchSeconds;
+  return absl::StartsWith(axis, kOther) ? kOtherSearchSeconds : kSearchSeconds;
 }
 
 TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner,
@@ -154,7 +155,7 @@ std::vector<TimedSearch> TimeAxis(const std::string& axis) {
   std::vector<TimedSearch> searches;
   for (const auto& [value, problem] : questions) {
     for (const std::string& planner : planners) {
-      TimedSearch timed = TimeSearch(problem, planner);
+      TimedSearch timed = TimeSearch(problem, planner, LimitOfAxis(axis));
       timed.axis = axis;
       timed.value = value;
       searches.push_back(std::move(timed));

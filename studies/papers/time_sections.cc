@@ -160,7 +160,8 @@ std::string TimesSection(const PapersResults& results) {
         "as it is). The names behind a planner are its `--memory-granule` and `--fuse-layers`:"));
     text += TimeTable(results, "long", "layers");
   }
-  text += "The other planners on the same questions:\n\n";
+  text += absl::StrCat("The other planners on the same questions, here and below ended after ",
+                       kOtherSearchSeconds, " s:\n\n");
   text += TimeTable(results, "other-layers", "layers");
   text += "256 of BERT's layers, two samples a device, A100 with 80 GB:\n\n";
   text += TimeTable(results, "devices", "devices");
