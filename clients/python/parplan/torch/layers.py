@@ -17,19 +17,23 @@ from parplan.plan import Plan
 
 
 def find_layers(model: nn.Module, plan: Plan) -> list[nn.Module]:
-    """Returns the layers of a model: the children of an `nn.Sequential`, or those of a causal
-    language model of `transformers` with `embed_tokens`, `layers`, `norm` and `lm_head`. Raises
-    SpecInvalid if the model is neither, or has another number of layers than the plan."""
-    if isinstance(model, nn.Sequential):
-        layers = list(model.children())
-    elif _is_causal_language_model(model):
-        layers = _causal_language_model(model)
-    else:
-        raise field_error("SPEC_INVALID", "model",
-                          f"{type(model).__name__} is no nn.Sequential and no causal language "
-                          "model of transformers; give its layers as `layers`")
+    """Returns the layers of a model (`layers_of`), as many as the plan has. Raises SpecInvalid."""
+    layers = layers_of(model)
     check_count(layers, plan)
     return layers
+
+
+def layers_of(model: nn.Module) -> list[nn.Module]:
+    """Returns the layers of a model: the children of an `nn.Sequential`, or those of a causal
+    language model of `transformers` with `embed_tokens`, `layers`, `norm` and `lm_head`. Raises
+    SpecInvalid if the model is neither."""
+    if isinstance(model, nn.Sequential):
+        return list(model.children())
+    if _is_causal_language_model(model):
+        return _causal_language_model(model)
+    raise field_error("SPEC_INVALID", "model",
+                      f"{type(model).__name__} is no nn.Sequential and no causal language "
+                      "model of transformers; give its layers as `layers`")
 
 
 def check_count(layers: Sequence[nn.Module], plan: Plan) -> None:

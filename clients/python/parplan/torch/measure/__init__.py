@@ -1,0 +1,1 @@
+"""Measurements of PyTorch modules and of its collectives, as profiles that planners read."""
