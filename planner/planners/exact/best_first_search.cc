@@ -165,6 +165,7 @@ void BestFirstSearch::RunUneven() {
 }
 
 void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
+  if (space_.problem().model().layer_definitions().size() > kMaxDefinitionsChosen) return;
   CandidateQueue queue(uneven_);
   for (size_t index = 0; index < uneven_.size(); ++index) queue.Put(index);
   int64_t looks_left = limits.most_looks;

@@ -11,6 +11,7 @@
 #include "planner/model/tied_table.h"
 #include "planner/planners/exact/best_first_search.h"
 #include "planner/planners/exact/exact_candidates.h"
+#include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/search/base/search_meter.h"
@@ -127,6 +128,7 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   if (!dimensions.has(SearchDimension::kPerLayer) ||
       !dimensions.has(SearchDimension::kUnevenStages) || meter.stopped() ||
       search.plans().plans().empty() || HasTiedTable(problem.model()) ||
+      problem.model().layer_definitions().size() > kMaxDefinitionsChosen ||
       search.InterleavedBoundPerSample() >=
           search.plans().CutoffPerSample() * (1.0 - kProofTolerance)) {
     return;

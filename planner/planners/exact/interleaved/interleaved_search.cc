@@ -25,9 +25,6 @@ constexpr int64_t kMaxPasses = 4'000'000;
 // Llama-3-70B on 64 H100 and of Llama-7B with 512 layers on 1,024 are 0.8 % slower, and those of
 // seven other questions the same; with 1,024 the slowest of the nine takes 1.1 s instead of 0.9 s.
 constexpr int64_t kLooksOfCandidate = 1024;
-// Number of definitions up to which combinations of options are enumerated; models with more are
-// rounded from prices (interleaved_rounding.h).
-constexpr size_t kMaxDefinitionsChosen = 12;
 // Subgradient steps towards better prices: to bound a candidate, and before its plans are searched.
 // Not measured for other numbers.
 constexpr int kBoundSteps = 30;

@@ -18,6 +18,11 @@
 
 namespace parplan {
 
+// Number of definitions up to which combinations of options are enumerated; interleaved plans of
+// models with more are rounded from prices (interleaved_rounding.h), and those of partitions that
+// are searched apart are bounded only.
+inline constexpr size_t kMaxDefinitionsChosen = 12;
+
 // Lower bounds for all micro-batch counts of one pipeline degree, regardless of memory.
 class InterleavedBounds {
  public:
