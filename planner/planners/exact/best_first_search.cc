@@ -172,7 +172,7 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
   int new_tables = 0;
   while (!queue.empty() && meter_.ShouldContinue()) {
     ExactCandidate& candidate = uneven_[queue.first()];
-    // What was searched cannot be bounded better, so neither can the whole.
+    // A candidate already searched cannot be bounded better, so neither can the whole.
     if (candidate.bound_per_sample() >= CutoffPerSample() ||
         candidate.state == ExactCandidate::State::kSearched) {
       return;

@@ -140,7 +140,7 @@ class BestFirstSearch {
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
   void Seed();
-  // What `SearchUneven` may spend.
+  // The work that `SearchUneven` may do.
   struct UnevenLimits {
     // Candidates whose tables of options have to be made first.
     int most_new_tables = 0;

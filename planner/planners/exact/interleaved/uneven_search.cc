@@ -97,8 +97,8 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
   const int64_t count = setting.candidate().micro_batch_count;
   const int depth = setting.depth();
   const double overhead = setting.costs().step_overhead().value();
-  // Where there are as many leaves as wanted, a further one must be below the last of them, which
-  // is asked with one look at the paths instead of a bisection.
+  // When there are as many leaves as wanted, a further one must be below the last of them, which
+  // one look at the paths decides, without a bisection.
   double cutoff = CutoffOf(setting, finds) - overhead;
   const int major = bounds.major();
   std::vector<UnevenLeaf> leaves;
