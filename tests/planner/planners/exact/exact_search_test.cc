@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
-#include <thread>
 #include <variant>
 #include <vector>
 
@@ -32,19 +30,6 @@ double PerSample(const PredictedPlan& plan) {
 
 const PlanFound* FoundIn(const std::optional<PlanningResult>& result) {
   return result.has_value() ? std::get_if<PlanFound>(&*result) : nullptr;
-}
-
-// Four threads, each with every fourth index, the last ones first.
-void OnFourThreads(int64_t count, const std::function<void(int64_t)>& work) {
-  std::vector<std::thread> threads;
-  for (int64_t thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&, thread] {
-      for (int64_t index = count - 1; index >= 0; --index) {
-        if (index % 4 == thread) work(index);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
 }
 
 // Against all plans, in portions of seeds that test runners can share out.
@@ -83,25 +68,6 @@ TEST_P(SearchExactTwin, IsTheBestOfAllPlans) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SearchExactTwin, testing::Range<uint64_t>(0, 120, 15));
-
-TEST(SearchExact, AnswersAlikeOnAnyNumberOfThreads) {
-  for (uint64_t seed = 5'000; seed < 5'030; ++seed) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed));
-    const PlanningProblem problem = RandomProblem(seed);
-    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
-    ASSERT_TRUE(costs.ok()) << costs.status();
-    const std::optional<PlanningResult> alone = SearchExact(problem, *costs, {});
-    const std::optional<PlanningResult> together =
-        SearchExact(problem, *costs, {.parallel_for = OnFourThreads});
-    const PlanFound* one = FoundIn(alone);
-    const PlanFound* other = FoundIn(together);
-    ASSERT_EQ(one == nullptr, other == nullptr);
-    if (one == nullptr) continue;
-    EXPECT_EQ(one->plan, other->plan);
-    EXPECT_EQ(one->search.expanded_state_count, other->search.expanded_state_count);
-    EXPECT_EQ(one->search.bound, other->search.bound);
-  }
-}
 
 TEST(SearchExact, MoreMemoryIsNeverSlower) {
   for (uint64_t seed = 6'000; seed < 6'030; ++seed) {
