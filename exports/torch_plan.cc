@@ -123,7 +123,7 @@ std::string StrategyFault(const Plan& plan, const LayerDefinition& layer,
     return absl::StrCat("shares micro-batches of ", plan.micro_batch_size(), " samples between ",
                         data, " replicas");
   }
-  if (strategy.rank_order == RankOrder::kDataInnermost && (tensor == 1 || data == 1)) {
+  if (strategy.rank_order == RankOrder::kDataInnermost && (tensor == 1 || data * context == 1)) {
     return "has an order of ranks that means nothing with a degree of 1";
   }
   if (strategy.context_kind != ContextKind::kRing && context == 1) {

@@ -101,6 +101,12 @@ absl::Status CheckFsdp2Plan(const Plan& plan, const ModelSpec& model) {
   for (size_t i = 0; i < layers.strategies.size(); ++i) {
     const Strategy& strategy = layers.strategies[i];
     const int layer = static_cast<int>(i);
+    if (strategy.tensor_parallel_degree > 1 && model.layer(layer).latent_attention.has_value()) {
+      return RefuseForTorch(
+          kFsdp2Program, absl::StrCat(StrategyFieldOf(plan, layer), ".tensor_parallel_degree"),
+          absl::StrCat("is ", strategy.tensor_parallel_degree, " in layer ", layer,
+                       ", whose latent attention has matrices that fsdp2.json does not name"));
+    }
     if (strategy.expert_parallel_degree > 1) {
       return RefuseForTorch(
           kFsdp2Program, absl::StrCat(StrategyFieldOf(plan, layer), ".expert_parallel_degree"),

@@ -102,6 +102,39 @@ PARPLAN_GRADIENT_ACCUMULATION_STEPS=3
   EXPECT_THAT(files[3].text, AllOf(HasSubstr("4 devices"), HasSubstr("Plan plan 1")));
 }
 
+TEST(ExportFsdp2Plan, RefusesToSplitLatentAttention) {
+  const ModelSpec model =
+      DecoderModel({.dense_layer_count = 1, .tied_embedding = false, .latent_attention = true});
+  Plan plan;
+  plan.device_count = 2;
+  plan.global_batch_size = 2;
+  const auto export_with = [&](const Strategy& strategy) {
+    plan.stages = StagesOf({{3}, {strategy, strategy, strategy}}, model, 1, 2);
+    return ExportFsdp2Plan(plan, model, FsdpFacts()).status();
+  };
+  EXPECT_OK(export_with({.data_parallel_degree = 2}));
+  EXPECT_THAT(export_with({.tensor_parallel_degree = 2}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("tensor_parallel_degree: is 2 in layer 1"),
+                             HasSubstr("latent attention"))));
+}
+
+// Context-parallel ranks are innermost then, which one replica leaves a meaning.
+TEST(ExportFsdp2Plan, TakesAnOrderOfRanksOfContextParallelismAlone) {
+  const ModelSpec model = SmallModel();
+  Strategy strategy{.tensor_parallel_degree = 2, .context_parallel_degree = 2};
+  strategy.rank_order = RankOrder::kDataInnermost;
+  Plan plan;
+  plan.device_count = 4;
+  plan.global_batch_size = 1;
+  plan.stages = StagesOf({{4}, {strategy, strategy, strategy, strategy}}, model, 1, 4);
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportFsdp2Plan(plan, model, FsdpFacts()));
+  ASSERT_OK_AND_ASSIGN(const TorchPlanImport import,
+                       ImportTorchPlan({files[0].name, files[0].text}, std::nullopt, model));
+  EXPECT_EQ(import.plan, plan);
+}
+
 class TorchPlanExport : public ::testing::TestWithParam<TorchPlanFormat> {};
 INSTANTIATE_TEST_SUITE_P(Formats, TorchPlanExport,
                          ::testing::Values(TorchPlanFormat::kFsdp2, TorchPlanFormat::kPipelining));
