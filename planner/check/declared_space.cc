@@ -116,12 +116,46 @@ absl::Status CheckSplits(const TargetLimits& target, const std::string& where,
                       strategy.sharding_level == ShardingLevel::kParameters;
   const bool has_replicas =
       strategy.data_parallel_degree > 1 || strategy.context_parallel_degree > 1;
+  if (target.spread_experts_are_sharded && spreads &&
+      (strategy.tensor_parallel_degree > 1 || strategy.sharding_level == ShardingLevel::kNone)) {
+    return Outside(absl::StrCat(where, " spreads experts that are split or not sharded"));
+  }
+  if (target.shards_beside_context && strategy.context_parallel_degree > 1 &&
+      strategy.sharding_level == ShardingLevel::kNone) {
+    return Outside(absl::StrCat(where, " shards nothing beside context parallelism"));
+  }
+  if (target.shards_parameters_of_one_stage && !has_pipeline && has_replicas &&
+      strategy.sharding_level != ShardingLevel::kParameters) {
+    return Outside(absl::StrCat(where, " keeps whole parameters in one stage"));
+  }
   if (target.shards_split_layers && split && has_replicas && !shards) {
     return Outside(absl::StrCat(where, " is split and keeps whole gradients on its replicas"));
   }
   if (target.shards_in_pipeline && has_pipeline && has_replicas &&
       strategy.sharding_level == ShardingLevel::kNone) {
     return Outside(absl::StrCat(where, " shards nothing beside a pipeline of ", target.name));
+  }
+  return absl::OkStatus();
+}
+
+// Checks what targets ask of the parts that tensor-parallel ranks have of a layer.
+absl::Status CheckShares(const TargetLimits& target, const std::string& where,
+                         const LayerDefinition& layer, const Strategy& strategy) {
+  const int tensor = strategy.tensor_parallel_degree;
+  if (target.whole_latent_attention && tensor > 1 && layer.latent_attention.has_value()) {
+    return Outside(absl::StrCat(where, " splits latent attention"));
+  }
+  if (target.equal_feed_forward_shares && IsTransformer(layer.kind) &&
+      layer.feed_forward_size % tensor != 0) {
+    return Outside(absl::StrCat(where, " splits its feed-forward width in unequal parts"));
+  }
+  if (target.equal_token_shares && strategy.sequence_parallel) {
+    const int context = strategy.context_parallel_degree;
+    const bool in_two_parts = target.context_in_two_parts && context > 1;
+    const int64_t tokens = layer.sequence_length / (in_two_parts ? 2 * context : context);
+    if (tokens % tensor != 0) {
+      return Outside(absl::StrCat(where, " splits its tokens in unequal parts"));
+    }
   }
   return absl::OkStatus();
 }
@@ -205,6 +239,13 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
   if (LimitsOf(problem.rules().target).only_powers_of_two && !IsPowerOfTwo(depth)) {
     return Outside(absl::StrCat("it has ", depth, " stages"));
   }
+  const TargetLimits& target = LimitsOf(problem.rules().target);
+  if (has_pipeline && target.one_stage_with_tied_table && HasTiedTable(problem.model())) {
+    return Outside("it has several stages beside a tied table");
+  }
+  if (plan.virtual_stage_count > target.most_virtual_stages) {
+    return Outside(absl::StrCat("it has ", plan.virtual_stage_count, " virtual stages a device"));
+  }
   PARPLAN_RETURN_IF_ERROR(CheckEvenStages(problem, plan));
   std::vector<Strategy> strategy_of_layer;
   for (const StagePlan& stage : plan.stages) {
@@ -212,8 +253,9 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
       const std::string where = absl::StrCat("layer ", run.first_layer_index);
       PARPLAN_RETURN_IF_ERROR(CheckDegrees(problem, where, run.strategy));
       const bool has_experts = problem.model().layer(run.first_layer_index).expert_count > 0;
-      PARPLAN_RETURN_IF_ERROR(CheckSplits(LimitsOf(problem.rules().target), where, run.strategy,
-                                          has_experts, has_pipeline));
+      PARPLAN_RETURN_IF_ERROR(CheckSplits(target, where, run.strategy, has_experts, has_pipeline));
+      PARPLAN_RETURN_IF_ERROR(
+          CheckShares(target, where, problem.model().layer(run.first_layer_index), run.strategy));
       const bool holds_tied_table = HoldsTiedTable(
           problem.model(), problem.model().definition_of_layer()[run.first_layer_index]);
       PARPLAN_RETURN_IF_ERROR(

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
@@ -83,7 +84,7 @@ bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool 
 }
 
 absl::Span<const TargetLimits> KnownTargets() {
-  static const std::array<TargetLimits, 5> targets = {{
+  static const std::array<TargetLimits, 7> targets = {{
       // Its executor adds up whole gradients of a table that two stages hold.
       {.target = Target::kParplan,
        .name = "parplan",
@@ -152,6 +153,43 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kGpipe),
        .only_powers_of_two = true,
        .one_inner_axis = true},
+      // torchtitan 0.3.0 of PyPI (docs/exports.md has the source of each limit): one strategy for
+      // all layers. In a pipeline it reduces gradients behind the last micro-batch and keeps the
+      // parameters of three stages whole, which is ZeRO-1; without one FSDP2 gathers in each
+      // accumulation step.
+      {.target = Target::kTorchtitan,
+       .name = "torchtitan",
+       .runtime_id = "fsdp",
+       .dimensions = DimensionSet()
+                         .With(kPipeline)
+                         .With(kUnevenStages)
+                         .With(kTensor)
+                         .With(kOptimizerSharding)
+                         .With(kParameterSharding)
+                         .With(kContext)
+                         .With(kFullRecompute)
+                         .With(kInterleaved),
+       .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
+       .most_tied_sharding_in_pipeline = ShardingLevel::kNone,
+       .context_in_two_parts = true,
+       .one_expert_degree = true,
+       .shards_parameters_of_one_stage = true,
+       .shards_beside_context = true,
+       .spread_experts_are_sharded = true,
+       .one_stage_with_tied_table = true,
+       .most_virtual_stages = 3,
+       .equal_token_shares = true},
+      // Plain PyTorch 2.6 to 2.15 by fsdp2.json (docs/exports.md): layer by layer, no messages
+      // between the ranks of experts, and a table of two stages is added up as a whole.
+      {.target = Target::kFsdp2,
+       .name = "fsdp2",
+       .runtime_id = "fsdp",
+       .dimensions = DimensionSet::All().Without(kUlysses),
+       .most_tied_sharding_in_pipeline = ShardingLevel::kNone,
+       .whole_experts = true,
+       .whole_latent_attention = true,
+       .equal_feed_forward_shares = true,
+       .equal_token_shares = true},
       // Accelerate 1.15 with PyTorch's FSDP2, which its ParallelismConfig configures: no pipeline.
       // Parameters are gathered for each micro-batch, so that ZeRO-2 is none of its levels.
       {.target = Target::kAccelerate,
@@ -187,14 +225,40 @@ bool AllowsCombination(const TargetLimits& limits, const Strategy& strategy, boo
   }
   if (limits.whole_expert_layers && has_experts && is_split) return false;
   if (limits.whole_experts && spreads_experts) return false;
+  if (limits.spread_experts_are_sharded && spreads_experts && strategy.tensor_parallel_degree > 1) {
+    return false;
+  }
   const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
   if (!with_level || replicas == 1) return true;
-  if (limits.shards_in_pipeline && has_pipeline &&
-      strategy.sharding_level == ShardingLevel::kNone) {
+  const bool must_shard = (limits.shards_in_pipeline && has_pipeline) ||
+                          (limits.shards_beside_context && strategy.context_parallel_degree > 1) ||
+                          (limits.spread_experts_are_sharded && spreads_experts);
+  if (must_shard && strategy.sharding_level == ShardingLevel::kNone) return false;
+  if (limits.shards_parameters_of_one_stage && !has_pipeline &&
+      strategy.sharding_level != ShardingLevel::kParameters) {
     return false;
   }
   return !limits.shards_split_layers || !is_split ||
          strategy.sharding_level >= ShardingLevel::kGradients;
+}
+
+bool SharesAsAllowed(const TargetLimits& limits, const LayerDefinition& layer,
+                     const Strategy& strategy) {
+  const int tensor = strategy.tensor_parallel_degree;
+  if (tensor == 1) return true;
+  if (limits.whole_latent_attention && layer.latent_attention.has_value()) return false;
+  if (limits.equal_feed_forward_shares && IsTransformer(layer.kind) &&
+      layer.feed_forward_size % tensor != 0) {
+    return false;
+  }
+  const int context = strategy.context_parallel_degree;
+  const int parts = limits.context_in_two_parts && context > 1 ? 2 * context : context;
+  return !limits.equal_token_shares || !strategy.sequence_parallel ||
+         layer.sequence_length % (int64_t{parts} * tensor) == 0;
+}
+
+bool AllowsPipeline(const TargetLimits& limits, const ModelSpec& model) {
+  return !limits.one_stage_with_tied_table || !HasTiedTable(model);
 }
 
 std::optional<Target> FindTarget(absl::string_view name) {

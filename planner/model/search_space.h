@@ -4,12 +4,15 @@
 #define PARPLAN_PLANNER_MODEL_SEARCH_SPACE_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "planner/model/layer_definition.h"
+#include "planner/model/model_spec.h"
 #include "planner/model/strategy.h"
 
 namespace parplan {
@@ -75,12 +78,14 @@ class DimensionSet {
 };
 
 // The program that will run the plan; some programs can run only some plans. docs/targets.md has
-// the source of each limit. 5 and 6 are reserved for torchtitan and fsdp2.
+// the source of each limit.
 enum class Target {
   kParplan = 1,
   kMegatron = 2,
   kDeepSpeed = 3,
   kGalvatron = 4,
+  kTorchtitan = 5,
+  kFsdp2 = 6,
   kAccelerate = 7,
 };
 
@@ -123,24 +128,51 @@ struct TargetLimits {
   bool shards_split_layers = false;
   // With more than one stage, layers with several replicas shard at least optimizer states.
   bool shards_in_pipeline = false;
+  // With one stage, layers with several replicas shard their parameters.
+  bool shards_parameters_of_one_stage = false;
+  // Layers that context parallelism splits shard at least optimizer states.
+  bool shards_beside_context = false;
+  // Experts are spread only in layers that shard something and that tensor parallelism leaves
+  // whole.
+  bool spread_experts_are_sharded = false;
+  // Models with a tied table have one stage.
+  bool one_stage_with_tied_table = false;
+  // Highest number of virtual stages a device.
+  int most_virtual_stages = std::numeric_limits<int>::max();
+  // Tensor parallelism splits no layer with latent attention.
+  bool whole_latent_attention = false;
+  // Tensor-parallel ranks have equal parts of the feed-forward width.
+  bool equal_feed_forward_shares = false;
+  // Ranks of sequence parallelism have equally many tokens, in both parts of `context_in_two_parts`
+  // if that holds.
+  bool equal_token_shares = false;
 };
 
 // Returns whether the target runs a strategy as far as tensor parallelism without sequence
 // parallelism is concerned.
 bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool model_has_experts);
 
-// Returns whether the last five limits above allow `strategy` for a layer that has experts or not,
-// in a plan that has one stage or more. The sharding level counts only if `with_level`.
+// Returns whether the limits from `only_data_parallel_in_pipeline` to `spread_experts_are_sharded`
+// allow `strategy` for a layer that has experts or not, in a plan that has one stage or more. The
+// sharding level counts only if `with_level`.
 bool AllowsCombination(const TargetLimits& limits, const Strategy& strategy, bool has_experts,
                        bool has_pipeline, bool with_level);
+
+// Returns whether the last three limits above allow `strategy` for `layer`. Its sharding and
+// recomputation do not count.
+bool SharesAsAllowed(const TargetLimits& limits, const LayerDefinition& layer,
+                     const Strategy& strategy);
+
+// Returns whether plans of the model may have several stages, as far as the target is concerned.
+bool AllowsPipeline(const TargetLimits& limits, const ModelSpec& model);
 
 // Returns the limits of all targets, `kParplan` first, in the order of their numbers. The table is
 // static.
 absl::Span<const TargetLimits> KnownTargets();
 const TargetLimits& LimitsOf(Target target);
 
-// Returns the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`,
-// `accelerate`), or nothing.
+// Returns the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`, `torchtitan`,
+// `fsdp2`, `accelerate`), or nothing.
 std::optional<Target> FindTarget(absl::string_view name);
 
 }  // namespace parplan

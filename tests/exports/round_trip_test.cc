@@ -16,12 +16,14 @@
 #include "clients/import/accelerate_plan.h"
 #include "clients/import/deepspeed_plan.h"
 #include "clients/import/megatron_plan.h"
+#include "clients/import/torch_plan.h"
 #include "clients/import/torchtitan_plan.h"
 #include "exports/exporters.h"
 #include "exports/pass_table.h"
 #include "planner/find_plan.h"
 #include "tests/clients/import/decoder_models.h"
 #include "tests/clients/import/engine_plans.h"
+#include "tests/clients/import/layerwise_plans.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 
@@ -37,7 +39,7 @@ struct ProgramUnderTest {
   std::string runtime_id;
   // Draws a model that the program has, and a plan for it that the program can run.
   DecoderModelOptions (*draw_model)(std::mt19937_64& random);
-  UniformPlan (*draw_plan)(std::mt19937_64& random, const ModelSpec& model);
+  Plan (*draw_plan)(std::mt19937_64& random, const ModelSpec& model);
   // Reads exported files.
   absl::StatusOr<Plan> (*read)(const Files& files, const ModelSpec& model, int device_count);
   // Drawn plans that have each feature, at least.
@@ -52,16 +54,38 @@ std::string NameOf(const ::testing::TestParamInfo<ProgramUnderTest>& info) {
 }
 void PrintTo(const ProgramUnderTest& program, std::ostream* out) { *out << program.program; }
 
+template <UniformPlan (*draw)(std::mt19937_64& random, const ModelSpec& model)>
+Plan DrawUniform(std::mt19937_64& random, const ModelSpec& model) {
+  return PlanOf(draw(random, model), model);
+}
+
 // Features of a drawn plan and its model.
-std::map<std::string, bool> FeaturesOf(const UniformPlan& plan, const DecoderModelOptions& model) {
-  const Strategy& strategy = plan.strategy;
+std::map<std::string, bool> FeaturesOf(const Plan& plan, const ModelSpec& spec,
+                                       const DecoderModelOptions& model) {
+  const auto has_layer = [&plan, &spec](const auto& holds) {
+    for (const StagePlan& stage : plan.stages) {
+      for (const StageLayerRun& run : stage.layer_runs) {
+        const LayerDefinition& layer = spec.layer(run.first_layer_index);
+        if (IsTransformer(layer.kind) && holds(run.strategy, layer)) return true;
+      }
+    }
+    return false;
+  };
+  const auto has = [&has_layer](const auto& holds) {
+    return has_layer([&holds](const Strategy& strategy, const auto&) { return holds(strategy); });
+  };
+  const bool recomputes =
+      has([](const Strategy& each) { return each.recompute_level == RecomputeLevel::kFull; });
+  const bool keeps = has_layer([](const Strategy& each, const LayerDefinition& layer) {
+    return each.recompute_level != RecomputeLevel::kFull && layer.prediction_depth == 0;
+  });
   return {{"pipeline", plan.pipeline_parallel_degree() > 1},
           {"interleaved", plan.virtual_stage_count > 1},
-          {"tensor", strategy.tensor_parallel_degree > 1},
-          {"context", strategy.context_parallel_degree > 1},
-          {"experts", strategy.expert_parallel_degree > 1},
-          {"recomputed", strategy.recompute_level == RecomputeLevel::kFull},
-          {"block", plan.recomputed_layer_count > 0},
+          {"tensor", has([](const Strategy& each) { return each.tensor_parallel_degree > 1; })},
+          {"context", has([](const Strategy& each) { return each.context_parallel_degree > 1; })},
+          {"experts", has([](const Strategy& each) { return each.expert_parallel_degree > 1; })},
+          {"recomputed", recomputes},
+          {"block", recomputes && keeps},
           {"latent", model.latent_attention},
           {"windows", model.window_interval > 0},
           {"predictions", model.prediction_count > 0}};
@@ -101,6 +125,18 @@ absl::StatusOr<Plan> ReadTorchtitan(const Files& files, const ModelSpec& model, 
   return import->plan;
 }
 
+absl::StatusOr<Plan> ReadFsdp2(const Files& files, const ModelSpec& model, int /*device_count*/) {
+  std::optional<NamedText> passes;
+  if (files[1].name == kPassTableName) passes = NamedText{files[1].name, files[1].text};
+  auto import = ImportTorchPlan({files[0].name, files[0].text}, passes, model);
+  if (!import.ok()) return import.status();
+  return import->plan;
+}
+
+Plan DrawFsdp2Plan(std::mt19937_64& random, const ModelSpec& model) {
+  return RandomTorchPlan(random, model, TorchPlanFormat::kFsdp2);
+}
+
 DecoderModelOptions DrawTorchtitanModel(std::mt19937_64& random) {
   DecoderModelOptions options = RandomDecoderModel(random);
   options.tied_embedding = false;
@@ -113,7 +149,7 @@ std::vector<ProgramUnderTest> Programs() {
       {"megatron",
        "megatron-core",
        RandomMegatronModel,
-       RandomMegatronPlan,
+       DrawUniform<RandomMegatronPlan>,
        ReadMegatron,
        {{"interleaved", 50},
         {"block", 20},
@@ -127,7 +163,7 @@ std::vector<ProgramUnderTest> Programs() {
       {"deepspeed",
        "deepspeed",
        RandomDecoderModel,
-       RandomDeepSpeedPlan,
+       DrawUniform<RandomDeepSpeedPlan>,
        ReadDeepSpeed,
        {{"pipeline", 50}, {"tensor", 20}, {"context", 20}, {"experts", 20}, {"recomputed", 100}},
        4,
@@ -136,7 +172,7 @@ std::vector<ProgramUnderTest> Programs() {
       {"accelerate",
        "fsdp",
        RandomDecoderModel,
-       RandomAcceleratePlan,
+       DrawUniform<RandomAcceleratePlan>,
        ReadAccelerate,
        {{"tensor", 50}, {"context", 50}, {"recomputed", 100}},
        3,
@@ -144,9 +180,18 @@ std::vector<ProgramUnderTest> Programs() {
       {"torchtitan",
        "fsdp",
        DrawTorchtitanModel,
-       RandomTorchtitanPlan,
+       DrawUniform<RandomTorchtitanPlan>,
        ReadTorchtitan,
        {{"interleaved", 50}, {"experts", 5}, {"recomputed", 50}},
+       4,
+       // Profiles measured with sequence parallelism of some layers alone, and the model's type.
+       {"sequence_parallel: is on", "model.precision: is fp16"}},
+      {"fsdp2",
+       "fsdp",
+       RandomDecoderModel,
+       DrawFsdp2Plan,
+       ReadFsdp2,
+       {{"interleaved", 50}, {"tensor", 50}, {"context", 50}, {"recomputed", 50}, {"block", 50}},
        4,
        {}}};
 }
@@ -168,15 +213,18 @@ TEST_P(RoundTrip, GivesAnEqualPlanForRandomPlans) {
     std::mt19937_64 random(seed);
     const DecoderModelOptions options = program.draw_model(random);
     const ModelSpec model = DecoderModel(options);
-    const UniformPlan facts = program.draw_plan(random, model);
-    const Plan plan = PlanOf(facts, model);
+    const Plan plan = program.draw_plan(random, model);
     ASSERT_OK_AND_ASSIGN(const Files files, Export(plan, model));
     ASSERT_OK_AND_ASSIGN(const Plan again, program.read(files, model, plan.device_count));
     ASSERT_EQ(again, plan) << files[0].text;
     ASSERT_OK_AND_ASSIGN(const Files same, Export(again, model));
     EXPECT_EQ(same, files);
-    ++levels[facts.strategy.sharding_level];
-    for (const auto& [feature, has] : FeaturesOf(facts, options)) counts[feature] += has ? 1 : 0;
+    for (const StageLayerRun& run : plan.stages.front().layer_runs) {
+      ++levels[run.strategy.sharding_level];
+    }
+    for (const auto& [feature, has] : FeaturesOf(plan, model, options)) {
+      counts[feature] += has ? 1 : 0;
+    }
   }
   EXPECT_EQ(levels.size(), program.level_count);
   for (const auto& [feature, least] : program.least_counts) {
@@ -217,6 +265,7 @@ TEST_P(RoundTrip, TakesWhatSearchesOfTheTargetFind) {
     EXPECT_EQ(again, found->plan);
     ++exported;
   }
+  std::cerr << "EXPORTED " << program.program << " " << exported << "\n";
   EXPECT_GE(exported, 10);
 }
 

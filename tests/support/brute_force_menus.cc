@@ -106,7 +106,7 @@ bool LevelApplies(const PlanningProblem& problem, const LayerDefinition& layer,
   }
   // Whole gradients of a table on two stages are added up.
   if (shape.pipeline_parallel_degree > 1 && SharesTable(problem, layer) &&
-      problem.rules().target == Target::kParplan) {
+      (problem.rules().target == Target::kParplan || problem.rules().target == Target::kFsdp2)) {
     return false;
   }
   return dimensions.has(level == ShardingLevel::kOptimizer   ? kOptimizerSharding
@@ -142,6 +142,37 @@ bool TargetSplits(const PlanningProblem& problem, const LayerDefinition& layer,
   }
   return !limits.shards_split_layers || inner == 1 || one_replica ||
          strategy.sharding_level >= ShardingLevel::kGradients;
+}
+
+// What torchtitan alone forbids: without a pipeline, replicas that share no parameters; ranks of
+// one sequence that share nothing; and experts that are spread otherwise than over sharding ranks.
+bool RunsInTorchtitan(const Strategy& strategy, const PlanShape& shape) {
+  const ShardingLevel level = strategy.sharding_level;
+  const bool one_replica = strategy.data_parallel_degree * strategy.context_parallel_degree == 1;
+  if (shape.pipeline_parallel_degree == 1) {
+    if (!one_replica && level != ShardingLevel::kParameters) return false;
+  } else if (level > ShardingLevel::kOptimizer) {
+    return false;
+  }
+  if (level > ShardingLevel::kNone) {
+    return strategy.expert_parallel_degree == 1 || strategy.tensor_parallel_degree == 1;
+  }
+  return strategy.context_parallel_degree == 1 && strategy.expert_parallel_degree == 1;
+}
+
+// What PyTorch's exported plans and torchtitan ask of tensor-parallel ranks: equal parts.
+bool HasEqualParts(const PlanningProblem& problem, const LayerDefinition& layer,
+                   const Strategy& strategy) {
+  const int tensor = strategy.tensor_parallel_degree;
+  const int context = strategy.context_parallel_degree;
+  const bool is_torchtitan = problem.rules().target == Target::kTorchtitan;
+  if (tensor == 1 || (!is_torchtitan && problem.rules().target != Target::kFsdp2)) return true;
+  if (!is_torchtitan) {
+    if (layer.latent_attention.has_value()) return false;
+    if (IsTransformer(layer.kind) && layer.feed_forward_size % tensor != 0) return false;
+  }
+  const int pieces = is_torchtitan && context > 1 ? 2 * context : context;
+  return !strategy.sequence_parallel || layer.sequence_length % (tensor * pieces) == 0;
 }
 
 // Levels of recomputation that are worth a name: `kSelective` only where it keeps
@@ -260,6 +291,7 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
         s.expert_parallel_degree = expert;
         if (!LevelApplies(problem, layer, s, shape) || !ExpertsApply(layer, s, problem)) continue;
         if (!TargetSplits(problem, layer, s, shape)) continue;
+        if (problem.rules().target == Target::kTorchtitan && !RunsInTorchtitan(s, shape)) continue;
         for (RecomputeLevel recompute :
              RecomputeLevels(problem, costs, definition_index, s, shape)) {
           strategies.push_back(s);
@@ -280,7 +312,9 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
           s.rank_order = order;
           s.sequence_parallel =
               tensor > 1 && costs.group(kFirstGroup).sequence_parallel(definition_index);
-          if (SpreadApplies(problem, layer, s, shape)) add_levels();
+          if (SpreadApplies(problem, layer, s, shape) && HasEqualParts(problem, layer, s)) {
+            add_levels();
+          }
         }
       }
     }
@@ -303,7 +337,7 @@ std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel&
   };
   if (!dimensions.has(kPerLayer)) all = SplitByOneChoice(all, is_transformer, TreatedAlike);
   if (!dimensions.has(kEndStrategies)) all = SplitByEnds(problem, all);
-  if (problem.rules().target == Target::kMegatron) {
+  if (LimitsOf(problem.rules().target).one_expert_degree) {
     const auto has_experts = [&model](int layer) { return model.layer(layer).expert_count > 0; };
     all = SplitByOneChoice(all, has_experts, [](const Strategy& a, const Strategy& b) {
       return a.expert_parallel_degree == b.expert_parallel_degree;

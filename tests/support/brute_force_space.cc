@@ -73,6 +73,11 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem) {
     for (int depth = 1; depth <= problem.max_pipeline_parallel_degree(); ++depth) {
       if (problem.device_count() % depth != 0) continue;
       if (depth > 1 && !dimensions.has(kPipeline)) continue;
+      const bool is_torchtitan = rules.target == Target::kTorchtitan;
+      const ModelSpec& model = problem.model();
+      if (depth > 1 && is_torchtitan && model.layer(model.layer_count() - 1).tied_embedding) {
+        continue;
+      }
       if (LimitsOf(rules.target).only_powers_of_two && !IsPowerOfTwo(depth)) continue;
       for (int64_t count = 1; count <= batch; ++count) {
         if (batch % count != 0) continue;
@@ -92,6 +97,7 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem) {
         if (!allows(Schedule::kInterleaved) || !dimensions.has(kInterleaved)) continue;
         if (count % depth != 0) continue;
         for (int stages = 2; stages * depth <= problem.model().layer_count(); ++stages) {
+          if (is_torchtitan && stages > 3) break;
           add(Schedule::kInterleaved, stages);
         }
       }

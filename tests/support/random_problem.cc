@@ -76,8 +76,8 @@ PlanningRules DrawRules(Dice& dice, const Devices& devices, int64_t batch) {
   PlanningRules rules;
   rules.dimensions = DrawDimensions(dice);
   if (dice.Once(4)) {
-    rules.target =
-        dice.Of({Target::kMegatron, Target::kDeepSpeed, Target::kGalvatron, Target::kAccelerate});
+    rules.target = dice.Of({Target::kMegatron, Target::kDeepSpeed, Target::kGalvatron,
+                            Target::kTorchtitan, Target::kFsdp2, Target::kAccelerate});
   }
   // Also across nodes, which the default does not allow.
   if (dice.Once(2)) rules.max_tensor_parallel_degree = devices.count;

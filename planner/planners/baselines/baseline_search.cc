@@ -142,7 +142,9 @@ class BaselineSearch {
     const TargetLimits& target = LimitsOf(problem_.rules().target);
     if (target.only_powers_of_two && (degree & (degree - 1)) != 0) return false;
     if (degree == 1) return true;
-    if (!dimensions.has(SearchDimension::kPipeline)) return false;
+    if (!dimensions.has(SearchDimension::kPipeline) || !AllowsPipeline(target, problem_.model())) {
+      return false;
+    }
     const std::optional<SearchDimension> needed =
         TraitsOf(problem_.rules().schedule.value_or(kDefaultSchedule)).dimension;
     if (needed.has_value() && !dimensions.has(*needed)) return false;

@@ -110,7 +110,9 @@ class UniformSearch {
           for (const Schedule schedule : space_.Schedules(depth)) {
             const bool interleaves = TraitsOf(schedule).has_virtual_stages;
             if (TraitsOf(schedule).needs_whole_groups && count % depth != 0) continue;
-            const int max_chunks = interleaves ? transformer_count / depth : 1;
+            const int max_chunks = interleaves ? std::min(transformer_count / depth,
+                                                          space_.target().most_virtual_stages)
+                                               : 1;
             for (int chunks = interleaves ? 2 : 1; chunks <= max_chunks; ++chunks) {
               if (!meter_.ShouldContinue()) return;
               if (transformer_count % (depth * chunks) != 0) continue;

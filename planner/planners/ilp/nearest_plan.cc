@@ -236,7 +236,10 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
         }
         strategy.sequence_parallel =
             tensor > 1 && costs.searched_group().sequence_parallel(definition_index);
-        if (!SplitsAsAllowed(limits, strategy, HasExperts(problem.model()))) continue;
+        if (!SplitsAsAllowed(limits, strategy, HasExperts(problem.model())) ||
+            !SharesAsAllowed(limits, layer, strategy)) {
+          continue;
+        }
         strategies.push_back(strategy);
       }
     }

@@ -42,7 +42,7 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
       has_data_sheets_(problem.has_hardware() && problem.rules().allow_estimates),
       model_has_experts_(parplan::HasExperts(problem.model())) {
   // Key of everything that bare strategies depend on.
-  using Kind = std::tuple<bool, int, int, int, int, int, int, bool>;
+  using Kind = std::tuple<bool, int, int, int, int, int, int, bool, bool, int64_t, bool>;
   std::map<Kind, int> first_of_kind;
   for (const LayerDefinition& layer : problem.model().layer_definitions()) {
     const bool is_transformer = IsTransformer(layer.kind);
@@ -57,7 +57,10 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
                        layer.hidden_size,
                        layer.sequence_length,
                        layer.expert_count,
-                       costs.searched_group().sequence_parallel(index)};
+                       costs.searched_group().sequence_parallel(index),
+                       parplan::HoldsTiedTable(problem.model(), index),
+                       target_.equal_feed_forward_shares ? layer.feed_forward_size : 0,
+                       target_.whole_latent_attention && layer.latent_attention.has_value()};
     alike_.push_back(first_of_kind.try_emplace(kind, index).first->second);
     holds_tied_table_.push_back(parplan::HoldsTiedTable(problem.model(), index));
   }
@@ -87,6 +90,7 @@ std::vector<int> StrategySpace::PipelineDegrees() const {
   for (const int64_t degree : Divisors(problem_.device_count())) {
     if (degree > problem_.max_pipeline_parallel_degree()) break;
     if (degree > 1 && !dimensions_.has(kPipeline)) break;
+    if (degree > 1 && !AllowsPipeline(target_, problem_.model())) break;
     if (target_.only_powers_of_two && !IsPowerOfTwo(degree)) continue;
     if (!dimensions_.has(kUnevenStages) && transformer_layer_count % degree != 0) continue;
     degrees.push_back(static_cast<int>(degree));
@@ -173,7 +177,10 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
       strategy.context_parallel_degree = context;
       strategy.sequence_parallel =
           tensor > 1 && costs_.searched_group().sequence_parallel(definition_index);
-      if (!SplitsAsAllowed(target_, strategy, model_has_experts_)) continue;
+      if (!SplitsAsAllowed(target_, strategy, model_has_experts_) ||
+          !SharesAsAllowed(target_, layer, strategy)) {
+        continue;
+      }
       const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
       const int max_expert = has_data_sheets_ && layer.expert_count > 0
                                  ? std::gcd(data * context, layer.expert_count)
@@ -186,6 +193,10 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
                                /*with_level=*/false)) {
           continue;
         }
+        // Some targets run strategies only with sharding that the dimensions may not have.
+        strategy.context_kind = ContextKind::kRing;
+        strategy.rank_order = RankOrder::kTensorInnermost;
+        if (ShardingLevels(definition_index, strategy, pipeline_parallel_degree).empty()) continue;
         for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
           if (!KindApplies(layer, tensor, context, kind)) continue;
           strategy.context_kind = kind;

@@ -38,14 +38,16 @@ class StrategySpace {
   std::vector<Strategy> Strategies(int definition_index, int pipeline_parallel_degree,
                                    int64_t micro_batch_size) const;
   // Returns the strategies without recomputation and sharding ("bare"), in another order:
-  // strategies that differ only in rank order are adjacent.
+  // strategies that differ only in rank order are adjacent. Each has some sharding level.
   std::vector<Strategy> BareStrategies(int definition_index, int pipeline_parallel_degree,
                                        int64_t micro_batch_size) const;
   // Returns the first definition that has the same bare strategies at any degree and micro-batch
   // size.
   int DefinitionLike(int definition_index) const { return alike_[definition_index]; }
-  // Returns the sharding levels a bare strategy may be combined with, ascending, `kNone` first.
-  // Each of `Strategies` is a bare strategy with one sharding and one recomputation level.
+  // Returns the sharding levels a bare strategy may be combined with, ascending. They are the same
+  // for either rank order and context kind, and none if the target asks for levels that the
+  // dimensions do not have. Each of `Strategies` is a bare strategy with one sharding and one
+  // recomputation level.
   absl::InlinedVector<ShardingLevel, 4> ShardingLevels(int definition_index, const Strategy& bare,
                                                        int pipeline_parallel_degree) const;
   // Returns the recomputation levels of a layer; selective only if it keeps less than none does.

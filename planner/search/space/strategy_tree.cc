@@ -162,6 +162,7 @@ std::vector<Strategy> AllowedStrategies(const PlanningProblem& problem, const Se
     }
     if (!StrategyApplies(definition, strategy, micro_batch_size)) continue;
     strategy.sequence_parallel = sequence_parallel && tensor_degree > 1;
+    if (!SharesAsAllowed(LimitsOf(problem.rules().target), definition, strategy)) continue;
     allowed.push_back(strategy);
   }
   std::sort(allowed.begin(), allowed.end());

@@ -255,6 +255,59 @@ TEST(CheckDeclaredSpace, KnowsWhichSplitsATargetCombines) {
   EXPECT_THAT(check(Target::kDeepSpeed, 2, split), refused("split beside a pipeline"));
 }
 
+// torchtitan shards parameters in one stage, and something beside rings and spread experts;
+// PyTorch alone moves no tokens to experts.
+TEST(CheckDeclaredSpace, KnowsWhatTorchtitanAndFsdp2Run) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 8;
+  options.global_batch_size = 8;
+  options.tied_embedding = false;
+  const auto check = [&options](Target target, const UniformPlan& plan) {
+    options.rules.target = target;
+    options.rules.schedule.reset();
+    const PlanningProblem problem = EstimatedProblem(options);
+    return CheckDeclaredSpace(problem, PlanOf(problem, plan));
+  };
+  const auto refused = [](const std::string& part) {
+    return StatusIs(absl::StatusCode::kInternal, HasSubstr(part));
+  };
+  UniformPlan plan{.strategy = {.data_parallel_degree = 8}};
+  EXPECT_OK(check(Target::kFsdp2, plan));
+  EXPECT_THAT(check(Target::kTorchtitan, plan), refused("whole parameters in one stage"));
+  plan.strategy.sharding_level = ShardingLevel::kParameters;
+  EXPECT_OK(check(Target::kTorchtitan, plan));
+  plan = {.pipeline_parallel_degree = 2,
+          .strategy = {.data_parallel_degree = 2, .context_parallel_degree = 2}};
+  EXPECT_OK(check(Target::kFsdp2, plan));
+  EXPECT_THAT(check(Target::kTorchtitan, plan), refused("nothing beside context parallelism"));
+  plan.strategy.sharding_level = ShardingLevel::kOptimizer;
+  EXPECT_OK(check(Target::kTorchtitan, plan));
+  plan.strategy = {.data_parallel_degree = 4};
+  for (const int virtual_stages : {2, 4}) {
+    plan.virtual_stage_count = virtual_stages;
+    plan.micro_batch_count = 2;
+    EXPECT_OK(check(Target::kFsdp2, plan));
+    if (virtual_stages == 2) {
+      EXPECT_OK(check(Target::kTorchtitan, plan));
+    } else {
+      EXPECT_THAT(check(Target::kTorchtitan, plan), refused("4 virtual stages"));
+    }
+  }
+  options.expert_count = 4;
+  plan = {.pipeline_parallel_degree = 2,
+          .strategy = {.data_parallel_degree = 4, .expert_parallel_degree = 4}};
+  EXPECT_THAT(check(Target::kFsdp2, plan), refused("spreads experts"));
+  EXPECT_THAT(check(Target::kTorchtitan, plan), refused("split or not sharded"));
+  plan.strategy.sharding_level = ShardingLevel::kOptimizer;
+  EXPECT_OK(check(Target::kTorchtitan, plan));
+  options.expert_count = 0;
+  options.tied_embedding = true;
+  plan.strategy.expert_parallel_degree = 1;
+  EXPECT_THAT(check(Target::kTorchtitan, plan), refused("beside a tied table"));
+  EXPECT_THAT(check(Target::kFsdp2, plan), refused("a tied table more than a pipeline"));
+}
+
 // Whole gradients of a table that two stages hold are added up by our executor; Megatron and
 // others scatter them behind that.
 TEST(CheckDeclaredSpace, KnowsWhoShardsATableOfTwoStages) {

@@ -116,7 +116,9 @@ InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
   const TransformerLayers layers = TransformerLayersOf(problem.model());
   const int layer_count = problem.model().layer_count();
   const bool is_uneven = space.dimensions().has(SearchDimension::kUnevenStages);
-  for (int count = 2; count <= layer_count / pipeline_parallel_degree; ++count) {
+  const int most =
+      std::min(layer_count / pipeline_parallel_degree, space.target().most_virtual_stages);
+  for (int count = 2; count <= most; ++count) {
     const int stage_count = count * pipeline_parallel_degree;
     std::vector<std::vector<int>> listed;
     if (is_uneven && PartitionCount(layer_count, stage_count) <= kMaxListed) {

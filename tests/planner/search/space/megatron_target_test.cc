@@ -177,6 +177,10 @@ TEST(KnownTargets, LackTheDimensionsOfTheirTables) {
               ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
                           kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute,
                           kGpipe, kInterleaved));
+  EXPECT_THAT(lacks(Target::kTorchtitan),
+              ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGradientSharding, kUlysses,
+                          kSelectiveRecompute, kGpipe));
+  EXPECT_THAT(lacks(Target::kFsdp2), ElementsAre(kUlysses));
 }
 
 TEST(KnownTargets, NameRuntimesThatExist) {

@@ -329,6 +329,104 @@ TEST(StrategySpace, OfAccelerateShardsParametersOfSplitLayers) {
   }
 }
 
+TEST(StrategySpace, OfTorchtitanShardsParametersOrInAPipelineStates) {
+  EstimatedOptions options = Small(8);
+  options.rules.target = Target::kTorchtitan;
+  options.tied_embedding = false;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const StrategySpace space(problem, costs);
+  std::set<ShardingLevel> of_one_stage, of_two, of_rings;
+  for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
+    EXPECT_EQ(strategy.context_kind, ContextKind::kRing);
+    of_one_stage.insert(strategy.sharding_level);
+  }
+  for (const Strategy& strategy : space.Strategies(1, 2, 8)) {
+    if (strategy.data_parallel_degree * strategy.context_parallel_degree == 1) continue;
+    (strategy.context_parallel_degree > 1 ? of_rings : of_two).insert(strategy.sharding_level);
+  }
+  EXPECT_THAT(of_one_stage, ElementsAre(ShardingLevel::kParameters));
+  EXPECT_THAT(of_two, ElementsAre(ShardingLevel::kNone, ShardingLevel::kOptimizer));
+  EXPECT_THAT(of_rings, ElementsAre(ShardingLevel::kOptimizer));
+}
+
+TEST(StrategySpace, OfTorchtitanHasOneStageWithATiedTable) {
+  EstimatedOptions options = Small(2);
+  options.rules.target = Target::kTorchtitan;
+  for (const bool is_tied : {false, true}) {
+    options.tied_embedding = is_tied;
+    const PlanningProblem problem = EstimatedProblem(options);
+    const CostModel costs = *CostModel::Create(problem);
+    const std::vector<int> degrees = StrategySpace(problem, costs).PipelineDegrees();
+    EXPECT_EQ(degrees, is_tied ? std::vector<int>({1}) : std::vector<int>({1, 2}));
+  }
+}
+
+TEST(StrategySpace, OfTorchtitanSpreadsExpertsOverShardingRanksAlone) {
+  EstimatedOptions options = Small(8);
+  options.rules.target = Target::kTorchtitan;
+  options.tied_embedding = false;
+  options.expert_count = 4;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  std::set<int> spread;
+  for (const Strategy& strategy : StrategySpace(problem, costs).Strategies(1, 2, 8)) {
+    spread.insert(strategy.expert_parallel_degree);
+    if (strategy.expert_parallel_degree == 1) continue;
+    EXPECT_EQ(strategy.tensor_parallel_degree, 1);
+    EXPECT_EQ(strategy.sharding_level, ShardingLevel::kOptimizer);
+  }
+  EXPECT_THAT(spread, ElementsAre(1, 2, 4));
+}
+
+TEST(StrategySpace, OfFsdp2SpreadsNoExpertsAndExchangesNoHeads) {
+  EstimatedOptions options = Small(8);
+  options.rules.target = Target::kFsdp2;
+  options.expert_count = 4;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const StrategySpace space(problem, costs);
+  std::set<ShardingLevel> levels, of_table;
+  for (const Strategy& strategy : space.Strategies(1, 2, 8)) {
+    EXPECT_EQ(strategy.expert_parallel_degree, 1);
+    EXPECT_EQ(strategy.context_kind, ContextKind::kRing);
+    levels.insert(strategy.sharding_level);
+  }
+  EXPECT_EQ(levels.size(), 4);
+  // Embedding and head share a table, and are in two stages.
+  for (const Strategy& strategy : space.Strategies(0, 2, 8)) {
+    of_table.insert(strategy.sharding_level);
+  }
+  EXPECT_THAT(of_table, ElementsAre(ShardingLevel::kNone));
+}
+
+TEST(SharesAsAllowed, AsksForEqualPartsOfWhatTheTargetSplitsEqually) {
+  LayerDefinition layer;
+  layer.kind = LayerKind::kDecoder;
+  layer.feed_forward_size = 6;
+  layer.sequence_length = 12;
+  const TargetLimits& fsdp2 = LimitsOf(Target::kFsdp2);
+  const TargetLimits& torchtitan = LimitsOf(Target::kTorchtitan);
+  Strategy four{.tensor_parallel_degree = 4};
+  EXPECT_FALSE(SharesAsAllowed(fsdp2, layer, four));
+  EXPECT_TRUE(SharesAsAllowed(torchtitan, layer, four));
+  layer.feed_forward_size = 8;
+  EXPECT_TRUE(SharesAsAllowed(fsdp2, layer, four));
+  // Six tokens of each of two ranks, in two parts of three for torchtitan.
+  Strategy two{.tensor_parallel_degree = 2, .context_parallel_degree = 2};
+  EXPECT_TRUE(SharesAsAllowed(torchtitan, layer, two));
+  two.sequence_parallel = true;
+  EXPECT_FALSE(SharesAsAllowed(torchtitan, layer, two));
+  EXPECT_TRUE(SharesAsAllowed(fsdp2, layer, two));
+  layer.sequence_length = 10;
+  EXPECT_FALSE(SharesAsAllowed(fsdp2, layer, two));
+  EXPECT_TRUE(SharesAsAllowed(LimitsOf(Target::kMegatron), layer, two));
+  layer.sequence_length = 12;
+  layer.latent_attention = LatentAttention{};
+  EXPECT_FALSE(SharesAsAllowed(fsdp2, layer, four));
+  EXPECT_TRUE(SharesAsAllowed(torchtitan, layer, four));
+}
+
 TEST(StrategySpace, OfGalvatronHasPowersOfTwoAndOneInnerAxisALayer) {
   EstimatedOptions options = Small(8);
   options.attention_head_count = 24;
