@@ -64,7 +64,7 @@ absl::StatusOr<std::shared_ptr<const Calibration>> FindOwn(
 }  // namespace
 
 absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
-    const v1::ListExecutionsResponse& executions, std::shared_ptr<const Calibration> base,
+    const v1::ListExecutionsResponse& executions, const std::shared_ptr<const Calibration>& base,
     absl::Span<const std::shared_ptr<const Calibration>> others) {
   std::vector<MeasuredRun> runs;
   for (int i = 0; i < executions.executions_size(); ++i) {
@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
             Bytes::Ceil(prediction.memory->as_double() * (now[Coefficient::kActivationFactor] /
                                                           before[Coefficient::kActivationFactor]));
       }
-      return absl::StatusOr<RunPrediction>(std::move(prediction));
+      return absl::StatusOr<RunPrediction>(prediction);
     };
     runs.push_back(std::move(run));
   }

@@ -35,7 +35,7 @@ namespace parplan::planctl {
 // execution, with the field of an invalid duration, or with `executions[i].calibration_digest` if
 // the calibration is not among those given or differs in other values.
 absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
-    const v1::ListExecutionsResponse& executions, std::shared_ptr<const Calibration> base,
+    const v1::ListExecutionsResponse& executions, const std::shared_ptr<const Calibration>& base,
     absl::Span<const std::shared_ptr<const Calibration>> others = {});
 
 }  // namespace parplan::planctl

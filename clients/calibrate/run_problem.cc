@@ -201,7 +201,7 @@ absl::Status SetBatch(const PublishedRun& run, const Degrees& degrees, Plan* pla
   const bool only_memory = run.split == "memory-validation";
   if (run.global_batch_size == 0) {
     if (!only_memory) return RunFieldError("batch.gbs", "is missing");
-    plan->micro_batch_count = 2 * degrees.pipeline;
+    plan->micro_batch_count = int64_t{2} * degrees.pipeline;
     assumptions->push_back("the batch is not said; taken as two micro-batches a stage");
   } else {
     if (run.global_batch_size % samples != 0) {

@@ -38,7 +38,7 @@ class ExecutionSink {
 
 // Makes a sink that calls the ExecutionService of a server (ExecutionClient: at most 4 attempts a
 // call). Does not connect; the errors of MakeChannel, all INVALID_ARGUMENT (SPEC_INVALID).
-absl::StatusOr<std::unique_ptr<ExecutionSink>> MakeServerSink(const ChannelOptions& channel);
+absl::StatusOr<std::unique_ptr<ExecutionSink>> MakeServerSink(const ChannelOptions& options);
 
 }  // namespace parplan
 

@@ -78,7 +78,8 @@ std::string VariableOf(absl::string_view section, absl::string_view key) {
 
 }  // namespace
 
-absl::Status AccelerateSettings::Add(std::string variable, std::string shown, std::string value) {
+absl::Status AccelerateSettings::Add(std::string variable, const std::string& shown,
+                                     std::string value) {
   if (!values_.try_emplace(std::move(variable), Setting{shown, std::move(value)}).second) {
     return ImportError(Reason::kSpecInvalid, file_name_, shown, "is given twice");
   }

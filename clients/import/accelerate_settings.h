@@ -49,7 +49,7 @@ class AccelerateSettings {
     std::string value;
     bool is_read = false;
   };
-  absl::Status Add(std::string variable, std::string shown, std::string value);
+  absl::Status Add(std::string variable, const std::string& shown, std::string value);
   absl::Status AddVariables(const NamedText& file);
   absl::Status AddConfiguration(const NamedText& file);
 

@@ -109,7 +109,7 @@ void NoteLengths(const Tables& tables, const ModelFacts& facts, std::vector<std:
 
 absl::StatusOr<ModelFacts> FindModelFacts(const GalvatronFiles& files, const GalvatronFlags& flags,
                                           const Tables& tables, const nlohmann::json& config,
-                                          std::string config_name,
+                                          const std::string& config_name,
                                           std::vector<std::string>* notes) {
   ModelFacts facts;
   if (config.is_object()) {

@@ -189,7 +189,7 @@ absl::StatusOr<MegatronWindow> ReadMegatronWindow(const ArgumentList& arguments,
   }
   PARPLAN_ASSIGN_OR_RETURN(window.size, ReadWindowSize(arguments));
   if (window.size == 0) return window;
-  const auto count = static_cast<size_t>(layer_count + further);
+  const size_t count = static_cast<size_t>(layer_count) + static_cast<size_t>(further);
   window.has_window.assign(count, true);
   if (!arguments.Has(kFrequency)) return window;
   const std::string text = arguments.Text(kFrequency, "");

@@ -28,7 +28,7 @@ namespace parplan {
 // Assumptions are appended to `notes`. Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field
 // for sizes that are missing, not positive or contradict each other, for structures that
 // model.proto does not have, and for unknown fields that may change sizes or structure.
-absl::StatusOr<ModelFacts> ReadModelConfig(const nlohmann::json& config,
+absl::StatusOr<ModelFacts> ReadModelConfig(const nlohmann::json& object,
                                            absl::string_view file_name,
                                            const GivenOpaqueLayers& opaque,
                                            std::vector<std::string>* notes);

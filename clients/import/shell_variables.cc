@@ -205,7 +205,7 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOrDefault(const std::s
   const auto found = values_.find(name);
   if (found != values_.end()) {
     if (!found->second.has_value()) return std::nullopt;
-    if (absl::StrJoin(*found->second, "") != "") return found->second;
+    if (!absl::StrJoin(*found->second, "").empty()) return found->second;
   }
   if (depth_ >= kMaxNesting) return std::nullopt;
   const std::optional<std::vector<ShellCommand>> commands = SplitShellText(text);

@@ -56,7 +56,7 @@ class TorchtitanSettings {
 
  private:
   absl::Status Take(const LiteralSetting& setting, bool last_wins);
-  absl::Status TakeRecomputation(const LiteralSetting& setting, const std::string& path);
+  absl::Status TakeRecomputation(const LiteralSetting& setting, const std::string& name);
   absl::Status SetRecomputation(TorchtitanRecomputation value, int line);
   absl::Status CheckParallelismNames() const;
   const nlohmann::json* Find(const std::string& path) const;

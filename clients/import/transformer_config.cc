@@ -138,7 +138,7 @@ LayerExtras ReadExtraParameters(const FamilyTraits& traits, ConfigFields& fields
   // GPT-OSS's sinks.
   if (traits.model_type == "gpt_oss") extra.attention += run.attention_head_count;
   if (fields.Flag({"attn_output_gate"}, traits.has_attention_gate)) {
-    extra.attention += run.hidden_size * run.attention_head_count * head_size;
+    extra.attention += int64_t{run.hidden_size} * run.attention_head_count * head_size;
     notes->push_back(
         "the gate of attention's output counts as parameters of its layers; its time is not "
         "priced");
@@ -383,7 +383,8 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     facts.embedding_extra_parameter_count +=
         (int64_t{run.sequence_length} + traits.extra_position_count) * run.hidden_size;
   }
-  if (traits.model_type == "bloom") facts.embedding_extra_parameter_count += 2 * run.hidden_size;
+  if (traits.model_type == "bloom")
+    facts.embedding_extra_parameter_count += int64_t{2} * run.hidden_size;
   if (traits.is_encoder) {
     // Types of tokens, and a norm behind the embedding. The head of masked words: a matrix, a norm.
     facts.embedding_extra_parameter_count +=

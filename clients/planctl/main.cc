@@ -52,10 +52,12 @@ constexpr char kFooter[] =
     "    --profile deploy/examples/llama2-7b-a100.profile.json --batch 64";
 
 }  // namespace
+
+int Main(int argc, char** argv) {
+  return shell::RunCommands({"planctl", kDescription, kFooter, kVersion}, AddAllCommands, argc,
+                            argv);
+}
+
 }  // namespace parplan::planctl
 
-int main(int argc, char** argv) {
-  using namespace parplan::planctl;
-  return parplan::shell::RunCommands({"planctl", kDescription, kFooter, parplan::kVersion},
-                                     AddAllCommands, argc, argv);
-}
+int main(int argc, char** argv) { return parplan::planctl::Main(argc, argv); }

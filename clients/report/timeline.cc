@@ -116,7 +116,7 @@ bool DrawPasses(const Excerpt& excerpt, int device_count, Chart& chart) {
 // All passes of a stage in one direction as one line with gaps.
 void DrawStrokes(const Excerpt& excerpt, const std::vector<StageTimes>& times, int device_count,
                  int row_count, Chart& chart) {
-  std::vector<std::string> strokes(2 * row_count);
+  std::vector<std::string> strokes(size_t{2} * row_count);
   for (const PipelineEvent& event : excerpt.events) {
     const double start = 1000.0 * (event.start / excerpt.end);
     const double width = 1000.0 * std::min(event.end / excerpt.end, 1.0) - start;

@@ -195,7 +195,7 @@ static int give_token(void) {
   unsigned char bytes[TOKEN_BYTES];
   char text[2 * TOKEN_BYTES + 1];
   if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return -1;
-  for (int k = 0; k < TOKEN_BYTES; ++k) snprintf(text + 2 * k, 3, "%02x", bytes[k]);
+  for (int k = 0; k < TOKEN_BYTES; ++k) snprintf(text + (size_t)2 * k, 3, "%02x", bytes[k]);
   return setenv("PARPLAN_TOKEN", text, 0);
 }
 

@@ -53,11 +53,11 @@ absl::Status PlanApplier::Expect(State a, State b) const {
       absl::StrCat("the plan is ", ApplierStateName(state_), ", not ", ApplierStateName(a)));
 }
 
-absl::Status PlanApplier::Keep(absl::Status status) {
+absl::Status PlanApplier::Keep(const absl::Status& status) {
   if (status.ok() || state_ == State::kFailed) return state_ == State::kFailed ? failure_ : status;
   // The failure of another rank explains more than the error it caused here.
   const absl::Status health = setting_.job->Health();
-  failure_ = health.ok() ? std::move(status) : health;
+  failure_ = health.ok() ? status : health;
   state_ = State::kFailed;
   if (health.ok()) setting_.job->Abort(std::string(failure_.message()));
   return failure_;

@@ -109,7 +109,7 @@ class PlanApplier {
   absl::Status SwapTo(const CheckedPlan& plan);
   absl::StatusOr<std::unique_ptr<Communicator>> Everyone();
   // Returns `status`; if it is an error, keeps it as the failure and ends the job.
-  absl::Status Keep(absl::Status status);
+  absl::Status Keep(const absl::Status& status);
   absl::Status Expect(State a, State b) const;
 
   CheckedPlan plan_;

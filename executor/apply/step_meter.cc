@@ -1,6 +1,7 @@
 #include "executor/apply/step_meter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -63,7 +64,7 @@ StepPhase WaitingIn(TrainerPhase phase, StepPhase wait) {
 
 absl::Duration At(std::vector<absl::Duration>& samples, double share) {
   if (samples.empty()) return absl::ZeroDuration();
-  const auto index = static_cast<ptrdiff_t>(share * static_cast<double>(samples.size() - 1) + 0.5);
+  const ptrdiff_t index = std::lround(share * static_cast<double>(samples.size() - 1));
   std::nth_element(samples.begin(), samples.begin() + index, samples.end());
   return samples[index];
 }

@@ -181,7 +181,7 @@ absl::Status TransformerLayer::ProductBackward(const void* parameters, const cha
                     .c = Out(gradients, matrix),
                     .adds = true});
   // The norm's output is not needed after this; its memory takes the gradient.
-  Array partial = gathered.is_null() ? std::move(normal) : std::move(gathered);
+  Array partial = std::move(gathered.is_null() ? normal : gathered);
   normal.Reset();
   kernels.Multiply({.m = product_rows,
                     .n = hidden_,

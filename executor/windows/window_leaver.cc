@@ -36,7 +36,7 @@ std::string Unlike(const std::string& name) {
 
 }  // namespace
 
-WindowLeaver::WindowLeaver(std::string folder, std::string name)
+WindowLeaver::WindowLeaver(std::string folder, const std::string& name)
     : folder_(std::move(folder)), name_(Unlike(name)), thread_([this] { Work(); }) {}
 
 WindowLeaver::~WindowLeaver() {

@@ -25,7 +25,7 @@ class WindowLeaver {
   static constexpr size_t kMaxQueueLength = 64;
 
   // `name` begins the names of the files; a random part follows. The folder must exist.
-  WindowLeaver(std::string folder, std::string name);
+  WindowLeaver(std::string folder, const std::string& name);
   // Calls `Finish` if it was not called.
   ~WindowLeaver();
 

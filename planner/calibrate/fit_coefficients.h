@@ -82,9 +82,9 @@ struct Fit {
 // in order, a prior outside them, a width not above 0, or a parent that does not come before or has
 // other bounds.
 //
-// Calls `residuals` 2 * parameters + 1 times per iteration, usually for 5 to 20 iterations.
+// Calls `residual_function` 2 * parameters + 1 times per iteration, usually for 5 to 20 iterations.
 absl::StatusOr<Fit> FitCoefficients(absl::Span<const FitParameter> parameters, int64_t run_count,
-                                    const ResidualFunction& residuals,
+                                    const ResidualFunction& residual_function,
                                     const FitOptions& options = {});
 
 }  // namespace parplan

@@ -93,7 +93,7 @@ absl::Status MissingError(const std::vector<std::string>& missing, const Plannin
               ? ". Measure them, or set allow_estimates to fill them from the nearest ones "
                 "and from the data sheet of the device"
               : ". Measure them, or set allow_estimates to fill them from the nearest ones"),
-      std::move(metadata));
+      metadata);
 }
 
 // Largest sum of memory, in bytes, that cannot overflow in any plan: a quarter of the range of

@@ -103,7 +103,7 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
   const int64_t group = int64_t{devices} * chunks;
   const int64_t groups = (micro_batch_count + devices - 1) / devices;
   const int64_t passes = groups * group;
-  const int64_t delay = 2 * (devices - 1) + int64_t{chunks - 1} * devices;
+  const int64_t delay = int64_t{2} * (devices - 1) + int64_t{chunks - 1} * devices;
   // The first pass of a last group that is not full, and its micro-batches.
   const int last_group_size = static_cast<int>(micro_batch_count - (groups - 1) * devices);
   const int64_t ragged_from = last_group_size < devices ? passes - group : passes;

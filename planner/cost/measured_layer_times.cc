@@ -33,7 +33,7 @@ LogLogCurve ScaledBySize(const LogLogCurve& curve, const std::function<double(do
     point.duration = std::max(last, point.duration * factor(point.size));
     last = point.duration;
   }
-  return LogLogCurve(std::move(points));
+  return LogLogCurve(points);
 }
 
 // The measurements at one degree.

@@ -86,7 +86,7 @@ std::vector<TimeTable::Point> WithoutFalls(const std::vector<TimeTable::Point>& 
 
 }  // namespace
 
-LogLogCurve::LogLogCurve(std::vector<Point> points) : LogLogCurve(points, EndsOf(points)) {}
+LogLogCurve::LogLogCurve(const std::vector<Point>& points) : LogLogCurve(points, EndsOf(points)) {}
 
 LogLogCurve::LogLogCurve(std::vector<Point> points, Ends ends)
     : points_(std::move(points)), ends_(ends) {
@@ -147,7 +147,7 @@ LogLogCurve Between(const LogLogCurve& a, const LogLogCurve& b, double weight) {
                                  std::pow(b.At(point.size).value(), weight));
   }
   RaiseFalls(points);
-  return LogLogCurve(std::move(points));
+  return LogLogCurve(points);
 }
 
 TimeTable::TimeTable(std::vector<Point> points) : raw_points_(std::move(points)) {
@@ -195,13 +195,13 @@ TimeTable::TimeTable(std::vector<Point> points) : raw_points_(std::move(points))
     for (size_t j = 0; j < columns_.size(); ++j) {
       row.push_back({micro_batch_sizes_[j], columns_[j].points()[i].duration});
     }
-    const LogLogCurve::Ends ends = LogLogCurve(std::move(row)).ends();
+    const LogLogCurve::Ends ends = LogLogCurve(row).ends();
     fixed_costs_.push_back(ends.fixed_cost);
     costs_per_sample.push_back({works_[i], Seconds::Of(ends.seconds_per_unit)});
     if (i > 0) fixed_costs_[i] = std::max(fixed_costs_[i], fixed_costs_[i - 1]);
   }
   RaiseFalls(costs_per_sample);
-  seconds_per_sample_ = LogLogCurve(std::move(costs_per_sample));
+  seconds_per_sample_ = LogLogCurve(costs_per_sample);
 }
 
 double TimeTable::NearestWork(double work_per_sample) const {

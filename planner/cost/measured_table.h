@@ -35,7 +35,7 @@ class LogLogCurve {
   // least 0, and 0 for a single point. The cost per unit above the last point is the best fit to
   // the points from a quarter of its size on, and never more than that of the last point alone,
   // which is used if there is one point or the points show no cost per unit.
-  explicit LogLogCurve(std::vector<Point> points);
+  explicit LogLogCurve(const std::vector<Point>& points);
   LogLogCurve(std::vector<Point> points, Ends ends);
 
   bool empty() const { return points_.empty(); }

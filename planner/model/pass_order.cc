@@ -111,7 +111,8 @@ class Order {
 std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device) {
   const Order order(shape, device);
   std::vector<PipelinePass> passes;
-  passes.reserve(static_cast<size_t>(2 * shape.virtual_stage_count * shape.micro_batch_count));
+  passes.reserve(
+      static_cast<size_t>(int64_t{2} * shape.virtual_stage_count * shape.micro_batch_count));
   if (order.IsAlone()) {
     for (int64_t i = 0; i < shape.micro_batch_count; ++i) order.AppendAlone(i, passes);
     return passes;

@@ -22,14 +22,14 @@ PlanCore::PlanCore(Dependencies dependencies)
       answers_(dependencies_.limits.result_cache_bytes),
       flights_(dependencies_.clock) {}
 
-void PlanCore::CreatePlan(std::shared_ptr<CallContext> context,
-                          const v1::CreatePlanRequest& request, PlanDone done) {
-  SearchPlan(std::move(context), request, nullptr, std::move(done));
+void PlanCore::CreatePlan(const std::shared_ptr<CallContext>& context,
+                          const v1::CreatePlanRequest& request, const PlanDone& done) {
+  SearchPlan(context, request, nullptr, done);
 }
 
-void PlanCore::SearchPlan(std::shared_ptr<CallContext> context,
-                          const v1::CreatePlanRequest& request, ProgressListener progress,
-                          PlanDone done) {
+void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
+                          const v1::CreatePlanRequest& request, const ProgressListener& progress,
+                          const PlanDone& done) {
   const absl::StatusOr<ClusterName> parent = ReadParent(request);
   if (!parent.ok()) return done(parent.status());
   std::string request_key = RequestKey(request);

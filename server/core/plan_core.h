@@ -77,13 +77,13 @@ class PlanCore {
   // least `kMinLifeLeft` of its life left. Equal questions in flight share one search, whoever
   // asks. The search ends with the best plan so far shortly before the latest deadline of its
   // callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
-  void CreatePlan(std::shared_ptr<CallContext> context, const v1::CreatePlanRequest& request,
-                  PlanDone done);
+  void CreatePlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
+                  const PlanDone& done);
 
   // Does the same as `CreatePlan`, and reports the progress of the search. A caller that joins a
   // search in flight receives the reports from then on.
-  void SearchPlan(std::shared_ptr<CallContext> context, const v1::CreatePlanRequest& request,
-                  ProgressListener progress, PlanDone done);
+  void SearchPlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
+                  const ProgressListener& progress, const PlanDone& done);
 
   // Answer on the calling thread. `VerifyPlan` has a verdict instead of an error.
   absl::StatusOr<v1::Plan> GetPlan(const v1::GetPlanRequest& request);

@@ -48,7 +48,8 @@ size_t BytesOf(const Plan& plan, const Prediction& prediction) {
   }
   bytes += prediction.stages.size() * sizeof(StagePrediction);
   bytes += prediction.bottleneck_text.size() + prediction.range_basis.size();
-  for (const std::string& item : prediction.estimated_items) bytes += sizeof(item) + item.size();
+  for (const std::string& item : prediction.estimated_items)
+    bytes += sizeof(std::string) + item.size();
   return bytes;
 }
 
@@ -114,7 +115,7 @@ size_t AnswerBytes(const PlannerAnswer& answer) {
   for (const PredictedPlan& rival : found.memory_front) {
     bytes += BytesOf(rival.plan, rival.prediction);
   }
-  for (const std::string& note : found.notes) bytes += sizeof(note) + note.size();
+  for (const std::string& note : found.notes) bytes += sizeof(std::string) + note.size();
   return bytes;
 }
 

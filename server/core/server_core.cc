@@ -26,7 +26,7 @@ absl::Time LastExpiry(const TrustBundle& bundle) {
 
 ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys,
                        const Limits& limits, const Clock& clock, Observer& observer,
-                       PlannerFunction planner, std::unique_ptr<Turns> turns)
+                       const PlannerFunction& planner, std::unique_ptr<Turns> turns)
     : store_(std::make_unique<MeteredStore>(std::move(store), clock, observer)),
       keys_(std::move(keys)),
       limits_(limits),

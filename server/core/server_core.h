@@ -32,7 +32,7 @@ class ServerCore {
   // tests. `turns` are those of the servers that share `store`; null where there is one.
   ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys, const Limits& limits,
              const Clock& clock = Clock::Real(), Observer& observer = Observer::Null(),
-             PlannerFunction planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr);
+             const PlannerFunction& planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr);
 
   // Calls `Drain(0)`.
   ~ServerCore();

@@ -99,8 +99,8 @@ ShapeCore::ShapeCore(Dependencies dependencies)
       ready_shapes_(dependencies_.limits.shape_cache_bytes),
       flights_(dependencies_.clock) {}
 
-void ShapeCore::ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
-                          ShapeDone done) {
+void ShapeCore::ShapePlan(const std::shared_ptr<CallContext>& context,
+                          const v1::ShapePlanRequest& request, const ShapeDone& done) {
   const absl::StatusOr<ClusterName> parent = ClusterName::Parse(request.parent());
   if (!parent.ok()) return done(parent.status());
   const absl::StatusOr<KnowledgeVersion> version = dependencies_.knowledge.Version(parent->cluster);

@@ -57,8 +57,8 @@ class ShapeCore {
   // after the other, as one task of the pool; `options.search_time_limit` is for all of them
   // together. An earlier answer is returned at once while profiles and calibration of the cluster
   // are the same.
-  void ShapePlan(std::shared_ptr<CallContext> context, const v1::ShapePlanRequest& request,
-                 ShapeDone done);
+  void ShapePlan(const std::shared_ptr<CallContext>& context, const v1::ShapePlanRequest& request,
+                 const ShapeDone& done);
 
  private:
   struct ReadyShape {

@@ -22,6 +22,8 @@ using prometheus::Histogram;
 
 // Weight of the newest execution in the drift, so that about the last ten count.
 constexpr double kDriftShare = 0.2;
+// Kinds of links of which bandwidths are shown: reaches times collectives.
+constexpr size_t kLinkKindCount = size_t{kLinkReachCount} * kCollectiveCount;
 
 double SecondsSince1970(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
@@ -37,7 +39,7 @@ struct Cluster {
   // All null if the cluster has no label of its own.
   Gauge* drift = nullptr;
   Gauge* measurement_time = nullptr;
-  std::array<Gauge*, kLinkReachCount* kCollectiveCount> bandwidths = {};
+  std::array<Gauge*, kLinkKindCount> bandwidths = {};
   Gauge* calibration_active = nullptr;
   Gauge* calibration_time = nullptr;
   Gauge* agents_connected = nullptr;
@@ -136,7 +138,7 @@ struct ClusterSeries::Families {
 
   // Exports for each link and collective the bandwidth of the slowest kind.
   void SetBandwidths(Cluster& cluster) {
-    std::array<double, kLinkReachCount* kCollectiveCount> slowest = {};
+    std::array<double, kLinkKindCount> slowest = {};
     for (const auto& [kind, bandwidths] : cluster.links) {
       for (const MeasuredBandwidth& measured : bandwidths) {
         double& rate = slowest[BandwidthIndex(measured)];

@@ -33,7 +33,7 @@ class ClusterSeries {
   void ProfileStored(const SnapshotReport& report);
   void SnapshotLoaded(const SnapshotReport& report);
   // Only the `kMaxNodeKindCount` kinds measured longest ago are remembered.
-  void ProfilesSeen(absl::string_view cluster, const std::vector<StoredKind>& kinds);
+  void ProfilesSeen(absl::string_view name, const std::vector<StoredKind>& kinds);
   void CalibrationSeen(absl::string_view cluster, std::optional<absl::Time> active_since);
   void ExecutionClosed(absl::string_view cluster, bool succeeded, std::optional<double> ratio);
   void PeakMemoryMeasured(absl::string_view cluster, double ratio);

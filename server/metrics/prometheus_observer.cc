@@ -73,7 +73,7 @@ struct PrometheusObserver::Handles {
 
   void MakeRequestHandles();
   MethodHandles MakeMethodHandles(const std::string& name, int row);
-  void MakeSearchHandles(const std::vector<std::string>& planners);
+  void MakeSearchHandles(const std::vector<std::string>& names);
   void MakePlanHandles();
   void MakeCountHandles();
   void MakeLeaseHandles();

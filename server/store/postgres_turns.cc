@@ -56,7 +56,7 @@ PostgresTurns::PostgresTurns(const Options& options)
 }
 
 PostgresTurns::~PostgresTurns() {
-  Stop();
+  PostgresTurns::Stop();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_ = true;

@@ -28,10 +28,12 @@ constexpr char kFooter[] =
     "Example:\n  parplan-study accuracy runs.json --html accuracy.html";
 
 }  // namespace
+
+int Main(int argc, char** argv) {
+  return shell::RunCommands({"parplan-study", kDescription, kFooter, kVersion}, AddAllCommands,
+                            argc, argv);
+}
+
 }  // namespace parplan::study
 
-int main(int argc, char** argv) {
-  using namespace parplan::study;
-  return parplan::shell::RunCommands({"parplan-study", kDescription, kFooter, parplan::kVersion},
-                                     AddAllCommands, argc, argv);
-}
+int main(int argc, char** argv) { return parplan::study::Main(argc, argv); }

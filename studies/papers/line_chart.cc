@@ -59,7 +59,8 @@ struct Axis {
   std::vector<double> Ticks() const {
     std::vector<double> ticks;
     if (is_log) {
-      for (double tick = low; tick <= high * 1.001; tick *= 10.0) ticks.push_back(tick);
+      const int decades = static_cast<int>(std::floor(std::log10(high * 1.001 / low)));
+      for (int i = 0; i <= decades; ++i) ticks.push_back(low * std::pow(10.0, i));
       return ticks;
     }
     const double step = Step();

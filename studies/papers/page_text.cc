@@ -50,7 +50,9 @@ std::string Head(const std::vector<std::string>& cells) {
   return absl::StrCat(Row(cells), rule, "\n");
 }
 
-std::string Rate(double rate) { return rate > 0.0 ? absl::StrFormat("%.2f", rate) : "-"; }
+std::string Rate(double samples_per_second) {
+  return samples_per_second > 0.0 ? absl::StrFormat("%.2f", samples_per_second) : "-";
+}
 
 // Returns `+12.3 %`.
 std::string Signed(double ratio) { return absl::StrFormat("%+.1f %%", 100.0 * ratio); }

@@ -149,9 +149,9 @@ double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degr
       return BertMicroBatchCountIn2022(pipeline_parallel_degree, strategy, global_batch_size);
     case MicroBatchRule2022::kT5:
       if (strategy.rank_count() == 1) return 3.0;
-      return global_batch_size < 4 * strategy.data_parallel_degree ? 1.0 : 2.0;
+      return global_batch_size < int64_t{4} * strategy.data_parallel_degree ? 1.0 : 2.0;
     case MicroBatchRule2022::kVit:
-      return global_batch_size == 8 * strategy.data_parallel_degree ? 1.0 : 2.0;
+      return global_batch_size == int64_t{8} * strategy.data_parallel_degree ? 1.0 : 2.0;
   }
   return 1.0;
 }

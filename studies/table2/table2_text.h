@@ -21,7 +21,7 @@ std::string Table2Text(const PublishedTable& table, const ProductRows& product,
                        const std::vector<Hypothesis>& hypotheses);
 
 // Returns the part of the page that has a hypothesis in full: 48 memories and 36 ratios.
-std::string HypothesisText(const PublishedTable& table, const Hypothesis& hypothesis);
+std::string HypothesisText(const PublishedTable& table, const Hypothesis& best);
 
 // Returns the same numbers (docs/studies.md).
 nlohmann::ordered_json Table2Json(const PublishedTable& table, const ProductRows& product,

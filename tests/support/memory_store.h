@@ -81,12 +81,12 @@ class MemoryStore : public Store {
   absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason,
       int64_t limit) override;
-  absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
+  absl::StatusOr<AppendResult> AppendWindows(absl::string_view name,
                                              absl::Span<const WindowRecord> windows,
                                              int64_t max_window_count,
                                              absl::Time report_time) override;
-  absl::StatusOr<int64_t> WindowCount(absl::string_view execution) override;
-  absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view execution,
+  absl::StatusOr<int64_t> WindowCount(absl::string_view name) override;
+  absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view name,
                                                         WindowParts parts) override;
 
  private:

@@ -1,6 +1,7 @@
 #include "clients/planctl/view/plan_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -72,7 +73,7 @@ std::string MemoryText(const StagePrediction& prediction, Bytes usable) {
     const Bytes size = prediction.memory.size[kind];
     if (size == Bytes()) continue;
     const double share = size.as_double() / usable.as_double();
-    const int bar = std::clamp(static_cast<int>(share * kBarColumns + 0.5), 0, kBarColumns);
+    const int bar = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kBarColumns));
     absl::StrAppendFormat(&text, "    %-17s %8s", Name(static_cast<MemoryItemKind>(kind)),
                           SizeText(size));
     if (bar > 0) absl::StrAppend(&text, "  ", std::string(static_cast<size_t>(bar), '#'));

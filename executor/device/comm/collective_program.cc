@@ -7,10 +7,10 @@ namespace {
 
 // Largest all-reduce that uses recursive doubling: the time of small ones is that of their steps,
 // of large ones that of their bytes. Not measured: which value is best depends on the links.
-constexpr int64_t kSmallAllReduceBytes = 8 * 1024;
+constexpr int64_t kSmallAllReduceBytes = int64_t{8} * 1024;
 // Size of the pieces in which a broadcast goes down a chain of ranks. Smaller ones pay more
 // headers, larger ones delay the end of the chain by a piece per rank. Not measured.
-constexpr int64_t kBroadcastPieceBytes = 64 * 1024;
+constexpr int64_t kBroadcastPieceBytes = int64_t{64} * 1024;
 
 constexpr ProgramBuffer kSend = ProgramBuffer::kSend;
 constexpr ProgramBuffer kReceive = ProgramBuffer::kReceive;

@@ -196,13 +196,14 @@ void CpuCommunicator::FailLocked(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> CpuCommunicator::Split(int color, int key) {
   const int own[2] = {color, key};
-  std::vector<int> all(2 * size());
+  std::vector<int> all(size_t{2} * size());
   PARPLAN_RETURN_IF_ERROR(AllGather(ElementType::kByte, own, all.data(), sizeof(own)));
   const int split = split_count_++;
   if (color < 0) return nullptr;
   std::vector<std::pair<int, int>> members;
   for (int other = 0; other < size(); ++other) {
-    if (all[2 * other] == color) members.push_back({all[2 * other + 1], other});
+    const int* const pair = &all[size_t{2} * other];
+    if (pair[0] == color) members.push_back({pair[1], other});
   }
   std::sort(members.begin(), members.end());
   std::vector<int> job_ranks;

@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kRingBytes = 512 * 1024 + 4096;
 // Bytes after which a writer wakes its reader, so that the reader consumes the begin of a message
 // while its rest is written. Not measured against other values.
-constexpr int64_t kMaxWriteBytes = 64 * 1024;
+constexpr int64_t kMaxWriteBytes = int64_t{64} * 1024;
 constexpr size_t kLineBytes = 64;
 
 // The futex that wakes a rank: counts changes of all rings that it writes to or reads from.

@@ -14,7 +14,7 @@ namespace parplan {
 namespace {
 
 // Size of a connection's buffer of bytes that have arrived and are not consumed. A multiple of 8.
-constexpr int64_t kBufferBytes = 256 * 1024;
+constexpr int64_t kBufferBytes = int64_t{256} * 1024;
 
 absl::Status Gone(absl::string_view why) {
   return absl::UnavailableError(absl::StrCat("the connection is gone: ", why));

@@ -15,7 +15,7 @@ constexpr int kMaxAsked = 16;
 
 void LayoutClasses::Compare() {
   const int count = table_.layout_count();
-  resharding_.assign(count * count, Seconds());
+  resharding_.assign(static_cast<size_t>(count) * count, Seconds());
   std::vector<int> asked;
   for (const ModelLayerRun& run : model_.layer_runs()) {
     const int definition = run.definition_index;

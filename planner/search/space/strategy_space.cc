@@ -146,7 +146,7 @@ bool StrategySpace::KindApplies(const LayerDefinition& layer, int tensor, int co
   const int parts = target_.context_in_two_parts ? 2 * context : context;
   if (!dimensions_.has(kUlysses) || layer.sequence_length % parts != 0) return false;
   if (target_.one_inner_axis && tensor > 1) return false;
-  return !HasAttention(layer.kind) || SplitsOverTensorRanks(layer, tensor * context);
+  return !HasAttention(layer.kind) || SplitsOverTensorRanks(layer, int64_t{tensor} * context);
 }
 
 std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,

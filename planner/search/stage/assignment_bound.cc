@@ -75,12 +75,12 @@ PricedPath CheapestPath(const CappedStage& stage, double ticks_per_byte, bool le
   const int layout_count = stage.layout_count;
   const PricedOptions options(stage, ticks_per_byte, least_memory);
   PricedPath path;
-  path.values.assign((layer_count + 1) * layout_count, 0.0);
-  std::vector<int> next_layout(layer_count * layout_count, -1);
+  path.values.assign((layer_count + size_t{1}) * layout_count, 0.0);
+  std::vector<int> next_layout(static_cast<size_t>(layer_count) * layout_count, -1);
   for (int layer = layer_count - 1; layer >= 1; --layer) {
     const int kind = stage.kind_of_layer[layer];
     const CappedChoices& choices = stage.kinds[kind];
-    const double* after = &path.values[(layer + 1) * layout_count];
+    const double* after = &path.values[(layer + size_t{1}) * layout_count];
     for (int before : stage.kinds[stage.kind_of_layer[layer - 1]].layouts) {
       double best = kInfinity;
       int best_layout = -1;

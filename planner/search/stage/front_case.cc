@@ -326,7 +326,8 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
       std::none_of(ticks.options.begin(), ticks.options.end(), [&](const Options& options) {
         return std::any_of(options.begin(), options.end(), has_sync);
       })) {
-    ticks.known_times.assign(stage.layout_count * stage.layout_count, TickStage::kNever);
+    ticks.known_times.assign(static_cast<size_t>(stage.layout_count) * stage.layout_count,
+                             TickStage::kNever);
     for (const KnownTime& known : stage.known) {
       int64_t& time = ticks.known_times[ticks.EndsOf(known.first_layout, known.last_layout)];
       time = std::min(time, scale.ToTicks(known.time));

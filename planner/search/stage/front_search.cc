@@ -210,7 +210,7 @@ void FrontSearch::SetBindingBytes(int run, int reference, int option, Label& lab
 void FrontSearch::CompareNextResharding(int run) {
   const TickStage& stage = *case_.stage;
   const int count = stage.layout_count;
-  extra_resharding_after_.assign(count * count, 0);
+  extra_resharding_after_.assign(static_cast<size_t>(count) * count, 0);
   if (run + 1 == static_cast<int>(stage.runs.size())) return;
   const int kind = stage.runs[run + 1].kind;
   const std::vector<int64_t>& half_resharding = stage.half_resharding[kind];

@@ -60,7 +60,7 @@ void AddTransitions(const OptionTable& table, const StageQuestion& question,
   }
   for (size_t index = 0; index < stage.kinds.size(); ++index) {
     FrontKind& kind = stage.kinds[index];
-    kind.transitions.assign(layout_count * layout_count, Seconds::Infinite());
+    kind.transitions.assign(static_cast<size_t>(layout_count) * layout_count, Seconds::Infinite());
     for (int from = 0; from < layout_count; ++from) {
       for (int to = 0; to < layout_count; ++to) {
         const int class_from = question.ClassOf(from);

@@ -190,7 +190,7 @@ std::vector<LayoutWalk> LayoutWalks::FindWalks(const Set& set) {
 std::vector<LayoutWalk> LayoutWalks::FindStraightWalks(const Set& set) const {
   const auto size = static_cast<int>(set.size());
   // [first * size + last]
-  std::vector<LayoutWalk> best(size * size, {{}, never_});
+  std::vector<LayoutWalk> best(static_cast<size_t>(size) * size, {{}, never_});
   std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
   const auto offer = [&](int last, int64_t half_resharding, bool returns) {

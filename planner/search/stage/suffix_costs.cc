@@ -13,7 +13,7 @@ namespace {
 // through others.
 std::vector<double> ShortestHalfResharding(const TickStage& stage, int kind) {
   const int count = stage.layout_count;
-  std::vector<double> resharding(count * count, kInfinity);
+  std::vector<double> resharding(static_cast<size_t>(count) * count, kInfinity);
   for (int from = 0; from < count; ++from) {
     for (int to = 0; to < count; ++to) {
       const int64_t move = from == to ? 0 : stage.half_resharding[kind][from * count + to];
@@ -43,7 +43,7 @@ std::vector<double> RunCosts(const FrontCase& front_case, const FrontRun& run, s
   for (const auto& option : front_case.options[run.kind]) {
     least[option.layout] = std::min(least[option.layout], cut.Cost(option.cost));
   }
-  std::vector<double> costs(count * count, kInfinity);
+  std::vector<double> costs(static_cast<size_t>(count) * count, kInfinity);
   if (run.layer_count == 1) {
     for (int layout = 0; layout < count; ++layout) costs[layout * count + layout] = least[layout];
     return costs;

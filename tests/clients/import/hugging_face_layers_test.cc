@@ -194,6 +194,14 @@ TEST(ImportHuggingFace, LayoutsOfHybridModelsAreRead) {
   }
 }
 
+TEST(ImportHuggingFace, GatesOfManyWideHeadsAreCountedInFull) {
+  constexpr char kWide[] = R"({"hidden_size": 65536, "num_attention_heads": 65536,
+      "num_key_value_heads": 65536, "head_dim": 2})";
+  const std::string plain = With(kGated, kWide);
+  const std::string gated = With(plain.c_str(), R"({"attn_output_gate": true})");
+  EXPECT_EQ(ParametersOf(gated) - ParametersOf(plain), 3 * (int64_t{65536} * 65536 * 2));
+}
+
 // Mamba-2 of 2.7 billion parameters, as published: 64 layers of 2560, inner size 5120, 80 heads.
 TEST(ImportHuggingFace, StateSpacesAloneHaveTheParametersOfMambaTwo) {
   const int64_t layer = int64_t{2560} * (2 * 5120 + 2 * 128 + 80) + (5120 + 2 * 128) * 5 + 3 * 80 +

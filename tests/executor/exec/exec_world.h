@@ -50,8 +50,8 @@ class ExecWorld {
 // parplan-exec, which is killed where the test's thread ends.
 class ExecProcess {
  public:
-  ExecProcess(const std::vector<std::string>& arguments,
-              const std::map<std::string, std::string>& environment = {});
+  explicit ExecProcess(const std::vector<std::string>& arguments,
+                       const std::map<std::string, std::string>& environment = {});
   ~ExecProcess();
 
   pid_t pid() const { return child_.pid; }

@@ -59,7 +59,7 @@ class TamperedCommunicator : public Communicator {
   int count_ = 0;
 };
 
-RunOptions WithTamper(Tamper tamper) {
+RunOptions WithTamper(const Tamper& tamper) {
   RunOptions options;
   options.wrap_group = [tamper](const GroupSpec& group, std::unique_ptr<Communicator> inner) {
     return std::make_unique<TamperedCommunicator>(group, std::move(inner), tamper);

@@ -182,7 +182,7 @@ TEST(FitCoefficients, AChildGoesWithItsParentAndShrinksTowardsIt) {
 }
 
 TEST(FitCoefficients, RefusesParametersByName) {
-  const auto field = [](FitParameter second) {
+  const auto field = [](const FitParameter& second) {
     const ResidualFunction none = [](absl::Span<const double>, absl::Span<double>) {};
     const absl::StatusOr<Fit> fit = FitCoefficients({Efficiency(), second}, 0, none);
     return fit.ok() ? "" : GetErrorDetail(fit.status())->metadata.at("field");
@@ -208,7 +208,7 @@ TEST(FitCoefficients, RefusesParametersByName) {
 
 TEST(FitParameters, PublishedRunsMoveFamiliesAndClustersOnlyThemselves) {
   const Calibration& base = *Calibration::BuiltIn();
-  const auto scopes = [&](std::vector<FitPlace> places, std::vector<LayerKind> kinds,
+  const auto scopes = [&](const std::vector<FitPlace>& places, const std::vector<LayerKind>& kinds,
                           Coefficient coefficient) {
     std::vector<CalibrationScope> found;
     for (const FitParameter& parameter :

@@ -17,7 +17,7 @@ LogLogCurve CurveOf(const std::vector<std::pair<double, double>>& milliseconds) 
   for (const auto& [size, time] : milliseconds) {
     points.push_back({size, Seconds::Milliseconds(time)});
   }
-  return LogLogCurve(std::move(points));
+  return LogLogCurve(points);
 }
 
 TEST(LogLogCurve, GivesItsPointsBackExactly) {

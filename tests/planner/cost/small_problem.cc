@@ -85,7 +85,7 @@ PlanningProblem SmallProblem(const std::function<void(ProfileSnapshot::Content&)
       std::make_shared<ModelSpec>(SmallModel()),
       std::make_shared<Topology>(*Topology::Create("test", {group}, {{"link", 4}})),
       {{{std::make_shared<ProfileSnapshot>(*ProfileSnapshot::Create(std::move(content)))}}}, 16,
-      rules);
+      std::move(rules));
 }
 
 CostModel SmallCosts() { return *CostModel::Create(SmallProblem()); }

@@ -150,7 +150,7 @@ TEST(CalibrationRange, IsOfTheNarrowestClassThatKnowsEnough) {
               Normal({kStepQuantity, Confidence::kEstimated, "", within}, 90, 0.0, 0.12),
               Normal({kStepQuantity, Confidence::kEstimated, "ampere", within}, 30, 0.0, 0.05),
           }));
-  const auto count = [&](ResidualKey key) { return calibration.Range(key).residual_count; };
+  const auto count = [&](const ResidualKey& key) { return calibration.Range(key).residual_count; };
   EXPECT_EQ(count({kStepQuantity, Confidence::kEstimated, "ampere", within}), 30);
   EXPECT_EQ(count({kStepQuantity, Confidence::kEstimated, "hopper", within}), 90);
   EXPECT_EQ(

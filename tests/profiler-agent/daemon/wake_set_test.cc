@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -35,7 +35,7 @@ TEST(WakeSet, WakesForCallsOfOtherThreads) {
 
 TEST(WakeSet, WakesForSignals) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
-  ::pthread_kill(::pthread_self(), SIGTERM);
+  ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
   EXPECT_EQ(wakes->Wait(absl::InfiniteDuration()).signal, SIGTERM);
 }
 

@@ -60,8 +60,8 @@ Answer PlainProgramme(const DenseStage& stage, int64_t capacity) {
   const double infinity = std::numeric_limits<double>::infinity();
   const size_t width = static_cast<size_t>(capacity + 1);
   std::vector<std::vector<double>> last(count, std::vector<double>(width, 0.0));
-  std::vector<std::vector<std::vector<int8_t>>> from(
-      layer_count, std::vector<std::vector<int8_t>>(count, std::vector<int8_t>(width, -1)));
+  std::vector<std::vector<std::vector<int>>> from(
+      layer_count, std::vector<std::vector<int>>(count, std::vector<int>(width, -1)));
   for (int layer = 0; layer < layer_count; ++layer) {
     const DenseKind& kind = stage.kinds[stage.kind_of_layer[layer]];
     std::vector<std::vector<double>> next(count, std::vector<double>(width, infinity));
@@ -75,7 +75,7 @@ Answer PlainProgramme(const DenseStage& stage, int64_t capacity) {
           const double time = last[before][memory - option.units] + moved;
           if (time < best) {
             best = time;
-            from[layer][s][memory] = static_cast<int8_t>(before);
+            from[layer][s][memory] = before;
           }
         }
         next[s][memory] = best + option.time.value();
@@ -106,15 +106,15 @@ Answer PlainProgramme(const DenseStage& stage, int64_t capacity) {
 // Kind of task the engine's answer came from, as its cases name it.
 struct Task {
   const char* id;
-  bool with_ulysses;
   int cap;
+  bool with_ulysses;
   // Two assignments cost the same to the last digits of its tables.
   bool is_tie;
 };
-constexpr Task kTasks[] = {{"c00", false, 8, true},  {"c01", false, 4, false},
-                           {"c02", true, 2, true},   {"c05", false, 2, false},
-                           {"c07", false, 1, false}, {"c08", false, 1, false},
-                           {"c10", false, 1, false}, {"c20", false, 4, false}};
+constexpr Task kTasks[] = {{"c00", 8, false, true},  {"c01", 4, false, false},
+                           {"c02", 2, true, true},   {"c05", 2, false, false},
+                           {"c07", 1, false, false}, {"c08", 1, false, false},
+                           {"c10", 1, false, false}, {"c20", 4, false, false}};
 
 std::map<int, double> Bandwidths(const OracleCase& oracle) {
   std::map<int, double> bandwidth;

@@ -93,7 +93,7 @@ std::vector<int> PipelineSetting::EvenBoundaries() const {
   if (count % depth() != 0 || (count == 0 && depth() > 1)) return {};
   std::vector<int> boundaries = {0};
   for (int i = 1; i < depth(); ++i) {
-    boundaries.push_back(transformer_layers[count / depth() * i]);
+    boundaries.push_back(transformer_layers[static_cast<size_t>(count / depth()) * i]);
   }
   boundaries.push_back(layer_count());
   return boundaries;

@@ -50,7 +50,7 @@ class PricedPipeline {
 
   // Returns at most `limit` layouts, those in which all layers together are cheapest at the prices,
   // cheapest first. REQUIRES: `Bound` was finite.
-  std::vector<int> CheapestLayouts(const OptionMask& mask, int cutoff) const;
+  std::vector<int> CheapestLayouts(const OptionMask& mask, int limit) const;
 
   // Returns the seconds of one micro-batch, both directions, at the prices.
   double StageTime(int stage, int first_layer, int end_layer) const;

@@ -23,6 +23,7 @@
 #define __launch_bounds__(count)
 
 struct dim3 {
+  // Numbers convert, as they do to CUDA's. NOLINTNEXTLINE(google-explicit-constructor)
   dim3(unsigned x_in = 1, unsigned y_in = 1, unsigned z_in = 1) : x(x_in), y(y_in), z(z_in) {}
   unsigned x, y, z;
 };
