@@ -1,7 +1,7 @@
 // Connections between this rank and the others of a group, as streams of bytes that never block.
 //
 // `CpuCommunicator` moves messages over them. Implementations: tcp_links.h between machines,
-// shared_memory_links.h within one, shaped_link.h around either of them.
+// shared_memory_links.h within one, shaped_link.h slows down a link of either kind.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_LINK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_LINK_H_
