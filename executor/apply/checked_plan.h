@@ -1,5 +1,6 @@
 // A plan that may be run here: its signature is verified, it was made for this model and this
-// topology, and the executor can run all of it.
+// topology, and the executor can run all of it. `PlanApplier`, `parplan-exec` and the C interface
+// take plans only in this form.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
 #define PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_

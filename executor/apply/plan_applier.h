@@ -11,7 +11,8 @@
 //   return applier.Teardown();
 //
 // States: kVerified -> Prepare -> kPrepared -> Step -> kRunning -> Teardown -> kDone; any error of
-// the job leads to kFailed, from which nothing leads back.
+// the job leads to kFailed, from which nothing leads back. `parplan-exec` makes one on each rank
+// (executor/exec/rank_run.cc).
 
 #ifndef PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_
 #define PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_

@@ -1,4 +1,5 @@
-// Measurements of one rank over some steps.
+// Measurements of one rank over some steps. `StepMeter` makes windows; `parplan-exec` records,
+// reports and leaves them.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_
 #define PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_

@@ -38,6 +38,7 @@ struct PlanRecord {
   int ranks_of_stage() const { return plan.plan().device_count / stage_count(); }
 };
 
+// The whole run; rank 0 makes it.
 struct RunRecord {
   // [step]
   std::vector<double> losses;

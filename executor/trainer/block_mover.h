@@ -1,4 +1,4 @@
-// Moves blocks of activations between ranks as a ReshardProgram says.
+// Moves blocks of activations between ranks as a ReshardProgram says. `RankTrainer` has one.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_
 #define PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_

@@ -1,5 +1,5 @@
 // The tools with which every layer runs on a rank: kernels, memory, and the groups that share its
-// matrices and tokens.
+// matrices and tokens. `TrainerLayer` makes them and lends them to the parts of the layer.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_
 #define PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_

@@ -15,6 +15,7 @@
 
 namespace parplan {
 
+// `TrainerLayer` has one. Used by the thread of the trainer; after an error it must be destroyed.
 class TransformerLayer {
  public:
   // Arrays that the backward pass of a micro-batch needs.

@@ -41,6 +41,7 @@ class Device {
       RankContext& job, const std::string& name, const std::vector<int>& ranks) = 0;
 
   // Copy between host memory and the device, after all earlier work; the copy has ended on return.
+  // Return the first error of that work or the copy; never one on the processor.
   virtual absl::Status CopyFromHost(const void* host, void* device, Bytes size) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, Bytes size) = 0;
   // Waits for all work of the device and returns its first error.

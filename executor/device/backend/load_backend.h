@@ -1,4 +1,4 @@
-// Back ends by name.
+// Back ends by name. `parplan-exec` and `parplan-agent-probe` load their devices by it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_

@@ -122,7 +122,8 @@ class Communicator {
   virtual absl::Status RunTogether(absl::Span<const CollectiveCall> calls);
 
   // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and
-  // then by rank. Null for a negative color. Collective: all ranks call it.
+  // then by rank. Null for a negative color. Collective: all ranks call it. The errors of
+  // `PendingWork::Wait`.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Ends all operations, under way and to come, at all ranks of the group. Any thread may call

@@ -1,4 +1,5 @@
-// Messages of the rendezvous on a socket: a kind, a number and two texts.
+// Messages of the rendezvous on a socket: a kind, a number and two texts. `Rendezvous` and
+// `RendezvousServer` exchange them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_

@@ -1,5 +1,7 @@
 // The server through which the ranks of a job find each other: it passes on the facts they publish
-// before there is any link between them, and reports a lost rank to all others.
+// before there is any link between them, and reports a lost rank to all others. `RankProcesses`
+// starts one in a launcher, rank 0 of `parplan-exec` under other launchers, and the agent to
+// measure links.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_

@@ -1,4 +1,5 @@
-// The rank of this process in its job, from the environment that its launcher made.
+// The rank of this process in its job, from the environment that its launcher made. `parplan-exec`
+// and `parplan-agent-probe` read it at their start.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
