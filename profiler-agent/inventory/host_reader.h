@@ -1,4 +1,4 @@
-// Reads this node's processor and memory.
+// Reads this node's processor and memory. `ReadInventory` calls it.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_

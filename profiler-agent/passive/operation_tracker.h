@@ -1,5 +1,5 @@
 // Tracks operations from their start on the host to the end of their last channel on the device,
-// without locks and without allocation.
+// without locks and without allocation. `PassiveRecorder` has one tracker and one queue.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_OPERATION_TRACKER_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_OPERATION_TRACKER_H_

@@ -44,9 +44,9 @@ struct CollectiveProbeOptions {
   int warm_up_count = 3;
   int min_sample_count = 8;
   int max_sample_count = 400;
-  // Sampling ends when the median is known to within this share of itself with 95 % probability,
+  // Sampling ends when the median is known to within this share of itself with 95 % probability.
   double precision = 0.02;
-  // or when samples have taken this long and there are at least three.
+  // Sampling also ends when samples have taken this long and there are at least three.
   absl::Duration time_limit = absl::Milliseconds(200);
   // Duration of a sample: as many operations in a row as take this long, at most 64. Longer than
   // the resolution and overhead of the clock by far.
