@@ -24,6 +24,7 @@ namespace parplan {
 // Name of the table among exported files.
 inline constexpr char kPassTableName[] = "schedule.csv";
 
+// Returns the parameters on which the order of passes of `plan` depends.
 PipelineShape PipelineShapeOf(const Plan& plan);
 
 // Returns the table of a schedule. O(passes of all devices).
