@@ -1,5 +1,6 @@
 // Decides which agents are connected and which nodes are lent. Pure: values and the time go in,
-// messages for connections come out (docs/adr/0010).
+// messages for connections come out (docs/adr/0010). `AgentCore` owns one and calls it under its
+// lock.
 
 #ifndef PARPLAN_SERVER_CORE_LEASE_KEEPER_H_
 #define PARPLAN_SERVER_CORE_LEASE_KEEPER_H_

@@ -1,5 +1,6 @@
 // Answers questions with signed plans: validates, looks up, searches, checks, signs, stores. The
-// transport (server/rpc) brings the messages; planner/ finds the plans.
+// transport (server/rpc) brings the messages; planner/ finds the plans. server/rpc/plan_service.cc
+// calls it.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_CORE_H_
 #define PARPLAN_SERVER_CORE_PLAN_CORE_H_

@@ -1,5 +1,6 @@
 // The part that all calls share: the id for logs, the deadline, the line in the log and the
-// metrics.
+// metrics. Each kind of call has a `Call`: unary_call.h, client_stream_call.h, search_call.h,
+// agent_call.h.
 
 #ifndef PARPLAN_SERVER_RPC_CALL_H_
 #define PARPLAN_SERVER_RPC_CALL_H_

@@ -1,4 +1,5 @@
-// Binding and listening, for a server that accepts its connections itself.
+// Binding and listening, for a server that accepts its connections itself. `RpcServer::Start` calls
+// it for the `ConnectionGate`.
 
 #ifndef PARPLAN_SERVER_RPC_LISTENING_SOCKETS_H_
 #define PARPLAN_SERVER_RPC_LISTENING_SOCKETS_H_

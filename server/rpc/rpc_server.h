@@ -1,4 +1,5 @@
-// The gRPC server: the five services over one core, health and reflection.
+// The gRPC server: the five services over one core, health and reflection. server/main/main.cc
+// starts one.
 
 #ifndef PARPLAN_SERVER_RPC_RPC_SERVER_H_
 #define PARPLAN_SERVER_RPC_RPC_SERVER_H_

@@ -1,5 +1,5 @@
 // A thin layer over SQLite's C interface that owns its objects: connections, cached statements,
-// transactions, and result codes as `absl::Status`.
+// transactions, and result codes as `absl::Status`. `SqliteStore` and server/backup use it.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_CONNECTION_H_
 #define PARPLAN_SERVER_STORE_SQLITE_CONNECTION_H_
