@@ -1,4 +1,5 @@
-// Reads configurations of DeepSpeed 0.19 (`ds_config.json`) as plans.
+// Reads configurations of DeepSpeed 0.19 (`ds_config.json`) as plans. `planctl import deepspeed`
+// calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_DEEPSPEED_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_DEEPSPEED_PLAN_H_

@@ -1,5 +1,6 @@
 // Pipelines of Megatron-LM that are even but for their ends: without a layout, but with arguments
 // that count the embedding and the loss as layers or name the layers of the first and last rank.
+// `MegatronPlanOf` calls them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_ENDS_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_ENDS_H_

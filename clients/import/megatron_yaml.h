@@ -1,4 +1,4 @@
-// Settings of Megatron-LM in YAML, as arguments of its command line.
+// Settings of Megatron-LM in YAML, as arguments of its command line. `ImportMegatronRun` calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_

@@ -1,4 +1,4 @@
-// Reads and writes the files of planctl.
+// Reads and writes the files of planctl. Every command reads and writes its files by it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_FILES_H_
 #define PARPLAN_CLIENTS_PLANCTL_FILES_H_

@@ -1,4 +1,4 @@
-// Makes the request to the planner for a job.
+// Makes the request to the planner for a job. `PreparePlan` (controller.h) sends it.
 
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_

@@ -16,7 +16,7 @@ struct DeviceRange {
   int max = 1;
 };
 
-// Returns the question which has each node group of `spec` as an offer, in their order, with the
+// Returns the question in which each node group of `spec` is an offer, in their order, with the
 // devices that `range` returns for it.
 v1::ShapePlanRequest ShapeRequestOf(
     const v1::PlanSpec& spec, const std::function<DeviceRange(const v1::NodeGroup& group)>& range);

@@ -1,4 +1,5 @@
-// Lays out text for a terminal: lines of a bounded length, and gists with equal stages folded.
+// Lays out text for a terminal: lines of a bounded length, and gists with equal stages folded. The
+// text views in this folder are laid out by it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_TEXT_LAYOUT_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_TEXT_LAYOUT_H_
