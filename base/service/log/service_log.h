@@ -1,5 +1,5 @@
 // The log of a program that stays: one line for each event on standard error, as JSON for machines
-// or as text for people.
+// or as text for people. The server's log and `LogEvent` are made of it.
 
 #ifndef PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
 #define PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_

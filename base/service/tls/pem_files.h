@@ -2,7 +2,8 @@
 // any file, and then every call fails without a reason.
 //
 // All errors are INVALID_ARGUMENT (SPEC_INVALID) and name the setting and the file: also for an
-// empty path, a file that cannot be read, and one of more than 16 MiB.
+// empty path, a file that cannot be read, and one of more than 16 MiB. Clients read theirs when
+// they make a channel, and the server before it starts.
 
 #ifndef PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 #define PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
