@@ -1,5 +1,6 @@
 // The end of a step, found by playing the schedule. It shares no code with
-// planner/cost/pipeline_schedule.h or planner/model/pass_order.h, which it checks.
+// planner/cost/pipeline_schedule.h or planner/model/pass_order.h, which it checks. `CheckPlan`
+// calls it.
 
 #ifndef PARPLAN_PLANNER_CHECK_SCHEDULE_SIMULATION_H_
 #define PARPLAN_PLANNER_CHECK_SCHEDULE_SIMULATION_H_

@@ -10,7 +10,8 @@
 //
 // There are two views of the same peak. `allocated` is the most that the framework's allocator
 // hands out (torch.cuda.max_memory_allocated). `total` is what the device shows (nvidia-smi): it
-// adds context, communicators and fragmentation.
+// adds context, communicators and fragmentation. `PlanEvaluator` and the option tables of the
+// search add layers up by it.
 
 #ifndef PARPLAN_PLANNER_COST_RANK_MEMORY_H_
 #define PARPLAN_PLANNER_COST_RANK_MEMORY_H_

@@ -1,5 +1,5 @@
 // The question a planner answers: model, devices, measurements, rules. `proto/wire/problem_wire.h`
-// makes it from messages; `FindPlan`, `ExplainPlan` and `CheckPlan` take it.
+// makes it from messages; `FindPlan`, `CostModel::Create`, `PredictPlan` and `CheckPlan` take it.
 
 #ifndef PARPLAN_PLANNER_MODEL_PLANNING_PROBLEM_H_
 #define PARPLAN_PLANNER_MODEL_PLANNING_PROBLEM_H_

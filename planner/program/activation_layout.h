@@ -1,4 +1,5 @@
 // The part of a micro-batch's activations that each rank of a stage holds between layers.
+// `RankProgram` and the executor place activations by it.
 
 #ifndef PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
 #define PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
