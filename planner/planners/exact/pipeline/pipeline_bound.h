@@ -6,7 +6,7 @@
 // those along which micro-batches delay each other: within a stage, through the later stages and
 // back, and round after round of as many micro-batches as a stage may have in flight. The bound
 // equals the simulated time except for rare mixtures of them. For GPipe, which runs all forward
-// passes and then all backward passes, it is always exact.
+// passes and then all backward passes, it is always exact. Used by the searches of this folder.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
