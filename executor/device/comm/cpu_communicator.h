@@ -33,7 +33,7 @@ class JobWatch {
   virtual void Abort(const std::string& why) = 0;
 };
 
-// What a communicator is made of.
+// The parts of which a communicator is made.
 struct CpuGroup {
   // Name for messages.
   std::string name;
