@@ -29,7 +29,7 @@ struct RunPrediction {
   // Sum of `memory_items`, which is compared with the measured peak.
   Bytes memory;
   // Total memory of the fullest device (whatever the source published) at the risk that the planner
-  // accepts: a run is refused when this is above the device's memory.
+  // accepts: a run is refused if this is above the device's memory.
   Bytes memory_upper;
 };
 
