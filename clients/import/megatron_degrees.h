@@ -1,5 +1,6 @@
 // Degrees, sharding and recomputation that arguments of Megatron-LM name, with that program's
-// defaults. Whether they fit a model and devices is not checked here.
+// defaults. Whether they fit a model and devices is not checked here. The importers of
+// Megatron-LM's plans and the reader of published runs call it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_

@@ -1,4 +1,5 @@
-// Watches the machine over exactly the steps whose times a plan's record is made of.
+// Watches the machine over exactly the steps whose times a plan's record is made of. Each rank of
+// `parplan-exec` (rank_run.h) has one.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_
 #define PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_

@@ -1,4 +1,5 @@
-// The record of a job: its losses and measurements, beside the predictions.
+// The record of a job: its losses and measurements, beside the predictions. Each rank of
+// `parplan-exec` (rank_run.h) fills one.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
 #define PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_

@@ -1,4 +1,5 @@
-// Keeps an agent connected to its server, and borrows nodes through it.
+// Keeps an agent connected to its server, and borrows nodes through it. The daemon's link probe
+// owns it.
 
 #ifndef PARPLAN_PROFILER_AGENT_LEASE_LEASE_AGENT_H_
 #define PARPLAN_PROFILER_AGENT_LEASE_LEASE_AGENT_H_

@@ -2,6 +2,8 @@
 //
 //   {"keys": [{"key_id": "<64 digits>", "create_time": "2026-01-01T00:00:00Z",
 //              "not_before": "...", "not_after": "...", "status": "active"}]}
+//
+// `KeyStore` reads and writes it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_KEY_STORE_STATE_H_
 #define PARPLAN_PROTO_ENVELOPE_KEY_STORE_STATE_H_

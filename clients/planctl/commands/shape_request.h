@@ -1,4 +1,4 @@
-// The question of `planctl shape` and `planctl recommend`.
+// The question of `planctl shape` and `planctl recommend`. Both commands send it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHAPE_REQUEST_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHAPE_REQUEST_H_

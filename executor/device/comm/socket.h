@@ -1,4 +1,5 @@
-// TCP sockets as values.
+// TCP sockets as values. The rendezvous, the links over TCP and the processes of a job
+// (executor/device/ranks) use them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_

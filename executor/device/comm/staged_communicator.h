@@ -1,6 +1,7 @@
 // Collectives between buffers in the memory of a device, through host memory: buffers are copied to
 // the host, exchanged there, and copied back. Slow, but it needs nothing from the device, so that
-// several ranks can be tested on one GPU, which NCCL refuses.
+// several ranks can be tested on one GPU, which NCCL refuses. `CudaDevice` makes it for ranks that
+// share a GPU, or where it is asked for.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
