@@ -29,8 +29,8 @@ struct MegatronDegrees {
 };
 
 // Reads them from arguments that were read by `MegatronRules` (megatron_rules.h). INVALID_ARGUMENT
-// (SPEC_INVALID) with file and argument for values that are unknown or contradict each other, and
-// for recomputation of several layers at once or of other parts than attention.
+// (SPEC_INVALID) with file and argument for values that are unknown, lack another argument or
+// contradict one, and for recomputation of several layers at once or of other parts than attention.
 absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& arguments);
 
 // Returns the virtual stages of a pipeline rank, whose part of the model is `rank_layers` layers.

@@ -28,10 +28,10 @@ void NoteExecution(int descriptor, ExecutionEvent event, const std::string& exec
 // order.
 std::vector<std::string> LeftOpen(absl::string_view notes);
 
-// Reports to the server that the execution failed; retries for `timeout` while it cannot be
-// reached, with pauses of 0.2 s that double. OK also if the execution has ended already. The error
-// of `connect`, which is called once; NOT_FOUND and INVALID_ARGUMENT of the server at once; else
-// DEADLINE_EXCEEDED with the last error.
+// Reports to the server that the execution failed; blocks. OK also if the execution has ended
+// already. The error of `connect`, which is called once, and NOT_FOUND and INVALID_ARGUMENT of the
+// server come at once. Any other error is tried again for `timeout`, with pauses of 0.2 s that
+// double; then DEADLINE_EXCEEDED with the last error.
 absl::Status FailExecution(
     const std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>& connect,
     const std::string& execution, const std::string& reason, absl::Duration timeout);

@@ -46,8 +46,8 @@ enum class BackendFault {
 };
 
 // Loads the back end `name`, `cpu` or `cuda`. The error says in one line what is missing and what
-// to do: INVALID_ARGUMENT for another name, UNAVAILABLE for what the machine lacks. A plugin stays
-// loaded until the process ends.
+// to do: INVALID_ARGUMENT for another name, UNAVAILABLE for the other faults. A plugin stays loaded
+// until the process ends.
 absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadBackend(absl::string_view name,
                                                            const BackendOptions& options = {});
 
