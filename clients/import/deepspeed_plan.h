@@ -42,8 +42,9 @@ struct DeepSpeedPlanImport {
 // message) or of a wrong type; for numbers that a trainer fills in (`auto`); for another precision
 // or optimizer than `model` has; for contradictions (degrees that do not divide the devices,
 // batches that are no product, ...); for what plans do not describe: states or activations outside
-// the devices, quantized messages, sharding over some replicas, changing sequence lengths; and for
-// what DeepSpeed cannot run, with the reason of `ExportDeepSpeedPlan`.
+// the devices, optimizer states of 16 bits, divided checkpoints, quantized messages, sharding over
+// some replicas, changing sequence lengths; and for what DeepSpeed cannot run, with the reason of
+// `ExportDeepSpeedPlan`.
 absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const DeepSpeedPlanOptions& options);

@@ -31,9 +31,10 @@ struct MegatronPlanImport {
 // contradictions (degrees that do not divide the devices, micro-batches that do not divide the
 // batch, a layout beside another division of layers, ...); and for plans that Megatron-LM refuses
 // or that have no counterpart here: virtual stages without layers, layers of multi-token prediction
-// that are not together in one stage, a last virtual stage of its rank, experts in other
-// tensor-parallel groups, context parallelism by all-gather, recomputation of several layers at
-// once or of other parts than attention.
+// in several stages or in one that is not the last virtual stage of its rank, groups of
+// micro-batches of another number than the pipeline's ranks, experts in other tensor-parallel
+// groups, context parallelism by all-gather, recomputation of several layers at once or of other
+// parts than attention.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);
 
