@@ -115,7 +115,7 @@ class Communicator {
   // others concurrently. INVALID_ARGUMENT for a call that breaks a rule of `CollectiveCall`.
   virtual absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) = 0;
 
-  // Starts the operation and waits for its end.
+  // Starts the operation and waits for its end. The errors of `Start` and `PendingWork::Wait`.
   virtual absl::Status Run(const CollectiveCall& call);
   // Starts all operations, then waits for all, so that a send and a receive that depend on
   // each other do not deadlock. Returns the first error.
@@ -132,7 +132,8 @@ class Communicator {
 
   virtual CommunicatorStats Stats() const = 0;
 
-  // Run the usual operations; with one buffer, in place. Counts are elements.
+  // Run the usual operations, with the errors of `Run`; with one buffer, in place. Counts are
+  // elements.
   absl::Status AllReduce(ElementType type, void* data, int64_t count,
                          Reduction reduction = Reduction::kSum);
   absl::Status AllGather(ElementType type, const void* share, void* whole, int64_t share_count);

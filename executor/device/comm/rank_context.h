@@ -28,7 +28,10 @@ class RankContext : public JobWatch {
   virtual absl::Duration operation_timeout() const = 0;
 
   // Makes the communicator of `ranks` of the job, in that order, for buffers in host memory.
-  // Collective: exactly these ranks call it. `name` says what the group is for.
+  // Collective: exactly these ranks call it, and it blocks until all of them have. `name` says what
+  // the group is for. INVALID_ARGUMENT unless `ranks` are distinct ranks of the job, this one among
+  // them; UNAVAILABLE or DEADLINE_EXCEEDED if one cannot be reached or does not come in time; or
+  // the error of Health.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       const std::string& name, const std::vector<int>& ranks) = 0;
 

@@ -37,7 +37,7 @@ struct RankEnvironment {
   // of range, or contradicts another; also PARPLAN_TOKEN, if another launcher's ranks are on
   // several nodes and it is not set.
   static absl::StatusOr<std::optional<RankEnvironment>> FromVariables(const Lookup& lookup);
-  // Reads the environment of this process.
+  // Does the same with the environment of this process.
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
 
   Launcher launcher = Launcher::kParplan;
