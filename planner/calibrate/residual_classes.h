@@ -43,8 +43,10 @@ struct ResidualOptions {
 //      prediction: Lei et al., JASA 113, 2018, section 2.2). Above the median the same, mirrored.
 //   2. If n is too small for such a rank, it is the wider of the smallest residual and
 //      mean - t(p, n - 1) s sqrt(1 + 1/n), the prediction bound of a normal distribution.
-//   3. Distances from the median grow by sqrt(n / (n - p)) for p fitted
-//      coefficients, and by the laboratories' deviation, added as variances.
+//   3. Distances from the median grow by sqrt(n / (n - p)) for p fitted coefficients, and by the
+//      laboratories' deviation, added as variances.
+//
+// REQUIRES: at least one residual.
 std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
                                         const ResidualOptions& options = {});
 

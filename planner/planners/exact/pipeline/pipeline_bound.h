@@ -39,7 +39,7 @@ using SuffixTimes = std::array<double, 5>;
 // Extends suffixes of the pipeline by the stage in front of them.
 class SuffixRecurrence {
  public:
-  // `schedule` is 1F1B or GPipe.
+  // REQUIRES: `schedule` is 1F1B or GPipe; both numbers are at least 1.
   SuffixRecurrence(Schedule schedule, int pipeline_parallel_degree, int64_t micro_batch_count);
 
   // Returns the suffix of the last stage; `stage.send` is ignored.
