@@ -77,12 +77,13 @@ int64_t WholeBytes(const CollectiveCall& call, int size);
 class PendingWork {
  public:
   virtual ~PendingWork() = default;
-  // Blocks until the operation has ended and returns how; further calls return the same.
-  // DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is lost,
-  // ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error every
-  // operation of the communicator fails, and the content of its buffers is undefined.
+  // Blocks until the operation has ended and returns how; further calls return the same. NCCL's
+  // blocks only until it has started, except for a barrier, and makes later work of the device wait
+  // for its end. DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is
+  // lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error
+  // every operation of the communicator fails, and the content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
-  // Returns whether `Wait` would return at once.
+  // Returns whether the operation has ended.
   virtual bool IsDone() = 0;
 };
 
