@@ -63,9 +63,9 @@ class CollectiveProbe {
 
   // Returns the time of one operation at the slowest rank, the same at every rank; blocks until it
   // is known. The two ranks of a send take turns in sending, and all ranks take turns as the root
-  // of a broadcast, so that none runs ahead. INVALID_ARGUMENT (SPEC_INVALID) if the groups do not use
-  // all ranks, the size is not that of WholeMessageBytes (probe_plan.h), or send and receive has
-  // not two participants; otherwise the errors of communicators (UNAVAILABLE or ABORTED after
+  // of a broadcast, so that none runs ahead. INVALID_ARGUMENT (SPEC_INVALID) if the groups do not
+  // use all ranks, the size is not that of WholeMessageBytes (probe_plan.h), or send and receive
+  // has not two participants; otherwise the errors of communicators (UNAVAILABLE or ABORTED after
   // another rank failed) and RESOURCE_EXHAUSTED if the device's memory does not suffice. After an
   // error the object must be destroyed.
   absl::StatusOr<TimeSpread> Measure(const CollectiveKey& key);
