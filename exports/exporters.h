@@ -47,8 +47,8 @@ absl::StatusOr<ExportFacts> ExportFactsOf(absl::string_view runtime_id,
                                           absl::string_view plan_name);
 
 // Returns the files of `plan` for the program of `exporter`, a row of the table. INVALID_ARGUMENT
-// (SPEC_INVALID) if the
-// layers of the plan are not those of `model` in their order, or if the exporter refuses the plan.
+// (SPEC_INVALID) if the layers of the plan are not those of `model` in their order, or if the
+// exporter refuses the plan.
 absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporter, const Plan& plan,
                                                      const ModelSpec& model,
                                                      const ExportFacts& facts);

@@ -56,7 +56,7 @@ class OperationTracker {
   void ChannelStarted(uint64_t operation, uint64_t time);
   void ChannelStopped(uint64_t operation, uint64_t time);
   // Ends a channel. The last channel of an operation returns the sample, if at least one channel
-  // reported its start and one its end.
+  // reported its start and one, later, its end.
   std::optional<PassiveSample> ChannelDone(uint64_t operation);
 
  private:

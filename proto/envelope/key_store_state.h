@@ -48,8 +48,9 @@ struct KeyInfo {
 // Returns the text of keys.json, with the keys in their order.
 std::string KeyInfosToJson(const std::vector<KeyInfo>& keys);
 
-// Parses keys.json. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the field for any text that
-// `KeyInfosToJson` would not write, except for white space.
+// Parses keys.json. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the field if a member is
+// missing, unknown, repeated or of another form, a window ends before it begins, or there is no
+// key, one twice, or more than `TrustBundle::kMaxKeyCount`.
 absl::StatusOr<std::vector<KeyInfo>> KeyInfosFromJson(absl::string_view json);
 
 }  // namespace parplan

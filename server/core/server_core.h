@@ -53,8 +53,8 @@ class ServerCore {
   // Makes a new signing key if the old ones end soon, reports the stored kinds of nodes to the
   // observer, deletes plans that expired long ago (`kExpiredPlanRetention`) and were never
   // executed, and marks executions as failed that are silent for too long. To be called at start
-  // and every `maintenance_interval`. Returns the first error, of the key store or the store, after
-  // the other tasks were tried as well.
+  // and every `maintenance_interval`; waits for the disk. Returns the first error, of the key store
+  // or the store, after the other tasks were tried as well.
   absl::Status Maintain();
   // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;
