@@ -1,7 +1,6 @@
 // Collectives between buffers in the memory of a device, through host memory: buffers are copied to
 // the host, exchanged there, and copied back. Slow, but it needs nothing from the device, so that
-// several ranks can be tested on one GPU, which NCCL refuses. `CudaDevice` makes it for ranks that
-// share a GPU, or where it is asked for.
+// several ranks can be tested on one GPU, which NCCL refuses.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_STAGED_COMMUNICATOR_H_
@@ -23,7 +22,7 @@ class StagingCopies {
   virtual absl::Status FromHost(const void* host, void* device, int64_t byte_count) = 0;
 };
 
-// Made by `CudaDevice` for groups that exchange through host memory (GroupTransport).
+// Made by `CudaDevice` for ranks that share a GPU, and where it is asked for (GroupTransport).
 class StagedCommunicator : public Communicator {
  public:
   // `inner` exchanges the copies in host memory. `copies` outlives this and its pending work.
