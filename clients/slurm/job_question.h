@@ -12,8 +12,8 @@
 namespace parplan::slurm {
 
 // Returns the devices of the job as one group of equal nodes, in the order of its node list.
-// INVALID_ARGUMENT (SPEC_INVALID), with what to ask Slurm for, if the nodes differ, have several
-// kinds of devices, or none that the configuration names.
+// INVALID_ARGUMENT (SPEC_INVALID), with what to ask Slurm for, if there are no nodes, or they
+// differ, have several kinds of devices, or none that the configuration names.
 absl::StatusOr<v1::ClusterTopology> TopologyOfJob(const SlurmConfig& config,
                                                   const std::vector<JobNode>& nodes);
 
