@@ -19,9 +19,9 @@ absl::StatusOr<v1::ClusterTopology> TopologyOfJob(const SlurmConfig& config,
 
 // Returns the request of a job whose wish is `auto`, bound to the job and its nodes. Its request id
 // is derived from the job, its submit time, nodes and number of restarts, so repeating it gives the
-// same plan. INVALID_ARGUMENT (SPEC_INVALID) in the cases of `TopologyOfJob` and for a missing
-// batch or a missing or malformed model; FAILED_PRECONDITION if the configuration's devices make no
-// valid topology, which is no fault of the job.
+// same plan. INVALID_ARGUMENT (SPEC_INVALID) in the cases of `TopologyOfJob`, for a missing batch,
+// a missing or malformed model, and an unknown program to export for; FAILED_PRECONDITION if the
+// configuration's devices make no valid topology, which is no fault of the job.
 absl::StatusOr<v1::CreatePlanRequest> QuestionOfJob(const SlurmConfig& config, const JobFacts& job);
 
 }  // namespace parplan::slurm

@@ -24,8 +24,8 @@ class Socket {
   ~Socket() { Close(); }
 
   // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT"; where that fails, tries again every 20 ms
-  // until `deadline` on SteadyNow(). INVALID_ARGUMENT for a text without a colon, UNAVAILABLE naming
-  // the address, at once for a host that cannot be resolved.
+  // until `deadline` on SteadyNow(). INVALID_ARGUMENT for a text without a colon, UNAVAILABLE
+  // naming the address, at once for a host that cannot be resolved.
   static absl::StatusOr<Socket> Connect(const std::string& address, absl::Duration deadline);
 
   bool is_open() const { return descriptor_ >= 0; }
