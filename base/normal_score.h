@@ -1,4 +1,5 @@
-// Quantiles of the normal distribution.
+// Quantiles of the normal distribution. The cost model's risk of running out of memory and the
+// ranges of predictions are computed with it.
 
 #ifndef PARPLAN_BASE_NORMAL_SCORE_H_
 #define PARPLAN_BASE_NORMAL_SCORE_H_

@@ -1,4 +1,4 @@
-// Sizes and times as text for people.
+// Sizes and times as text for people. planctl, the HTML report and the studies print by it.
 
 #ifndef PARPLAN_BASE_QUANTITY_TEXT_H_
 #define PARPLAN_BASE_QUANTITY_TEXT_H_

@@ -1,4 +1,4 @@
-// The files that an export writes into one folder.
+// The files that an export writes into one folder. Every exporter returns them (exporters.h).
 
 #ifndef PARPLAN_EXPORTS_EXPORTED_FILES_H_
 #define PARPLAN_EXPORTS_EXPORTED_FILES_H_

@@ -1,4 +1,5 @@
 // The programs for which plans are written: one table that planctl, server, sidecar and Slurm use.
+// Each row calls the header of its target in this folder.
 
 #ifndef PARPLAN_EXPORTS_EXPORTERS_H_
 #define PARPLAN_EXPORTS_EXPORTERS_H_
@@ -45,8 +46,9 @@ std::vector<std::string> ExportTargets();
 absl::StatusOr<ExportFacts> ExportFactsOf(absl::string_view runtime_id,
                                           absl::string_view plan_name);
 
-// Returns the files of `plan` for the program of `exporter`. INVALID_ARGUMENT (SPEC_INVALID) if the
-// layers of the plan are not those of `model` in their order, or if the exporter refuses the plan.
+// Returns the files of `plan` for the program of `exporter`, a row of the table. INVALID_ARGUMENT
+// (SPEC_INVALID) if the layers of the plan are not those of `model` in their order, or if the
+// exporter refuses the plan.
 absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporter, const Plan& plan,
                                                      const ModelSpec& model,
                                                      const ExportFacts& facts);

@@ -1,4 +1,5 @@
-// `planctl export`: writes plans as Galvatron's strategy files (`galvatron_config_*.json`).
+// `planctl export --to galvatron`: writes plans as Galvatron's strategy files
+// (`galvatron_config_*.json`).
 
 #ifndef PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_

@@ -1,4 +1,5 @@
-// A plan layer by layer: the strategy of each, and where stages end.
+// A plan layer by layer: the strategy of each, and where stages end. The exporters and importers of
+// plans for PyTorch work on it.
 
 #ifndef PARPLAN_EXPORTS_LAYER_STRATEGIES_H_
 #define PARPLAN_EXPORTS_LAYER_STRATEGIES_H_

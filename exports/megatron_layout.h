@@ -7,6 +7,8 @@
 // megatron/core/transformer/pipeline_parallel_layer_layout.py, megatron-core 0.16.1.
 //
 //   ParseMegatronLayout("Et*2|(t|)*2,L")  // {"Ett", "t", "t", "L"}
+//
+// The exporter writes it, and clients/import/megatron_plan.cc reads it.
 
 #ifndef PARPLAN_EXPORTS_MEGATRON_LAYOUT_H_
 #define PARPLAN_EXPORTS_MEGATRON_LAYOUT_H_

@@ -1,4 +1,5 @@
-// Models and divisions of their layers as arguments of Megatron-LM.
+// Models and divisions of their layers as arguments of Megatron-LM. Only megatron_plan_export.cc
+// uses it.
 
 #ifndef PARPLAN_EXPORTS_MEGATRON_MODEL_H_
 #define PARPLAN_EXPORTS_MEGATRON_MODEL_H_
@@ -38,6 +39,8 @@ class MegatronArguments {
 
 // The decoder layers of a model in the words of Megatron-LM.
 struct MegatronModel {
+  // The first decoder layer, the first one without experts and the first one with them; the latter
+  // two are null if there is no such layer.
   const LayerDefinition* any = nullptr;
   const LayerDefinition* dense = nullptr;
   const LayerDefinition* with_experts = nullptr;
@@ -49,8 +52,9 @@ struct MegatronModel {
 };
 
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with layer and reason for decoder layers that differ in
-// more than experts and windows, have windows of several sizes or attend within chunks, and for
-// layers of further tokens that are unlike the last layer before them. REQUIRES:
+// more than experts and windows, have no feed-forward part, have windows of several sizes or attend
+// within chunks; for layers of further tokens that are unlike the last layer before them; and for
+// further tokens if only some layers have windows. REQUIRES:
 // `RequireDecoderModel`. The result points into `model`.
 absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model);
 
@@ -61,7 +65,8 @@ void AddMegatronModel(const ModelSpec& model, const MegatronModel& layers,
 // Returns the letters of each stage, as of megatron_layout.h.
 std::vector<std::string> MegatronStages(const UniformPlan& plan, const ModelSpec& model);
 
-// Refuses layers for further tokens that are not in one stage, a last virtual stage of its device.
+// Checks that all layers for further tokens are in one stage, and that no later virtual stage is on
+// its device. INVALID_ARGUMENT (SPEC_INVALID) otherwise.
 absl::Status CheckFurtherTokens(const UniformPlan& plan, const ModelSpec& model);
 
 }  // namespace parplan

@@ -24,14 +24,15 @@ namespace parplan {
 // Name of the table among exported files.
 inline constexpr char kPassTableName[] = "schedule.csv";
 
+// Returns the parameters on which the order of passes of `plan` depends.
 PipelineShape PipelineShapeOf(const Plan& plan);
 
 // Returns the table of a schedule. O(passes of all devices).
 std::string FormatPassTable(const PipelineShape& shape);
 
 // Requires `text` to be the table of `shape`; blanks around cells, empty cells, which stand for
-// waiting, and the kind of line ends do not matter. INVALID_ARGUMENT (SPEC_INVALID) with
-// `file_name`, line and cell, counted from 1, of the first difference.
+// waiting, empty lines and the kind of line ends do not matter. INVALID_ARGUMENT (SPEC_INVALID)
+// with `file_name`, and line and cell, counted from 1 without empty lines, of the first difference.
 absl::Status CheckPassTable(absl::string_view text, absl::string_view file_name,
                             const PipelineShape& shape);
 

@@ -1,4 +1,5 @@
-// The common parts of plans for PyTorch: names of modules, and what every such plan must be.
+// The common parts of plans for PyTorch: names of modules, and what every such plan must be. The
+// exporters torch-pipelining, fsdp2 and torchtitan use them, and the importer of torchtitan.
 
 #ifndef PARPLAN_EXPORTS_TORCH_PLAN_H_
 #define PARPLAN_EXPORTS_TORCH_PLAN_H_

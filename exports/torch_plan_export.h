@@ -24,8 +24,9 @@ inline constexpr char kFsdp2Program[] = "plain PyTorch";
 absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model);
 
 // Requires a plan that plain PyTorch runs exactly. INVALID_ARGUMENT (SPEC_INVALID) with field,
-// layer and reason for what `CheckTorchPlan` refuses, for experts spread over ranks, and for
-// context parallelism by all-to-alls: PyTorch has neither by itself.
+// layer and reason for what `CheckTorchPlan` refuses; for experts spread over ranks and context
+// parallelism by all-to-alls, neither of which PyTorch has by itself; and for latent attention that
+// is tensor-parallel, whose matrices fsdp2.json does not name.
 absl::Status CheckFsdp2Plan(const Plan& plan, const ModelSpec& model);
 
 // Returns the stages of a pipeline for torch.distributed.pipelining: `stages.json`, the modules of

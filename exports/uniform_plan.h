@@ -1,5 +1,6 @@
-// Plans with one strategy for all layers, which is all that the arguments of Megatron-LM can
-// express.
+// Plans with one strategy for all layers: the only plans that the files of Megatron-LM, DeepSpeed,
+// Accelerate and torchtitan can express. Their exporters take the facts of a plan from here, and
+// their importers (clients/import) make a plan of the facts.
 
 #ifndef PARPLAN_EXPORTS_UNIFORM_PLAN_H_
 #define PARPLAN_EXPORTS_UNIFORM_PLAN_H_
@@ -16,7 +17,7 @@
 namespace parplan {
 
 // The facts of such a plan. Embedding and head have the degrees and the sharding of the decoder
-// layers, are never recomputed, and have no experts to spread; nor have layers without experts.
+// layers and are never recomputed. The expert-parallel degree of layers without experts is 1.
 struct UniformPlan {
   int device_count = 0;
   int64_t global_batch_size = 0;
@@ -26,8 +27,8 @@ struct UniformPlan {
   std::vector<int> stage_layer_counts;
   // The strategy of a decoder layer with experts, if the model has such a layer.
   Strategy strategy;
-  // If `strategy` recomputes whole layers: the first so many decoder layers of each stage do so,
-  // and no layer that predicts further tokens. 0: all of both.
+  // Used if `strategy` recomputes whole layers. 0: every decoder layer is recomputed. Above 0: so
+  // many decoder layers at the beginning of each stage, and none that predicts further tokens.
   int recomputed_layer_count = 0;
 
   int pipeline_parallel_degree() const {
@@ -41,26 +42,37 @@ struct UniformPlan {
   friend bool operator==(const UniformPlan&, const UniformPlan&) = default;
 };
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) naming the run of layers unless `model` is an embedding,
-// decoder layers and a head. `program` is named in the error.
+// Returns OK if `model` is an embedding, one or more decoder layers and a head. Otherwise returns
+// INVALID_ARGUMENT (SPEC_INVALID) for `model.layer_runs`, with the first layer that is out of place
+// and `program`, the name of the program that cannot run it.
 absl::Status RequireDecoderModel(const ModelSpec& model, absl::string_view program);
 
-// Returns the layers of `model` that predict further tokens, and its decoder layers before them.
-// REQUIRES: `RequireDecoderModel`.
+// Returns the number of layers of `model` that predict further tokens. REQUIRES:
+// `RequireDecoderModel(model, ...)` is OK.
 int FurtherTokenCount(const ModelSpec& model);
+// Returns the number of the other decoder layers. REQUIRES: the same.
 int DecoderLayerCount(const ModelSpec& model);
 
-// Returns the facts of `plan`, for which `PlanOf` gives `plan` again. INVALID_ARGUMENT
-// (SPEC_INVALID) with field, layer and reason for every other plan: layers that differ in degrees,
-// order of ranks, sharding or sequence parallelism, stages of unequal ranks, ranks or layers out of
-// order, data-parallel ranks innermost, recomputation that is not the beginning of each stage,
-// GPipe, interleaving without a pipeline, micro-batches that replicas do not divide. `program` is
-// named in the error.
+// Returns the facts of `plan`, from which `PlanOf` makes `plan` again. Every other plan is
+// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason, and with `program`:
+//   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
+//     layers in another order;
+//   - GPipe; virtual stages that do not divide the stages, on one device, or under another schedule
+//     than interleaved 1F1B, and that schedule without them;
+//   - stages of unequal ranks, of ranks out of order, or of other ranks than the degrees multiply
+//     to;
+//   - layers that differ in tensor-, data- or context-parallel degree, kind of context parallelism,
+//     sharding or sequence parallelism; data-parallel ranks innermost;
+//   - expert parallelism that differs between layers with experts, or in a layer without;
+//   - recomputation of embedding or head, selective recomputation of only some decoder layers, and
+//     full recomputation of other layers than `UniformPlan::recomputed_layer_count` describes;
+//   - micro-batches that do not divide the batch, or that replicas do not divide.
 absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& model,
                                           absl::string_view program);
 
-// Returns the plan with these facts. REQUIRES: `RequireDecoderModel`, and `stage_layer_counts` are
-// above 0 and add up to the layers of `model`.
+// Returns the plan with these facts. REQUIRES: `RequireDecoderModel(model, ...)` is OK;
+// `stage_layer_counts` are above 0 and add up to the layers of `model`, and `virtual_stage_count`
+// divides their number.
 Plan PlanOf(const UniformPlan& facts, const ModelSpec& model);
 
 }  // namespace parplan

@@ -1,5 +1,6 @@
 // Comparison of two plans: where their times and memory differ, what limits each, and what more of
-// a resource would gain.
+// a resource would gain. `planctl explain` calls it (clients/planctl/offline/offline_explainer.h).
+// Pure.
 
 #ifndef PARPLAN_PLANNER_EXPLAIN_PLAN_H_
 #define PARPLAN_PLANNER_EXPLAIN_PLAN_H_
@@ -95,6 +96,7 @@ enum class Resource {
   kDevices,             // speed of the devices: computing and device memory
 };
 inline constexpr int kResourceCount = 4;
+// Returns the name for people, for example `memory`.
 absl::string_view ResourceName(Resource resource);
 
 // Returns whether more of the resource can change any plan of the problem: whether it has links of

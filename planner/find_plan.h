@@ -10,9 +10,11 @@
 //   } else if (const auto* nothing = std::get_if<NothingFits>(&*result)) {
 //     Report(nothing->smallest_usable_memory);                    // a result, not an error
 //   } else {
-//     Report(std::get<StoppedEmpty>(*result).search.limit);       // ended before any plan was
-//     found
+//     Report(std::get<StoppedEmpty>(*result).search.limit);       // ended before any plan
 //   }
+//
+// `RunSearch` (solve/run_search.h) calls it under a clock and checks the result; server and planctl
+// plan through that.
 //
 // Lifecycle: no state is kept between calls; `problem` and `control` are used only during the call.
 //
@@ -59,8 +61,8 @@ PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
 // Errors:
 //
 //   INVALID_ARGUMENT (SPEC_INVALID)       the planner is unknown or not part of this build; the
-//                                         problem has several node groups; or the
-//                                         rules ask for several plans, a front, or an alpha
+//                                         problem has several node groups; or the rules ask for
+//                                         several plans, a front, or an alpha
 //                                         (`ilp_alpha_bytes_per_second`) that it does not have
 //   FAILED_PRECONDITION (PROFILE_MISSING) the cost model lacks a measurement
 //   FAILED_PRECONDITION (NO_FEASIBLE_PLAN) regardless of memory, no degrees of the planner divide

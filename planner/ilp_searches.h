@@ -1,5 +1,5 @@
 // The planners of planner/planners/ilp, which a build may leave out (CMake option
-// PARPLAN_WITH_ILP).
+// PARPLAN_WITH_ILP). `FindPlan` and `planctl ilp-graph` ask for them.
 
 #ifndef PARPLAN_PLANNER_ILP_SEARCHES_H_
 #define PARPLAN_PLANNER_ILP_SEARCHES_H_

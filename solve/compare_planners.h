@@ -1,4 +1,5 @@
-// Compares planners on one question, each asked for a single plan.
+// Compares planners on one question, each asked for a single plan. The server and `planctl plan
+// --offline` call it if a question asks to compare baselines.
 
 #ifndef PARPLAN_SOLVE_COMPARE_PLANNERS_H_
 #define PARPLAN_SOLVE_COMPARE_PLANNERS_H_

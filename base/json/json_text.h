@@ -1,4 +1,5 @@
-// The one reader of JSON: text to a tree of values that know their line.
+// The one reader of JSON: text to a tree of values that know their line. Proto JSON
+// (proto/wire/json_file.h) and the files of keys (proto/envelope/strict_json.h) are read by it.
 
 #ifndef PARPLAN_BASE_JSON_JSON_TEXT_H_
 #define PARPLAN_BASE_JSON_JSON_TEXT_H_

@@ -1,4 +1,5 @@
-// Owners of OpenSSL objects, and a guard for its queue of errors.
+// Owners of OpenSSL objects, and a guard for its queue of errors. The readers of keys and
+// certificates hold such objects.
 
 #ifndef PARPLAN_BASE_SYSTEM_OPENSSL_HANDLES_H_
 #define PARPLAN_BASE_SYSTEM_OPENSSL_HANDLES_H_

@@ -1,4 +1,5 @@
-// Threads that help a caller with many pieces of the same work.
+// Threads that help a caller with many pieces of the same work. The server and offline planning
+// search with one (solve/run_search.h).
 
 #ifndef PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_
 #define PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_

@@ -84,8 +84,8 @@ struct CalibrateResult {
 };
 
 // Fits the coefficients of step time, then those of memory, and makes the classes of residuals.
-// Classes of the base for which there is no run are kept. Peaks below 8 GB are fitted but enter no
-// class: their relative errors are those of fixed costs (8e9 bytes). Returns INVALID_ARGUMENT
+// Classes of the base for which there is no run are kept. Peaks below 8e9 bytes are fitted but
+// enter no class: their relative errors are those of fixed costs. Returns INVALID_ARGUMENT
 // (SPEC_INVALID) naming `runs` if no run is left to fit, and the errors of `Calibration::Create`,
 // for example for too many classes.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,

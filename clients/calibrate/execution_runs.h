@@ -1,4 +1,5 @@
-// Executions reported by executors as measured runs, for `planctl calibrate --executions`.
+// Executions reported by executors as measured runs, for `planctl calibrate --executions`. The
+// result goes to `CalibrateRuns`.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_EXECUTION_RUNS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_EXECUTION_RUNS_H_

@@ -1,4 +1,5 @@
-// Shapes of well-known models, for rows that give a name and leave the rest out.
+// Shapes of well-known models, for rows that give a name and leave the rest out. `ReadPlainModel`
+// calls it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_KNOWN_MODELS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_KNOWN_MODELS_H_

@@ -1,5 +1,5 @@
 // Reads arguments of Megatron's command line as facts of a run, with that program's defaults for
-// absent ones.
+// absent ones. The reader of published runs (published_run.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_MEGATRON_ARGUMENTS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_MEGATRON_ARGUMENTS_H_

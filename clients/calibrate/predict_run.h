@@ -1,4 +1,4 @@
-// Predicts a published run with the cost model.
+// Predicts a published run with the cost model. `planctl calibrate` and the accuracy study call it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_PREDICT_RUN_H_
 #define PARPLAN_CLIENTS_CALIBRATE_PREDICT_RUN_H_
@@ -29,8 +29,7 @@ struct RunPrediction {
   // Sum of `memory_items`, which is compared with the measured peak.
   Bytes memory;
   // Total memory of the fullest device (whatever the source published) at the risk that the planner
-  // accepts: a run is refused when this is above the device's
-  // memory.
+  // accepts: a run is refused if this is above the device's memory.
   Bytes memory_upper;
 };
 

@@ -55,7 +55,7 @@ struct PublishedHardware {
   int device_count = 0;
   // Whether the count is that of the usual machine instead of the run's.
   bool device_count_assumed = false;
-  // Whether the run used devices of several kinds, which the planner can't express.
+  // Whether the run used devices of several kinds. A row describes one kind, so `beyond` says so.
   bool heterogeneous = false;
   // The links in the words of the source, read by FabricOf (run_system.h); empty: not said.
   std::string interconnect;

@@ -15,16 +15,15 @@ namespace parplan::accuracy {
 std::vector<double> Ranks(absl::Span<const double> values);
 
 // Returns Spearman's rank correlation; absent if all values of a list are equal, also if there are
-// none.
-// REQUIRES equal lengths.
+// none. REQUIRES equal lengths.
 std::optional<double> RankCorrelation(absl::Span<const double> a, absl::Span<const double> b);
 
-// Returns the loss of choosing by `predicted`: the measured value at the smallest prediction
-// (the mean over ties) divided by the smallest measured one, less 1. REQUIRES equal
-// lengths, not 0, and values above 0.
+// Returns the loss of choosing by `predicted`: the measured value at the smallest prediction (the
+// mean over ties) divided by the smallest measured one, less 1. REQUIRES: equal lengths, not 0, and
+// values above 0.
 double TopOneRegret(absl::Span<const double> predicted, absl::Span<const double> measured);
 
-// Returns the middle value, or the mean of the two middle ones. REQUIRES a value.
+// Returns the middle value, or the mean of the two middle ones. REQUIRES: at least one value.
 double Median(std::vector<double> values);
 
 }  // namespace parplan::accuracy

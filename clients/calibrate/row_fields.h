@@ -1,4 +1,5 @@
-// Reads members of a row of published runs (published_run.h) by any of their names.
+// Reads members of a row of published runs (published_run.h) by any of their names. The readers of
+// a row in this folder share it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_ROW_FIELDS_H_

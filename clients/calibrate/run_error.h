@@ -1,4 +1,5 @@
-// The error of a published run that cannot become a question of the planner.
+// The error of a published run that cannot become a question of the planner. Used by `QuestionOf`
+// and its parts.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_ERROR_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_ERROR_H_

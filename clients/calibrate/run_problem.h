@@ -1,4 +1,5 @@
 // Expresses a published run in the planner's own values, as a question for its prediction.
+// `PredictRun` and `MeasuredRunsOf` predict such questions.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_

@@ -1,4 +1,5 @@
-// Runtime, precision, recomputation and kind of memory figure of a published run.
+// Runtime, precision, recomputation and kind of memory figure of a published run. `QuestionOf`
+// (run_problem.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_RUNTIME_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_RUNTIME_H_

@@ -1,5 +1,5 @@
 // Selects the runs of a file that are fitted by a reproducible rule, so that the other runs can
-// test the fit.
+// test the fit. `planctl calibrate` reads `--time-slice` and `--memory-slice` with it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_SLICE_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_SLICE_H_

@@ -1,4 +1,5 @@
-// Connects an agent (profiler-agent) to its server: a stream that stays open.
+// Connects an agent (profiler-agent) to its server: a stream that stays open. `LeaseAgent`
+// (profiler-agent/lease) uses it.
 
 #ifndef PARPLAN_CLIENTS_CPP_AGENT_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_AGENT_CLIENT_H_

@@ -1,4 +1,5 @@
-// Uploads calibrations to a server, and chooses the one that its plans use.
+// Uploads calibrations to a server, and chooses the one that its plans use. `planctl calibration`
+// uses it.
 
 #ifndef PARPLAN_CLIENTS_CPP_CALIBRATION_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_CALIBRATION_CLIENT_H_

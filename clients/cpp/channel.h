@@ -1,4 +1,5 @@
-// Makes channels to a server, or to several replicas of it.
+// Makes channels to a server, or to several replicas of it. Every program that speaks to a server
+// makes its channel here.
 
 #ifndef PARPLAN_CLIENTS_CPP_CHANNEL_H_
 #define PARPLAN_CLIENTS_CPP_CHANNEL_H_

@@ -1,4 +1,5 @@
-// Reports to a server what an execution of a plan measured.
+// Reports to a server what an execution of a plan measured. `MakeServerSink`, `planctl executions`
+// and the tools for Slurm use it.
 
 #ifndef PARPLAN_CLIENTS_CPP_EXECUTION_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_EXECUTION_CLIENT_H_

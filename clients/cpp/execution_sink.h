@@ -1,4 +1,5 @@
-// Receives the measurements of a job: a server, or a fake of a test.
+// Receives the measurements of a job: a server, or a fake of a test. `ExecutionReporter`
+// (executor/report) and the sidecar report to one.
 
 #ifndef PARPLAN_CLIENTS_CPP_EXECUTION_SINK_H_
 #define PARPLAN_CLIENTS_CPP_EXECUTION_SINK_H_

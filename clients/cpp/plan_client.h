@@ -1,4 +1,4 @@
-// Asks a server for plans.
+// Asks a server for plans. planctl, the sidecar and the tools for Slurm use it.
 
 #ifndef PARPLAN_CLIENTS_CPP_PLAN_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_PLAN_CLIENT_H_

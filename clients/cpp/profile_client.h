@@ -1,4 +1,5 @@
-// Uploads profiles to a server, and reads those it has.
+// Uploads profiles to a server, and reads those it has. `planctl profile` and the agent's daemon
+// use it.
 
 #ifndef PARPLAN_CLIENTS_CPP_PROFILE_CLIENT_H_
 #define PARPLAN_CLIENTS_CPP_PROFILE_CLIENT_H_

@@ -1,4 +1,5 @@
-// Retries calls that gRPC itself does not retry: those whose requests are a stream.
+// Retries calls that gRPC itself does not retry: those whose requests are a stream. The clients in
+// this folder call it.
 
 #ifndef PARPLAN_CLIENTS_CPP_RETRY_H_
 #define PARPLAN_CLIENTS_CPP_RETRY_H_

@@ -1,4 +1,5 @@
-// Converts the status of a call into an error with its reason.
+// Converts the status of a call into an error with its reason. The clients in this folder call it
+// after every call.
 
 #ifndef PARPLAN_CLIENTS_CPP_STATUS_FROM_GRPC_H_
 #define PARPLAN_CLIENTS_CPP_STATUS_FROM_GRPC_H_

@@ -1,4 +1,4 @@
-// Makes a call with one request and one answer.
+// Makes a call with one request and one answer. The clients in this folder are made of it.
 
 #ifndef PARPLAN_CLIENTS_CPP_UNARY_H_
 #define PARPLAN_CLIENTS_CPP_UNARY_H_

@@ -1,4 +1,5 @@
-// Pauses between attempts to reach a server that does not answer.
+// Pauses between attempts to reach a server that does not answer. The agent's uploads and leases
+// and the sidecar's forwarder pause by it.
 
 #ifndef PARPLAN_CLIENTS_DELIVERY_BACKOFF_H_
 #define PARPLAN_CLIENTS_DELIVERY_BACKOFF_H_

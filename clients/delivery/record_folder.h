@@ -1,4 +1,5 @@
-// Records in a folder that survive crashes, power cuts and full disks.
+// Records in a folder that survive crashes, power cuts and full disks. The agent's upload queue and
+// record of measurements, and the sidecar's journal are such folders.
 
 #ifndef PARPLAN_CLIENTS_DELIVERY_RECORD_FOLDER_H_
 #define PARPLAN_CLIENTS_DELIVERY_RECORD_FOLDER_H_

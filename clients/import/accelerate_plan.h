@@ -1,5 +1,5 @@
-// Reads settings of Accelerate 1.15 as plans: environment variables, or the YAML of
-// `accelerate config`.
+// Reads settings of Accelerate 1.15 as plans: environment variables, or the YAML of `accelerate
+// config`. `planctl import accelerate` calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_ACCELERATE_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_ACCELERATE_PLAN_H_

@@ -1,4 +1,5 @@
 // The settings in a file of Accelerate, as the variables that its library reads.
+// `ImportAcceleratePlan` reads with it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_ACCELERATE_SETTINGS_H_
 #define PARPLAN_CLIENTS_IMPORT_ACCELERATE_SETTINGS_H_

@@ -1,4 +1,5 @@
-// Arguments of a program's command line: `--name`, `--name value` or `--name=value`.
+// Arguments of a program's command line: `--name`, `--name value` or `--name=value`. The readers of
+// Megatron-LM's arguments (`megatron_*.h`) are made of it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_ARGUMENT_LIST_H_
 #define PARPLAN_CLIENTS_IMPORT_ARGUMENT_LIST_H_

@@ -1,4 +1,5 @@
-// Reads the heads of attention from a `config.json`.
+// Reads the heads of attention from a `config.json`. `ReadTransformer` (transformer_config.h) calls
+// it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_

@@ -1,4 +1,5 @@
-// The fields of one object of a `config.json`, which remembers what was read of it.
+// The fields of one object of a `config.json`, which remembers what was read of it. The readers of
+// `config.json` and of `ds_config.json` are made of it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_CONFIG_FIELDS_H_
 #define PARPLAN_CLIENTS_IMPORT_CONFIG_FIELDS_H_

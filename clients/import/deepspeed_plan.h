@@ -1,4 +1,5 @@
-// Reads configurations of DeepSpeed 0.19 (`ds_config.json`) as plans.
+// Reads configurations of DeepSpeed 0.19 (`ds_config.json`) as plans. `planctl import deepspeed`
+// calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_DEEPSPEED_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_DEEPSPEED_PLAN_H_
@@ -41,8 +42,9 @@ struct DeepSpeedPlanImport {
 // message) or of a wrong type; for numbers that a trainer fills in (`auto`); for another precision
 // or optimizer than `model` has; for contradictions (degrees that do not divide the devices,
 // batches that are no product, ...); for what plans do not describe: states or activations outside
-// the devices, quantized messages, sharding over some replicas, changing sequence lengths; and for
-// what DeepSpeed cannot run, with the reason of `ExportDeepSpeedPlan`.
+// the devices, optimizer states of 16 bits, divided checkpoints, quantized messages, sharding over
+// some replicas, changing sequence lengths; and for what DeepSpeed cannot run, with the reason of
+// `ExportDeepSpeedPlan`.
 absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const DeepSpeedPlanOptions& options);

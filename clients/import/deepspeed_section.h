@@ -1,4 +1,5 @@
-// One object of a configuration of DeepSpeed, and what was read of it.
+// One object of a configuration of DeepSpeed, and what was read of it. `ImportDeepSpeedPlan` reads
+// with it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_DEEPSPEED_SECTION_H_
 #define PARPLAN_CLIENTS_IMPORT_DEEPSPEED_SECTION_H_

@@ -1,4 +1,5 @@
-// Reads a mixture of experts from a `config.json`.
+// Reads a mixture of experts from a `config.json`. `ReadTransformer` (transformer_config.h) calls
+// it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_EXPERT_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_EXPERT_CONFIG_H_

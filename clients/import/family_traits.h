@@ -1,4 +1,5 @@
-// The structure of a family of models that its configurations leave unsaid.
+// The structure of a family of models that its configurations leave unsaid. The readers of
+// `config.json` ask for them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_FAMILY_TRAITS_H_
 #define PARPLAN_CLIENTS_IMPORT_FAMILY_TRAITS_H_

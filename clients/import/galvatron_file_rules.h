@@ -1,4 +1,5 @@
-// Rules that the readers of Galvatron's profile files share.
+// Rules that the readers of Galvatron's profile files share. The readers are galvatron_hardware.cc,
+// galvatron_times.cc, galvatron_memory.cc and galvatron_raw_memory.cc.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_FILE_RULES_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_FILE_RULES_H_

@@ -1,4 +1,5 @@
 // Reads Galvatron's hardware files, in both bandwidth conventions, into collective timings.
+// `ImportGalvatron` (galvatron_profile.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_HARDWARE_H_

@@ -1,4 +1,5 @@
-// Reads Galvatron's memory files, of every generation, as one table.
+// Reads Galvatron's memory files, of every generation, as one table. `ImportGalvatron`
+// (galvatron_profile.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_

@@ -13,9 +13,9 @@
 
 namespace parplan {
 
-// A key of a time file: `layertype_0_bsz8_seq2048` (time of one layer per
-// sample), `layertype_other_bsz8_seq[512,512]` (of embedding and head), or
-// `layernum[2,4]_bsz8` (of a whole forward pass).
+// A key of a time file: `layertype_0_bsz8_seq2048` (time of one layer per sample),
+// `layertype_other_bsz8_seq[512,512]` (of embedding and head), or `layernum[2,4]_bsz8` (of a whole
+// forward pass).
 struct GalvatronTimeKey {
   enum class Kind { kLayer, kOther, kWholeModel };
   Kind kind = Kind::kLayer;

@@ -1,4 +1,5 @@
-// Reads Galvatron's strategy files (`galvatron_config_*.json`) into plans.
+// Reads Galvatron's strategy files (`galvatron_config_*.json`) into plans. `planctl evaluate` and
+// `explain` and the oracle study call it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_PLAN_H_

@@ -1,4 +1,5 @@
-// Reads Galvatron's time files, of every generation since 2022, into one table.
+// Reads Galvatron's time files, of every generation since 2022, into one table. `ImportGalvatron`
+// (galvatron_profile.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_TIMES_H_

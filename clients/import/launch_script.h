@@ -1,4 +1,4 @@
-// The command line of a Python program in the text of a shell script.
+// The command line of a Python program in the text of a shell script. `ImportMegatronRun` calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LAUNCH_SCRIPT_H_
 #define PARPLAN_CLIENTS_IMPORT_LAUNCH_SCRIPT_H_

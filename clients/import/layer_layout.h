@@ -1,4 +1,5 @@
-// Reads from a `config.json` which parts each layer of a model has.
+// Reads from a `config.json` which parts each layer of a model has. `ReadTransformer`
+// (transformer_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LAYER_LAYOUT_H_
 #define PARPLAN_CLIENTS_IMPORT_LAYER_LAYOUT_H_

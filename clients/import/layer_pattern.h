@@ -1,4 +1,5 @@
 // Lists that say of each layer whether it has something, as Megatron-LM writes them.
+// `ReadMegatronExpertLayers` (megatron_layers.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LAYER_PATTERN_H_
 #define PARPLAN_CLIENTS_IMPORT_LAYER_PATTERN_H_

@@ -1,4 +1,5 @@
-// Words of TOML files and of Python source, which share comments, texts, numbers and brackets.
+// Words of TOML files and of Python source, which share comments, texts, numbers and brackets. The
+// readers of literal_settings.h parse them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LITERAL_TOKENS_H_
 #define PARPLAN_CLIENTS_IMPORT_LITERAL_TOKENS_H_

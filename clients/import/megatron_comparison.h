@@ -1,4 +1,5 @@
-// Compares arguments of Megatron-LM with a model.
+// Compares arguments of Megatron-LM with a model. `MegatronPlanOf` calls it for a model that is not
+// made from the arguments.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_COMPARISON_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_COMPARISON_H_

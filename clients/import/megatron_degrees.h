@@ -1,5 +1,6 @@
 // Degrees, sharding and recomputation that arguments of Megatron-LM name, with that program's
-// defaults. Whether they fit a model and devices is not checked here.
+// defaults. Whether they fit a model and devices is not checked here. The importers of
+// Megatron-LM's plans and the reader of published runs call it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_
@@ -28,8 +29,8 @@ struct MegatronDegrees {
 };
 
 // Reads them from arguments that were read by `MegatronRules` (megatron_rules.h). INVALID_ARGUMENT
-// (SPEC_INVALID) with file and argument for values that are unknown or contradict each other, and
-// for recomputation of several layers at once or of other parts than attention.
+// (SPEC_INVALID) with file and argument for values that are unknown, lack another argument or
+// contradict one, and for recomputation of several layers at once or of other parts than attention.
 absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& arguments);
 
 // Returns the virtual stages of a pipeline rank, whose part of the model is `rank_layers` layers.

@@ -1,5 +1,6 @@
 // Pipelines of Megatron-LM that are even but for their ends: without a layout, but with arguments
 // that count the embedding and the loss as layers or name the layers of the first and last rank.
+// `MegatronPlanOf` calls them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_ENDS_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_ENDS_H_
@@ -16,8 +17,9 @@ namespace parplan {
 // --decoder-last-pipeline-num-layers.
 bool HasMegatronEnds(const ArgumentList& arguments);
 
-// Sets the stages of `facts` for `pipeline` ranks. INVALID_ARGUMENT (SPEC_INVALID) naming the
-// argument if two ways to divide layers are given, or layers do not divide.
+// Sets the virtual stages of `facts` and the layers of each stage, embedding and head included, for
+// `pipeline` ranks. INVALID_ARGUMENT (SPEC_INVALID) naming the argument if two ways to divide
+// layers are given, or layers do not divide. REQUIRES: HasMegatronEnds(arguments).
 absl::Status ReadMegatronEnds(const ArgumentList& arguments, const ModelSpec& model, int pipeline,
                               UniformPlan* facts);
 

@@ -1,4 +1,5 @@
-// Reads arguments of Megatron-LM, core 0.14 to 0.20, as plans.
+// Reads arguments of Megatron-LM, core 0.14 to 0.20, as plans. `ImportMegatronRun` (megatron_run.h)
+// calls it for every kind of text.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_PLAN_H_
@@ -28,10 +29,12 @@ struct MegatronPlanImport {
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file and argument for arguments that are unknown
 // (all in one message), of a wrong type or twice; for arguments of another model than `model`; for
 // contradictions (degrees that do not divide the devices, micro-batches that do not divide the
-// batch, a layout beside another division of layers, ...); and for plans without a counterpart
-// here: virtual stages without layers, layers of multi-token prediction, experts in other
-// tensor-parallel groups, context parallelism by all-gather, recomputation of several layers at
-// once or of other parts than attention.
+// batch, a layout beside another division of layers, ...); and for plans that Megatron-LM refuses
+// or that have no counterpart here: virtual stages without layers, layers of multi-token prediction
+// in several stages or in one that is not the last virtual stage of its rank, groups of
+// micro-batches of another number than the pipeline's ranks, experts in other tensor-parallel
+// groups, context parallelism by all-gather, recomputation of several layers at once or of other
+// parts than attention.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);
 

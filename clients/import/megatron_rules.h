@@ -1,4 +1,5 @@
-// The arguments of Megatron-LM, core 0.14 to 0.20, and what becomes of each.
+// The arguments of Megatron-LM, core 0.14 to 0.20, and what becomes of each. The importers of
+// Megatron-LM and the reader of published runs look arguments up in it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_RULES_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_RULES_H_

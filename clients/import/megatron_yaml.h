@@ -1,4 +1,4 @@
-// Settings of Megatron-LM in YAML, as arguments of its command line.
+// Settings of Megatron-LM in YAML, as arguments of its command line. `ImportMegatronRun` calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_
@@ -19,9 +19,10 @@ struct MegatronYaml {
 };
 
 // Reads one of two forms. A test of Megatron-LM has a map MODEL_ARGS from arguments to values. A
-// configuration of Megatron-Bridge (the text that its `ConfigContainer.to_yaml` writes) has maps
-// `model`, `train`, `ddp`, `optimizer` and others with fields of dataclasses; those of the others
-// are ignored and named by map.
+// configuration of Megatron-Bridge (the text that its `ConfigContainer.to_yaml` writes) has a value
+// `mixed_precision` and maps `model`, `train`, `ddp`, `optimizer` and others with fields of
+// dataclasses. Fields of other maps than `model` that are not known here are ignored, with a note
+// that names their maps.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with file and key: the errors of ReadYamlScalars; neither form; a
 // value of the wrong kind; and fields of `model` that are not known here (all in one message)

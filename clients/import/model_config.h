@@ -1,5 +1,5 @@
-// Reads model sizes from a Hugging Face `config.json` or one of Galvatron's
-// `meta_configs` files, which use the same keys or shorter ones.
+// Reads model sizes from a Hugging Face `config.json` or one of Galvatron's `meta_configs` files,
+// which use the same keys or shorter ones. `ImportHuggingFace` and `ImportGalvatron` call it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MODEL_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_MODEL_CONFIG_H_

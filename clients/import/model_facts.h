@@ -1,4 +1,5 @@
-// Facts that an importer has about a model before it becomes a `v1::ModelSpec`.
+// Facts that an importer has about a model before it becomes a `v1::ModelSpec`. `BuildModelSpec`
+// makes the model of them, and `ApplyModelFlags` completes them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
 #define PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_

@@ -1,4 +1,5 @@
-// A text with the name of its file, and readers of the JSON in it.
+// A text with the name of its file, and readers of the JSON in it. All importers and the readers of
+// published runs take such texts.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_NAMED_TEXT_H_
 #define PARPLAN_CLIENTS_IMPORT_NAMED_TEXT_H_

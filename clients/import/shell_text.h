@@ -1,4 +1,4 @@
-// Splits the text of a shell script into commands. Runs nothing.
+// Splits the text of a shell script into commands. Runs nothing. `ReadLaunchScript` parses with it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_SHELL_TEXT_H_
 #define PARPLAN_CLIENTS_IMPORT_SHELL_TEXT_H_

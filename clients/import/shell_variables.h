@@ -1,4 +1,5 @@
 // Expands the words of a shell script by the variables that it sets as text. Runs nothing.
+// `ReadLaunchScript` expands with it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_SHELL_VARIABLES_H_
 #define PARPLAN_CLIENTS_IMPORT_SHELL_VARIABLES_H_

@@ -1,4 +1,5 @@
-// Reads the recurrence of state-space layers from a `config.json`.
+// Reads the recurrence of state-space layers from a `config.json`. `ReadTransformer`
+// (transformer_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_STATE_SPACE_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_STATE_SPACE_CONFIG_H_

@@ -1,5 +1,5 @@
 // Reads the plan of a torchtitan configuration: what `planctl export --to torchtitan` writes, and
-// what people run.
+// what people run. `planctl import torchtitan` calls both.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_TORCHTITAN_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_TORCHTITAN_PLAN_H_
@@ -22,6 +22,7 @@ inline constexpr char kTorchtitanRuntime[] = "fsdp";
 
 struct TorchtitanPlanImport {
   Plan plan;
+  // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
 

@@ -1,5 +1,6 @@
 // The settings of a torchtitan configuration: TOML of releases before 2026, or Python source with a
-// `Trainer.Config` (0.3.0), as far as they are literal.
+// `Trainer.Config` (0.3.0), as far as they are literal. `ImportTorchtitanPlan` and
+// `ImportTorchtitanModel` read with them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_TORCHTITAN_SETTINGS_H_
 #define PARPLAN_CLIENTS_IMPORT_TORCHTITAN_SETTINGS_H_

@@ -1,4 +1,5 @@
 // Reads the layers of a decoder or encoder, dense or a mixture of experts, from a `config.json`.
+// `ReadModelConfig` (model_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_

@@ -1,4 +1,5 @@
-// The scalars of a YAML file of settings.
+// The scalars of a YAML file of settings. The readers of Accelerate's and Megatron-LM's files call
+// it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_YAML_TEXT_H_
 #define PARPLAN_CLIENTS_IMPORT_YAML_TEXT_H_

@@ -1,4 +1,5 @@
-// How many nodes a TrainJob may get, and the patch that gives it so many.
+// How many nodes a TrainJob may get, and the patch that gives it so many. `planctl recommend` calls
+// them.
 
 #ifndef PARPLAN_CLIENTS_KUBEFLOW_NODE_RECOMMENDATION_H_
 #define PARPLAN_CLIENTS_KUBEFLOW_NODE_RECOMMENDATION_H_

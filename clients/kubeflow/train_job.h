@@ -2,7 +2,7 @@
 //
 // The protocol is that of KEP-3328, docs/proposals/3328-automatic-resource-configuration in
 // kubeflow/trainer, revision of 2026-07-01: a job asks for a recommender by an annotation and is
-// suspended until the recommender has set `spec.trainer.numNodes`.
+// suspended until the recommender has set `spec.trainer.numNodes`. `planctl recommend` reads one.
 
 #ifndef PARPLAN_CLIENTS_KUBEFLOW_TRAIN_JOB_H_
 #define PARPLAN_CLIENTS_KUBEFLOW_TRAIN_JOB_H_

@@ -1,4 +1,5 @@
 // Keeps the latest of the files that a journal (window_journal.h) set aside for people to look at.
+// `WindowJournal` has one.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_
 #define PARPLAN_CLIENTS_KUBERNETES_ASIDE_FILES_H_

@@ -1,4 +1,5 @@
-// Measures how far a job's measurements are from what its plan predicted.
+// Measures how far a job's measurements are from what its plan predicted. `parplan-sidecar run` has
+// one, whose result its metrics show.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_

@@ -1,4 +1,5 @@
-// Names and contents of the records of a journal (window_journal.h) on disk. Pure.
+// Names and contents of the records of a journal (window_journal.h) on disk. Pure. `WindowJournal`
+// writes and reads them.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_
 #define PARPLAN_CLIENTS_KUBERNETES_JOURNAL_RECORDS_H_

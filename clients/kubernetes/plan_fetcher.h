@@ -1,4 +1,5 @@
-// Fetches the plan of a job from a server or from files, and verifies it.
+// Fetches the plan of a job from a server or from files, and verifies it. `parplan-sidecar init`
+// and, while a job runs, `PlanKeeper` fetch with it.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_FETCHER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_PLAN_FETCHER_H_

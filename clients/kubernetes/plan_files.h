@@ -1,4 +1,5 @@
-// Makes the files of one plan on the shared volume.
+// Makes the files of one plan on the shared volume. `parplan-sidecar init` and `PlanKeeper` make
+// them.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
 #define PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
@@ -33,12 +34,11 @@ inline constexpr char kPlanFile[] = "plan.dsse.json";
 inline constexpr char kEnvironmentFile[] = "plan.env";
 
 // Makes the plan (`plan.dsse.json`), the model and the topology it was made for (`model.json`,
-// `topology.json`), the rank map (`ranks.json`), the
-// environment of all processes of this node (`plan.env`), and for each of its devices that of its
-// rank (`rank-<device>.env`), the last two as `export` lines of a shell. INVALID_ARGUMENT
-// (SPEC_INVALID) if the node is not one of the plan, and the errors of LaunchPlan. The files of
-// each exporter lie in a folder of its target, which `plan.env` names (PARPLAN_EXPORT_{TARGET});
-// the errors of ExportToFolders.
+// `topology.json`), the rank map (`ranks.json`), the environment of all processes of this node
+// (`plan.env`), and for each of its devices that of its rank (`rank-<device>.env`), the last two as
+// `export` lines of a shell. The files of each exporter lie in a folder of its target, which
+// `plan.env` names (PARPLAN_EXPORT_{TARGET}). INVALID_ARGUMENT (SPEC_INVALID) if the node is not
+// one of the plan; the errors of LaunchPlan and ExportToFolders.
 absl::StatusOr<std::vector<VolumeFile>> MakePlanFiles(const FetchedPlan& plan,
                                                       const PlanFilesOptions& options);
 

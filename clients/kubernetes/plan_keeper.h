@@ -1,4 +1,4 @@
-// Keeps the plan on the volume up to date while a job runs.
+// Keeps the plan on the volume up to date while a job runs. `parplan-sidecar run` has one.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_KEEPER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_PLAN_KEEPER_H_

@@ -1,4 +1,5 @@
-// Writes a plan and its files to the folder that the containers of a pod share.
+// Writes a plan and its files to the folder that the containers of a pod share. `parplan-sidecar
+// init` and `PlanKeeper` write it.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_VOLUME_H_
 #define PARPLAN_CLIENTS_KUBERNETES_PLAN_VOLUME_H_

@@ -1,4 +1,5 @@
-// Serves a job's reports over a unix socket, and keeps them in a journal.
+// Serves a job's reports over a unix socket, and keeps them in a journal. `parplan-sidecar run` has
+// one.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_REPORT_SERVICE_H_
 #define PARPLAN_CLIENTS_KUBERNETES_REPORT_SERVICE_H_

@@ -13,8 +13,8 @@ namespace parplan::sidecar {
 // Serves until SIGTERM or SIGINT. REQUIRES: `signals` has both, and is blocked in all threads.
 // UNAVAILABLE (STORE_UNAVAILABLE) if some of what the job reported could not be sent to the server
 // within `flags.drain_time`: it stays in the state folder. Other errors come from the start: those
-// of PlanKeeper::Open, WindowJournal::Open, ReportService::Start, and of ports that can't be opened
-// (UNAVAILABLE).
+// of PlanKeeper::Open, WindowJournal::Open, ReportService::Start, of ports that can't be opened
+// (UNAVAILABLE), and of port files that can't be written.
 absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals);
 
 }  // namespace parplan::sidecar

@@ -1,4 +1,4 @@
-// The command line of parplan-sidecar.
+// The command line of parplan-sidecar. main.cc parses it.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_SIDECAR_FLAGS_H_
 #define PARPLAN_CLIENTS_KUBERNETES_SIDECAR_FLAGS_H_

@@ -1,4 +1,5 @@
-// Metrics of the sidecar and its job for Prometheus (docs/kubernetes.md).
+// Metrics of the sidecar and its job for Prometheus (docs/kubernetes.md). `parplan-sidecar run` has
+// them.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_SIDECAR_METRICS_H_
 #define PARPLAN_CLIENTS_KUBERNETES_SIDECAR_METRICS_H_

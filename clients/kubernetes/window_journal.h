@@ -1,4 +1,5 @@
-// Keeps what a job reported about its executions on disk until the server has it.
+// Keeps what a job reported about its executions on disk until the server has it. `ReportService`
+// appends to it, and `Forwarder` empties it.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_
 #define PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_

@@ -1,4 +1,5 @@
-// The files of other programs that a node makes from the plan it has verified.
+// The files of other programs that a node makes from the plan it has verified. The sidecar and the
+// tools for Slurm call them.
 
 #ifndef PARPLAN_CLIENTS_LAUNCH_LAUNCH_EXPORTS_H_
 #define PARPLAN_CLIENTS_LAUNCH_LAUNCH_EXPORTS_H_

@@ -1,4 +1,4 @@
-// Writes environment variables as text.
+// Writes environment variables as text. The sidecar and the tools for Slurm write them into files.
 
 #ifndef PARPLAN_CLIENTS_LAUNCH_LAUNCH_VARIABLES_H_
 #define PARPLAN_CLIENTS_LAUNCH_LAUNCH_VARIABLES_H_

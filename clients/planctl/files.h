@@ -1,4 +1,4 @@
-// Reads and writes the files of planctl.
+// Reads and writes the files of planctl. Every command reads and writes its files by it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_FILES_H_
 #define PARPLAN_CLIENTS_PLANCTL_FILES_H_
@@ -19,11 +19,10 @@ namespace parplan::planctl {
 // the path when it can't be read or has more than 64 MiB.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Replaces the file whole or not at all: a new file beside it, synced, then
-// renamed over it. A link stays and what it leads to is replaced; what is no
-// file (a terminal, a pipe, /dev/null) is written to. `-` is standard output.
-// INVALID_ARGUMENT (SPEC_INVALID) when there can't be such a file, INTERNAL when
-// the disk fails; both name the path.
+// Replaces the file whole or not at all: a new file beside it, synced, then renamed over it. A link
+// stays and what it leads to is replaced; what is no file (a terminal, a pipe, /dev/null) is
+// written to. `-` is standard output. INVALID_ARGUMENT (SPEC_INVALID) if there can't be such a
+// file, INTERNAL if the disk fails; both name the path.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 // Read files in the formats of docs/files.md. Unknown fields are errors; an error names file,

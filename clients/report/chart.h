@@ -1,8 +1,8 @@
 // The frame that all charts share: one row per stage, names on the left, figures on the right, an
 // axis below.
 //
-// Positions along a row are percentages of its width and heights are pixels, so a
-// chart is as wide as the page and its text keeps its size.
+// Positions along a row are percentages of its width and heights are pixels, so a chart is as wide
+// as the page and its text keeps its size.
 
 #ifndef PARPLAN_CLIENTS_REPORT_CHART_H_
 #define PARPLAN_CLIENTS_REPORT_CHART_H_

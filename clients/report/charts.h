@@ -1,5 +1,5 @@
 // The charts of the report, each with its legend. They draw at most `kMaxChartRows` rows; the page
-// says when rows are left out.
+// says when rows are left out. `RenderReport` draws them.
 
 #ifndef PARPLAN_CLIENTS_REPORT_CHARTS_H_
 #define PARPLAN_CLIENTS_REPORT_CHARTS_H_

@@ -1,4 +1,5 @@
-// Formats text and numbers for the report.
+// Formats text and numbers for the report. The charts and tables of this folder and the text views
+// of planctl use it.
 
 #ifndef PARPLAN_CLIENTS_REPORT_HTML_H_
 #define PARPLAN_CLIENTS_REPORT_HTML_H_

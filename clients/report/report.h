@@ -1,4 +1,5 @@
-// Renders a plan as one self-contained HTML page with inline SVG: no script, no request.
+// Renders a plan as one self-contained HTML page with inline SVG: no script, no request. `PlanHtml`
+// (clients/planctl/view/plan_view.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_REPORT_REPORT_H_
 #define PARPLAN_CLIENTS_REPORT_REPORT_H_

@@ -1,4 +1,4 @@
-// The tables of the report, which have every number of the charts.
+// The tables of the report, which have every number of the charts. `RenderReport` shows them.
 
 #ifndef PARPLAN_CLIENTS_REPORT_TABLES_H_
 #define PARPLAN_CLIENTS_REPORT_TABLES_H_

@@ -38,8 +38,7 @@ struct Answer {
 // Fetches the plan of a job that wants one and writes it to the spool for the job's nodes, or the
 // reason why there is none. The spool has a reason from the start, so that no node takes the plan
 // of an earlier run of the job. Retries while the planner can't be reached, with pauses of 0.2 s
-// that double up to 2 s, until `tries` is over.
-// `node_list`: SLURM_JOB_NODELIST.
+// that double up to 2 s, until `tries` is over. `node_list`: SLURM_JOB_NODELIST.
 Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
                    const Countdown& tries);
 

@@ -1,4 +1,5 @@
-// Runs work under a time limit, whatever it waits for: a name server, a file system, a program.
+// Runs work under a time limit, whatever it waits for: a name server, a file system, a program. The
+// hooks of planctl run in it, and the work on the controller calls Slurm's programs by it.
 
 #ifndef PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_
 #define PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_

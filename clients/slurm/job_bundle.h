@@ -1,4 +1,5 @@
-// The file that the controller writes to the spool for the nodes of a job.
+// The file that the controller writes to the spool for the nodes of a job. `PreparePlan` writes it,
+// and `planctl slurm-node-prolog` reads it.
 
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_BUNDLE_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_BUNDLE_H_

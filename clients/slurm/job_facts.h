@@ -1,4 +1,5 @@
-// Reads what Slurm reports about a job.
+// Reads what Slurm reports about a job. The hooks of planctl read it, and `PreparePlan` completes
+// it.
 
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_FACTS_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_FACTS_H_

@@ -1,4 +1,5 @@
-// Logs one line per job and hook for administrators: Slurm drops what prologs print.
+// Logs one line per job and hook for administrators: Slurm drops what prologs print. Every hook of
+// planctl calls it once.
 
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_LOG_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_LOG_H_

@@ -1,4 +1,5 @@
-// A site's configuration of plans for its Slurm jobs (docs/slurm.md).
+// A site's configuration of plans for its Slurm jobs (docs/slurm.md). The hooks of planctl read it
+// first.
 
 #ifndef PARPLAN_CLIENTS_SLURM_SLURM_CONFIG_H_
 #define PARPLAN_CLIENTS_SLURM_SLURM_CONFIG_H_

@@ -1,5 +1,6 @@
 // A plan that may be run here: its signature is verified, it was made for this model and this
-// topology, and the executor can run all of it.
+// topology, and the executor can run all of it. `PlanApplier`, `parplan-exec` and the C interface
+// take plans only in this form.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
 #define PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
@@ -33,7 +34,8 @@ class CheckedPlan {
   // by 2 %, since machines report slightly different amounts after each boot.
   absl::Status CheckDevice(int rank, int world_size, const DeviceFacts& device) const;
 
-  // Returns the program of rank `rank`. REQUIRES: 0 <= rank < plan().device_count.
+  // Returns the program of rank `rank`. Has no error, since `Create` made a program, which checks
+  // the whole plan. REQUIRES: 0 <= rank < plan().device_count.
   absl::StatusOr<RankProgram> ProgramOf(int rank) const {
     return RankProgram::Create(plan_, model_, rank);
   }

@@ -11,7 +11,8 @@
 //   return applier.Teardown();
 //
 // States: kVerified -> Prepare -> kPrepared -> Step -> kRunning -> Teardown -> kDone; any error of
-// the job leads to kFailed, from which nothing leads back.
+// the job leads to kFailed, from which nothing leads back. `parplan-exec` makes one on each rank
+// (executor/exec/rank_run.cc).
 
 #ifndef PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_
 #define PARPLAN_EXECUTOR_APPLY_PLAN_APPLIER_H_
@@ -75,7 +76,7 @@ class PlanApplier {
   // states `kPrepared` and `kRunning`. The errors of communicators, memory and the device.
   absl::StatusOr<double> Step();
 
-  // Returns the window that the last step completed; nothing if it completed none.
+  // Returns the window that was completed last, once; nothing if no step completed one since.
   std::optional<StepWindow> TakeWindow();
   // Returns the steps since the last window as a shorter one; nothing if there was no step.
   std::optional<StepWindow> TakeRest();

@@ -1,5 +1,5 @@
-// The parameters that each rank holds under a plan, and the elements that move between ranks when
-// a job swaps plans. Pure.
+// The parameters that each rank holds under a plan, and the elements that move between ranks when a
+// job swaps plans. Pure. `MoveStates` (state_mover.h) works by it.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_
 #define PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_

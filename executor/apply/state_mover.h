@@ -1,4 +1,5 @@
 // Moves parameters and optimizer states from one plan to another, through host memory.
+// `PlanApplier::Swap` calls the three functions in this order.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
 #define PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_

@@ -1,4 +1,4 @@
-// Measures the steps of a trainer, window by window.
+// Measures the steps of a trainer, window by window. `PlanApplier` makes one for each trainer.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STEP_METER_H_
 #define PARPLAN_EXECUTOR_APPLY_STEP_METER_H_
@@ -26,7 +26,7 @@ namespace parplan {
 
 // The observer of one trainer, used by its thread. Costs two readings of a clock for each layer and
 // each collective of a step. A window keeps the first 256 kinds of collectives, and the first 256
-// times of each (not measured); none on an asynchronous device.
+// times of each; these limits were not measured. It keeps no collectives on an asynchronous device.
 class StepMeter : public TrainerObserver {
  public:
   struct Options {

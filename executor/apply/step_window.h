@@ -1,4 +1,5 @@
-// Measurements of one rank over some steps.
+// Measurements of one rank over some steps. `StepMeter` makes windows; `parplan-exec` records,
+// reports and leaves them.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_
 #define PARPLAN_EXECUTOR_APPLY_STEP_WINDOW_H_
@@ -15,8 +16,9 @@
 
 namespace parplan {
 
-// Use of a rank's time; `Phase` of execution.proto, in its order. Forward to optimizer are work of
-// the device; the others are waits in communicators, by the purpose of their group.
+// Use of a rank's time; `Phase` of execution.proto, in its order. Forward, backward, recompute and
+// optimizer are work of the device; the others but idle are waits in communicators by the purpose
+// of their group, with the copies around them. Idle is the rest.
 enum class StepPhase {
   kForward,
   kBackward,

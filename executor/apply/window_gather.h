@@ -1,4 +1,5 @@
-// Gathers texts and measured windows of all ranks on every rank.
+// Gathers texts and measured windows of all ranks on every rank. `parplan-exec` calls it between
+// steps.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_
 #define PARPLAN_EXECUTOR_APPLY_WINDOW_GATHER_H_

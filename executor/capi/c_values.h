@@ -1,4 +1,5 @@
-// Conversions of errors, structs and texts at the C interface.
+// Conversions of errors, structs and texts at the C interface. Only parplan_executor.cc includes
+// it.
 
 #ifndef PARPLAN_EXECUTOR_CAPI_C_VALUES_H_
 #define PARPLAN_EXECUTOR_CAPI_C_VALUES_H_

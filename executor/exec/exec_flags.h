@@ -46,8 +46,8 @@ struct ExecFlags {
   std::string node_name;
   // Folder in which times of collectives are left for the agent; empty: they are not.
   std::string spool;
-  // Limit on a collective; on the whole job, with `ranks` (0: none); and the time that launched
-  // ranks have to end by themselves once one has failed.
+  // Seconds that a collective may take; that the whole job may take if `ranks` is not 0 (0: no
+  // limit); and that launched ranks have to end by themselves once one has failed.
   double operation_timeout_seconds = 300.0;
   double time_limit_seconds = 0.0;
   double grace_seconds = 15.0;

@@ -1,4 +1,5 @@
-// Reads and checks the files of parplan-exec before it trains.
+// Reads and checks the files of parplan-exec: in the launcher before it starts ranks, and in each
+// rank before it trains.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_EXEC_INPUTS_H_
 #define PARPLAN_EXECUTOR_EXEC_EXEC_INPUTS_H_

@@ -1,5 +1,6 @@
 // Notes by which rank 0 of parplan-exec reports its executions to its launcher, so that the
-// launcher can close them at the server if the rank is killed.
+// launcher can close them at the server if the rank is killed. Rank 0 writes notes
+// (rank_run.cc), and the launcher reads them (main.cc).
 
 #ifndef PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
 #define PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
@@ -27,10 +28,10 @@ void NoteExecution(int descriptor, ExecutionEvent event, const std::string& exec
 // order.
 std::vector<std::string> LeftOpen(absl::string_view notes);
 
-// Reports to the server that the execution failed; retries for `timeout` while it cannot be
-// reached, with pauses of 0.2 s that double. OK also if the execution has ended already. The error
-// of `connect`, which is called once; NOT_FOUND and INVALID_ARGUMENT of the server at once; else
-// DEADLINE_EXCEEDED with the last error.
+// Reports to the server that the execution failed; blocks. OK also if the execution has ended
+// already. The error of `connect`, which is called once, and NOT_FOUND and INVALID_ARGUMENT of the
+// server come at once. Any other error is tried again for `timeout`, with pauses of 0.2 s that
+// double; then DEADLINE_EXCEEDED with the last error.
 absl::Status FailExecution(
     const std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>& connect,
     const std::string& execution, const std::string& reason, absl::Duration timeout);

@@ -1,4 +1,5 @@
-// Watches the machine over exactly the steps whose times a plan's record is made of.
+// Watches the machine over exactly the steps whose times a plan's record is made of. Each rank of
+// `parplan-exec` (rank_run.h) has one.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_
 #define PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_
@@ -15,10 +16,10 @@ namespace parplan {
 // counters (MachineReader::Read fails) it measures nothing and training goes on.
 class MachineWatch {
  public:
-  // Before every step. The first call starts the watch.
+  // Begins a step; call it before every step. The first call starts the watch.
   void BeginStep();
-  // After every window. The first window has the cold start: it only counts if it stays alone,
-  // as in PlanRecord::MeasuredStep.
+  // Ends a window; call it after every one. The first window has the cold start: it counts only if
+  // it stays the only one, as in PlanRecord::MeasuredStep.
   void EndWindow();
   // Combines what all ranks saw. Every rank of `everyone`, whose buffers are the host's, calls it
   // at the same place. Nothing if some rank has nothing to say or too little time passed

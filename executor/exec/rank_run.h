@@ -1,4 +1,4 @@
-// One rank of parplan-exec, from joining the job to its end.
+// One rank of parplan-exec, from joining the job to its end. main.cc calls it in every rank.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_
 #define PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_

@@ -1,4 +1,5 @@
-// The record of a job: its losses and measurements, beside the predictions.
+// The record of a job: its losses and measurements, beside the predictions. Each rank of
+// `parplan-exec` (rank_run.h) fills one.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
 #define PARPLAN_EXECUTOR_EXEC_RUN_RECORD_H_
@@ -38,6 +39,7 @@ struct PlanRecord {
   int ranks_of_stage() const { return plan.plan().device_count / stage_count(); }
 };
 
+// The whole run; rank 0 makes it.
 struct RunRecord {
   // [step]
   std::vector<double> losses;

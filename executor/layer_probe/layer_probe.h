@@ -5,7 +5,7 @@
 // with four. The time of a layer is half of the difference; collectives and waits for other ranks
 // are subtracted. The embedding and the head are timed in place. The results are times of a rank
 // alone; with the times of collectives (profiler-agent) and the schedule they make the time of a
-// step.
+// step. `parplan-agent-probe` calls it on every rank (profiler-agent/probe/probe_rank.cc).
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_LAYER_PROBE_H_
@@ -66,7 +66,7 @@ struct LayerProbeSetting {
   std::function<absl::Duration()> now = SteadyNow;
 };
 
-// Times of one layer definition of the model on the slowest rank.
+// Times of one layer definition of the model on the slowest rank, for one shape.
 struct LayerTimes {
   int definition_index = 0;
   LayerProbeShape shape;

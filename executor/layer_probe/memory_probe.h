@@ -1,5 +1,5 @@
 // Measures the memory of a model's layers inside the training loop that runs plans: the sizes of
-// arrays before and after a layer's forward pass.
+// arrays before and after a layer's forward pass. `parplan-agent-probe` calls it on every rank.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_MEMORY_PROBE_H_

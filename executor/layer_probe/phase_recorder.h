@@ -1,5 +1,5 @@
 // Measures the times of a trainer's phases by kind of layer, without the time it spends in
-// communicators.
+// communicators. `ProbeRun` has one.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_PHASE_RECORDER_H_

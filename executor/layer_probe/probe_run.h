@@ -1,4 +1,5 @@
-// A model that is trained while its phases are timed.
+// A model that is trained while its phases are timed. `ProbeLayers` and `ProbeMemory` train such
+// models.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
@@ -50,6 +51,7 @@ absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, 
                                       RecomputeLevel recompute_level, const LayerProbeShape& shape,
                                       const LayerProbeSetting& setting);
 
+// One rank of a job that trains such a model. Used by one thread.
 class ProbeRun {
  public:
   // Makes the trainer of MakeProbeJob without recomputation. The errors of `ProbeLayers`.

@@ -1,4 +1,5 @@
-// Median and spread of repeated measurements, and whether there are enough of them.
+// Median and spread of repeated measurements, and whether there are enough of them. The probes of
+// layers, devices and collectives ask it.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_TIME_SPREAD_H_

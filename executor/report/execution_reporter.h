@@ -1,4 +1,5 @@
-// Reports a job's measurements to a server while it runs, without ever delaying it.
+// Reports a job's measurements to a server while it runs, without ever delaying it. Rank 0 of
+// `parplan-exec` has one, and so has each `parplan_report` of the C interface.
 
 #ifndef PARPLAN_EXECUTOR_REPORT_EXECUTION_REPORTER_H_
 #define PARPLAN_EXECUTOR_REPORT_EXECUTION_REPORTER_H_

@@ -1,5 +1,5 @@
 // The attention of one layer, from fused projections to outputs, on ranks that may share tokens and
-// heads.
+// heads. `TransformerLayer` has one.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_ATTENTION_PART_H_
 #define PARPLAN_EXECUTOR_TRAINER_ATTENTION_PART_H_

@@ -1,4 +1,4 @@
-// Moves blocks of activations between ranks as a ReshardProgram says.
+// Moves blocks of activations between ranks as a ReshardProgram says. `RankTrainer` has one.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_
 #define PARPLAN_EXECUTOR_TRAINER_BLOCK_MOVER_H_
@@ -21,7 +21,7 @@ namespace parplan {
 // are those of memory and of the group's communicator.
 class BlockMover {
  public:
-  // `rank`: of the job. `width`: elements of a row.
+  // `rank`: of the job. `width`: elements of a row. `kernels` and `pool` outlive it.
   BlockMover(LayerKernels& kernels, ArrayPool& pool, int rank, int64_t width);
 
   // Messages from one stage to another in one direction. Its arrays are freed when the next message

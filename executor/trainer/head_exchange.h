@@ -1,5 +1,5 @@
 // The all-to-alls of DeepSpeed-Ulysses, between rows that are split by tokens and rows that are
-// split by heads (Jacobs et al. 2023, section 3.1).
+// split by heads (Jacobs et al. 2023, section 3.1). `AttentionPart` uses it.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_
 #define PARPLAN_EXECUTOR_TRAINER_HEAD_EXCHANGE_H_

@@ -1,8 +1,9 @@
 // Parameters, gradients and optimizer states of one layer on one rank, sharded over the ranks with
 // the same part as the strategy says (ZeRO; Rajbhandari et al. 2020, section 5).
 //
-// In each step, for every micro-batch: Parameters, the passes, Release; after a backward pass
-// EndBackward. Then StartSynchronize after the last one, Synchronize, perhaps AddUpWith, and Step.
+// `TrainerLayer` has one. In each step, for every micro-batch: Parameters, the passes, Release;
+// after a backward pass EndBackward. Then StartSynchronize after the last one, Synchronize, perhaps
+// AddUpWith, and Step.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_
 #define PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_

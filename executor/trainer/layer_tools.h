@@ -1,5 +1,5 @@
 // The tools with which every layer runs on a rank: kernels, memory, and the groups that share its
-// matrices and tokens.
+// matrices and tokens. `TrainerLayer` makes them and lends them to the parts of the layer.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_
 #define PARPLAN_EXECUTOR_TRAINER_LAYER_TOOLS_H_
@@ -52,7 +52,8 @@ class LayerTools {
 
   // Takes `element_count` elements of the kernels' type; RESOURCE_EXHAUSTED if there is no memory.
   absl::StatusOr<Array> Take(ArrayUse use, int64_t element_count) const;
-  // Take `element_count` elements of the kernels' statistics type; the second sets them to zero.
+  // Take `element_count` elements of the kernels' statistics type, with the error of `Take`; the
+  // second sets them to zero.
   absl::StatusOr<Array> TakeStatistics(ArrayUse use, int64_t element_count) const;
   absl::StatusOr<Array> TakeZeroStatistics(ArrayUse use, int64_t element_count) const;
   // Return the address of element `offset` of `data`.
@@ -72,7 +73,8 @@ class LayerTools {
   }
 
   // Returns the rows [product_row_count x width] that products need of `x` [row_count x width]:
-  // with sequence parallelism gathered into `gathered`, else `x` itself.
+  // with sequence parallelism gathered into `gathered`, else `x` itself. The errors of `Take` and
+  // of the tensor-parallel communicator, as for `SumUp`.
   absl::StatusOr<const void*> Gather(const void* x, int64_t width, Array& gathered) const;
   // Sums `partial` [product_row_count x width] over tensor-parallel ranks and returns the rows of
   // the residual stream [row_count x width].

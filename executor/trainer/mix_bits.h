@@ -1,4 +1,5 @@
-// Pseudo-random numbers as a function of their purpose.
+// Pseudo-random numbers as a function of their purpose. Initial parameters and synthetic tokens
+// come from it.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_MIX_BITS_H_
 #define PARPLAN_EXECUTOR_TRAINER_MIX_BITS_H_

@@ -1,5 +1,6 @@
 // The parameters of a layer, how tensor-parallel ranks split them, and their initial values. Pure:
-// a rank computes its part without seeing the whole.
+// a rank computes its part without seeing the whole. `TrainerLayer` lays out its parameters by it,
+// and a swap of plans finds them by it (executor/apply/state_map.h).
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_
 #define PARPLAN_EXECUTOR_TRAINER_PARAMETER_LAYOUT_H_

@@ -70,7 +70,8 @@ class RankTrainer {
                                             const std::vector<StatePart>& parts)>& visit);
 
   // Calls `visit` for every parameter of this rank with its elements in device memory, [local rows
-  // x local columns], as the next step will use them: gathered if they are sharded. Collective.
+  // x local columns], as the next step will use them: gathered if they are sharded. Collective. The
+  // errors of `Step`.
   // Nothing but tests calls it; they have no other way to see what ranks gather.
   absl::Status VisitParameters(
       const std::function<void(int layer_index, const ParameterTensor& tensor, const void* data)>&

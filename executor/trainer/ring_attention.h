@@ -2,7 +2,7 @@
 // and every rank attends to those it has with its own queries (Ring Attention; Liu et al. 2023).
 // Each rank has a piece from either end of a sample, so that causal attention costs the same on all
 // (Llama 3, section 3.3.2). The next block of keys is sent while attention works on the present
-// one.
+// one. `AttentionPart` uses it.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_RING_ATTENTION_H_
 #define PARPLAN_EXECUTOR_TRAINER_RING_ATTENTION_H_
@@ -25,9 +25,8 @@ class RingAttention {
                 std::vector<std::vector<Interval>> pieces);
 
   // Write outputs and logarithms, and the gradients of projections. Collective over the context
-  // group; the errors of memory and communicators.
-  // Arrays have the rows of this rank's tokens (AttentionPart). `logarithms` is
-  // [piece][sample][head] [query].
+  // group; the errors of memory and communicators. Arrays have the rows of this rank's tokens
+  // (AttentionPart); `logarithms` is [piece][sample][head][query].
   absl::Status Forward(const Array& projections, const Array& outputs,
                        const Array& logarithms) const;
   absl::Status Backward(const Array& projections, const Array& outputs, const Array& logarithms,

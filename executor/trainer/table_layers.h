@@ -1,5 +1,5 @@
 // The embedding and the head on one rank. Tensor-parallel ranks split the rows of their tables,
-// that is, the vocabulary (Shoeybi et al. 2019, section 3).
+// that is, the vocabulary (Shoeybi et al. 2019, section 3). `TrainerLayer` has one of them.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TABLE_LAYERS_H_
 #define PARPLAN_EXECUTOR_TRAINER_TABLE_LAYERS_H_
@@ -14,6 +14,8 @@
 #include "executor/trainer/parameter_layout.h"
 
 namespace parplan {
+
+// Both are used by the thread of the trainer; errors are those of memory and communicators.
 
 // Looks up the rows of tokens, and adds the rows of positions if the layer has a table of them.
 class EmbeddingLayer {

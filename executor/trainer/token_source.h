@@ -21,10 +21,12 @@ class TokenSource {
 };
 
 // Makes tokens that follow each other by a rule with some noise, so that a model can learn them.
+// REQUIRES: `vocabulary_size` is above 0.
 std::unique_ptr<TokenSource> MakeSyntheticTokens(int vocabulary_size, uint64_t seed);
 
 // Makes tokens of the bytes of `text`; samples begin at offsets computed from step and number.
-// INVALID_ARGUMENT if the text is shorter than a sample, or the vocabulary less than 256.
+// INVALID_ARGUMENT if the text is shorter than a sample and the token after it, or the vocabulary
+// less than 256.
 absl::StatusOr<std::unique_ptr<TokenSource>> MakeTextTokens(std::string text,
                                                             int64_t sequence_length,
                                                             int vocabulary_size, uint64_t seed);

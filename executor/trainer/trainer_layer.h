@@ -1,5 +1,5 @@
 // One layer of a rank's stage: tools, parameters, and the activations it keeps of micro-batches
-// between their forward and backward pass.
+// between their forward and backward pass. `RankTrainer` has one for each layer of its stages.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TRAINER_LAYER_H_
 #define PARPLAN_EXECUTOR_TRAINER_TRAINER_LAYER_H_

@@ -1,5 +1,5 @@
 // The interface through which a trainer reports the phases of its step, so that others can time
-// them.
+// them. `StepMeter` and `PhaseRecorder` implement it.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
 #define PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_

@@ -15,6 +15,7 @@
 
 namespace parplan {
 
+// `TrainerLayer` has one. Used by the thread of the trainer; after an error it must be destroyed.
 class TransformerLayer {
  public:
   // Arrays that the backward pass of a micro-batch needs.
@@ -46,7 +47,8 @@ class TransformerLayer {
   // communicators and memory.
   absl::StatusOr<Array> Forward(const void* parameters, Array input, ArrayUse use,
                                 Kept& kept) const;
-  // Drop what selective recomputation recomputes, and recompute it.
+  // Drop what selective recomputation recomputes, and recompute it. The errors of this and of
+  // `Backward` are those of `Forward`.
   static void DropAttention(Kept& kept) { kept.attention.logarithms.Reset(); }
   absl::Status RecomputeAttention(Kept& kept) const {
     return attention_.Recompute(kept.attention, kept.attended);

@@ -1,4 +1,5 @@
 // Leaves a rank's times of collectives for the agent of its node, without ever delaying the rank.
+// `parplan-exec` has one on each rank that is given a spool folder.
 
 #ifndef PARPLAN_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_
 #define PARPLAN_EXECUTOR_WINDOWS_WINDOW_LEAVER_H_

@@ -3,6 +3,8 @@
 //
 //   PARPLAN_ASSIGN_OR_RETURN(const Fit fit, FitCoefficients(parameters, runs.size(), residuals));
 //   const auto values = WithFitted(base, parameters, fit.parameters);  // fit_parameters.h
+//
+// `CalibrateRuns` (clients/calibrate) calls it. Pure.
 
 #ifndef PARPLAN_PLANNER_CALIBRATE_FIT_COEFFICIENTS_H_
 #define PARPLAN_PLANNER_CALIBRATE_FIT_COEFFICIENTS_H_

@@ -1,4 +1,5 @@
-// The coefficients that are fitted, their scopes, and the width of their priors.
+// The coefficients that are fitted, their scopes, and the width of their priors. `CalibrateRuns`
+// (clients/calibrate) fits these.
 
 #ifndef PARPLAN_PLANNER_CALIBRATE_FIT_PARAMETERS_H_
 #define PARPLAN_PLANNER_CALIBRATE_FIT_PARAMETERS_H_

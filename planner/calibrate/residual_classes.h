@@ -1,5 +1,6 @@
 // Classes of residuals, from which the ranges of predictions are made. Their quantiles are
 // corrected so that a range holds the promised share of new runs even if few runs are known.
+// `CalibrateRuns` (clients/calibrate) makes them after the fit.
 
 #ifndef PARPLAN_PLANNER_CALIBRATE_RESIDUAL_CLASSES_H_
 #define PARPLAN_PLANNER_CALIBRATE_RESIDUAL_CLASSES_H_
@@ -38,13 +39,14 @@ struct ResidualOptions {
 // given at least one earlier run:
 //
 //   1. A quantile p < 1/2 is the order statistic of rank floor(p (n + 1)), so that the next run
-//   lies
-//      below it with a probability of at most p under any distribution (split conformal
+//      lies below it with a probability of at most p under any distribution (split conformal
 //      prediction: Lei et al., JASA 113, 2018, section 2.2). Above the median the same, mirrored.
 //   2. If n is too small for such a rank, it is the wider of the smallest residual and
 //      mean - t(p, n - 1) s sqrt(1 + 1/n), the prediction bound of a normal distribution.
-//   3. Distances from the median grow by sqrt(n / (n - p)) for p fitted
-//      coefficients, and by the laboratories' deviation, added as variances.
+//   3. Distances from the median grow by sqrt(n / (n - p)) for p fitted coefficients, and by the
+//      laboratories' deviation, added as variances.
+//
+// Quantiles ascend and are kept within -5 and 5. REQUIRES: at least one residual.
 std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
                                         const ResidualOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Quantiles of Student's t distribution.
+// Quantiles of Student's t distribution. `ResidualQuantiles` calls it.
 
 #ifndef PARPLAN_PLANNER_CALIBRATE_STUDENT_T_H_
 #define PARPLAN_PLANNER_CALIBRATE_STUDENT_T_H_

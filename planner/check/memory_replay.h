@@ -1,5 +1,6 @@
 // The peak memory of a device, found by playing its passes. It checks the peak over passes that
 // planner/cost/rank_memory.h computes; the bytes of each layer (`LayerMemory`) are taken as given.
+// `CheckPlan` calls it for each device.
 
 #ifndef PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_
 #define PARPLAN_PLANNER_CHECK_MEMORY_REPLAY_H_

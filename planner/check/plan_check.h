@@ -1,4 +1,5 @@
-// Checks of a plan before it is used. They share no code with the search.
+// Checks of a plan before it is used. They share no code with the search. `CheckResult` checks
+// every answer with `CheckPlan`; `planctl evaluate` checks given plans with `CheckPlanStructure`.
 
 #ifndef PARPLAN_PLANNER_CHECK_PLAN_CHECK_H_
 #define PARPLAN_PLANNER_CHECK_PLAN_CHECK_H_

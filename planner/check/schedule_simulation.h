@@ -1,5 +1,6 @@
 // The end of a step, found by playing the schedule. It shares no code with
-// planner/cost/pipeline_schedule.h or planner/model/pass_order.h, which it checks.
+// planner/cost/pipeline_schedule.h or planner/model/pass_order.h, which it checks. `CheckPlan`
+// calls it.
 
 #ifndef PARPLAN_PLANNER_CHECK_SCHEDULE_SIMULATION_H_
 #define PARPLAN_PLANNER_CHECK_SCHEDULE_SIMULATION_H_
@@ -35,7 +36,9 @@ struct SimulatedPipeline {
 // passes and, with blocking messages, of exchanges, in the order of Megatron-LM's schedules.py; a
 // queue of events ordered by time advances them.
 //
-// Aborts if a message does not find its receiver. O(stages * micro-batches * log devices) time.
+// REQUIRES: at least one stage, the virtual stages per device divide their number, and
+// micro_batch_count >= 1. Aborts if a message does not find its receiver. Time is
+// O(stages * micro-batches * log devices).
 Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count);
 
 }  // namespace parplan

@@ -1,13 +1,13 @@
 // The tensors one layer leaves in memory between its forward and its backward pass.
 //
-// This is the list of Korthikanti et al. ("Reducing Activation Recomputation in Large
-// Transformer Models", arXiv 2205.05198, section 4), tensor by tensor instead of in
-// closed form, so that it also covers other attention kernels, feed-forward parts, numbers of
-// key-value heads and experts. For their layer (as many key-value
-// heads as heads, GELU, feed-forward size 4h, dropout, unfused attention, 16-bit) the
-// sum equals theirs exactly: s h (10 + 24/t + 5 a s / (h t)) bytes per sample, and
-// s h / t (34 + 5 a s / h) with sequence parallelism. docs/cost-model-memory.md lists
-// every tensor and says where we differ.
+// This is the list of Korthikanti et al. ("Reducing Activation Recomputation in Large Transformer
+// Models", arXiv 2205.05198, section 4), tensor by tensor instead of in closed form, so that it
+// also covers other attention kernels, feed-forward parts, numbers of key-value heads and experts.
+// For their layer (as many key-value heads as heads, GELU, feed-forward size 4h, dropout, unfused
+// attention, 16-bit) the sum equals theirs exactly: s h (10 + 24/t + 5 a s / (h t)) bytes per
+// sample, and s h / t (34 + 5 a s / h) with sequence parallelism. docs/cost-model-memory.md lists
+// every tensor and says where we differ. `FootprintOf` (rank_memory.h) and `LayerSource` add them
+// up.
 
 #ifndef PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
 #define PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_

@@ -1,4 +1,5 @@
 // Times of a layer that was not measured, from its operations and the data sheet of the device.
+// `LayerSource` has one for a device with a data sheet.
 
 #ifndef PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
 #define PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_

@@ -1,5 +1,5 @@
 // Times of collectives: from measured curves if there are any, else from the data sheet of the
-// fabric.
+// fabric. `GroupCosts` has one, and so have the operator times of the ILP.
 
 #ifndef PARPLAN_PLANNER_COST_COLLECTIVE_COSTS_H_
 #define PARPLAN_PLANNER_COST_COLLECTIVE_COSTS_H_

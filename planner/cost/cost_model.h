@@ -1,8 +1,10 @@
-// The costs of one problem: those of each node group (group_costs.h), and of what joins groups.
+// The costs of one problem: those of each node group (group_costs.h), and those of messages between
+// groups. Planners, `PredictPlan` and `planner/check` price plans by it.
 //
 //   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
 //   const GroupCosts& group = costs.group(problem.topology().GroupOfRank(stage.first_rank));
-//   total += group.CostOfLayer(definition_index, strategy, micro_batch_size, depth).forward;
+//   total += group.CostOfLayer(definition_index, strategy, micro_batch_size,
+//                              plan.pipeline_parallel_degree()).forward;
 
 #ifndef PARPLAN_PLANNER_COST_COST_MODEL_H_
 #define PARPLAN_PLANNER_COST_COST_MODEL_H_
@@ -25,11 +27,11 @@ namespace parplan {
 // group's devices, links and measurements. Immutable after `Create`; any thread may read it.
 class CostModel {
  public:
-  // Resolves every measurement the strategies of `problem` can ask for, on every group.
-  // Returns FAILED_PRECONDITION (PROFILE_MISSING) if some are missing and cannot be estimated,
-  // or `rules().allow_estimates` is off; the error lists each with layer, degree and shape.
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) if memory sizes add up to more than 2^61 bytes. The
-  // model keeps no reference to `problem`.
+  // Looks up, for every node group, every number that some strategy of the problem's space needs.
+  // Numbers that were not measured are estimated if `rules().allow_estimates` is set. Returns
+  // FAILED_PRECONDITION (PROFILE_MISSING) if numbers are missing nevertheless; the error lists each
+  // with layer, degree and shape. Returns INVALID_ARGUMENT (SPEC_INVALID) if the memory of all
+  // layers and samples adds up to more than 2^61 bytes. The model keeps no reference to `problem`.
   static absl::StatusOr<CostModel> Create(const PlanningProblem& problem);
 
   // The costs on the devices of one node group.
@@ -46,12 +48,13 @@ class CostModel {
                    const Strategy& from, const Strategy& to, int rank_count, bool leaves_node,
                    int64_t micro_batch_size) const;
 
-  // Host time of a step outside the layers; 0 if unknown. All groups take part in every step, so
-  // the longest of theirs.
+  // Host time of a step outside the layers; 0 if unknown. Every step waits for all groups, so it is
+  // the longest time of any group.
   Seconds step_overhead() const { return step_overhead_; }
 
-  // Factors of the range of step times, which depend on whether tensor-parallel groups span nodes.
-  // The range covers those of all groups.
+  // Factors by which a predicted step time is multiplied to get both ends of its range. They depend
+  // on whether tensor-parallel groups span nodes. With several node groups, the range contains that
+  // of each group.
   const RangeFactors& step_range(TensorParallelReach reach) const {
     return reach == TensorParallelReach::kWithinNode ? step_within_node_ : step_across_nodes_;
   }

@@ -1,4 +1,5 @@
-// Times of collectives that were not measured, from the data sheets of the links.
+// Times of collectives that were not measured, from the data sheets of the links. `CollectiveCosts`
+// and the operator times of the ILP estimate by it.
 
 #ifndef PARPLAN_PLANNER_COST_FABRIC_TIME_H_
 #define PARPLAN_PLANNER_COST_FABRIC_TIME_H_

@@ -1,4 +1,5 @@
-// Time and memory of one layer on one device under one strategy.
+// Time and memory of one layer on one device under one strategy. `GroupCosts::CostOfLayer` and
+// `LayerPricing` return it.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_COST_H_
 #define PARPLAN_PLANNER_COST_LAYER_COST_H_

@@ -1,4 +1,5 @@
-// Estimates of one layer from theory, for sizes and degrees that were not measured.
+// Estimates of one layer from theory, for sizes and degrees that were not measured. `LayerSource`
+// gives them to `LayerProfile`.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_ESTIMATE_H_
 #define PARPLAN_PLANNER_COST_LAYER_ESTIMATE_H_

@@ -10,7 +10,7 @@
 
 namespace parplan {
 
-// Appends to the lists of `operations`, which outlive it.
+// Appends to the lists of `operations`. All references outlive it.
 class LayerLister {
  public:
   LayerLister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,

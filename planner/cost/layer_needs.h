@@ -1,4 +1,6 @@
-// The degrees at which a problem needs measurements of a layer, and notes on how they were found.
+// The degrees at which a problem needs the costs of a layer, where each number came from, and notes
+// on those that were not measured. `CostModel::Create` fills these in; the sources of layers and
+// collectives (layer_source.h, collective_costs.h) add to the notes.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_NEEDS_H_
 #define PARPLAN_PLANNER_COST_LAYER_NEEDS_H_
@@ -23,8 +25,8 @@ struct LayerNeeds {
   // Whether numbers outside the measurements may be extrapolated from them or estimated from
   // theory.
   bool allow_estimates = false;
-  // Whether strategies with tensor parallelism use sequence parallelism if no memory was measured
-  // with or without it.
+  // Whether strategies with tensor parallelism use sequence parallelism on layers whose memory was
+  // not measured at any degree above 1. Where it was measured, they do as the measured layer did.
   bool sequence_parallel = false;
 };
 

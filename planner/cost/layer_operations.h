@@ -1,4 +1,5 @@
-// The kernels of one layer and one micro-batch on one device, with their sizes.
+// The kernels of one layer and one micro-batch on one device, with their sizes. `AnalyticLayer`
+// sums up their times.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_OPERATIONS_H_
 #define PARPLAN_PLANNER_COST_LAYER_OPERATIONS_H_

@@ -1,4 +1,5 @@
-// Costs of one layer under strategies that differ in few respects.
+// Costs of one layer under strategies that differ in few respects. `GroupCosts::CostOfLayer` and
+// the option tables of the search (planner/search/space) price by it.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_PRICING_H_
 #define PARPLAN_PLANNER_COST_LAYER_PRICING_H_
@@ -19,7 +20,8 @@ namespace parplan {
 // Each cost equals that of `GroupCosts::CostOfLayer` to the last bit and takes about a tenth of its
 // time.
 //
-//   LayerPricing pricing(group, definition_index, strategy, micro_batch_size, depth, true);
+//   LayerPricing pricing(group, definition_index, strategy, micro_batch_size,
+//                        pipeline_parallel_degree, /*with_selective_recompute=*/true);
 //   for (ShardingLevel level : levels) Use(pricing.CostOf(level, RecomputeLevel::kNone));
 //
 // Keeps a reference to the costs. One thread at a time may use it.

@@ -1,4 +1,5 @@
-// Measurements and estimates of one layer, resolved for the degrees a problem needs.
+// Measurements and estimates of one layer, resolved for the degrees a problem needs. `LayerSource`
+// has one for each definition.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_PROFILE_H_
 #define PARPLAN_PLANNER_COST_LAYER_PROFILE_H_

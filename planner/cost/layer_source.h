@@ -1,5 +1,5 @@
 // Time and memory of one layer on one device, each number from a measurement if there is one, else
-// from theory.
+// from theory. `GroupCosts` has one for each definition.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_SOURCE_H_
 #define PARPLAN_PLANNER_COST_LAYER_SOURCE_H_

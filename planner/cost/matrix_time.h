@@ -1,4 +1,4 @@
-// Times of matrix products on one device.
+// Times of matrix products on one device. `AnalyticLayer` and the operator times of the ILP use it.
 
 #ifndef PARPLAN_PLANNER_COST_MATRIX_TIME_H_
 #define PARPLAN_PLANNER_COST_MATRIX_TIME_H_

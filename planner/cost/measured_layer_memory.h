@@ -1,4 +1,5 @@
-// Memory of one layer, each number from measurements if possible, else from theory.
+// Memory of one layer, each number from measurements if possible, else from theory. `LayerProfile`
+// has one.
 
 #ifndef PARPLAN_PLANNER_COST_MEASURED_LAYER_MEMORY_H_
 #define PARPLAN_PLANNER_COST_MEASURED_LAYER_MEMORY_H_

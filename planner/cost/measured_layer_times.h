@@ -1,4 +1,5 @@
-// Times of one layer, each number from measurements if possible, else from theory.
+// Times of one layer, each number from measurements if possible, else from theory. `LayerProfile`
+// has one.
 
 #ifndef PARPLAN_PLANNER_COST_MEASURED_LAYER_TIMES_H_
 #define PARPLAN_PLANNER_COST_MEASURED_LAYER_TIMES_H_

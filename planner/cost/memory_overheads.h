@@ -1,4 +1,5 @@
-// Memory of a device apart from tensors, and the budget it leaves for them.
+// Memory of a device apart from tensors, and the budget it leaves for them. `GroupCosts::overheads`
+// has that of a node group; searches take their budgets from it.
 
 #ifndef PARPLAN_PLANNER_COST_MEMORY_OVERHEADS_H_
 #define PARPLAN_PLANNER_COST_MEMORY_OVERHEADS_H_

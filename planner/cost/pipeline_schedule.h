@@ -7,6 +7,8 @@
 //
 //   ScheduleEvaluator evaluator;
 //   const Seconds step = evaluator.StepTime({.schedule = Schedule::kGpipe}, stage_times, m);
+//
+// `PlanEvaluator` and the searches call `StepTime`; reports draw `PipelineEvents`.
 
 #ifndef PARPLAN_PLANNER_COST_PIPELINE_SCHEDULE_H_
 #define PARPLAN_PLANNER_COST_PIPELINE_SCHEDULE_H_

@@ -128,7 +128,7 @@ class PlanEvaluator {
   size_t next_known_ = 0;
 };
 
-// Returns whether some tensor-parallel group of the plan has ranks on several nodes.
+// Returns `kAcrossNodes` if some tensor-parallel group of the plan has ranks on several nodes.
 TensorParallelReach ReachOf(const Plan& plan, const Topology& topology);
 
 // Predicts a single plan.

@@ -4,13 +4,13 @@
 // those of activation_tensors.h, micro-batches in flight those of PipeDream-flush and its
 // interleaved form (Narayanan et al., SC'21, section 2.2). The peak is taken over the layers'
 // backward passes (docs/papers.md 2.2: notation of Galvatron-BMW from memory, unverified; the
-// recurrence is derived). We add the peak of the optimizer step,
-// logits, flat buckets, and memory outside tensors. docs/cost-model-memory.md has the formula and
-// the source of every item.
+// recurrence is derived). We add the peak of the optimizer step, logits, flat buckets, and memory
+// outside tensors. docs/cost-model-memory.md has the formula and the source of every item.
 //
 // There are two views of the same peak. `allocated` is the most that the framework's allocator
 // hands out (torch.cuda.max_memory_allocated). `total` is what the device shows (nvidia-smi): it
-// adds context, communicators and fragmentation.
+// adds context, communicators and fragmentation. `PlanEvaluator` and the option tables of the
+// search add layers up by it.
 
 #ifndef PARPLAN_PLANNER_COST_RANK_MEMORY_H_
 #define PARPLAN_PLANNER_COST_RANK_MEMORY_H_

@@ -1,4 +1,5 @@
 // Detection of the period of a pipeline, which lets a simulation skip whole periods.
+// `ScheduleEvaluator` skips whole periods by it.
 
 #ifndef PARPLAN_PLANNER_COST_SCHEDULE_PERIOD_H_
 #define PARPLAN_PLANNER_COST_SCHEDULE_PERIOD_H_

@@ -1,4 +1,5 @@
-// A table of measured times over the size of the work.
+// A table of measured times over the size of the work. Measured collectives and optimizer steps are
+// such curves.
 
 #ifndef PARPLAN_PLANNER_COST_SIZE_CURVE_H_
 #define PARPLAN_PLANNER_COST_SIZE_CURVE_H_

@@ -1,4 +1,5 @@
-// The spread of devices of one kind: those that train together wait for the slowest.
+// The spread of devices of one kind: those that train together wait for the slowest. `LayerSource`
+// multiplies estimated times by it.
 
 #ifndef PARPLAN_PLANNER_COST_SLOWEST_DEVICE_H_
 #define PARPLAN_PLANNER_COST_SLOWEST_DEVICE_H_

@@ -1,5 +1,5 @@
 // Activation tensors of structures that only some layers have, and the sizes that formulas of
-// tensors share.
+// tensors share. `ActivationTensorsOf` calls them.
 
 #ifndef PARPLAN_PLANNER_COST_STRUCTURE_TENSORS_H_
 #define PARPLAN_PLANNER_COST_STRUCTURE_TENSORS_H_

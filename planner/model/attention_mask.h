@@ -1,4 +1,6 @@
 // The pairs of tokens that attention computes: all, those up to the diagonal, or those of a window.
+// The costs of attention (`ForwardFlopsPerSample`, the analytic layers and the ILP's operators)
+// count by it.
 
 #ifndef PARPLAN_PLANNER_MODEL_ATTENTION_MASK_H_
 #define PARPLAN_PLANNER_MODEL_ATTENTION_MASK_H_

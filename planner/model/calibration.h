@@ -1,7 +1,7 @@
 // The result of comparing predictions with measured runs: coefficients of the cost model, each for
 // the scope in which it was fitted, and the residuals they leave, from which the ranges of
 // predictions are made. docs/calibration.md describes how planner/calibrate makes one and what the
-// ranges promise.
+// ranges promise. proto/wire/calibration_wire.h reads one from files and messages.
 
 #ifndef PARPLAN_PLANNER_MODEL_CALIBRATION_H_
 #define PARPLAN_PLANNER_MODEL_CALIBRATION_H_

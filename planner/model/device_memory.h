@@ -1,4 +1,4 @@
-// The size of the device that a plan needs.
+// The size of the device that a plan needs. Every planner names it in the answer that nothing fits.
 
 #ifndef PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
 #define PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_

@@ -1,5 +1,6 @@
 // The data sheets of a device and of the links between devices, from which the cost model estimates
-// what was not measured.
+// what was not measured. proto/wire/hardware_library.h has them by name; `PlanningProblem` holds
+// those of its groups.
 
 #ifndef PARPLAN_PLANNER_MODEL_HARDWARE_H_
 #define PARPLAN_PLANNER_MODEL_HARDWARE_H_
@@ -18,8 +19,8 @@ namespace parplan {
 struct DeviceDescription {
   // Identifier in the library of devices, for example `a100-sxm-80gb`.
   std::string device_id;
-  // Devices whose kernels reach similar shares of their peaks: `volta`, `turing`,
-  // `ampere`, `ada`, `hopper`, `blackwell`. Calibrations are fitted by family.
+  // Devices whose kernels reach similar shares of their peaks: `volta`, `turing`, `ampere`, `ada`,
+  // `hopper`, `blackwell`, `cdna2`, `cdna3`. Calibrations are fitted by family.
   std::string device_family;
   // Floating-point operations per second of the matrix units and of the vector units.
   double matrix_flops_16_bit = 0.0;

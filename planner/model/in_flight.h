@@ -1,4 +1,5 @@
-// Micro-batches that a device has in flight under interleaved 1F1B.
+// Micro-batches that a device has in flight under interleaved 1F1B. `MemoryOfRank`
+// (planner/cost/rank_memory.h) and the search of interleaved plans count by it.
 
 #ifndef PARPLAN_PLANNER_MODEL_IN_FLIGHT_H_
 #define PARPLAN_PLANNER_MODEL_IN_FLIGHT_H_

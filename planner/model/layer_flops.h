@@ -1,4 +1,5 @@
-// The floating-point operations of a layer.
+// The floating-point operations of a layer. The importers of Galvatron's profiles and the cost
+// model split and scale times by it.
 
 #ifndef PARPLAN_PLANNER_MODEL_LAYER_FLOPS_H_
 #define PARPLAN_PLANNER_MODEL_LAYER_FLOPS_H_

@@ -1,4 +1,5 @@
-// The parameters of a layer by part, and how tensor-parallel ranks split them.
+// The parameters of a layer by part, and how tensor-parallel ranks split them. The cost model, the
+// operators of the ILP and `ParametersByPart` count by it.
 
 #ifndef PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_
 #define PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_

@@ -1,4 +1,4 @@
-// The rules of model.proto for one layer.
+// The rules of model.proto for one layer. Only `LayerDefinition::Create` calls it.
 
 #ifndef PARPLAN_PLANNER_MODEL_LAYER_RULES_H_
 #define PARPLAN_PLANNER_MODEL_LAYER_RULES_H_

@@ -1,4 +1,5 @@
-// The runtime whose measurements hold for another.
+// The runtime whose measurements hold for another. The selection of profiles
+// (proto/wire/profile_selection.h) calls it.
 
 #ifndef PARPLAN_PLANNER_MODEL_MEASURED_RUNTIME_H_
 #define PARPLAN_PLANNER_MODEL_MEASURED_RUNTIME_H_

@@ -1,4 +1,5 @@
-// Limits of model specifications, and the form of their names.
+// Limits of model specifications, and the form of their names. `LayerDefinition::Create` and
+// `ModelSpec::Create` check them.
 
 #ifndef PARPLAN_PLANNER_MODEL_MODEL_LIMITS_H_
 #define PARPLAN_PLANNER_MODEL_MODEL_LIMITS_H_

@@ -26,7 +26,7 @@ struct ModelLayerRun {
   friend bool operator==(const ModelLayerRun&, const ModelLayerRun&) = default;
 };
 
-// A valid model. Immutable.
+// A valid model. Immutable. proto/wire/model_wire.h makes it from messages.
 class ModelSpec {
  public:
   // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field if a rule of model.proto is broken.

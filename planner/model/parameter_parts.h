@@ -1,4 +1,5 @@
-// The parameters of a model by the part of it that they belong to.
+// The parameters of a model by the part of it that they belong to. `planctl explain`, the importer
+// of Hugging Face and `parplan-study models` show them.
 
 #ifndef PARPLAN_PLANNER_MODEL_PARAMETER_PARTS_H_
 #define PARPLAN_PLANNER_MODEL_PARAMETER_PARTS_H_

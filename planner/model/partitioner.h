@@ -10,7 +10,8 @@
 
 namespace parplan {
 
-// The names in comments are those of `PlanningOptions.partitioner` and `planctl --partitioner`.
+// The names in comments are those of `PlanningOptions.partitioner` and `planctl plan
+// --partitioner`.
 enum class Partitioner {
   kBest,    // `best`: the best of even, greedy and balanced stages, and layers moved between them
   kEven,    // `even`: equal numbers of transformer layers

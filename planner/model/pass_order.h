@@ -10,14 +10,16 @@
 //   GPipe        All forward passes, then all backward passes, each in the order of
 //                micro-batches.
 //   interleaved  The order of Megatron Core's schedules.py. Forward passes come in groups of P
-//                micro-batches; each group goes through all virtual stages of the device.
-//                Backward passes do the same with the virtual stages reversed. The warm-up has
-//                2 (P - 1 - device) + (V - 1) P passes, or all there are. Megatron refuses an m
-//                that is no multiple of P; here the same order leaves out the micro-batches that
-//                the last group lacks.
+//                micro-batches; each group goes through all virtual stages of the device before
+//                the next group begins. Backward passes do the same with the virtual stages
+//                reversed. First come 2 (P - 1 - device) + (V - 1) P forward passes, or all of
+//                them if there are fewer; then one forward and one backward pass in turn; then
+//                the remaining backward passes. Megatron refuses an m that is no multiple of P;
+//                here the order is that for the next multiple, without the micro-batches that do
+//                not exist.
 //
-// One device is no pipeline: under every schedule it takes one micro-batch after the other
-// through all its stages and back.
+// One device is no pipeline: under every schedule it takes each micro-batch forward through all its
+// stages and back, then the next.
 //
 // The executor runs this order, and `PipelineEvents` (planner/cost/pipeline_schedule.h) times it.
 // `StepTime` there evaluates it without listing passes, `WorstMoment` (in_flight.h) counts
@@ -50,12 +52,14 @@ struct PipelinePass {
   // Stage of the plan, counted over the whole model.
   int stage_index = 0;
   int64_t micro_batch = 0;
-  // Round of the pipeline in lock-step: a pass waits only for passes of earlier ticks, and
-  // sender and receiver of a message exchange it at the end of the sender's tick. Within a tick
-  // a device goes forward before it goes backward. Devices may pause for some ticks.
+  // Time at which the pass runs, counted in ticks: if all devices work in lock-step and a tick is
+  // long enough for a forward and a backward pass, a pass waits only for passes of earlier ticks,
+  // and a message is sent and received at the end of its sender's tick. Within a tick a device goes
+  // forward before it goes backward. A device may have no pass in some ticks.
   int64_t tick = 0;
 
-  // True for both halves of a backward pass in two parts: who sends messages must read `kind`.
+  // Returns true for both halves of a backward pass in two parts. Only `kBackwardInputs` sends a
+  // message, so senders must read `kind`.
   bool is_backward() const { return kind != PassKind::kForward; }
   friend bool operator==(const PipelinePass&, const PipelinePass&) = default;
 };
@@ -70,12 +74,14 @@ struct PipelineShape {
 };
 
 // Lists the passes of device `device`, from 0, in the order in which it does them: 2 V m passes.
-// O(V m) time and memory.
+// O(V m) time and memory. REQUIRES: `device` is below the pipeline degree, and the backward passes
+// of the schedule are whole (`BackwardSplit::kWhole`).
 std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device);
 
-// Returns how many forward passes the device does before the one that its first backward pass
-// follows. Passes that an incomplete group lacks are counted, and a device with fewer passes
-// does all of them first. O(1).
+// Returns the number of warm-up passes: forward passes that the device does before it begins to do
+// one forward and one backward pass in turn (under GPipe: all of them). Counts the micro-batches
+// that an incomplete last group lacks, and may exceed the forward passes there are; the device then
+// does all of these first. O(1). REQUIRES: as for `PassOrder`.
 int64_t WarmUpPassCount(const PipelineShape& shape, int device);
 
 }  // namespace parplan

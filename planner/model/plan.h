@@ -1,4 +1,5 @@
-// A plan, and the prediction of the cost model for it.
+// A plan, and the prediction of the cost model for it. `PredictPlan` (planner/cost/predict_plan.h)
+// makes the prediction.
 
 #ifndef PARPLAN_PLANNER_MODEL_PLAN_H_
 #define PARPLAN_PLANNER_MODEL_PLAN_H_

@@ -1,4 +1,5 @@
-// The question a planner answers: model, devices, measurements, rules.
+// The question a planner answers: model, devices, measurements, rules. `proto/wire/problem_wire.h`
+// makes it from messages; `FindPlan`, `CostModel::Create`, `PredictPlan` and `CheckPlan` take it.
 
 #ifndef PARPLAN_PLANNER_MODEL_PLANNING_PROBLEM_H_
 #define PARPLAN_PLANNER_MODEL_PLANNING_PROBLEM_H_
@@ -43,7 +44,8 @@ struct PlanningRules {
   // use any schedule of the space, the others use 1F1B.
   std::optional<Schedule> schedule;
   // The dimensions that may vary, and the program that will run the plan.
-  // `PlanningProblem::dimensions` combines both with the two rules below.
+  // `PlanningProblem::dimensions` combines both with `allow_recompute` and
+  // `allow_sharded_data_parallel`.
   DimensionSet dimensions = DimensionSet::All();
   Target target = Target::kParplan;
   // If above 0, the batch is searched as well, for the least time per sample: from this size in
@@ -68,9 +70,10 @@ struct PlanningRules {
   int fused_layer_count = 1;
   bool allow_recompute = true;
   bool allow_sharded_data_parallel = true;
-  // Missing measurements are filled in from the nearest one, or from data sheets.
+  // Missing measurements may be extrapolated from others or estimated from data sheets. Otherwise
+  // they are an error (`CostModel::Create`).
   bool allow_estimates = false;
-  // The program that will train.
+  // The program that will train. `PlanningProblem` puts `TraitsOn` of the devices in its place.
   RuntimeTraits runtime;
   // Greatest accepted probability that measured memory exceeds the device's, in
   // (0, 0.5].
@@ -87,7 +90,7 @@ inline constexpr int kMaxTopPlanCount = 100;
 
 // Measurements and data sheets of one node group.
 struct GroupKnowledge {
-  // Null if nothing was measured.
+  // Null if nothing was measured; `PlanningProblem` then has an empty snapshot.
   std::shared_ptr<const ProfileSnapshot> profile;
   // The devices, and the links inside and between nodes as these devices reach them. Null if the
   // device is in no library, so that nothing comes from data sheets.
@@ -98,7 +101,7 @@ struct GroupKnowledge {
 struct Knowledge {
   // [node group] Nothing is known about groups past the end.
   std::vector<GroupKnowledge> groups;
-  // Null for the built-in one.
+  // Null stands for `Calibration::BuiltIn()`, which `PlanningProblem` then has.
   std::shared_ptr<const Calibration> calibration;
 };
 
@@ -106,15 +109,15 @@ struct Knowledge {
 // `FindPlan` refuses them (docs/adr/0019-one-device-description-per-node-group.md, step 6).
 inline constexpr GroupIndex kSearchedGroup = kFirstGroup;
 
-// A valid question. Immutable.
+// A valid question. Immutable; any thread may read it, and copies share the parts.
 class PlanningProblem {
  public:
   // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field for a batch that is not positive, an
   // empty range of batches, a micro-batch count that does not divide the batch, a schedule outside
-  // space or target, a ratio out of range, or a size over its limit.
+  // space or target, a rule out of its range, or a size over its limit.
   // Returns FAILED_PRECONDITION (PROFILE_MISSING) if a group's profile is of another device kind or
   // node size. `CostModel::Create` finds out whether its points suffice.
-  // REQUIRES: `knowledge` has no more groups than `topology`.
+  // REQUIRES: `model` and `topology` are not null; `knowledge` has no more groups than `topology`.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
                                                 Knowledge knowledge, int64_t global_batch_size,
@@ -136,11 +139,13 @@ class PlanningProblem {
   const Calibration& calibration() const { return *knowledge_.calibration; }
   // The batch, or the largest one if batches are searched.
   int64_t global_batch_size() const { return global_batch_size_; }
-  // Lists the batches to search, ascending; a single one without a range.
+  // Lists the batches to search, ascending: only `global_batch_size()` unless the rules name a
+  // smallest one.
   std::vector<int64_t> GlobalBatchSizes() const;
+  // Returns whether `GlobalBatchSizes` has `size`. O(1).
   bool AllowsGlobalBatchSize(int64_t size) const;
-  // Returns the dimensions of the rules that target, `allow_recompute` and
-  // `allow_sharded_data_parallel` leave.
+  // Returns `rules().dimensions` without those that the target, `allow_recompute` or
+  // `allow_sharded_data_parallel` exclude.
   DimensionSet dimensions() const;
   const PlanningRules& rules() const { return rules_; }
 
@@ -160,7 +165,8 @@ class PlanningProblem {
   PlanningProblem WithUsableMemory(Bytes usable_memory) const;
   // Returns the question with this batch only. REQUIRES: AllowsGlobalBatchSize(size).
   PlanningProblem WithGlobalBatchSize(int64_t size) const;
-  // Returns the question with other rules, which must be valid for the batch.
+  // Returns the question with other rules. REQUIRES: `Create` accepts them for the batch; they are
+  // not checked again.
   PlanningProblem WithRules(PlanningRules rules) const;
   // Returns the question for `node_count` nodes of the same kind, without names. REQUIRES: one node
   // group; at most kMaxDeviceCount devices.

@@ -1,4 +1,6 @@
-// The inputs of a planner other than the question, and its answers.
+// The inputs of a planner other than the question, and its answers. `solve/run_search.h` calls
+// planners with them under a clock and on threads; `CheckResult` (planner/check/result_check.h)
+// checks the answers.
 
 #ifndef PARPLAN_PLANNER_MODEL_PLANNING_RESULT_H_
 #define PARPLAN_PLANNER_MODEL_PLANNING_RESULT_H_
@@ -33,13 +35,15 @@ struct SearchProgress {
 using ParallelFor = std::function<void(int64_t count, const std::function<void(int64_t)>& work)>;
 
 // Limits, observers and threads of a search. They are not part of the question: two searches that
-// both ran to their end give the same answer under any limits and threads.
+// no limit ended give the same answer, whatever their limits and threads.
 struct SearchControl {
-  // 0 stands for no limit.
+  // The search ends after about this many states (`SearchSummary::expanded_state_count`). 0 stands
+  // for no limit.
   int64_t max_state_count = 0;
-  // Called at least every few thousand states; true ends the search with the best plan so far and
-  // `SearchLimit::kTime`, which a caller that stopped the search for another reason replaces. May
-  // be empty. Every searching thread calls it, several at once if `parallel_for` has several.
+  // Called at least every few thousand states. If it returns true, the search ends with the best
+  // plan so far and `SearchLimit::kTime`; a caller with another reason to stop, such as a client
+  // that went away, replaces that value in the result. May be empty. Every searching thread calls
+  // it, several at once if `parallel_for` has several.
   std::function<bool()> should_stop;
   // Called during the search on the thread that called the planner. May be empty.
   std::function<void(const SearchProgress&)> on_progress;
@@ -53,9 +57,10 @@ struct PredictedPlan {
   Prediction prediction;
 };
 
-// Returns whether `a` comes before `b` in the order of plans: less time per sample, smaller peak
-// memory, smaller batch, fewer stages, fewer virtual stages, fewer micro-batches, schedule, and
-// earlier strategies and boundaries layer by layer. A strict total order, up to equal plans.
+// Returns whether `a` comes before `b` in the order of plans: less time per sample, then smaller
+// peak memory, smaller batch, smaller pipeline degree, fewer virtual stages, fewer micro-batches,
+// the schedule with the smaller enumerator, and the first layer whose strategy or stage differs. A
+// strict total order, up to equal plans.
 bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b);
 
 // A plan that fits.
@@ -64,7 +69,7 @@ struct PlanFound {
   Prediction prediction;
   SearchSummary search;
   // Other good plans, best first, if `PlanningRules::top_plan_count` is above 1. Any two differ in
-  // depth, schedule, micro-batch count, batch, or set of degrees (docs/search.md).
+  // pipeline degree, schedule, micro-batch count, batch, or set of degrees (docs/search.md).
   std::vector<PredictedPlan> alternatives;
   // The Pareto front of time and memory from the fastest to the smallest plan if
   // `PlanningRules::wants_memory_front` is set; `plan` is the first.
@@ -74,11 +79,11 @@ struct PlanFound {
   std::vector<std::string> notes;
 };
 
-// No plan of the space fits. If `search.termination` is `kFeasible`, none was found, but it is not
-// proved that there is none.
+// The search ran to its end and found no plan that fits. It is proved that there is none if
+// `search.termination` is `kOptimal`; otherwise the planner's method proves nothing.
 struct NothingFits {
   // Smallest usable memory (after headroom) and device memory (before headroom) with which the same
-  // planner finds a plan, up to 1 MiB.
+  // planner finds a plan; exact to 1 MiB.
   Bytes smallest_usable_memory;
   Bytes smallest_device_memory;
   // Whether it is proved that less memory is not enough.
@@ -86,16 +91,16 @@ struct NothingFits {
   // A plan that fits in `smallest_usable_memory`, if the planner kept one.
   std::optional<Plan> smallest_plan;
   // The fewest devices, in whole nodes of the same kind, with which the same planner finds a plan;
-  // for every smaller number it is proved that nothing fits. Absent if up to `kMostNodesTried` more
-  // nodes are not enough, or the planner did not look.
+  // for every smaller number it is proved that nothing fits. Absent if `kMostNodesTried` nodes more
+  // than the question has are not enough, or the planner did not look.
   std::optional<int> smallest_device_count;
   SearchSummary search;
 };
-// Bounds the time of the answer "nothing fits": every node tried is one more search. Not measured:
-// 64 more nodes of eight devices is more than a user can usually add.
+// Bounds the time of the answer "nothing fits": each number of nodes tried is one more search. Not
+// measured: 64 more nodes of eight devices is more than a user can usually add.
 inline constexpr int kMostNodesTried = 64;
 
-// A limit ended the search before any plan was found.
+// A limit ended the search before any plan was found; `search.limit` names it.
 struct StoppedEmpty {
   SearchSummary search;
 };

@@ -7,6 +7,8 @@
 //   const PrecisionTraits& formats = TraitsOf(model.precision());
 //   device.MatrixFlops(formats.compute);       // rate of the products
 //   BytesPerElement(formats.storage);          // size of a stored activation
+//
+// The cost model, the exporters and the importers ask it.
 
 #ifndef PARPLAN_PLANNER_MODEL_PRECISION_H_
 #define PARPLAN_PLANNER_MODEL_PRECISION_H_

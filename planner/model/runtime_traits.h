@@ -71,14 +71,15 @@ struct RuntimeTraits {
   int gradient_bytes = 2;
   // The optimizer makes fp32 copies of 16-bit gradients before it steps.
   bool widens_gradients_in_step = false;
-  // Gradients exist twice: as the backward pass wrote them, and in the buffer.
+  // Under mixed precision gradients exist twice: as the backward pass wrote them, and in the
+  // buffer.
   bool separate_gradient_buffer = false;
   // Bytes of one element of the messages that reduce gradients: 2 or 4.
   int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
   bool overlap_gradient_sync = true;
-  // Sharded gradients are not exchanged that way: each layer's backward pass ends by scattering
-  // them.
+  // Overrides `overlap_gradient_sync` for sharded gradients: they are exchanged at the end of each
+  // layer's backward pass, without overlap.
   bool scatters_gradients_in_line = false;
   // Tensor-parallel collectives of the backward pass run beside the products for
   // weight gradients.
@@ -89,8 +90,8 @@ struct RuntimeTraits {
   // Only gradients of sharded optimizer states, in plans of one stage, are exchanged while the
   // backward pass runs; the others follow the last backward pass (DeepSpeed's engines).
   bool overlaps_only_sharded_states = false;
-  // Parameters whose optimizer states are sharded are gathered inside the step, beside nothing
-  // else; those that are sharded themselves are fetched ahead nevertheless.
+  // If optimizer states are sharded and parameters are not, the updated parameters are gathered at
+  // the end of the optimizer's step, without overlap.
   bool gathers_parameters_in_step = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
@@ -125,10 +126,11 @@ struct RuntimeTraits {
   // gather the parts (Narayanan et al., SC'21, section 4.1).
   bool scattered_pipeline_messages = false;
 
-  // The remaining traits affect memory only. The output of fused attention is copied into another
-  // layout, and both are kept.
+  // The remaining traits affect memory only.
+
+  // The output of fused attention is copied into another layout, and both are kept.
   bool attention_output_copied = false;
-  // Bytes per logit at the moment the loss needs most: 6 for fp32 softmax and 16-bit gradient in
+  // Bytes per logit when the loss needs the most memory: 6 for fp32 softmax and 16-bit gradient in
   // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials.
   int loss_bytes_per_logit = 6;
   // The vocabulary is padded to a multiple of 128 times the tensor-parallel degree.
@@ -141,9 +143,9 @@ struct RuntimeTraits {
   bool keep_16_bit_parameters = true;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
-  // A layer's backward pass writes gradients into the memory of activations it has used, and frees
-  // the others as it goes; logits, which exist only in the head's backward pass, become their
-  // gradients. Token numbers are not on the device.
+  // A layer's backward pass writes gradients into the memory of activations that it has used, and
+  // frees other activations as soon as it has used them. Logits exist only in the head's backward
+  // pass, and their gradients take their place. Token ids are not on the device.
   bool reuses_activations = false;
   // Sharded tables are whole only while their layer runs, like the parameters of other layers.
   bool gathers_tables_late = false;
@@ -169,9 +171,9 @@ const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
 // with them.
 RuntimeTraits ExecutorTraits();
 
-// Returns the traits of a runtime on devices of a kind: `ExecutorTraits` for `parplan` on
-// processors
-// (`CPU ...`), else `traits` itself.
+// Returns the traits of a runtime on devices of kind `device_kind`: `ExecutorTraits()` for the
+// runtime `parplan` with unchanged traits on processors (kinds that begin with `CPU `), else
+// `traits` itself. `PlanningProblem` applies it to the runtime of its rules.
 RuntimeTraits TraitsOn(const RuntimeTraits& traits, absl::string_view device_kind);
 
 }  // namespace parplan

@@ -1,8 +1,9 @@
-// Pipeline schedules and what distinguishes them: one row of traits per schedule.
+// Pipeline schedules and their differences: one row of traits per schedule.
 //
-// Code that needs a property of a schedule asks its row; code that implements each schedule
-// by itself switches over `Schedule` without a default, so that the compiler lists the places
-// a new schedule must be added to. CONTRIBUTING.md has the list.
+// Code that needs a property of a schedule asks its row. Some code must treat each schedule by
+// itself; where it is a `switch` over `Schedule` without a default, the compiler warns about a new
+// schedule, and where it compares with one value, a new schedule takes the `else` branch silently.
+// CONTRIBUTING.md ("A schedule") lists both kinds of places.
 //
 //   if (TraitsOf(plan.schedule).has_virtual_stages) ...
 
@@ -30,18 +31,21 @@ inline constexpr int kScheduleCount = 3;
 // The schedule of a plan or question that names none.
 inline constexpr Schedule kDefaultSchedule = Schedule::kOneForwardOneBackward;
 
-// How many forward passes a device does before its first backward pass, and therefore how many
-// micro-batches it keeps in flight. P is the pipeline degree, V the number of virtual stages.
+// How many forward passes a device does before it begins to do one forward and one backward pass in
+// turn, and therefore how many micro-batches it keeps in flight. P is the pipeline degree, V the
+// number of virtual stages on a device, and `device` counts from 0.
 enum class WarmUpLaw {
-  // All of them. Every micro-batch is in flight at once.
+  // All forward passes, so that every micro-batch is in flight at once; then all backward passes.
   kAllForwardPasses,
-  // P - 1 - device, so that at most P - device micro-batches are in flight.
+  // P - 1 - device. One more forward pass precedes the first backward pass, so that at most
+  // P - device micro-batches are in flight.
   kFillPipeline,
-  // 2 (P - 1 - device) + (V - 1) P, in groups of P micro-batches; `kFillPipeline` if V is 1.
+  // 2 (P - 1 - device) + (V - 1) P, in groups of P micro-batches; one more forward pass precedes
+  // the first backward pass. `kFillPipeline` if V is 1.
   kFillVirtualStages,
 };
 
-// Whether a schedule treats the two products of a backward pass as one.
+// Whether the gradients of inputs and those of weights are computed in one pass or in two.
 enum class BackwardSplit {
   // One pass computes the gradients of inputs and weights.
   kWhole,
@@ -50,6 +54,7 @@ enum class BackwardSplit {
   kInputsThenWeights,
 };
 
+// The traits of one schedule.
 struct ScheduleTraits {
   Schedule schedule;
   // Name in flags, JSON and environment variables: `1f1b`.

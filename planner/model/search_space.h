@@ -1,4 +1,5 @@
-// The space of plans in which a search looks for its answer.
+// The space of plans in which a search looks for its answer. `PlanningRules` names a space and a
+// target; planner/search/space searches in it and planner/check checks it.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SPACE_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SPACE_H_

@@ -1,4 +1,4 @@
-// The end of a search and its counts.
+// How a search ended, and its counts. Every `PlanningResult` has one.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_

@@ -1,4 +1,5 @@
-// The error of a specification that breaks a rule, for the types of this folder.
+// The error of a specification that breaks a rule, for the types of this folder. The `Create`
+// functions of this folder return it.
 
 #ifndef PARPLAN_PLANNER_MODEL_SPEC_ERROR_H_
 #define PARPLAN_PLANNER_MODEL_SPEC_ERROR_H_

@@ -1,4 +1,5 @@
-// Builds the stages of plans layer by layer.
+// Builds the stages of plans layer by layer. The importers and exporters of plans make stages with
+// it.
 
 #ifndef PARPLAN_PLANNER_MODEL_STAGE_LAYERS_H_
 #define PARPLAN_PLANNER_MODEL_STAGE_LAYERS_H_

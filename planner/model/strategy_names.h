@@ -1,4 +1,5 @@
-// Names of a strategy's parts in files and variables that other programs read.
+// Names of a strategy's parts in files and variables that other programs read. Launch variables and
+// the messages of exporters use them.
 
 #ifndef PARPLAN_PLANNER_MODEL_STRATEGY_NAMES_H_
 #define PARPLAN_PLANNER_MODEL_STRATEGY_NAMES_H_

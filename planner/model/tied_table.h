@@ -1,5 +1,5 @@
 // The table that a tied head shares with the embedding: the layers that hold it, and the strategies
-// they may combine.
+// they may combine. The searches, planner/check and the exporters ask it.
 
 #ifndef PARPLAN_PLANNER_MODEL_TIED_TABLE_H_
 #define PARPLAN_PLANNER_MODEL_TIED_TABLE_H_

@@ -1,4 +1,5 @@
-// The devices of a job: groups of equal nodes and the tiers of links.
+// The devices of a job: groups of equal nodes and the tiers of links. proto/wire/topology_wire.h
+// makes it from messages.
 
 #ifndef PARPLAN_PLANNER_MODEL_TOPOLOGY_H_
 #define PARPLAN_PLANNER_MODEL_TOPOLOGY_H_

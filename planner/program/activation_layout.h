@@ -1,4 +1,5 @@
 // The part of a micro-batch's activations that each rank of a stage holds between layers.
+// `RankProgram` and the executor place activations by it.
 
 #ifndef PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
 #define PARPLAN_PLANNER_PROGRAM_ACTIVATION_LAYOUT_H_
@@ -19,7 +20,7 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// Returns the integers in both; empty if there are none.
+// Returns the integers in both; an interval that `is_empty` if there are none.
 Interval Intersection(const Interval& a, const Interval& b);
 
 // A block of rows: every token of `tokens` of every sample of `samples`, both counted within the
@@ -73,7 +74,7 @@ class ActivationLayout {
   // Return the number of tokens of a sample that each rank holds, and of samples.
   int64_t TokensPerSample() const;
   int64_t SampleCount() const { return sample_count_ / strategy_.data_parallel_degree; }
-  // Returns the index in memory of a row that `rank` holds.
+  // Returns the index in memory of a row. REQUIRES: `rank` holds it.
   int64_t RowOf(int rank, int64_t sample, int64_t token) const;
 
   // Lists all ranks with the same rows as `rank`, itself included, in order.

@@ -17,6 +17,8 @@
 //       // The same with the forward members, from the first layer to the last.
 //     }
 //   }
+//
+// The executor runs it, and launch variables and the C interface describe it.
 
 #ifndef PARPLAN_PLANNER_PROGRAM_RANK_PROGRAM_H_
 #define PARPLAN_PLANNER_PROGRAM_RANK_PROGRAM_H_

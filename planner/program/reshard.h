@@ -1,7 +1,7 @@
 // The movement of activations from the layout of one layer to that of the next, within a stage or
 // from one stage to the next. Every rank takes a row of the new layout from itself if it has it,
 // else from another rank that does. Nothing is added up, since all holders of a row hold the same
-// values.
+// values. `RankProgram` has them, and `BlockMover` (executor/trainer) makes the moves.
 
 #ifndef PARPLAN_PLANNER_PROGRAM_RESHARD_H_
 #define PARPLAN_PLANNER_PROGRAM_RESHARD_H_

@@ -1,5 +1,6 @@
-// The agent as a service: measures at the start and after changes, uploads profiles, and sleeps
-// between.
+// The agent as a service: measures the node when it knows no recent measurement (`Remembered`) and
+// after changes, uploads profiles, and sleeps between. `parplan-agent`
+// (profiler-agent/main/main.cc) runs it unless it is started with `--once` or `--inventory`.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_DAEMON_H_
@@ -19,7 +20,8 @@
 namespace parplan {
 
 struct DaemonOptions {
-  // Uploads go to any replica of the server; leases come from one (Replicas).
+  // Uploads go to any replica of the server; leases come from one replica, which
+  // profiler-agent/replicas/replicas.h chooses.
   ChannelOptions server;
   // The node, `clusters/{cluster}/nodes/{node}`.
   std::string parent;
@@ -31,11 +33,12 @@ struct DaemonOptions {
 
   // Whether other agents may borrow this node through the server to measure links.
   bool takes_leases = true;
-  // Nodes whose links this agent measures, this node first; empty for none.
+  // Nodes between which this agent measures links; the first is this node. Empty: it measures none.
   std::vector<std::string> link_nodes;
   // Host name or address under which other nodes reach this one.
   std::string host;
-  // Interval between checks for a better replica of the server.
+  // Interval between checks for a replica that comes earlier in this agent's order; each interval
+  // is randomly up to a quarter shorter or longer.
   absl::Duration look_interval = absl::Minutes(3);
 
   MeasurementOptions measurement;
@@ -52,11 +55,17 @@ struct DaemonOptions {
 };
 
 // Runs until SIGINT or SIGTERM, which also end a measurement under way, and then returns OK.
+//
 // Returns an error if it could not start: FAILED_PRECONDITION if the spool folder cannot be watched
 // (SPEC_INVALID) or `state_dir` cannot be used (STORE_UNAVAILABLE), INVALID_ARGUMENT (SPEC_INVALID)
 // for a server or TLS files that cannot be used, UNAVAILABLE if an address cannot be bound or a
-// port file not written, RESOURCE_EXHAUSTED without file descriptors. Afterwards failures are
-// logged and tried again. REQUIRES: this process has no other thread yet.
+// port file not written, RESOURCE_EXHAUSTED without file descriptors.
+//
+// Later failures are logged and tried again, with two exceptions: an upload that the server refuses
+// is set aside (`MayRetryUpload`), and if leases cannot be offered at the start, the daemon logs it
+// and does without them.
+//
+// REQUIRES: this process has no other thread yet and ignores SIGPIPE.
 absl::Status RunDaemon(const DaemonOptions& options);
 
 }  // namespace parplan

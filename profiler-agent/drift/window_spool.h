@@ -1,4 +1,5 @@
-// A folder through which programs on this node hand measured windows to the agent.
+// A folder through which programs on this node hand measured windows to the agent. The daemon takes
+// them and compares their times with the profile (find_drift.h).
 
 #ifndef PARPLAN_PROFILER_AGENT_DRIFT_WINDOW_SPOOL_H_
 #define PARPLAN_PROFILER_AGENT_DRIFT_WINDOW_SPOOL_H_

@@ -1,4 +1,4 @@
-// Reads this node's processor and memory.
+// Reads this node's processor and memory. `ReadInventory` calls it.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_
@@ -28,7 +28,7 @@ struct HostFacts {
   int64_t memory_bytes = 0;
   // NUMA nodes in the order of the operating system's numbers.
   std::vector<NumaNode> numa_nodes;
-  // Release of the kernel, for example `6.1.0-18-amd64`.
+  // Release of the kernel, for example `6.1.0-18-amd64`; empty if a topology file was read.
   std::string kernel;
 };
 

@@ -1,4 +1,4 @@
-// Reads this node's network devices from the kernel's sysfs.
+// Reads this node's network devices from the kernel's sysfs. `ReadInventory` calls it.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NETWORK_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NETWORK_READER_H_

@@ -1,4 +1,5 @@
-// The hardware of one node, and the topology that planners see of it.
+// The hardware of one node, and the topology that planners see of it. The daemon reads it every
+// hour and before each measurement, `parplan-agent --once` and `--inventory` once.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NODE_INVENTORY_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NODE_INVENTORY_H_

@@ -1,4 +1,4 @@
-// NVIDIA's management library (NVML), loaded at run time.
+// NVIDIA's management library (NVML), loaded at run time. `ReadGpus` loads it for each call.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NVML_LIBRARY_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NVML_LIBRARY_H_

@@ -1,4 +1,5 @@
-// Keeps an agent connected to its server, and borrows nodes through it.
+// Keeps an agent connected to its server, and borrows nodes through it. The daemon's link probe
+// owns it.
 
 #ifndef PARPLAN_PROFILER_AGENT_LEASE_LEASE_AGENT_H_
 #define PARPLAN_PROFILER_AGENT_LEASE_LEASE_AGENT_H_
@@ -75,9 +76,9 @@ class LeaseAgent {
 
   // Asks for a lease, repeatedly while it is refused, and returns it. Pauses for the server's retry
   // time (1 s if it names none) or up to twice as long between requests. UNAVAILABLE without a
-  // reason once `patience` is over, with the last refusal if there was one; a lease granted after
-  // that is returned to the server. CANCELLED if the agent is being destroyed. Several threads may
-  // ask at once.
+  // reason once `patience` is over, or would be before the next request, with the last refusal if
+  // there was one; a lease granted after that is returned to the server. CANCELLED if the agent is
+  // being destroyed. Several threads may ask at once.
   absl::StatusOr<v1::Lease> Acquire(const LeaseWish& wish, absl::Duration patience);
   // Opens a lease from `Acquire`: its other nodes join at this port. Does nothing once the lease is
   // over.

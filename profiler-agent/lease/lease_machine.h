@@ -1,5 +1,6 @@
 // Decides the agent's side of leases: which action follows an event or a deadline. Pure decisions;
-// `LeaseAgent` owns the stream, the threads and the clock.
+// `LeaseAgent` owns the stream, the threads and the clock. `LeaseAgent` calls the methods one at a
+// time.
 
 #ifndef PARPLAN_PROFILER_AGENT_LEASE_LEASE_MACHINE_H_
 #define PARPLAN_PROFILER_AGENT_LEASE_LEASE_MACHINE_H_
@@ -24,8 +25,8 @@ struct LeaseMachineOptions {
   BackoffOptions backoff = {.first_pause = absl::Seconds(1), .longest_pause = absl::Minutes(1)};
   // Longest wait for the server's welcome.
   absl::Duration connect_patience = absl::Seconds(30);
-  // Interval between checks for a better replica; each is randomly up to a quarter shorter or
-  // longer.
+  // Interval between checks for a replica that precedes the present one in the agent's order; each
+  // interval is randomly up to a quarter shorter or longer.
   absl::Duration look_interval = absl::Minutes(3);
 };
 

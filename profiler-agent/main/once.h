@@ -1,4 +1,5 @@
 // The modes of parplan-agent that need no server: measure once into files, or print the inventory.
+// main.cc calls it.
 
 #ifndef PARPLAN_PROFILER_AGENT_MAIN_ONCE_H_
 #define PARPLAN_PROFILER_AGENT_MAIN_ONCE_H_

@@ -1,4 +1,5 @@
 // Settings of parplan-agent, read from flags and a configuration file. Flags take precedence.
+// main.cc reads them.
 
 #ifndef PARPLAN_PROFILER_AGENT_MAIN_SETTINGS_H_
 #define PARPLAN_PROFILER_AGENT_MAIN_SETTINGS_H_

@@ -1,4 +1,5 @@
 // Runs one measurement of this node: checks that it is free, measures, and builds a valid profile.
+// The daemon (daemon/measuring.h, daemon/link_probe.h) and `parplan-agent --once` call it.
 
 #ifndef PARPLAN_PROFILER_AGENT_MEASURE_MEASUREMENT_H_
 #define PARPLAN_PROFILER_AGENT_MEASURE_MEASUREMENT_H_

@@ -1,5 +1,5 @@
 // Tracks operations from their start on the host to the end of their last channel on the device,
-// without locks and without allocation.
+// without locks and without allocation. `PassiveRecorder` has one tracker and one queue.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_OPERATION_TRACKER_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_OPERATION_TRACKER_H_
@@ -56,7 +56,7 @@ class OperationTracker {
   void ChannelStarted(uint64_t operation, uint64_t time);
   void ChannelStopped(uint64_t operation, uint64_t time);
   // Ends a channel. The last channel of an operation returns the sample, if at least one channel
-  // reported its start and one its end.
+  // reported its start and one, later, its end.
   std::optional<PassiveSample> ChannelDone(uint64_t operation);
 
  private:

@@ -1,4 +1,5 @@
 // Aggregates samples into windows and leaves them as files, which profiler-agent/drift reads.
+// `PassiveRecorder` uses both.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_WINDOWS_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_WINDOWS_H_

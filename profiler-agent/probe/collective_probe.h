@@ -44,9 +44,9 @@ struct CollectiveProbeOptions {
   int warm_up_count = 3;
   int min_sample_count = 8;
   int max_sample_count = 400;
-  // Sampling ends when the median is known to within this share of itself with 95 % probability,
+  // Sampling ends when the median is known to within this share of itself with 95 % probability.
   double precision = 0.02;
-  // or when samples have taken this long and there are at least three.
+  // Sampling also ends when samples have taken this long and there are at least three.
   absl::Duration time_limit = absl::Milliseconds(200);
   // Duration of a sample: as many operations in a row as take this long, at most 64. Longer than
   // the resolution and overhead of the clock by far.
@@ -61,11 +61,11 @@ class CollectiveProbe {
   CollectiveProbe(RankContext& job, Device& device, LayerKernels& kernels, Communicator& control,
                   const CollectiveProbeOptions& options);
 
-  // Returns the time of one operation at the slowest rank, the same at every rank. Between the
-  // operations of a send the two ranks take turns, and all ranks take turns as the root of a
-  // broadcast, so that none runs ahead. INVALID_ARGUMENT (SPEC_INVALID) if the groups do not use
-  // all ranks, the size is not that of WholeMessageBytes (probe_plan.h), or send and receive has
-  // not two participants; otherwise the errors of communicators (UNAVAILABLE or ABORTED after
+  // Returns the time of one operation at the slowest rank, the same at every rank; blocks until it
+  // is known. The two ranks of a send take turns in sending, and all ranks take turns as the root
+  // of a broadcast, so that none runs ahead. INVALID_ARGUMENT (SPEC_INVALID) if the groups do not
+  // use all ranks, the size is not that of WholeMessageBytes (probe_plan.h), or send and receive
+  // has not two participants; otherwise the errors of communicators (UNAVAILABLE or ABORTED after
   // another rank failed) and RESOURCE_EXHAUSTED if the device's memory does not suffice. After an
   // error the object must be destroyed.
   absl::StatusOr<TimeSpread> Measure(const CollectiveKey& key);

@@ -1,4 +1,5 @@
-// Decides what to measure on a node: everything a planner may need, or only what is missing.
+// Decides what to measure on a node: everything a planner may need, or only what is missing. The
+// daemon and `parplan-agent --once` make the plans, and `RunProbe` measures them.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_PROBE_PLAN_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_PROBE_PLAN_H_

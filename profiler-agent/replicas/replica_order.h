@@ -1,4 +1,4 @@
-// Decides to which of several replicas the agents of a cluster connect.
+// Decides to which of several replicas the agents of a cluster connect. `Replicas::Order` calls it.
 
 #ifndef PARPLAN_PROFILER_AGENT_REPLICAS_REPLICA_ORDER_H_
 #define PARPLAN_PROFILER_AGENT_REPLICAS_REPLICA_ORDER_H_

@@ -1,4 +1,4 @@
-// Parses the target of a channel.
+// Parses the target of a channel. `Replicas` does this once for its target.
 
 #ifndef PARPLAN_PROFILER_AGENT_REPLICAS_SERVER_TARGET_H_
 #define PARPLAN_PROFILER_AGENT_REPLICAS_SERVER_TARGET_H_

@@ -1,4 +1,5 @@
-// Uploads queued profiles to the server, retrying for as long as the server is away.
+// Uploads queued profiles to the server, retrying for as long as the server is away. The daemon has
+// one.
 
 #ifndef PARPLAN_PROFILER_AGENT_UPLOAD_UPLOADER_H_
 #define PARPLAN_PROFILER_AGENT_UPLOAD_UPLOADER_H_

@@ -1,9 +1,10 @@
 // Files of a store of keys: whole or absent whenever the machine stops, private where they hold
 // secrets, and a lock between processes.
 //
-// Errors carry STORE_UNAVAILABLE. NOT_FOUND: there is no such file or folder.
-// FAILED_PRECONDITION: a person must act, and the message says how. UNAVAILABLE: the system
-// refused, for a full disk, missing rights or a path to another kind of file.
+// Errors carry STORE_UNAVAILABLE. NOT_FOUND: there is no such file or folder. FAILED_PRECONDITION:
+// a person must act, and the message says how. UNAVAILABLE: the system refused, for a full disk,
+// missing rights or a path to another kind of file. `KeyStore` and the spool of Slurm jobs
+// (clients/slurm/job_bundle.h) write by it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_DURABLE_FILE_H_
 #define PARPLAN_PROTO_ENVELOPE_DURABLE_FILE_H_

@@ -2,6 +2,8 @@
 //
 //   {"payload": "<base64>", "payloadType": "application/...",
 //    "signatures": [{"keyid": "<key id>", "sig": "<base64>"}]}
+//
+// planctl, the sidecar, `parplan-exec` and the tools for Slurm read and write plan files by it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_ENVELOPE_JSON_H_
 #define PARPLAN_PROTO_ENVELOPE_ENVELOPE_JSON_H_

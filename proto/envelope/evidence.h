@@ -7,6 +7,8 @@
 //    "predicateType": "https://parplan.io/evidence/torch-check/v1",
 //    "predicate": {"passed": true, "finish_time": "2026-03-01T12:00:00Z",
 //                  "summary": "loss and 37 gradients equal ...", ...}}
+//
+// `planctl verify` checks it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_EVIDENCE_H_
 #define PARPLAN_PROTO_ENVELOPE_EVIDENCE_H_

@@ -2,6 +2,8 @@
 // Equal to
 //
 //   openssl pkey -pubin -in public.pem -outform DER | sha256sum
+//
+// `PublicKey` has its id from here.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_KEY_ID_H_
 #define PARPLAN_PROTO_ENVELOPE_KEY_ID_H_

@@ -16,7 +16,8 @@
 // plan has two signatures, so that verifiers with the old bundle and with the new one accept it. 7
 // days after that the window of the older key ends, and it retires by itself. Its plans stay valid,
 // and 30 days later the next rotation removes it from bundle and folder. `Rotate` without
-// `Generate` creates the new key itself; hand out the bundle within the overlap.
+// `Generate` creates the new key itself; hand out the bundle within the overlap. The server signs
+// by one (`KeyRing`), and `parplan-server keys` manages it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_KEY_STORE_H_
 #define PARPLAN_PROTO_ENVELOPE_KEY_STORE_H_

@@ -2,6 +2,8 @@
 //
 //   {"keys": [{"key_id": "<64 digits>", "create_time": "2026-01-01T00:00:00Z",
 //              "not_before": "...", "not_after": "...", "status": "active"}]}
+//
+// `KeyStore` reads and writes it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_KEY_STORE_STATE_H_
 #define PARPLAN_PROTO_ENVELOPE_KEY_STORE_STATE_H_
@@ -46,8 +48,9 @@ struct KeyInfo {
 // Returns the text of keys.json, with the keys in their order.
 std::string KeyInfosToJson(const std::vector<KeyInfo>& keys);
 
-// Parses keys.json. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the field for any text that
-// `KeyInfosToJson` would not write, except for white space.
+// Parses keys.json. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the field if a member is
+// missing, unknown, repeated or of another form, a window ends before it begins, or there is no
+// key, one twice, or more than `TrustBundle::kMaxKeyCount`.
 absl::StatusOr<std::vector<KeyInfo>> KeyInfosFromJson(absl::string_view json);
 
 }  // namespace parplan

@@ -1,4 +1,5 @@
-// An Ed25519 private key (RFC 8032). Only programs that sign plans link this.
+// An Ed25519 private key (RFC 8032). Only programs that sign plans link this. `KeyStore` holds
+// them, and `SignPayload` signs with them.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_PRIVATE_KEY_H_
 #define PARPLAN_PROTO_ENVELOPE_PRIVATE_KEY_H_

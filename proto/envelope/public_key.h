@@ -1,4 +1,5 @@
-// An Ed25519 public key (RFC 8032), which checks signatures and has an id.
+// An Ed25519 public key (RFC 8032), which checks signatures and has an id. `TrustBundle` holds
+// them.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_PUBLIC_KEY_H_
 #define PARPLAN_PROTO_ENVELOPE_PUBLIC_KEY_H_

@@ -1,4 +1,5 @@
-// Times as people write them in key files: RFC 3339, UTC when written.
+// Times as people write them in key files: RFC 3339, UTC when written. The files of keys and
+// evidence have their times in this form.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_RFC3339_H_
 #define PARPLAN_PROTO_ENVELOPE_RFC3339_H_

@@ -1,4 +1,4 @@
-// The trusted keys that signed an envelope.
+// The trusted keys that signed an envelope. `PlanVerifier` and `VerifyEvidence` call it first.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_SIGNERS_H_
 #define PARPLAN_PROTO_ENVELOPE_SIGNERS_H_

@@ -1,4 +1,5 @@
-// The decision whether a signed plan may be used here and now.
+// The decision whether a signed plan may be used here and now. Every program that runs, exports or
+// shows a plan as verified has one.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_VERIFIER_H_
 #define PARPLAN_PROTO_ENVELOPE_VERIFIER_H_

@@ -1,4 +1,5 @@
-// Conversion between `Calibration` of the contract and of the planner.
+// Conversion between `Calibration` of the contract and of the planner. The server, `planctl
+// calibrate` and `PublishedCalibration` convert by it.
 
 #ifndef PARPLAN_PROTO_WIRE_CALIBRATION_WIRE_H_
 #define PARPLAN_PROTO_WIRE_CALIBRATION_WIRE_H_

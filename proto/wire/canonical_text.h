@@ -1,4 +1,5 @@
-// Words and lines of the canonical text that digest.h describes.
+// Words and lines of the canonical text that digest.h describes. The digests of this folder and the
+// fingerprint of the agent's inventory are made of it.
 
 #ifndef PARPLAN_PROTO_WIRE_CANONICAL_TEXT_H_
 #define PARPLAN_PROTO_WIRE_CANONICAL_TEXT_H_

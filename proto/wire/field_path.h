@@ -1,4 +1,5 @@
-// Paths of fields in errors: `topology.node_groups[2].node_count`.
+// Paths of fields in errors: `topology.node_groups[2].node_count`. The conversions and readers of
+// files make them.
 
 #ifndef PARPLAN_PROTO_WIRE_FIELD_PATH_H_
 #define PARPLAN_PROTO_WIRE_FIELD_PATH_H_

@@ -1,5 +1,6 @@
 // The library of known devices and fabrics, by name. Its files are deploy/hardware/*.json;
-// docs/hardware.md explains how to add to them.
+// docs/hardware.md explains how to add to them. `KnownHardware`, `planctl hardware` and the readers
+// of published runs look things up in it.
 
 #ifndef PARPLAN_PROTO_WIRE_HARDWARE_LIBRARY_H_
 #define PARPLAN_PROTO_WIRE_HARDWARE_LIBRARY_H_

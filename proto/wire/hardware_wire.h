@@ -1,5 +1,5 @@
 // Conversion of `DeviceDescription` and `LinkDescription` of the contract to the planner's values,
-// and the digest of hardware.
+// and the digest of hardware. `HardwareLibrary` converts by it; the plan key has the digest.
 
 #ifndef PARPLAN_PROTO_WIRE_HARDWARE_WIRE_H_
 #define PARPLAN_PROTO_WIRE_HARDWARE_WIRE_H_

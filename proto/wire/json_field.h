@@ -1,4 +1,5 @@
-// Conversion of JSON values to values of a message's fields.
+// Conversion of JSON values to values of a message's fields. `ParseJson` (json_file.h) reads fields
+// by it.
 
 #ifndef PARPLAN_PROTO_WIRE_JSON_FIELD_H_
 #define PARPLAN_PROTO_WIRE_JSON_FIELD_H_

@@ -1,4 +1,5 @@
-// Messages as files that people read and write: proto JSON, parsed strictly.
+// Messages as files that people read and write: proto JSON, parsed strictly. Every program reads
+// and writes its model, cluster, profile and plan files by it.
 
 #ifndef PARPLAN_PROTO_WIRE_JSON_FILE_H_
 #define PARPLAN_PROTO_WIRE_JSON_FILE_H_

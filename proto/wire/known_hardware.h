@@ -1,4 +1,5 @@
-// Lookup of the data sheets of a job's devices and links.
+// Lookup of the data sheets of a job's devices and links. The server, offline planning and the
+// studies look it up before they make a problem.
 
 #ifndef PARPLAN_PROTO_WIRE_KNOWN_HARDWARE_H_
 #define PARPLAN_PROTO_WIRE_KNOWN_HARDWARE_H_

@@ -1,4 +1,5 @@
-// Topologies of another number of nodes than a file names.
+// Topologies of another number of nodes than a file names. `planctl --nodes` and the sidecar of a
+// job whose number of nodes was recommended call it.
 
 #ifndef PARPLAN_PROTO_WIRE_NODE_COUNT_H_
 #define PARPLAN_PROTO_WIRE_NODE_COUNT_H_

@@ -1,4 +1,5 @@
-// Snapshots for jobs that get only a part of each node.
+// Snapshots for jobs that get only a part of each node. The server's `ProfileKeeper` and offline
+// planning call `SnapshotOfNodes`.
 
 #ifndef PARPLAN_PROTO_WIRE_PART_OF_NODE_H_
 #define PARPLAN_PROTO_WIRE_PART_OF_NODE_H_

@@ -1,4 +1,5 @@
-// The error of a field of a plan's payload, for the sources that read one.
+// The error of a field of a plan's payload, for the sources that read one. These sources are
+// plan_wire.cc and prediction_wire.cc.
 
 #ifndef PARPLAN_PROTO_WIRE_PAYLOAD_ERROR_H_
 #define PARPLAN_PROTO_WIRE_PAYLOAD_ERROR_H_

@@ -20,9 +20,8 @@ namespace parplan {
 // Fills in the decisions and predictions of the planner: fields 12 to 21 of the payload,
 // `device_count` to `virtual_stage_count`. `model` is the planned model; its ids name the layers.
 // The caller sets identity, digests and times, and replaces `search` if it has processor and wall
-// times to add
-// (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`, and `payload` is
-// not null.
+// times to add (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`, and
+// `payload` is not null.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
                  const ModelSpec& model, v1::PlanPayload* payload);
 
@@ -43,8 +42,10 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 // kMaxDeviceCount ranks, experts that do not divide data times context parallelism, a rank order
 // that does not name both axes, and unknown enum values.
 absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::string_view field);
+// Returns the message of any strategy. `StrategyFromProto` returns the same value.
 v1::Strategy StrategyToProto(const Strategy& strategy);
 
+// Returns the message of any prediction, with times to the nanosecond.
 v1::Prediction PredictionToProto(const Prediction& prediction);
 
 // Returns the prediction of a message. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the

@@ -3,6 +3,8 @@
 //   PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(request.spec(), "spec"));
 //   // Check limits on the values, find the measurements of asked.topology, then:
 //   PARPLAN_ASSIGN_OR_RETURN(PlanningProblem problem, ProblemFor(asked, knowledge, "spec"));
+//
+// The server and offline planning make their problems by it.
 
 #ifndef PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PROBLEM_WIRE_H_
@@ -38,9 +40,11 @@ absl::StatusOr<AskedPlan> AskedPlanFromProto(const v1::PlanSpec& spec,
 
 // Returns the problem of `asked` with the measurements and data sheets of `knowledge`, each of
 // which may be null. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`, as
-// in `AskedPlanFromProto`, for what depends on several parts: several node groups, a batch that is
-// not positive or that the micro-batches do not divide, a schedule outside space or target.
-// FAILED_PRECONDITION (PROFILE_MISSING) if the profile is of another device kind or node size.
+// in `AskedPlanFromProto`, for what depends on several parts: a batch that is not positive or that
+// the micro-batches do not divide, a schedule outside space or target. FAILED_PRECONDITION
+// (PROFILE_MISSING) if a group's profile is of another device kind or node size. Takes topologies
+// of several node groups; callers that cannot plan for them refuse them before. REQUIRES:
+// `knowledge` has no more groups than the topology.
 absl::StatusOr<PlanningProblem> ProblemFor(const AskedPlan& asked, Knowledge knowledge,
                                            absl::string_view field = "");
 

@@ -1,4 +1,5 @@
-// Chooses the profiles whose measurements hold for a runtime.
+// Chooses the profiles whose measurements hold for a runtime. `SnapshotOfNodes` and the server's
+// `ProfileKeeper` call it.
 
 #ifndef PARPLAN_PROTO_WIRE_PROFILE_SELECTION_H_
 #define PARPLAN_PROTO_WIRE_PROFILE_SELECTION_H_

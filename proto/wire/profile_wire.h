@@ -1,4 +1,5 @@
-// Checks of profiles, and their merge into the snapshot that the planner reads.
+// Checks of profiles, and their merge into the snapshot that the planner reads. The server and
+// planctl check what they are given, and the agent what it sends.
 
 #ifndef PARPLAN_PROTO_WIRE_PROFILE_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PROFILE_WIRE_H_

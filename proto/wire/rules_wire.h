@@ -1,5 +1,6 @@
 // Conversion of `PlanningOptions` of the contract: the rules of the question, the name of the
-// planner, and the limits of the search.
+// planner, and the limits of the search. The server and offline planning read the options of a
+// question by it.
 
 #ifndef PARPLAN_PROTO_WIRE_RULES_WIRE_H_
 #define PARPLAN_PROTO_WIRE_RULES_WIRE_H_
@@ -49,6 +50,7 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
 // know.
 absl::StatusOr<Schedule> ScheduleFromProto(v1::Schedule schedule, absl::string_view field);
 
+// Returns the number of the contract.
 v1::Schedule ScheduleToProto(Schedule schedule);
 
 }  // namespace parplan

@@ -1,5 +1,6 @@
 // The streams of agents: reads their messages, lets the keeper of leases decide, sends out its
-// decisions, and wakes it when a deadline passes.
+// decisions, and wakes it when a deadline passes. `AgentCall` (server/rpc/agent_call.h) is the
+// transport.
 
 #ifndef PARPLAN_SERVER_CORE_AGENT_CORE_H_
 #define PARPLAN_SERVER_CORE_AGENT_CORE_H_

@@ -19,9 +19,12 @@ absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello);
 // checks the others. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it.
 absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request);
 
+// Returns the answer to `hello`, with the intervals that the agent must keep.
 v1::ConnectAgentResponse WelcomeMessage(const Limits& limits);
+// Returns the answer to the request for a lease with that id.
 v1::ConnectAgentResponse RefusalMessage(const LeaseRefused& refused, const std::string& request_id);
-// `now` is on the clock of the lease's times. REQUIRES: not `kDisconnected`.
+// Returns the message for one connection. `now` is on the clock of the lease's times. REQUIRES: the
+// kind is not `kDisconnected`.
 v1::ConnectAgentResponse NewsMessage(const LeaseNews& news, absl::Duration now);
 
 v1::Agent AgentToProto(const ConnectedAgent& agent);

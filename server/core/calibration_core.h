@@ -1,4 +1,6 @@
 // Stores calibrations and knows which one is active in each cluster.
+// server/rpc/calibration_service.cc calls its methods, and `KnowledgeKeeper` asks it for the active
+// one.
 
 #ifndef PARPLAN_SERVER_CORE_CALIBRATION_CORE_H_
 #define PARPLAN_SERVER_CORE_CALIBRATION_CORE_H_

@@ -1,5 +1,5 @@
 // The state of a call apart from its request: an id for logs, a deadline, and whether it was
-// cancelled.
+// cancelled. `Call` (server/rpc/call.h) makes one for each call.
 
 #ifndef PARPLAN_SERVER_CORE_CALL_CONTEXT_H_
 #define PARPLAN_SERVER_CORE_CALL_CONTEXT_H_

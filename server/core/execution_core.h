@@ -1,4 +1,5 @@
 // Stores the measurements of executors and compares them with the prediction.
+// server/rpc/execution_service.cc calls it.
 
 #ifndef PARPLAN_SERVER_CORE_EXECUTION_CORE_H_
 #define PARPLAN_SERVER_CORE_EXECUTION_CORE_H_

@@ -1,4 +1,5 @@
-// The length of the ids that the server derives from contents and requests.
+// The length of the ids that the server derives from contents and requests. Used where the core
+// makes such ids.
 
 #ifndef PARPLAN_SERVER_CORE_ID_LENGTH_H_
 #define PARPLAN_SERVER_CORE_ID_LENGTH_H_

@@ -1,4 +1,5 @@
-// The server's signing keys, shared by threads.
+// The server's signing keys, shared by threads. `PlanCore` signs with it; the program reloads it on
+// SIGHUP.
 
 #ifndef PARPLAN_SERVER_CORE_KEY_RING_H_
 #define PARPLAN_SERVER_CORE_KEY_RING_H_

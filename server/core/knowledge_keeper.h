@@ -1,5 +1,5 @@
 // Collects what is known about a job's devices: measurements, data sheets and the active
-// calibration.
+// calibration. `PlanCore` and `ShapeCore` ask it for each question.
 
 #ifndef PARPLAN_SERVER_CORE_KNOWLEDGE_KEEPER_H_
 #define PARPLAN_SERVER_CORE_KNOWLEDGE_KEEPER_H_

@@ -1,5 +1,6 @@
 // Decides which agents are connected and which nodes are lent. Pure: values and the time go in,
-// messages for connections come out (docs/adr/0010).
+// messages for connections come out (docs/adr/0010). `AgentCore` owns one and calls it under its
+// lock.
 
 #ifndef PARPLAN_SERVER_CORE_LEASE_KEEPER_H_
 #define PARPLAN_SERVER_CORE_LEASE_KEEPER_H_
@@ -142,7 +143,9 @@ class LeaseKeeper {
   // These three ignore a lease that does not exist: it may have ended while the message was on its
   // way. INVALID_ARGUMENT (SPEC_INVALID) from a node that may not do this (only the host opens,
   // once, and renews), for a port outside 1 to 65535, and for a duration that is not above 0. A
-  // renewed lease ends `duration` from now, but at most `max_lease_duration` after its grant.
+  // renewed lease ends `duration` from now, but at most `max_lease_duration` after its grant; one
+  // that is over already ends at once. `Return` ends the lease as `kReturned` if its host gives no
+  // reason of failure, otherwise as `kGivenUp`.
   absl::StatusOr<News> Open(AgentConnection connection, const std::string& lease_id, int port);
   absl::StatusOr<News> Renew(AgentConnection connection, const std::string& lease_id,
                              absl::Duration duration, absl::Duration now);

@@ -1,5 +1,6 @@
 // Limits on everything that can grow. Set by flags and the configuration file; callers read those
 // they meet from `GetCapabilities`. The defaults were not measured unless a comment says so.
+// server/main/settings.h holds the values that the operator set.
 
 #ifndef PARPLAN_SERVER_CORE_LIMITS_H_
 #define PARPLAN_SERVER_CORE_LIMITS_H_

@@ -1,4 +1,5 @@
-// A map of bounded size that drops the entry that was unused for longest.
+// A map of bounded size that drops the entry that was unused for longest. The caches of `PlanCore`,
+// `ShapeCore`, `CalibrationCore` and `ExecutionCore` are such maps.
 
 #ifndef PARPLAN_SERVER_CORE_LRU_CACHE_H_
 #define PARPLAN_SERVER_CORE_LRU_CACHE_H_

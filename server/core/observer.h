@@ -24,7 +24,7 @@ namespace parplan {
 enum class CacheKind {
   // Signed plans, by the bytes of the request.
   kPlan,
-  // Answers of the planner, by plan key.
+  // Answers of the planner, by `PlanQuestion::answer_key`.
   kResult,
   // Answers of `ShapePlan`.
   kShape,

@@ -1,5 +1,6 @@
 // Answers questions with signed plans: validates, looks up, searches, checks, signs, stores. The
-// transport (server/rpc) brings the messages; planner/ finds the plans.
+// transport (server/rpc) brings the messages; planner/ finds the plans. server/rpc/plan_service.cc
+// calls it.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_CORE_H_
 #define PARPLAN_SERVER_CORE_PLAN_CORE_H_
@@ -74,9 +75,10 @@ class PlanCore {
 
   // Returns a signed plan. A plan made before is returned without a search if it is for the same
   // question, job, nodes and time to live, rests on the same profiles and calibration, and has at
-  // least `kMinLifeLeft` of its life left. Equal questions in flight share one search, whoever
-  // asks. The search ends with the best plan so far shortly before the latest deadline of its
-  // callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
+  // least `kMinLifeLeft` of its life left. A retry, which has the `request_id` of an earlier call,
+  // gets the plan of that call until it expires. Equal questions in flight share one search,
+  // whoever asks. The search ends with the best plan so far shortly before the latest deadline of
+  // its callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
   void CreatePlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const PlanDone& done);
 

@@ -1,5 +1,6 @@
 // A `CreatePlanRequest`, read and checked: the problem for the planner, and the keys by which equal
-// questions are recognised.
+// questions are recognised. `PlanCore` reads one for each request; `ShapeCore` uses the two checks
+// at the end.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_QUESTION_H_
 #define PARPLAN_SERVER_CORE_PLAN_QUESTION_H_
@@ -27,17 +28,20 @@ struct PlanQuestion {
   std::string cluster;
   std::string job_id;
   std::string request_id;
+  // The request's, at most `Limits::max_time_to_live`; `Limits::default_time_to_live` if it names
+  // none.
   absl::Duration time_to_live;
   v1::PlanSpec spec;
+  // `search_time_limit` is always set, to at most `Limits::max_search_duration`.
   PlanningOptions options;
   PlanningProblem problem;
   // Version of the knowledge that the answer rests on, and the end of its newest measurement.
   KnowledgeVersion version;
   absl::Time newest_measurement;
 
-  // Digests of the parts of `problem`, 64 hexadecimal digits. That of the profile is empty if
-  // nothing was measured, that of the hardware if the device is in no library; that of the
-  // calibration never, since the published one stands in for an active one.
+  // Digests of the parts of `problem`, 64 hexadecimal digits each. `profile_digest` is empty if
+  // nothing was measured, and `hardware_digest` if the device is in no library. A cluster without
+  // an active calibration has the digest of the calibration inside the program.
   std::string model_digest;
   std::string topology_digest;
   std::string profile_digest;
@@ -45,8 +49,8 @@ struct PlanQuestion {
   std::string calibration_digest;
 
   // Identifies the question, whoever asks: `PlanKey` (model, devices, measurements, data sheets,
-  // calibration, rules, planner), the names used in the answer, and whether baselines are compared.
-  // Equal keys have equal answers, unless a limit ends the search.
+  // calibration, batch, rules, planner, release), the ids of the model and its layers, and whether
+  // baselines are compared. Equal keys have equal answers, unless a limit ends the search.
   std::string answer_key;
   // `answer_key` and the limits of the search. Questions with equal keys share a search.
   std::string flight_key;
@@ -57,31 +61,33 @@ struct PlanQuestion {
   std::string request_key;
 };
 
-// Returns the bytes of everything in `request` except its `request_id`: equal bytes mean equal
-// requests. (Within one process Protobuf serializes equal messages to equal bytes.)
+// Returns bytes made of all fields of `request` but `request_id`. Requests with equal bytes ask the
+// same. Compare keys of one process only: Protobuf promises equal bytes for equal messages there.
 std::string RequestKey(const v1::CreatePlanRequest& request);
 
-// Returns the cluster that the request names, and checks its `request_id`: all that is needed to
+// Returns the cluster that `parent` names, and checks `request_id`; the request needs no more to
 // look for a plan made before. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
 absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request);
 
 // Reads the rest of a request whose `parent` is read: converts it to values once, checks these
 // against `limits`, and adds what `knowledge` has of the nodes. `request_key` is `RequestKey` of
-// the request.
+// the request. May wait for the store's disk or network.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field; FAILED_PRECONDITION (PROFILE_MISSING) if no
-// such node was measured and no estimate is wanted or possible; RESOURCE_EXHAUSTED
-// (UPLOAD_TOO_LARGE) for a request above `Limits::max_request_bytes`; the errors of the store.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a topology with several node groups;
+// FAILED_PRECONDITION (PROFILE_MISSING) if no such node was measured and no estimate is wanted or
+// possible; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if `request_key` has more bytes than
+// `Limits::max_request_bytes`; the errors of the store.
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
     const v1::CreatePlanRequest& request, const ClusterName& parent, std::string request_key,
     KnowledgeKeeper& knowledge, const Limits& limits);
 
-// Checks that there is a planner of this name. INVALID_ARGUMENT (SPEC_INVALID) with `planner` below
-// `field`, which names the options.
+// Checks that there is a planner of this name. INVALID_ARGUMENT (SPEC_INVALID) for the field
+// `planner` of `field`, the path of the options in the request, for example `spec.options`.
 absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field);
 
-// Checks that the model has at most as many layers as the server accepts. INVALID_ARGUMENT
-// (SPEC_INVALID) below `field`, which names the model.
+// Checks that the model has at most `limits.max_layer_count` layers. INVALID_ARGUMENT
+// (SPEC_INVALID) for the field `layer_runs` of `field`, the path of the model in the request, for
+// example `spec.model`.
 absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::string_view field);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
-// One search as the core orders it: the planner asked, then the baselines, each reported to the
-// observer. Called by `PlanCore` and `ShapeCore` on a thread of the pool.
+// One search as the core orders it: first the planner that the question names, then the baselines,
+// each reported to the observer. `PlanCore` and `ShapeCore` call it on a thread of the pool.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
 #define PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
@@ -66,9 +66,9 @@ struct SearchOrder {
   WorkerThreads* helpers = nullptr;
 };
 
-// Runs the planner asked, then the baselines if the order compares them, all before the same end,
-// and reports every search to `observer`. A baseline that the end leaves no time has a row that
-// says so, and the answer is then not complete.
+// Runs the planner of the order, then the baselines if the order compares them, all within
+// `time_limit`, and reports every search to `observer`. A baseline for which no time is left has a
+// row that says so, and the answer is then not complete. Blocks until all searches have ended.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
 // Never returns an `IssuedPlan`. DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit came before the

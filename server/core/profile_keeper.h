@@ -1,4 +1,5 @@
 // Stores profiles, whole or not at all, and merges them into the snapshots that the planner reads.
+// server/rpc/profile_service.cc calls it, and `KnowledgeKeeper` asks for snapshots.
 
 #ifndef PARPLAN_SERVER_CORE_PROFILE_KEEPER_H_
 #define PARPLAN_SERVER_CORE_PROFILE_KEEPER_H_

@@ -1,4 +1,4 @@
-// Random numbers that cannot be guessed.
+// Random numbers that cannot be guessed. `AgentCore` calls it.
 
 #ifndef PARPLAN_SERVER_CORE_RANDOM_SECRET_H_
 #define PARPLAN_SERVER_CORE_RANDOM_SECRET_H_
@@ -7,8 +7,8 @@
 
 namespace parplan {
 
-// Returns 128 random bits of the system's generator as 32 hexadecimal digits. Used for the ids and
-// tokens of leases.
+// Returns 128 random bits of the system's generator as 32 hexadecimal digits, for the ids and
+// tokens of leases. Ends the process if the system has none.
 std::string RandomSecret();
 
 }  // namespace parplan

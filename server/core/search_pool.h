@@ -1,4 +1,5 @@
-// The threads that search, and the queue in front of them.
+// The threads that search, and the queue in front of them. `ServerCore` owns one, on which
+// `PlanCore` and `ShapeCore` search.
 
 #ifndef PARPLAN_SERVER_CORE_SEARCH_POOL_H_
 #define PARPLAN_SERVER_CORE_SEARCH_POOL_H_

@@ -1,5 +1,5 @@
 // The parts of the core, created in the order in which they depend on each other. server/rpc serves
-// it.
+// it. server/main/main.cc makes one.
 
 #ifndef PARPLAN_SERVER_CORE_SERVER_CORE_H_
 #define PARPLAN_SERVER_CORE_SERVER_CORE_H_
@@ -28,8 +28,9 @@ namespace parplan {
 // Safe to use from any thread.
 class ServerCore {
  public:
-  // `store` and `keys` are not null; `clock` and `observer` outlive the core. `planner` is for
-  // tests. `turns` are those of the servers that share `store`; null where there is one.
+  // `store` and `keys` are not null; `clock` and `observer` outlive the core. Only tests give
+  // another `planner`. `turns` are those of the servers that share `store`; null for a single
+  // server.
   ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys, const Limits& limits,
              const Clock& clock = Clock::Real(), Observer& observer = Observer::Null(),
              const PlannerFunction& planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr);
@@ -52,8 +53,8 @@ class ServerCore {
   // Makes a new signing key if the old ones end soon, reports the stored kinds of nodes to the
   // observer, deletes plans that expired long ago (`kExpiredPlanRetention`) and were never
   // executed, and marks executions as failed that are silent for too long. To be called at start
-  // and every `maintenance_interval`. Returns the first error, of the key store or the store, after
-  // the other tasks were tried as well.
+  // and every `maintenance_interval`; waits for the disk. Returns the first error, of the key store
+  // or the store, after the other tasks were tried as well.
   absl::Status Maintain();
   // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;

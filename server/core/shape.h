@@ -1,4 +1,5 @@
 // The pure part of `ShapePlan`: the device counts to try, their topology, and the recommendation.
+// `ShapeCore` calls it.
 
 #ifndef PARPLAN_SERVER_CORE_SHAPE_H_
 #define PARPLAN_SERVER_CORE_SHAPE_H_

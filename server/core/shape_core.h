@@ -1,4 +1,5 @@
 // Answers `ShapePlan`: plans a job, whose nodes are not chosen yet, for the devices on offer.
+// server/rpc/plan_service.cc calls it.
 
 #ifndef PARPLAN_SERVER_CORE_SHAPE_CORE_H_
 #define PARPLAN_SERVER_CORE_SHAPE_CORE_H_

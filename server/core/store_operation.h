@@ -1,4 +1,4 @@
-// Names of the methods of `Store`, for metrics and logs.
+// Names of the methods of `Store`, for metrics and logs. `MeteredStore` reports them.
 
 #ifndef PARPLAN_SERVER_CORE_STORE_OPERATION_H_
 #define PARPLAN_SERVER_CORE_STORE_OPERATION_H_

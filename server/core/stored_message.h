@@ -1,4 +1,5 @@
-// Parses messages that the store keeps as bytes.
+// Parses messages that the store keeps as bytes. The parts of the core parse with it what they read
+// from the store.
 
 #ifndef PARPLAN_SERVER_CORE_STORED_MESSAGE_H_
 #define PARPLAN_SERVER_CORE_STORED_MESSAGE_H_

@@ -1,4 +1,5 @@
-// Writes gRPC's own log lines, such as failed handshakes, to the server's log.
+// Writes gRPC's own log lines, such as failed handshakes, to the server's log. main.cc calls it
+// once.
 
 #ifndef PARPLAN_SERVER_MAIN_GRPC_LOG_H_
 #define PARPLAN_SERVER_MAIN_GRPC_LOG_H_

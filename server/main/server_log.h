@@ -1,4 +1,5 @@
-// The server's log: that of every program that stays, and a line for each call.
+// The server's log: that of every program that stays, and a line for each call. main.cc makes one
+// and gives `LogCall` to the transport.
 
 #ifndef PARPLAN_SERVER_MAIN_SERVER_LOG_H_
 #define PARPLAN_SERVER_MAIN_SERVER_LOG_H_

@@ -1,4 +1,5 @@
 // Settings of parplan-server, read from a configuration file and from flags, which take precedence.
+// main.cc reads them.
 
 #ifndef PARPLAN_SERVER_MAIN_SETTINGS_H_
 #define PARPLAN_SERVER_MAIN_SETTINGS_H_

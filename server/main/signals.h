@@ -1,4 +1,4 @@
-// The signals of an operator to a server.
+// The signals of an operator to a server. main.cc waits for them.
 
 #ifndef PARPLAN_SERVER_MAIN_SIGNALS_H_
 #define PARPLAN_SERVER_MAIN_SIGNALS_H_

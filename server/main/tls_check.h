@@ -1,5 +1,5 @@
 // Checks the TLS files before a server starts, because gRPC accepts any file and then refuses every
-// caller.
+// caller. main.cc calls it.
 
 #ifndef PARPLAN_SERVER_MAIN_TLS_CHECK_H_
 #define PARPLAN_SERVER_MAIN_TLS_CHECK_H_

@@ -1,4 +1,5 @@
-// Serves metrics over plain HTTP at `/metrics`, on a port of its own.
+// Serves metrics over plain HTTP at `/metrics`, on a port of its own. server/main/main.cc starts
+// one.
 
 #ifndef PARPLAN_SERVER_METRICS_EXPOSER_H_
 #define PARPLAN_SERVER_METRICS_EXPOSER_H_

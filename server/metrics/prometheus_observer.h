@@ -1,4 +1,5 @@
 // Exports the core's reports as metrics of Prometheus. docs/metrics.md lists every metric.
+// server/main/main.cc makes one and gives it to the core.
 
 #ifndef PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_
 #define PARPLAN_SERVER_METRICS_PROMETHEUS_OBSERVER_H_

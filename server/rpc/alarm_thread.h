@@ -1,4 +1,5 @@
-// Functions that are called at a time, for calls that may wait only so long.
+// Functions that are called at a time, for calls that may wait only so long. `RpcServer` owns one;
+// calls set alarms for their deadlines and for silent streams.
 
 #ifndef PARPLAN_SERVER_RPC_ALARM_THREAD_H_
 #define PARPLAN_SERVER_RPC_ALARM_THREAD_H_

@@ -1,4 +1,5 @@
-// Threads for work that waits for a disk, so that gRPC's own threads never wait.
+// Threads for work that waits for a disk, so that gRPC's own threads never wait. `RpcServer` owns
+// one (`RpcContext::pool`).
 
 #ifndef PARPLAN_SERVER_RPC_BLOCKING_POOL_H_
 #define PARPLAN_SERVER_RPC_BLOCKING_POOL_H_

@@ -1,5 +1,6 @@
 // The part that all calls share: the id for logs, the deadline, the line in the log and the
-// metrics.
+// metrics. Each kind of call has a `Call`: unary_call.h, client_stream_call.h, search_call.h,
+// agent_call.h.
 
 #ifndef PARPLAN_SERVER_RPC_CALL_H_
 #define PARPLAN_SERVER_RPC_CALL_H_
@@ -61,7 +62,7 @@ struct RpcContext {
 };
 
 // One call, from its first byte to its status. gRPC itself answers calls of unknown methods, so
-// they appear in no metric.
+// they appear in no metric. The context is safe to use from any thread.
 class Call {
  public:
   // Whether a call that comes without a deadline is given one.
@@ -69,7 +70,7 @@ class Call {
 
   // Reads the metadata and adds `x-request-id` to the trailing metadata. `method` is the
   // method's name in the contract. Services pass `__func__`: the function that overrides gRPC's
-  // has that name.
+  // has that name. `rpc` outlives the call.
   Call(const RpcContext& rpc, absl::string_view method, grpc::CallbackServerContext& server_context,
        Deadline deadline = Deadline::kDefault);
   ~Call();

@@ -98,7 +98,8 @@ class ConnectionGate {
 
   ConnectionCounts counts() const;
 
-  // When a loop of accepting last came round, on the steady clock: at least once a second.
+  // Time on the steady clock at which the thread that accepts last began a round; it begins one at
+  // least once a second.
   absl::Duration last_round() const;
 
  private:

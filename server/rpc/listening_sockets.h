@@ -1,4 +1,5 @@
-// Binding and listening, for a server that accepts its connections itself.
+// Binding and listening, for a server that accepts its connections itself. `RpcServer::Start` calls
+// it for the `ConnectionGate`.
 
 #ifndef PARPLAN_SERVER_RPC_LISTENING_SOCKETS_H_
 #define PARPLAN_SERVER_RPC_LISTENING_SOCKETS_H_
@@ -19,8 +20,8 @@ struct ListeningSockets {
 };
 
 // Listens on `address`, which passes `CheckListenAddress`; port 0 takes a free one. A Unix socket
-// without a listener is replaced. UNAVAILABLE, which says why, if the name has no
-// address or an address cannot be bound.
+// without a listener is replaced. UNAVAILABLE, which says why, if the name has no address or none
+// of its addresses can be bound.
 absl::StatusOr<ListeningSockets> Listen(const std::string& address);
 
 }  // namespace parplan

@@ -1,4 +1,5 @@
-// The gRPC server: the five services over one core, health and reflection.
+// The gRPC server: the five services over one core, health and reflection. server/main/main.cc
+// starts one.
 
 #ifndef PARPLAN_SERVER_RPC_RPC_SERVER_H_
 #define PARPLAN_SERVER_RPC_RPC_SERVER_H_
@@ -46,8 +47,8 @@ struct RpcServerOptions {
 // machines can reach without TLS and without `allow_insecure`.
 absl::Status CheckOptions(const RpcServerOptions& options);
 
-// Serves as long as it lives. The health protocol knows every service by its full name, and the
-// whole server by the empty name.
+// Serves as long as it lives, on threads of gRPC and of its pool; used by one thread. The health
+// protocol knows every service by its full name, and the whole server by the empty name.
 class RpcServer {
  public:
   // Starts serving. `core` outlives the server. The errors of `CheckOptions`; INVALID_ARGUMENT

@@ -1,4 +1,5 @@
 // TLS credentials of the server: its certificate, and the certificates it asks callers for.
+// `RpcServer::Start` calls it.
 
 #ifndef PARPLAN_SERVER_RPC_SERVER_CREDENTIALS_H_
 #define PARPLAN_SERVER_RPC_SERVER_CREDENTIALS_H_

@@ -1,4 +1,4 @@
-// Ids that connect a call with the logs of its caller.
+// Ids that connect a call with the logs of its caller. `Call` reads and makes them.
 
 #ifndef PARPLAN_SERVER_RPC_TRACE_H_
 #define PARPLAN_SERVER_RPC_TRACE_H_

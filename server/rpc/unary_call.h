@@ -1,4 +1,5 @@
-// A call with one request and one answer.
+// A call with one request and one answer. The methods of services.h start them by `AnswerOnPool`
+// and `AnswerNow`, or by `Start` if a search answers.
 
 #ifndef PARPLAN_SERVER_RPC_UNARY_CALL_H_
 #define PARPLAN_SERVER_RPC_UNARY_CALL_H_

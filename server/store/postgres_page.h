@@ -1,4 +1,5 @@
-// Pages of the lists of the PostgreSQL store.
+// Pages of the lists of the PostgreSQL store. The lists in postgres_profiles.cc and its like read
+// their pages with it.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_PAGE_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_PAGE_H_

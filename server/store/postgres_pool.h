@@ -1,4 +1,5 @@
 // A pool of connections to one PostgreSQL database, and libpqxx's exceptions as `absl::Status`.
+// `PostgresStore` has one; a backup opens its own.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_POOL_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_POOL_H_

@@ -1,5 +1,6 @@
 // The store of several servers: one PostgreSQL database, which all of them read and write. A change
-// that one server acknowledged is visible to the next call on any other.
+// that one server acknowledged is visible to the next call on any other. `OpenStore`
+// (store_address.h) makes it; each kind of record has a source file, for example postgres_plans.cc.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_STORE_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_STORE_H_

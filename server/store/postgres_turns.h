@@ -1,5 +1,5 @@
 // Turns of servers that share a PostgreSQL database: advisory locks of one session, which has a
-// thread, and notifications to servers that wait.
+// thread, and notifications to servers that wait. `OpenTurns` (store_address.h) makes it.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_TURNS_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_TURNS_H_

@@ -1,5 +1,5 @@
 // A thin layer over SQLite's C interface that owns its objects: connections, cached statements,
-// transactions, and result codes as `absl::Status`.
+// transactions, and result codes as `absl::Status`. `SqliteStore` and server/backup use it.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_CONNECTION_H_
 #define PARPLAN_SERVER_STORE_SQLITE_CONNECTION_H_
@@ -85,8 +85,8 @@ class SqliteConnection {
   // Runs statements without caching them, and ignores rows that they return.
   absl::Status Execute(const std::string& statements);
 
-  // Lends a statement, which is prepared once per connection and text; so `statement` is a literal.
-  // REQUIRES: no other user has a statement of this text.
+  // Lends a statement, which is prepared once per connection and text and kept; so texts must be
+  // few, and values are bound. REQUIRES: no other user has a statement of this text.
   absl::StatusOr<SqliteStatement> Prepare(absl::string_view statement);
 
   // Returns the number of rows that the last INSERT, UPDATE or DELETE changed.

@@ -1,4 +1,5 @@
-// Pages of the lists of the SQLite store.
+// Pages of the lists of the SQLite store. The lists in sqlite_profiles.cc and its like read their
+// pages with it.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_PAGE_H_
 #define PARPLAN_SERVER_STORE_SQLITE_PAGE_H_

@@ -1,5 +1,6 @@
 // The store of a single server: one SQLite database in the server's data directory, in WAL mode,
-// with one connection for writing and a few for reading.
+// with one connection for writing and a few for reading. `OpenStore` (store_address.h) makes it;
+// each kind of record has a source file, for example sqlite_plans.cc.
 
 #ifndef PARPLAN_SERVER_STORE_SQLITE_STORE_H_
 #define PARPLAN_SERVER_STORE_SQLITE_STORE_H_

@@ -26,7 +26,8 @@ class StatementTimer {
   // REQUIRES: all scopes are destroyed.
   ~StatementTimer();
 
-  // A statement in progress on `socket`, which is open when the scope is created.
+  // A statement in progress on `socket`, which is open when the scope is created. The timer
+  // outlives it.
   class Scope {
    public:
     Scope(StatementTimer& timer, int socket);

@@ -1,4 +1,5 @@
 // The address of a store, as people write it: `sqlite:FOLDER` or `postgres://USER@HOST/DATABASE`.
+// `parplan-server` opens its store by it, and so do `parplan-server store` commands.
 
 #ifndef PARPLAN_SERVER_STORE_STORE_ADDRESS_H_
 #define PARPLAN_SERVER_STORE_STORE_ADDRESS_H_

@@ -1,5 +1,5 @@
 // Turns of servers that share a store: one at a time works on a key, and the others learn when it
-// is done.
+// is done. `PlanCore` asks for a turn before it searches. `PostgresTurns` implements it.
 
 #ifndef PARPLAN_SERVER_STORE_TURNS_H_
 #define PARPLAN_SERVER_STORE_TURNS_H_

@@ -1,4 +1,6 @@
 // Measures the errors of predictions of published runs, for `parplan-study accuracy`. Pure.
+// studies/main/accuracy_command.cc calls `Evaluate`, and the reports (accuracy_report.h) show the
+// summary.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
@@ -71,6 +73,7 @@ struct AccuracyFigures {
   // Share of the runs that did not fail that are refused nevertheless.
   std::optional<double> false_refusals;
 };
+// Returns the figures over `rows`.
 AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows);
 
 // One job under at least `kMinGroupPlans` different plans.
@@ -97,8 +100,10 @@ struct GroupFigures {
   std::optional<double> regret_max;
   std::optional<double> rank_correlation_mean;
 };
+// Returns the figures over `groups`; all but the count absent if there are none.
 GroupFigures FiguresOfGroups(absl::Span<const JobGroup* const> groups);
 
+// The part of a summary that one source of runs has.
 struct SourceAccuracy {
   AccuracyFigures all;
   AccuracyFigures unfitted;
@@ -125,6 +130,7 @@ struct AccuracySummary {
   AccuracySummary(const AccuracySummary&) = delete;
   AccuracySummary& operator=(const AccuracySummary&) = delete;
 };
+// Returns the summary of predicted rows and skipped runs, by source.
 AccuracySummary Summarise(std::vector<AccuracyRow> rows, std::vector<SkippedRun> skipped,
                           std::string calibration_id);
 

@@ -1,4 +1,5 @@
 // Writes the answer of `parplan-study accuracy` as text, as one JSON object or as an HTML page.
+// studies/main/accuracy_command.cc calls them.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_
@@ -32,6 +33,7 @@ struct SkipReason {
   int count = 0;
   std::string example;
 };
+// Returns the reasons of all skipped rows, by source.
 std::vector<SkipReason> SkipReasons(const AccuracySummary& summary);
 
 }  // namespace parplan::accuracy

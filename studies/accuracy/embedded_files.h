@@ -1,4 +1,5 @@
 // Files of this folder that cmake/EmbedText.cmake writes into the program when it is built.
+// `AccuracyHtml` puts it into its page.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_EMBEDDED_FILES_H_
 #define PARPLAN_STUDIES_ACCURACY_EMBEDDED_FILES_H_

@@ -1,4 +1,5 @@
-// Predicted against measured, both on the same logarithmic scale, as inline SVG.
+// Predicted against measured, both on the same logarithmic scale, as inline SVG. `AccuracyHtml`
+// draws with it.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_SCATTER_CHART_H_
 #define PARPLAN_STUDIES_ACCURACY_SCATTER_CHART_H_

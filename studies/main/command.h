@@ -1,4 +1,4 @@
-// The commands of parplan-study.
+// The commands of parplan-study. main.cc adds all of them to its application.
 
 #ifndef PARPLAN_STUDIES_MAIN_COMMAND_H_
 #define PARPLAN_STUDIES_MAIN_COMMAND_H_

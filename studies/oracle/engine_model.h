@@ -1,9 +1,11 @@
-// The cost model of the public Galvatron search engine, as its `main` computes it.
+// The cost model of the public Galvatron search engine (PKU-DAIR/Hetu-Galvatron, branch `main` at
+// commit cea12ff), written again with its faults.
 //
-// PKU-DAIR/Hetu-Galvatron at cea12ff, faults included: the cost of its plans by its own account, to
-// compare plans and to explain why two models disagree. Closed formulas: one pair of times for each
-// kind of layer and strategy, one amount of memory for each kind, stage and strategy.
-// docs/measurements/oracle.md has the formulas' source and how closely this follows it.
+// It prices plans as that engine does, so that the oracle study can compare plans by the engine's
+// own numbers and explain why two models disagree. `CompareOracle` (oracle_comparison.h) makes one
+// for each case. The formulas are closed: a pair of times for each kind of layer and strategy, and
+// an amount of memory for each kind, stage and strategy. docs/measurements/oracle.md has their
+// source and how closely this follows it.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ENGINE_MODEL_H_
 #define PARPLAN_STUDIES_ORACLE_ENGINE_MODEL_H_
@@ -59,39 +61,49 @@ struct EngineTime {
   double with_sync() const { return without_sync() + sync; }
 };
 
+// The costs of one case. Immutable; any thread may read it.
 class EngineModel {
  public:
-  // Reads the tables of a case, which it copies. Returns INVALID_ARGUMENT (PROFILE_INVALID) that
-  // names what the engine would lack: a time or memory at the sequence length in its modes, or the
-  // bandwidth of some group.
+  // Copies what it needs of the tables of a case. Returns INVALID_ARGUMENT (PROFILE_INVALID) naming
+  // file and entry for a file that is no JSON object, and for a time or a memory that is missing at
+  // the sequence length in the profile modes of the case. Bandwidths are not checked: `Knows` says
+  // whether there are enough of them. REQUIRES: `oracle` is from `ReadOracleCase`.
   static absl::StatusOr<EngineModel> Create(const OracleCase& oracle);
 
   const OracleQuestion& question() const { return question_; }
   int layer_type_count() const { return static_cast<int>(layers_.size()); }
 
-  // Returns whether the case has every table that a strategy of `shape` needs.
+  // Returns whether the case has every bandwidth, latency and memory that `strategy` needs in plans
+  // of `shape`. `layer_type` is the index of a kind of layer, below `layer_type_count()`.
   bool Knows(const EngineShape& shape, int layer_type, const EngineStrategy& strategy) const;
 
-  // Lists the strategies of layers for a shape, in the engine's order: powers of two within its
-  // caps whose data-parallel degree divides into the micro-batch it floors.
+  // Lists the strategies of layers for a shape, in the engine's order: degrees that are powers of
+  // two within the limits of the case (`max_tp_deg`, `max_sp_deg`), whose data-parallel degree is
+  // at most min(global_batch / chunks, ranks of a stage), and which `Knows` has for every kind of
+  // layer. The engine does not ask that the degree divides the micro-batch; it rounds samples down.
   std::vector<EngineStrategy> LayerStrategies(const EngineShape& shape) const;
   // Lists those of embedding and head: the same without recomputation.
   std::vector<EngineStrategy> EndStrategies(const EngineShape& shape) const;
 
+  // The functions below REQUIRE that `Knows` has the strategy for the shape.
+
+  // Returns the time of one layer of kind `layer_type`.
   EngineTime LayerTime(const EngineShape& shape, int layer_type,
                        const EngineStrategy& strategy) const;
-  // Returns the time that embedding and head add to a stage: 0 between the first and the last.
+  // Returns the time that embedding and head add to stage `stage`, counted from 0. It is 0 for
+  // stages other than the first and the last.
   EngineTime EndTime(const EngineShape& shape, int stage, const EngineStrategy& strategy) const;
 
-  // Returns the memory of a layer in megabytes of 2^20 bytes, not rounded.
+  // Returns the memory of a layer on a device of stage `stage`, in megabytes of 2^20 bytes, not
+  // rounded.
   double LayerMegabytes(const EngineShape& shape, int layer_type, int stage,
                         const EngineStrategy& strategy) const;
   // Returns the megabytes of embedding, head and the context of a process.
   double EndMegabytes(const EngineShape& shape, int stage, const EngineStrategy& strategy) const;
-  // Returns the megabytes of the buffer for gathered activations, if layers are split at most `cap`
-  // times.
+  // Returns the megabytes of the buffer for gathered activations if no layer is split over more
+  // than `cap` ranks; 0 without sequence parallelism.
   double BufferMegabytes(const EngineShape& shape, int cap) const;
-  // Returns the megabytes of a device, less a fifth if it has more than 20 GB.
+  // Returns the megabytes of a device, less a fifth if it has more than 20 GiB.
   int UsableMegabytes() const;
 
  private:
@@ -145,8 +157,9 @@ class EngineModel {
   double overlap_ = 1.0;
 };
 
-// Returns the engine's time of a step in seconds: T of its ranking, from the times of stages
-// without and with gradient synchronisation (the latter for layers alone).
+// Returns the time of a step in seconds by which the engine ranks plans. `without_sync`: [stage]
+// seconds of one micro-batch without gradient synchronisation. `with_sync`: [stage] the same with
+// it, for the layers without embedding and head. REQUIRES: both have an entry for each stage.
 double EnginePipelineTime(absl::Span<const double> without_sync, absl::Span<const double> with_sync,
                           int64_t chunks);
 

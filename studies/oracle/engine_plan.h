@@ -1,5 +1,5 @@
 // Plans under the engine's own cost model: the step time of its answer there, by formula and by
-// simulation, and better plans by the same numbers.
+// simulation, and better plans by the same numbers. `CompareOracle` calls them.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ENGINE_PLAN_H_
 #define PARPLAN_STUDIES_ORACLE_ENGINE_PLAN_H_
@@ -27,7 +27,8 @@ struct EnginePlan {
 // answer.
 absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle);
 
-// Returns the kind of each transformer layer, first to last.
+// Returns the kind of each transformer layer, first to last, as an index into
+// `OracleQuestion::runs`.
 std::vector<int> LayerTypes(const OracleQuestion& question);
 
 // Times of one stage: of its layers, and those that embedding and head add.
@@ -36,9 +37,11 @@ struct EngineStage {
   EngineTime ends;
   double without_sync() const { return layers.without_sync() + ends.without_sync(); }
 };
+// Returns the times of all stages, first to last. REQUIRES, here and below: `EngineModel::Knows`
+// has every strategy of the plan.
 std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan& plan);
 
-// Returns T of the engine's ranking, in seconds.
+// Returns the step time in seconds by which the engine ranks the plan (`EnginePipelineTime`).
 double EngineStep(const EngineModel& model, const EnginePlan& plan);
 
 // Returns the times of the same stages for a simulation of the schedule pass by pass: a third of
@@ -51,14 +54,14 @@ double SimulatedEngineStep(const EngineModel& model, const EnginePlan& plan);
 // buffer rounded down.
 std::vector<double> EngineMegabytes(const EngineModel& model, const EnginePlan& plan);
 
-// A better plan for the engine's own numbers: the fastest found under the simulated
-// schedule, over its strategies, micro-batch counts, depths and caps, within its memory,
-// with stages of any sizes. The batch is `global_batch`.
+// A better plan by the engine's own numbers: the fastest one found under the simulated schedule,
+// over the engine's strategies, micro-batch counts, pipeline degrees and limits of degrees, within
+// its memory, with stages of any sizes. The batch is `global_batch`.
 //
 // Each stage is solved exactly (AssignStrategies) for the least sum of its time in all
-// micro-batches and its weighted synchronisation; partitions by the bound of docs/search.md over
-// suffixes. The plan is not proved to be optimal: a stage may do better with another weight. Absent
-// if no plan fits.
+// micro-batches and its weighted synchronisation, for several weights; the division into stages is
+// searched over suffixes, pruned by the bound of docs/search.md. The plan is not proved to be
+// optimal: a stage may do better with another weight. Absent if no plan fits.
 struct BetterEnginePlan {
   EnginePlan plan;
   double simulated_step = 0.0;

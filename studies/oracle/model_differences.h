@@ -1,4 +1,5 @@
-// Explains why the engine's model and ours give one plan different times.
+// Explains why the engine's model and ours give one plan different times. `CompareOracle` calls it
+// for plans that our model can predict.
 
 #ifndef PARPLAN_STUDIES_ORACLE_MODEL_DIFFERENCES_H_
 #define PARPLAN_STUDIES_ORACLE_MODEL_DIFFERENCES_H_

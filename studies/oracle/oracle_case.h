@@ -1,8 +1,9 @@
 // Cases that were run through the public Galvatron search engine: its inputs as a
 // problem of ours, and its answer.
 //
-// A case is one JSON object that names profile and hardware files beside it, the budget
-// and the batch, and has the plan the engine chose with the time it predicted.
+// A case is one JSON object that names profile and hardware files beside it, the budget and the
+// batch, and has the plan the engine chose with the time it predicted. `parplan-study oracle` reads
+// one for each file it is given.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ORACLE_CASE_H_
 #define PARPLAN_STUDIES_ORACLE_ORACLE_CASE_H_

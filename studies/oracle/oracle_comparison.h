@@ -44,7 +44,8 @@ struct Difference {
 
 // The engine's plan under both models.
 struct EngineVerdict {
-  // Step time that the engine reported, and that of the same stages with the schedule simulated.
+  // Step time that the engine reported, and the step time of the same stages if the schedule is
+  // simulated pass by pass.
   Seconds said;
   Seconds simulated;
   std::string gist;
@@ -63,7 +64,7 @@ struct EngineVerdict {
   std::string better_gist;
 };
 
-// An answer of ours.
+// An answer of our planner.
 struct OurVerdict {
   std::string what;
   // Absent if nothing fits.
@@ -95,8 +96,8 @@ struct OracleComparison {
 absl::StatusOr<OracleComparison> CompareOracle(const OracleCase& oracle,
                                                const OracleOptions& options);
 
-// Return the comparisons for people, one block for each case and a table of all, and as one JSON
-// object.
+// Return the comparisons as text for people, one block for each case and a table of all; and as one
+// JSON object.
 std::string ComparisonsText(const std::vector<OracleComparison>& comparisons);
 std::string ComparisonsJson(const std::vector<OracleComparison>& comparisons);
 

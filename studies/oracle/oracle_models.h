@@ -1,4 +1,4 @@
-// Sizes of the models that cases of Galvatron's search engine name.
+// Sizes of the models that cases of Galvatron's search engine name. `ReadOracleCase` calls it.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ORACLE_MODELS_H_
 #define PARPLAN_STUDIES_ORACLE_ORACLE_MODELS_H_
@@ -23,9 +23,9 @@ struct OracleLayerRun {
 // Returns a model config (model_config.h) for the model called `name`: the published one, if the
 // public profiles have such a model and it has the widths of `runs`. Otherwise one whose layers
 // have as many parameters as were measured: heads of 128 (or 64), the gated feed-forward part and
-// the vocabulary follow from `memory`, and a sentence appended to `notes` says so. REQUIRES: at
-// least one run. Times and memory are measured, so sizes
-// only decide which degrees divide heads and how many bytes are moved.
+// the vocabulary follow from `memory`, and a sentence appended to `notes` says so. Times and memory
+// are measured, so sizes only decide which degrees divide heads and how many bytes are moved.
+// REQUIRES: at least one run.
 NamedText OracleModelConfig(absl::string_view name, absl::Span<const OracleLayerRun> runs,
                             const GalvatronMemory& memory, std::vector<std::string>* notes);
 

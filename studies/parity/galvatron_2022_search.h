@@ -3,11 +3,11 @@
 // own program, run again for this project, predicts to be best. A yardstick for `galvatron`, which
 // plans under our own model.
 //
-// Algorithm: papers.md 1.2 to 1.5. Batches grow in steps of eight until no depth fits;
-// each stage is solved by the dense programme (dense_assignment.h) with layers rounded up
-// to MB; the cost of a plan is the sum over stages of what the programme minimised.
-// docs/galvatron.md lists the decisions that papers.md leaves open and the predictions of the
-// authors' program settle.
+// Algorithm: papers.md 1.2 to 1.5. Batches grow in steps of eight until no depth fits; each stage
+// is solved by the dense programme (dense_assignment.h) with layers rounded up to MB; the cost of a
+// plan is the sum over stages of what the programme minimised. docs/galvatron.md lists the
+// decisions that papers.md leaves open and the predictions of the authors' program settle.
+// `parplan-study parity` and `ParseConstantsOf2022` (galvatron_constants.h) use it.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_

@@ -1,5 +1,6 @@
 // The profiled constants of Galvatron's submission of 2022, and the predictions of its own model
 // with them: the two files of a parity check. Both are in studies/parity/data and in the program.
+// `parplan-study parity` reads them.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_

@@ -1,7 +1,8 @@
 // Hypotheses about what table 2 counts, and how well parplan's model reproduces it under each.
 //
 // The table names neither batch, precision, optimizer nor what "memory overhead" is. A hypothesis
-// sets all four; its error compares our 48 memories and 36 ratios with the table's.
+// sets all four; its error compares our 48 memories and 36 ratios with the table's. `parplan-study
+// table2` tries them.
 
 #ifndef PARPLAN_STUDIES_TABLE2_HYPOTHESES_H_
 #define PARPLAN_STUDIES_TABLE2_HYPOTHESES_H_

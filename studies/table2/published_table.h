@@ -1,4 +1,5 @@
 // Table 2 of Shi et al., FITEE 26(1), 2025 (docs/papers.md 3.2): 48 memories and 36 ratios.
+// `parplan-study table2` compares plans with it.
 
 #ifndef PARPLAN_STUDIES_TABLE2_PUBLISHED_TABLE_H_
 #define PARPLAN_STUDIES_TABLE2_PUBLISHED_TABLE_H_

@@ -1,4 +1,5 @@
-// The study of table 2 as a page in Markdown and as JSON.
+// The study of table 2 as a page in Markdown and as JSON. `parplan-study table2` prints one of
+// them.
 
 #ifndef PARPLAN_STUDIES_TABLE2_TABLE2_TEXT_H_
 #define PARPLAN_STUDIES_TABLE2_TABLE2_TEXT_H_

@@ -1,4 +1,5 @@
-// Plans for the models of table 2, and the kinds of memory they hold.
+// Plans for the models of table 2, and the kinds of memory they hold. `parplan-study table2` and
+// the hypotheses call them.
 
 #ifndef PARPLAN_STUDIES_TABLE2_TABLE_PLANS_H_
 #define PARPLAN_STUDIES_TABLE2_TABLE_PLANS_H_

@@ -1,4 +1,5 @@
-// gRPC's health protocol on a port of its own, for probes that have no certificate.
+// gRPC's health protocol on a port of its own, for probes that have no certificate. The server, the
+// agent and the sidecar start one.
 
 #ifndef PARPLAN_BASE_SERVICE_HEALTH_HEALTH_SERVER_H_
 #define PARPLAN_BASE_SERVICE_HEALTH_HEALTH_SERVER_H_

@@ -1,5 +1,5 @@
 // The log of a long-running program other than the server: one line of JSON per event, on standard
-// error.
+// error. The agent, the sidecar and `parplan-exec` log by it.
 
 #ifndef PARPLAN_BASE_SERVICE_LOG_EVENT_LOG_H_
 #define PARPLAN_BASE_SERVICE_LOG_EVENT_LOG_H_

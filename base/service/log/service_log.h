@@ -1,5 +1,5 @@
 // The log of a program that stays: one line for each event on standard error, as JSON for machines
-// or as text for people.
+// or as text for people. The server's log and `LogEvent` are made of it.
 
 #ifndef PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
 #define PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
@@ -13,7 +13,8 @@
 
 namespace parplan {
 
-// Returns the level of `trace`, `debug`, `info`, `warning` or `error`; off for any other word.
+// Returns the level of `trace`, `debug`, `info`, `warning` or `error`, or of another word that
+// spdlog has for a level; off for any other.
 spdlog::level::level_enum LogLevelOf(const std::string& level);
 
 // Safe to use from any thread: lines are never mixed. A line that cannot be written is lost.
@@ -28,7 +29,8 @@ class ServiceLog {
   bool Writes(spdlog::level::level_enum level) const { return logger_->should_log(level); }
 
   // Writes `time` (UTC, microseconds), `level`, `event`, then the members of `fields`, an object of
-  // texts and numbers without those three. Bytes that are not UTF-8 are replaced.
+  // texts and numbers without those three. Levels below `warning` are written as `info`. Bytes that
+  // are not UTF-8 are replaced.
   void Write(spdlog::level::level_enum level, const char* event,
              const nlohmann::ordered_json& fields) const;
   void Info(const char* event, const nlohmann::ordered_json& fields) const;

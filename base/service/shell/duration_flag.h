@@ -1,4 +1,5 @@
-// A flag that takes a duration, such as 30s, 5m or 24h.
+// A flag that takes a duration, such as 30s, 5m or 24h. The server, the agent and the sidecar have
+// such flags.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_DURATION_FLAG_H_
 #define PARPLAN_BASE_SERVICE_SHELL_DURATION_FLAG_H_

@@ -1,4 +1,5 @@
-// Exit codes of the programs that have commands, and the form of their errors.
+// Exit codes of the programs that have commands, and the form of their errors. `RunCommands` ends
+// every program of commands by it.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_EXIT_CODE_H_
 #define PARPLAN_BASE_SERVICE_SHELL_EXIT_CODE_H_

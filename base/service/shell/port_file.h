@@ -1,4 +1,5 @@
-// The file in which a program writes the port it listens on, for scripts that wait for it.
+// The file in which a program writes the port it listens on, for scripts that wait for it. The
+// server, the agent and the sidecar write one if asked to.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_PORT_FILE_H_
 #define PARPLAN_BASE_SERVICE_SHELL_PORT_FILE_H_

@@ -1,4 +1,5 @@
-// How a long-running program can be monitored, and the flags of that.
+// How a long-running program can be monitored, and the flags of that. The agent and the sidecar
+// have them.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_WATCH_FLAGS_H_
 #define PARPLAN_BASE_SERVICE_SHELL_WATCH_FLAGS_H_

@@ -1,8 +1,9 @@
-// Reads of the certificates and keys of TLS, which are checked before they are used: gRPC accepts
-// any file, and then every call fails without a reason.
+// Reads the certificates and keys of TLS and checks them before they are used: gRPC accepts any
+// file, and then every call fails without a reason.
 //
 // All errors are INVALID_ARGUMENT (SPEC_INVALID) and name the setting and the file: also for an
-// empty path, a file that cannot be read, and one of more than 16 MiB.
+// empty path, a file that cannot be read, and one of more than 16 MiB. Clients read theirs when
+// they make a channel, and the server before it starts.
 
 #ifndef PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 #define PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_

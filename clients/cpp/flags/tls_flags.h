@@ -1,4 +1,4 @@
-// The flags that say how to speak TLS with a server.
+// The flags that say how to speak TLS with a server. planctl, the sidecar and the agent have them.
 
 #ifndef PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_
 #define PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_

@@ -1,4 +1,5 @@
-// Reads a plan from a file of parplan or of Galvatron, or from arguments of Megatron-LM.
+// Reads a plan from a file of parplan or of Galvatron, or from arguments of Megatron-LM. `planctl
+// evaluate` and `explain` call both.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_

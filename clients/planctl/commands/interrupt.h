@@ -1,4 +1,5 @@
-// Handles Ctrl-C during a search: the first one ends it with the best plan so far.
+// Handles Ctrl-C during a search: the first one ends it with the best plan so far. `planctl plan`,
+// `compare` and `explain` have one while they search.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_INTERRUPT_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_INTERRUPT_H_

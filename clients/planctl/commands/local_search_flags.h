@@ -1,4 +1,4 @@
-// The flags of a search in this process.
+// The flags of a search in this process. `planctl plan`, `compare` and `explain` have them.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_LOCAL_SEARCH_FLAGS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_LOCAL_SEARCH_FLAGS_H_

@@ -1,4 +1,5 @@
-// Shows the progress of a search that takes over a second on standard error.
+// Shows the progress of a search that takes over a second on standard error. `planctl plan` shows
+// one.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_PROGRESS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_PROGRESS_H_

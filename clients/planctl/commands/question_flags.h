@@ -1,4 +1,5 @@
-// The flags that make up a question: model, cluster, batch, rules, limits.
+// The flags that make up a question: model, cluster, batch, rules, limits. Every command that asks
+// for a plan or predicts one has them.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_QUESTION_FLAGS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_QUESTION_FLAGS_H_
@@ -68,9 +69,9 @@ struct QuestionFlags {
   // Adds the flags that ask for more than one plan.
   void AddAnswersTo(shell::Command command);
 
-  // Reads the model and cluster files and puts the question together; without a path there is no
-  // model in it. INVALID_ARGUMENT
-  // (SPEC_INVALID) naming the flag or the field of the file.
+  // Reads the model and cluster files and puts the question together. Without a model path the
+  // question has no model. INVALID_ARGUMENT (SPEC_INVALID) naming the flag or the field of the
+  // file.
   absl::StatusOr<v1::PlanSpec> ReadSpec() const;
 
   // Reads the calibration file; null when none was named. INVALID_ARGUMENT (SPEC_INVALID) naming

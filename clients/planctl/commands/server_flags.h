@@ -1,4 +1,4 @@
-// The flags that name a server and how to reach it.
+// The flags that name a server and how to reach it. Every command that calls a server has them.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SERVER_FLAGS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SERVER_FLAGS_H_

@@ -1,4 +1,4 @@
-// The question of `planctl shape` and `planctl recommend`.
+// The question of `planctl shape` and `planctl recommend`. Both commands send it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHAPE_REQUEST_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHAPE_REQUEST_H_
@@ -16,7 +16,7 @@ struct DeviceRange {
   int max = 1;
 };
 
-// Returns the question which has each node group of `spec` as an offer, in their order, with the
+// Returns the question in which each node group of `spec` is an offer, in their order, with the
 // devices that `range` returns for it.
 v1::ShapePlanRequest ShapeRequestOf(
     const v1::PlanSpec& spec, const std::function<DeviceRange(const v1::NodeGroup& group)>& range);

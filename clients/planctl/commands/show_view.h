@@ -1,4 +1,4 @@
-// Shows the plan of a command.
+// Shows the plan of a command. `planctl plan`, `evaluate` and `explain` call it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHOW_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHOW_VIEW_H_

@@ -1,4 +1,4 @@
-// The commands that Slurm runs around a job.
+// The commands that Slurm runs around a job. main.cc adds them.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SLURM_COMMANDS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SLURM_COMMANDS_H_
@@ -7,8 +7,8 @@
 
 namespace parplan::planctl {
 
-// Adds `slurm-prolog`, `slurm-node-prolog`, `slurm-epilog` and
-// `slurm-node-epilog`, like the functions of command.h.
+// Adds `slurm-prolog`, `slurm-node-prolog`, `slurm-epilog` and `slurm-node-epilog`, like the
+// functions of command.h.
 void AddSlurmCommands(Command app, Action& action);
 
 }  // namespace parplan::planctl

@@ -1,4 +1,5 @@
-// One search in this process, under the limits of the command line.
+// One search in this process, under the limits of the command line. The functions of
+// offline_planner.h and offline_explainer.h search with it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_LOCAL_SEARCH_H_
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_LOCAL_SEARCH_H_

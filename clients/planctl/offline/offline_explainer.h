@@ -1,4 +1,4 @@
-// Explains in this process why a plan was chosen and not another.
+// Explains in this process why a plan was chosen and not another. `planctl explain` calls it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_EXPLAINER_H_
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_EXPLAINER_H_

@@ -1,4 +1,5 @@
-// Plans in this process, without a server: files in, a plan out.
+// Plans in this process, without a server: files in, a plan out. `planctl plan --offline`,
+// `evaluate`, `compare`, `explain` and `ilp-graph` call it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
 #define PARPLAN_CLIENTS_PLANCTL_OFFLINE_OFFLINE_PLANNER_H_
@@ -37,10 +38,9 @@ absl::StatusOr<PlanningProblem> OfflineProblem(
 
 // Runs the planner that `spec.options` names, and the baselines if it asks for them, checks the
 // answer, and returns it as a view on an unsigned payload. Limits hold for each search. Apart from
-// the errors of `OfflineProblem`:
-// FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory that would
-// fit and the smallest number of devices, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), and the other
-// errors of SearchHere.
+// the errors of `OfflineProblem`: FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest memory
+// that would fit and the smallest number of devices, DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), and the
+// other errors of SearchHere.
 absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
@@ -56,8 +56,7 @@ absl::StatusOr<PlanningProblem> ProblemOfPlan(
 //
 // Apart from the errors of `OfflineProblem`: INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or
 // `--micro-batches` if `spec` has another than the plan, and `plan` if it is not a plan for this
-// model and cluster.
-// A plan that does not fit is an answer: see `Prediction::fits`.
+// model and cluster. A plan that does not fit is an answer: see `Prediction::fits`.
 absl::StatusOr<PlanView> EvaluateOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);

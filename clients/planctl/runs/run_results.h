@@ -1,5 +1,5 @@
 // Reads the files that `parplan-exec --results` writes, and compares what runs of plans measured
-// with what was predicted.
+// with what was predicted. `planctl runs` calls it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_H_
 #define PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_H_

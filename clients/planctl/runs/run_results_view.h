@@ -1,4 +1,4 @@
-// Shows the results of runs.
+// Shows the results of runs. `planctl runs` prints one of them.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_RUNS_RUN_RESULTS_VIEW_H_

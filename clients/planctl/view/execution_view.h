@@ -1,4 +1,5 @@
-// Shows executions: measured times and memory beside the predicted ones.
+// Shows executions: measured times and memory beside the predicted ones. `planctl executions`
+// prints them.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_EXECUTION_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_EXECUTION_VIEW_H_

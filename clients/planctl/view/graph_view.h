@@ -1,5 +1,5 @@
 // Shows the auxiliary graph of `min-memory-ilp` with the redundancy of each strategy: figures 1 and
-// 2 of Shi et al., FITEE 26(1), 2025, for a model of one's own.
+// 2 of Shi et al., FITEE 26(1), 2025, for a model of one's own. `planctl ilp-graph` shows it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_GRAPH_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_GRAPH_VIEW_H_

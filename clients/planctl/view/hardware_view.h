@@ -1,4 +1,4 @@
-// Shows the library of devices and fabrics.
+// Shows the library of devices and fabrics. `planctl hardware` shows it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_HARDWARE_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_HARDWARE_VIEW_H_

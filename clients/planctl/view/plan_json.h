@@ -1,5 +1,5 @@
 // Shows a plan as JSON with stable members, which docs/planctl.md describes. Times are seconds,
-// sizes bytes, both as numbers.
+// sizes bytes, both as numbers. `ShowView` (commands/show_view.h) and `planctl compare` print it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_JSON_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_JSON_H_

@@ -1,4 +1,5 @@
-// Shows a plan as text for a terminal.
+// Shows a plan as text for a terminal. `ShowView` (commands/show_view.h) and `planctl compare`
+// print it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_TEXT_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_TEXT_H_

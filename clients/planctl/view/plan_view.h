@@ -1,5 +1,6 @@
 // A plan to be shown, whether it came from a server, an envelope, an unsigned file, a search in
-// this process, or another planner's file.
+// this process, or another planner's file. The views in this folder show one, and `RenderReport`
+// makes its page.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_PLAN_VIEW_H_

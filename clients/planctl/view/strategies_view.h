@@ -1,4 +1,5 @@
 // Shows the decision tree of the paper planners: its strategies, and which rule leaves out what.
+// `planctl strategies` shows it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_STRATEGIES_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_STRATEGIES_VIEW_H_

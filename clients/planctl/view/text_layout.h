@@ -1,4 +1,5 @@
-// Lays out text for a terminal: lines of a bounded length, and gists with equal stages folded.
+// Lays out text for a terminal: lines of a bounded length, and gists with equal stages folded. The
+// text views in this folder are laid out by it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_TEXT_LAYOUT_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_TEXT_LAYOUT_H_
@@ -36,8 +37,8 @@ std::string FoldGist(absl::string_view gist);
 std::string WrapGist(absl::string_view gist, int indent);
 
 // Joins the sentences `subject: rest` that have the same rest into one, with the subjects
-// separated by commas, in the order of first appearance. Sentences without a subject stay as they
-// are.
+// separated by commas, in the order of first appearance, and the word `layer` before them written
+// once. Sentences without a subject stay as they are.
 std::vector<std::string> JoinSubjects(const std::vector<std::string>& sentences);
 
 }  // namespace parplan::planctl

@@ -1,4 +1,5 @@
-// Memory that a device holds for a process in addition to arrays.
+// Memory that a device holds for a process in addition to arrays. `parplan-exec` and the agent's
+// probe add it to the memory that they measure.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_

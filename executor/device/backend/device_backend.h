@@ -34,13 +34,15 @@ class Device {
   virtual DeviceMemory& memory() = 0;
   virtual std::unique_ptr<Stopwatch> MakeStopwatch() = 0;
   // Makes the communicator of `ranks` of the job, in that order, for buffers of their devices.
-  // Collective: exactly these ranks call it. On a GPU `Wait` does not block: later work of the
-  // device waits for the operation, and its error may only be returned by `Synchronize`.
-  // INVALID_ARGUMENT if this rank is not among `ranks`; else the errors of RankContext and NCCL.
+  // Collective: exactly these ranks call it. On a GPU `Wait` blocks at most until the operation has
+  // started: later work of the device waits for its end, and its error may only be returned by
+  // `Synchronize`. INVALID_ARGUMENT if this rank is not among `ranks`; else the errors of
+  // RankContext and NCCL.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       RankContext& job, const std::string& name, const std::vector<int>& ranks) = 0;
 
   // Copy between host memory and the device, after all earlier work; the copy has ended on return.
+  // Return the first error of that work or the copy; never one on the processor.
   virtual absl::Status CopyFromHost(const void* host, void* device, Bytes size) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, Bytes size) = 0;
   // Waits for all work of the device and returns its first error.

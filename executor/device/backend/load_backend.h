@@ -1,4 +1,4 @@
-// Back ends by name.
+// Back ends by name. `parplan-exec` and `parplan-agent-probe` load their devices by it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_
@@ -46,8 +46,8 @@ enum class BackendFault {
 };
 
 // Loads the back end `name`, `cpu` or `cuda`. The error says in one line what is missing and what
-// to do: INVALID_ARGUMENT for another name, UNAVAILABLE for what the machine lacks. A plugin stays
-// loaded until the process ends.
+// to do: INVALID_ARGUMENT for another name, UNAVAILABLE for the other faults. A plugin stays loaded
+// until the process ends.
 absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadBackend(absl::string_view name,
                                                            const BackendOptions& options = {});
 

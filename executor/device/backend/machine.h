@@ -1,5 +1,6 @@
-// The machine as the CPU back end divides it among its devices. Topologies of these devices must
-// be made from the same numbers, or their plans are refused.
+// The machine as the CPU back end divides it among its devices. Topologies of these devices must be
+// made from the same numbers, or their plans are refused. The agent's inventory
+// (profiler-agent/inventory/host_reader.h) takes them from here.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_

@@ -8,7 +8,8 @@
 //   const RankMachineUse own = UseBetween(*before, *after);      // travels as text
 //   const MachineUse use = CombineUses(of_all_ranks);            // on one rank
 //
-// Values and pure functions but for MachineReader::Read; safe from any thread.
+// Values and pure functions but for MachineReader::Read; safe from any thread. `MachineWatch` of
+// `parplan-exec` does this.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_USE_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_USE_H_

@@ -1,6 +1,6 @@
 // The interface of a back end that is a plugin: one exported C function. Program and plugin
 // exchange C++ objects, so both must be of one build; until that is checked only plain data is
-// read.
+// read. `LoadBackend` reads it, and executor/device/cuda/plugin.cc implements it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_PLUGIN_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_PLUGIN_H_

@@ -1,4 +1,5 @@
-// The stopwatch for all times on a device, measured by agent and executor.
+// The stopwatch for all times on a device, measured by agent and executor. Devices make it
+// (`Device::MakeStopwatch`).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_

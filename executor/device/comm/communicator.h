@@ -77,12 +77,13 @@ int64_t WholeBytes(const CollectiveCall& call, int size);
 class PendingWork {
  public:
   virtual ~PendingWork() = default;
-  // Blocks until the operation has ended and returns how; further calls return the same.
-  // DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is lost,
-  // ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error every
-  // operation of the communicator fails, and the content of its buffers is undefined.
+  // Blocks until the operation has ended and returns how; further calls return the same. NCCL's
+  // blocks only until it has started, except for a barrier, and makes later work of the device wait
+  // for its end. DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is
+  // lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error
+  // every operation of the communicator fails, and the content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
-  // Returns whether `Wait` would return at once.
+  // Returns whether the operation has ended.
   virtual bool IsDone() = 0;
 };
 
@@ -115,14 +116,15 @@ class Communicator {
   // others concurrently. INVALID_ARGUMENT for a call that breaks a rule of `CollectiveCall`.
   virtual absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) = 0;
 
-  // Starts the operation and waits for its end.
+  // Starts the operation and waits for its end. The errors of `Start` and `PendingWork::Wait`.
   virtual absl::Status Run(const CollectiveCall& call);
   // Starts all operations, then waits for all, so that a send and a receive that depend on
   // each other do not deadlock. Returns the first error.
   virtual absl::Status RunTogether(absl::Span<const CollectiveCall> calls);
 
   // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and
-  // then by rank. Null for a negative color. Collective: all ranks call it.
+  // then by rank. Null for a negative color. Collective: all ranks call it. The errors of
+  // `PendingWork::Wait`.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Ends all operations, under way and to come, at all ranks of the group. Any thread may call
@@ -131,7 +133,8 @@ class Communicator {
 
   virtual CommunicatorStats Stats() const = 0;
 
-  // Run the usual operations; with one buffer, in place. Counts are elements.
+  // Run the usual operations, with the errors of `Run`; with one buffer, in place. Counts are
+  // elements.
   absl::Status AllReduce(ElementType type, void* data, int64_t count,
                          Reduction reduction = Reduction::kSum);
   absl::Status AllGather(ElementType type, const void* share, void* whole, int64_t share_count);

@@ -1,7 +1,8 @@
 // Collectives over links of bytes, driven by the thread that waits for them.
 //
 // Each operation is a program of steps (collective_program.h). Every message begins with a header
-// that names its operation, so that ranks that call different operations get an error.
+// that names its operation, so that ranks that call different operations get an error. `JobFabric`
+// makes one for each group.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_CPU_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_CPU_COMMUNICATOR_H_
@@ -21,7 +22,7 @@
 
 namespace parplan {
 
-// The state of a job, as a communicator needs it.
+// The state of a job, as a communicator needs it. `RankContext` (rank_context.h) extends it.
 class JobWatch {
  public:
   virtual ~JobWatch() = default;
@@ -32,6 +33,7 @@ class JobWatch {
   virtual void Abort(const std::string& why) = 0;
 };
 
+// The parts of which a communicator is made.
 struct CpuGroup {
   // Name for messages.
   std::string name;
@@ -54,8 +56,8 @@ struct CpuGroup {
   std::function<void()> on_started;
 };
 
-// The communicator of a group over `group.links`. Thread-safe only as far as Communicator says,
-// except for `Progress` and `IsBusy`.
+// The communicator of a group over `group.links`. Used by one thread at a time, as `Communicator`
+// says; `Abort`, `Progress` and `IsBusy` may be called from any thread.
 class CpuCommunicator : public Communicator {
  public:
   explicit CpuCommunicator(CpuGroup group);

@@ -1,4 +1,5 @@
-// One operation of a communicator under way: how far its program has come.
+// One operation of a communicator under way: how far its program (collective_program.h) has come.
+// `CpuCommunicator` makes one for each call and moves it forward until it is done.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_CPU_TASK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_CPU_TASK_H_
@@ -27,26 +28,29 @@ struct Directions {
   std::vector<char> from;
 };
 
-// Used by one thread at a time.
+// Used by one thread at a time. Never blocks.
 class CpuTask {
  public:
-  // REQUIRES: `call` is valid (CheckCall); its buffers live as long as the task.
+  // `rank`, `size`: of the group. REQUIRES: `call` is valid (CheckCall); its buffers live as long
+  // as the task.
   CpuTask(const CollectiveCall& call, int rank, int size);
 
   const CollectiveCall& call() const { return call_; }
   const Directions& directions() const { return directions_; }
+  // The time on `SteadyNow()` at which the task was made.
   absl::Duration start() const { return start_; }
 
-  // Moves the bytes that can be moved now and returns whether there were any. INTERNAL if the
-  // other rank runs another operation, or the same with another type, reduction or count; the
-  // errors of links. `link_to` returns the link to a rank of the group.
+  // Moves the bytes that can be moved now and returns whether any were moved or copied. `link_to`
+  // returns the link to a rank of the group. INTERNAL if the other rank sends a message of another
+  // operation, type, reduction or count; the errors of links. After an error the task must not be
+  // moved on.
   absl::StatusOr<bool> Progress(const std::function<Link&(int)>& link_to);
   // Returns whether the program has ended.
   bool IsDone() const { return is_done_; }
 
   // Returns the rank of the group that the task waits for; -1 for none.
   int AwaitedRank() const;
-  // Returns how long a link that is slowed down makes the task wait; 0 if none does.
+  // Returns how long a shaped link makes the task wait before it can send; 0 if none does.
   absl::Duration UntilWritable(const std::function<Link&(int)>& link_to) const;
 
  private:

@@ -1,4 +1,5 @@
-// Messages of the rendezvous on a socket: a kind, a number and two texts.
+// Messages of the rendezvous on a socket: a kind, a number and two texts. `Rendezvous` and
+// `RendezvousServer` exchange them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
@@ -33,7 +34,7 @@ enum class FrameKind : uint8_t {
   // A rank ends the job. `value`: the reason.
   kAbort = 8,
   // The server reports to all ranks that the job has failed. `number`: the rank that is lost or
-  // has ended the job; `key`: what happened; `value`: the reason.
+  // has ended the job; `key`: `lost` or `aborted`; `value`: the reason.
   kFailure = 9,
 };
 

@@ -5,6 +5,8 @@
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> group,
 //                            fabric->MakeGroup("tensor", {0, 1}));
 //   PARPLAN_RETURN_IF_ERROR(group->AllReduce(ElementType::kFloat32, data, count));
+//
+// `parplan-exec` and `parplan-agent-probe` make one on each rank.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_JOB_FABRIC_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_JOB_FABRIC_H_

@@ -1,4 +1,7 @@
 // Connections between this rank and the others of a group, as streams of bytes that never block.
+//
+// `CpuCommunicator` moves messages over them. Implementations: tcp_links.h between machines,
+// shared_memory_links.h within one, shaped_link.h slows down a link of either kind.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_LINK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_LINK_H_
@@ -19,22 +22,35 @@ class Link {
  public:
   virtual ~Link() = default;
 
-  // Marks the begin of a message; a shaped link counts its latency from here.
+  // Marks the beginning of a message; a shaped link counts its latency from here.
   virtual void BeginMessage() {}
-  // Sends as many of the first bytes of `data` as there is room for and returns their number.
-  // UNAVAILABLE if the other side is gone.
+  // Sends as many of the first bytes of `data` as there is room for and returns their number, which
+  // may be 0. UNAVAILABLE if the connection is broken. Shared memory does not notice that a rank
+  // has died: it returns 0, and the rendezvous reports the death.
   virtual absl::StatusOr<int64_t> Write(absl::Span<const char> data) = 0;
-  // Returns what has arrived and was not consumed, or the first part of it. Valid until
-  // `Consume`. UNAVAILABLE if the other side is gone.
+  // Returns the bytes that have arrived and were not consumed, or the first part of them; empty if
+  // there are none. The span is valid until `Consume`. UNAVAILABLE if the connection is broken and
+  // everything that arrived before was consumed; shared memory returns no bytes instead.
   virtual absl::StatusOr<absl::Span<const char>> Read() = 0;
-  // Gives back the first `size` bytes of what `Read` returned.
+  // Gives back the first `size` bytes of the span that `Read` returned last. REQUIRES: `size` is at
+  // least 0 and at most the size of that span.
   virtual void Consume(int64_t size) = 0;
-  // Returns how long the shape of the link delays the next byte; 0 for a link without one.
+  // Returns how long the shape of the link (its latency and bandwidth) delays the next byte; 0 for
+  // a link without a shape.
   virtual absl::Duration UntilWritable() { return absl::ZeroDuration(); }
 };
 
 // The links of one rank to the others of its group. All methods except `Ticket` and `AwaitChange`
 // are called by one thread at a time.
+//
+// A thread that has nothing left to move waits in these steps, so that no change is missed between
+// its last attempt and its sleep:
+//
+//   const uint32_t ticket = links.Ticket();
+//   ...                                  // Write and Read on the links; go on if bytes moved.
+//   links.Prepare();                     // Holding the lock that guards the links.
+//   links.AwaitChange(ticket, longest);  // Without the lock.
+//   links.Absorb();                      // Holding the lock again.
 class LinkSet {
  public:
   virtual ~LinkSet() = default;
@@ -42,15 +58,17 @@ class LinkSet {
   // REQUIRES: `rank` is another rank of the group.
   virtual Link& link(int rank) = 0;
 
-  // Returns the state of the links for `AwaitChange`. Take it before trying the links; if none
-  // could move bytes, a change since then ends the wait at once.
+  // Returns a number that changes whenever a link may have become able to move bytes. A wait with a
+  // ticket that is no longer current ends at once. Links that keep their own state (TCP) return 0.
   virtual uint32_t Ticket() = 0;
-  // Prepares a wait.
+  // Notes for which events of which links the next wait is: bytes to read, or room to write where
+  // the last `Write` found none.
   virtual void Prepare() {}
   // Blocks until a link may be able to move bytes, or for about `longest`; may return early.
-  // One thread calls it, between its `Prepare` and `Absorb`; others may use links meanwhile.
+  // At most one thread waits; others may use the links meanwhile.
   virtual void AwaitChange(uint32_t ticket, absl::Duration longest) = 0;
-  // Ends the wait.
+  // Ends the wait: reads into buffers the bytes that ended it, also those that no operation waits
+  // for, which would otherwise end every later wait at once.
   virtual void Absorb() {}
 };
 

@@ -1,4 +1,4 @@
-// A thread that moves operations of communicators while their owners compute.
+// A thread that moves operations of communicators while their owners compute. `JobFabric` has one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_PROGRESS_THREAD_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_PROGRESS_THREAD_H_

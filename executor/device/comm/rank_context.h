@@ -1,5 +1,6 @@
 // One rank's handle to its job, as communicators of any back end need it: who takes part, facts
-// that ranks publish to each other, and groups whose messages go through host memory.
+// that ranks publish to each other, and groups whose messages go through host memory. `JobFabric`
+// implements it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RANK_CONTEXT_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_RANK_CONTEXT_H_
@@ -27,7 +28,10 @@ class RankContext : public JobWatch {
   virtual absl::Duration operation_timeout() const = 0;
 
   // Makes the communicator of `ranks` of the job, in that order, for buffers in host memory.
-  // Collective: exactly these ranks call it. `name` says what the group is for.
+  // Collective: exactly these ranks call it, and it blocks until all of them have. `name` says what
+  // the group is for. INVALID_ARGUMENT unless `ranks` are distinct ranks of the job, this one among
+  // them; UNAVAILABLE or DEADLINE_EXCEEDED if one cannot be reached or does not come in time; or
+  // the error of Health.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       const std::string& name, const std::vector<int>& ranks) = 0;
 
@@ -35,7 +39,8 @@ class RankContext : public JobWatch {
   // DEADLINE_EXCEEDED if the rendezvous does not take it.
   virtual absl::Status Publish(const std::string& key, const std::string& value) = 0;
   // Returns the fact that some rank published as `key`; blocks until it has. DEADLINE_EXCEEDED
-  // after as long as ranks may start apart, or the error of Health.
+  // naming the key if none does within the time that ranks may start apart
+  // (`JobFabricOptions::join_timeout`), or the error of Health.
   virtual absl::StatusOr<std::string> Await(const std::string& key) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Combines two buffers element by element.
+// Combines two buffers element by element. `CpuTask` calls it for what arrives.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_REDUCE_ELEMENTS_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_REDUCE_ELEMENTS_H_

@@ -1,4 +1,4 @@
-// A rank's side of the rendezvous (rendezvous_server.h).
+// A rank's side of the rendezvous (rendezvous_server.h). `JobFabric` has one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_H_

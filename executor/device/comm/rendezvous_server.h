@@ -1,5 +1,7 @@
 // The server through which the ranks of a job find each other: it passes on the facts they publish
-// before there is any link between them, and reports a lost rank to all others.
+// before there is any link between them, and reports a lost rank to all others. `RankProcesses`
+// starts one in a launcher, rank 0 of `parplan-exec` under other launchers, and the agent to
+// measure links.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
@@ -27,8 +29,9 @@ struct RendezvousServerOptions {
 };
 
 // Serves one job from a thread of its own, in the job's launcher or in its rank 0. A rank is alive
-// as long as its connection is. If that ends without kGoodbye, the server reports the loss to all
-// other ranks at once, and to every rank that joins later.
+// as long as its connection is. If that ends without kGoodbye, or if a rank ends the job (kAbort),
+// the server reports it to all ranks at once, and to every rank that joins later. It reports the
+// first such failure only, which explains those that follow from it.
 class RendezvousServer {
  public:
   // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the

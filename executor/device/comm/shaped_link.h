@@ -1,5 +1,6 @@
 // A link that is slowed down, so that the choice between plans for slow and fast networks can be
-// tested on one machine.
+// tested on one machine. `CpuCommunicator` puts it around its links if `parplan-exec` is given
+// `--shape-links`.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SHAPED_LINK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_SHAPED_LINK_H_

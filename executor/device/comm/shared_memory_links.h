@@ -1,5 +1,6 @@
 // Links through memory that all ranks of a group on one machine share: a ring buffer for each
-// ordered pair of ranks, and a futex ("bell") for each rank that wakes it.
+// ordered pair of ranks, and a futex ("bell") for each rank that wakes it. `JobFabric` makes them
+// for groups on one machine.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SHARED_MEMORY_LINKS_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_SHARED_MEMORY_LINKS_H_

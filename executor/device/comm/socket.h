@@ -1,4 +1,5 @@
-// TCP sockets as values.
+// TCP sockets as values. The rendezvous, the links over TCP and the processes of a job
+// (executor/device/ranks) use them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_
@@ -22,9 +23,9 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { Close(); }
 
-  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT"; retries every 20 ms until `deadline` on
-  // SteadyNow() while nothing listens there. INVALID_ARGUMENT for a text without a colon,
-  // UNAVAILABLE naming the address, at once for a host that cannot be resolved.
+  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT"; where that fails, tries again every 20 ms
+  // until `deadline` on SteadyNow(). INVALID_ARGUMENT for a text without a colon, UNAVAILABLE
+  // naming the address, at once for a host that cannot be resolved.
   static absl::StatusOr<Socket> Connect(const std::string& address, absl::Duration deadline);
 
   bool is_open() const { return descriptor_ >= 0; }

@@ -1,4 +1,5 @@
-// A communicator that measures the time its owner spends in it.
+// A communicator that measures the time its owner spends in it. `ProbeRun` subtracts that time from
+// the times of layers.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_TIMED_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_TIMED_COMMUNICATOR_H_

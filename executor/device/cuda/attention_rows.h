@@ -1,5 +1,5 @@
 // The rows and heads that blocks, warps and lanes of attention work on, and their copies between
-// global memory and tiles in shared memory.
+// global memory and tiles in shared memory. Used by attention_kernels.h.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_ROWS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_ROWS_H_

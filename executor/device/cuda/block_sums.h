@@ -1,4 +1,5 @@
-// Sums and maxima over the threads of a warp or a block, in a fixed order.
+// Sums and maxima over the threads of a warp or a block, in a fixed order. Used by the kernels of
+// attention and of rows.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_BLOCK_SUMS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_BLOCK_SUMS_H_

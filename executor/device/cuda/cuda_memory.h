@@ -1,4 +1,4 @@
-// Memory of a GPU.
+// Memory of a GPU. `CudaDevice` has one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_

@@ -1,4 +1,4 @@
-// A stopwatch that records two events in a GPU's stream.
+// A stopwatch that records two events in a GPU's stream. `CudaDevice` makes them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STOPWATCH_H_

@@ -1,5 +1,6 @@
 // The interface between kernels and the GPU's queue: a stream, scratch memory, matrix products, and
-// errors. It includes little, since nvcc compiles its users.
+// errors. It includes little, since nvcc compiles its users. `CudaQueue` implements it, and so do
+// tests without a GPU.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_KERNEL_QUEUE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_KERNEL_QUEUE_H_

@@ -1,4 +1,5 @@
-// Matrix products by cuBLASLt, which is asked for its best algorithm once per shape.
+// Matrix products by cuBLASLt, which is asked for its best algorithm once per shape. `CudaQueue`
+// has one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_

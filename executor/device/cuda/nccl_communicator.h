@@ -31,6 +31,8 @@ struct NcclGroup {
   CudaQueue* queue = nullptr;
 };
 
+// One rank's part of a group; `CudaDevice::MakeGroup` makes it. Threads and errors are those of
+// `Communicator`.
 class NcclCommunicator : public Communicator {
  public:
   // Makes the communicator. Collective: all ranks of the group call it. The errors of NCCL or of

@@ -1,6 +1,6 @@
 // Softmax attention on the processor, a block of queries at a time, so that memory grows with the
 // sequence and not with its square: the backward pass recomputes the weights from the logarithms of
-// their sums (Dao et al. 2022, section 3).
+// their sums (Dao et al. 2022, section 3). Part of the processor's kernels (cpu_kernels.cc).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ATTENTION_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ATTENTION_H_

@@ -1,5 +1,6 @@
 // Sums and functions in a form that compilers vectorize, with the same result for any vector
-// instructions: sums are kept in a fixed number of lanes.
+// instructions: sums are kept in a fixed number of lanes. The processor's kernels and their
+// attention are built on them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_MATH_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_MATH_H_

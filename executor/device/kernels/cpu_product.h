@@ -1,4 +1,5 @@
-// Matrix products on the processor.
+// Matrix products on the processor. Part of the processor's kernels (cpu_kernels.cc,
+// cpu_attention.cc).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_PRODUCT_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_PRODUCT_H_

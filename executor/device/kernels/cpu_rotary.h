@@ -1,4 +1,4 @@
-// Rotary position embeddings on the processor.
+// Rotary position embeddings on the processor. Part of the processor's kernels (cpu_kernels.cc).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ROTARY_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_CPU_ROTARY_H_

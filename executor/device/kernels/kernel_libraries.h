@@ -1,4 +1,4 @@
-// The libraries that the processor's kernels are built on.
+// The libraries that the processor's kernels are built on. `DeviceFacts` lists them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_KERNEL_LIBRARIES_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_KERNEL_LIBRARIES_H_

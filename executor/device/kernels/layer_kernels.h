@@ -12,7 +12,8 @@
 //
 // Matrices are row-major; the rows of activations are the tokens of all samples. Operations run in
 // the order in which they are called; a device that runs them later returns their errors from
-// `Synchronize`. One object belongs to one thread.
+// `Synchronize`. One object belongs to one thread. Implementations: `MakeCpuKernels` below, and
+// `DeviceKernels` of the CUDA plugin (executor/device/cuda/device_kernels.h).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_LAYER_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_LAYER_KERNELS_H_

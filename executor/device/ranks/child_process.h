@@ -1,4 +1,4 @@
-// A child process that ends with its parent.
+// A child process that ends with its parent. `RankProcesses` starts each rank as one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_CHILD_PROCESS_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_CHILD_PROCESS_H_

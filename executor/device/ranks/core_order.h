@@ -1,4 +1,4 @@
-// The processors that ranks are bound to.
+// The processors that ranks are bound to. `RankProcesses` binds rank i to the i-th.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_

@@ -1,4 +1,5 @@
-// The rank of this process in its job, from the environment that its launcher made.
+// The rank of this process in its job, from the environment that its launcher made. `parplan-exec`
+// and `parplan-agent-probe` read it at their start.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_RANK_ENVIRONMENT_H_
@@ -36,7 +37,7 @@ struct RankEnvironment {
   // of range, or contradicts another; also PARPLAN_TOKEN, if another launcher's ranks are on
   // several nodes and it is not set.
   static absl::StatusOr<std::optional<RankEnvironment>> FromVariables(const Lookup& lookup);
-  // Reads the environment of this process.
+  // Does the same with the environment of this process.
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
 
   Launcher launcher = Launcher::kParplan;

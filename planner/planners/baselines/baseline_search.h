@@ -1,4 +1,5 @@
-// Baselines that choose layer by layer within a fixed combination of paradigms.
+// Baselines that choose layer by layer within a fixed combination of paradigms. `FindPlan` and the
+// planners of the Galvatron papers call it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINE_SEARCH_H_

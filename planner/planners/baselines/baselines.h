@@ -1,4 +1,5 @@
-// The planners that are pure or fixed combinations of paradigms.
+// The planners that are pure or fixed combinations of paradigms. `FindPlan` lists them as planners;
+// `exact`, the Galvatron planners and the ILP planners start from some of their plans.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINES_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINES_H_

@@ -1,4 +1,5 @@
-// The best plan of one pipeline degree and one number of micro-batches.
+// The best plan of one pipeline degree and one number of micro-batches. `SearchBaseline` calls it
+// for each candidate.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_CANDIDATE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_CANDIDATE_SEARCH_H_

@@ -1,5 +1,5 @@
 // The strategies of every layer of a model and their costs, for one pipeline degree and one number
-// of micro-batches.
+// of micro-batches. Used by `SearchBaseline`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_

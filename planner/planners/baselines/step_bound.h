@@ -1,4 +1,5 @@
 // A lower bound of the step of all plans of one pipeline degree and micro-batch count.
+// `SearchBaseline` skips what it excludes.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STEP_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STEP_BOUND_H_

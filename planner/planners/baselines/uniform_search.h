@@ -1,4 +1,6 @@
-// Baselines with one strategy for all layers and stages of equal depth, plan by plan.
+// Baselines with one strategy for all layers and equally many transformer layers in each stage,
+// plan by plan. `FindPlan` calls it for `megatron` and `fsdp-best`, and other planners for a plan
+// to start from.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_UNIFORM_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_UNIFORM_SEARCH_H_

@@ -1,5 +1,5 @@
 // The main loop of `exact`: bounds candidates and searches those whose bound allows a plan better
-// than the best one found (the incumbent).
+// than the best one found (the incumbent). Used by `SearchExact` and `FindLeastMemoryPlan`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_

@@ -1,4 +1,4 @@
-// The queue of open candidates, in the order of visits.
+// The queue of open candidates, in the order of visits. Used by `BestFirstSearch`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_

@@ -1,4 +1,5 @@
 // The parts of the space that `exact` bounds and searches one by one, and the tables they share.
+// Used by `BestFirstSearch` and its callers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
@@ -25,8 +26,8 @@ namespace parplan {
 struct ExactCandidate {
   PipelineCandidate pipeline;
   // Lower bound of the step of its plans, in seconds.
-  // The states of a candidate's life, in order (docs/glossary.md).
   double bound = 0.0;
+  // The states of a candidate's life, in order (docs/glossary.md).
   enum class State {
     // Bounded by the least times of layers, regardless of memory.
     kListed,
@@ -78,16 +79,18 @@ class TableCache {
   std::map<Key, std::unique_ptr<const OptionTable>> tables_;
 };
 
-// Lists the candidates in which every layer definition has at least one strategy, most promising
-// first. If only one plan is wanted, dominated candidates are dropped: those for whose plans
-// another candidate has a plan at least as good. Ends early, with `complete` false, when `meter`
-// stops.
+// The candidates of a problem.
 struct CandidateList {
+  // Most promising first.
   std::vector<ExactCandidate> candidates;
   // Those of plans with partitions that are not listed, in any order (interleaved_partitions.h).
   std::vector<ExactCandidate> uneven;
+  // False if a limit ended the listing.
   bool complete = true;
 };
+// Lists the candidates in which every layer definition has at least one strategy. If only one plan
+// is wanted, dominated candidates are dropped: those for whose plans another candidate has a plan
+// at least as good. Ends early, with `complete` false, when `meter` stops.
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                              SearchMeter& meter);
 

@@ -1,4 +1,5 @@
 // The planner `exact`: the best plan of the declared space (docs/search.md), with a proof.
+// `FindPlan` calls it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_SEARCH_H_

@@ -1,4 +1,5 @@
-// The plan of the declared space that needs the least memory and, among those, the least time.
+// The plan of the declared space that needs the least memory and, among those, the least time. The
+// planner `min-memory-ilp` calls it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_LEAST_MEMORY_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_LEAST_MEMORY_SEARCH_H_

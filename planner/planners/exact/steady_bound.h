@@ -1,4 +1,5 @@
-// A lower bound of the time per micro-batch in an infinitely long pipeline.
+// A lower bound of the time per micro-batch in an infinitely long pipeline. `BestFirstSearch`
+// bounds candidates with it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_

@@ -1,5 +1,6 @@
 // The queue of partitions of Galvatron-BMW: from the one that balances memory towards the one that
-// balances time (docs/papers.md 2.4: from memory, unverified; rules of ours in 2.6).
+// balances time (docs/papers.md 2.4: from memory, unverified; rules of ours in 2.6). Used by
+// `WalkPartitions`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_

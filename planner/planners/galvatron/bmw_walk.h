@@ -1,5 +1,6 @@
 // The walks of Galvatron-BMW from balanced memory to balanced time, for one pipeline degree, one
-// number of micro-batches and one batch.
+// number of micro-batches and one batch. `galvatron-bmw` searches with them; `planctl explain`
+// shows them.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BMW_WALK_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_BMW_WALK_H_

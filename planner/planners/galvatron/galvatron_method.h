@@ -1,5 +1,5 @@
 // One method of the Galvatron papers' planners: which strategies layers may have, and how layers
-// are divided into stages.
+// are divided into stages. Used by `SearchGalvatron`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_METHOD_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_METHOD_H_

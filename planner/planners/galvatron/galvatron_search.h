@@ -1,5 +1,5 @@
 // The planners of the Galvatron papers, as far as texts and public code bear them (docs/papers.md 1
-// and 2; rules of ours in 1.10 and 2.6).
+// and 2; rules of ours in 1.10 and 2.6). `FindPlan` calls it, and `exact` for a plan to start from.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_

@@ -1,5 +1,5 @@
 // The stages of one pipeline degree, micro-batch count and schedule, solved by the dense dynamic
-// programme.
+// programme. Used by `GalvatronMethodSearch` and `WalkPartitions`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
@@ -32,8 +32,8 @@ struct GalvatronStage {
   Bytes peak;
 };
 
-// Solves stages, each distinct one once. Memory is counted in the granules of
-// the rules, rounded up per unit.
+// Solves stages, each distinct one once. Memory is counted in the granules of the rules
+// (`PlanningRules::memory_granule`), rounded up per unit. Not thread-safe.
 class GalvatronStages {
  public:
   // References must outlive this object. `tables` are usable.

@@ -1,4 +1,5 @@
-// The options of a model's layers in Galvatron's decision tree, with their costs.
+// The options of a model's layers in Galvatron's decision tree, with their costs. Used by
+// `GalvatronMethodSearch` and `GalvatronStages`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_

@@ -1,4 +1,5 @@
-// Devices as a grid of one or two axes, and the placement of a matrix on it.
+// Devices as a grid of one or two axes, and the placement of a matrix on it. Used by the files of
+// this folder that build the graph of a model.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_DEVICE_MESH_H_

@@ -1,4 +1,4 @@
-// The auxiliary graph of a model as a value for drawings.
+// The auxiliary graph of a model as a value for drawings. `IlpSearches` hands it to callers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_DRAW_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_DRAW_GRAPH_H_
@@ -15,8 +15,8 @@ namespace parplan {
 // then the least time, or the least time. Does not ask whether anything fits. The solve has a fixed
 // number of steps, after which there may be no choice.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming `mesh` if the devices have no such mesh, or the layer if
-// one has other parts than attention and a feed-forward part.
+// INVALID_ARGUMENT (SPEC_INVALID) naming `mesh` if the devices have no such mesh, or `model` if a
+// layer has other parts than attention and a feed-forward part.
 absl::StatusOr<AuxiliaryGraph> DrawGraph(const PlanningProblem& problem, const CostModel& costs,
                                          const AuxiliaryGraphQuestion& question);
 

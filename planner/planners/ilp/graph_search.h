@@ -16,6 +16,7 @@
 //
 // The rows per edge make the relaxation tight: without (9) it is nearly always integral. Using
 // classes instead of options in B loses nothing, because costs of an edge depend on classes only.
+// Used by `MeshSearch` and `DrawGraph`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_GRAPH_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_GRAPH_SEARCH_H_

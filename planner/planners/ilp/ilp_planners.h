@@ -1,4 +1,5 @@
-// Planners that choose operator by operator with an integer programme.
+// Planners that choose operator by operator with an integer programme. `IlpSearches` hands them to
+// callers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_

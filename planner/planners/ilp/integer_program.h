@@ -3,6 +3,7 @@
 // No other file uses CBC. Nothing is printed, and different threads may solve several programmes at
 // once, because CBC's C main, which has global state, is never entered: a model is built and
 // searched through `CbcModel` (Forrest and Lougee-Heimer, "CBC User Guide"). No thread is started.
+// Used by `GraphSearch`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_INTEGER_PROGRAM_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_INTEGER_PROGRAM_H_
@@ -77,8 +78,10 @@ class ProgramSolver {
   ProgramSolver(const ProgramSolver&) = delete;
   ProgramSolver& operator=(const ProgramSolver&) = delete;
 
-  // Sets the objective: minimise the sum of objective[column] * column.
+  // Sets the objective: minimise the sum of objective[column] * column. REQUIRES: one number per
+  // column.
   void SetObjective(const std::vector<double>& objective);
+  // Replaces the upper bound of a row. REQUIRES: 0 <= row < the number of rows.
   void SetRowUpper(int row, double upper);
   // `start` has the values of a solution to begin with, or is empty.
   ProgramSolution Solve(const SolveLimits& limits, const std::vector<double>& start = {});

@@ -1,4 +1,5 @@
-// The integer programme on every mesh of a problem's devices.
+// The integer programme on every mesh of a problem's devices. The planners of ilp_planners.h use
+// it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_MESH_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_MESH_SEARCH_H_

@@ -1,4 +1,4 @@
-// The strategy graph of a whole model on one mesh.
+// The strategy graph of a whole model on one mesh. Used by `MeshSearch` and `DrawGraph`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_MODEL_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_MODEL_GRAPH_H_
@@ -35,7 +35,8 @@ struct MeshQuestion {
 
 // Returns the graph of the operators of every layer with their options, and the costs between them.
 // On a single device, the parts of a layer add up to the time, states and activations that `costs`
-// gives. Groups are indices of layer definitions; names are `definition.operator`.
+// gives. Groups are indices of layer definitions; names are `definition.operator`. REQUIRES: every
+// layer has the usual parts (`HasUsualParts`).
 StrategyGraph GraphOfModel(const ModelSpec& model, const CostModel& costs,
                            const OperatorTimes& times, const MeshQuestion& question);
 

@@ -1,4 +1,5 @@
-// The plan, runnable by executors, that is nearest to a choice of operator strategies.
+// The plan, runnable by executors, that is nearest to a choice of operator strategies. The planners
+// of ilp_planners.h use it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_NEAREST_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_NEAREST_PLAN_H_

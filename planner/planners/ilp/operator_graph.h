@@ -1,4 +1,4 @@
-// A layer as operators on matrices of tokens by features.
+// A layer as operators on matrices of tokens by features. `GraphOfModel` makes its nodes of them.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_GRAPH_H_
@@ -75,6 +75,8 @@ struct OperatorGraph {
 // no sequence length of the encoder. Experts are one feed-forward part as wide as those a token
 // passes, with the weights of all. If `has_tied_table`, the head uses the embedding's table and has
 // none of its own.
+//
+// REQUIRES: HasUsualParts(definition).
 OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision,
                           const RuntimeTraits& runtime, int64_t samples, bool has_tied_table);
 

@@ -10,7 +10,7 @@
 //  r  replicate     whole    whole    whole    nothing; every device does all the work
 //
 // Attention takes rows (samples), columns (heads) or neither; norms take rows or neither;
-// element-wise work takes any layout, the same for inputs and output.
+// element-wise work takes any layout, the same for inputs and output. Used by `GraphOfModel`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_OPTIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_OPTIONS_H_

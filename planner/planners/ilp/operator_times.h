@@ -1,4 +1,4 @@
-// The times of operators and collectives on a mesh.
+// The times of operators and collectives on a mesh. Used by `GraphOfModel` and `OptionsOf`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_

@@ -3,6 +3,7 @@
 //
 // Shi et al., FITEE 26(1), 2025 (docs/papers.md 3.1), as docs/min-memory-ilp.md reconstructs it. A
 // node or an edge may stand for several equal ones (`multiplicity`), which all choose alike.
+// `GraphOfModel` makes it and `GraphSearch` solves it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_STRATEGY_GRAPH_H_

@@ -1,4 +1,4 @@
-// Counts the states of a search and says when it must end.
+// Counts the states of a search and says when it must end. Every planner has one.
 
 #ifndef PARPLAN_PLANNER_SEARCH_BASE_SEARCH_METER_H_
 #define PARPLAN_PLANNER_SEARCH_BASE_SEARCH_METER_H_

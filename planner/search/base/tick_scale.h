@@ -1,5 +1,5 @@
 // Times as whole numbers of ticks, so that a sum does not depend on its order and equal costs
-// compare equal.
+// compare equal. Used by the solvers of planner/search/stage and by `StepLowerBound`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_BASE_TICK_SCALE_H_
 #define PARPLAN_PLANNER_SEARCH_BASE_TICK_SCALE_H_

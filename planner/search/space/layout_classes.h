@@ -1,4 +1,5 @@
-// Classes of layouts that a relaxation may treat as one layout at little loss.
+// Classes of layouts that a relaxation may treat as one layout at little loss. Used by
+// `MaskSearch`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_

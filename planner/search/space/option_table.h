@@ -1,5 +1,5 @@
 // The costs of every strategy of every layer definition, for one pipeline degree and one
-// micro-batch size.
+// micro-batch size. Used by `exact`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_

@@ -1,5 +1,6 @@
 // The strategies of the declared space (docs/search.md): every way to spread a layer over the ranks
-// of a stage that rules, space dimensions and target allow.
+// of a stage that rules, space dimensions and target allow. All planners but those of
+// baseline_search.h list strategies by it.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_

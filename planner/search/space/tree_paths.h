@@ -1,5 +1,5 @@
 // The decision tree of Galvatron before and after its rules: every ordered path, and the rule that
-// leaves it out.
+// leaves it out. `planctl strategies` shows them.
 //
 // A path splits the devices level by level, outermost first: `PP 2, DP 2, TP 2` is two stages of
 // two replicas of two tensor-parallel neighbours. Each level splits into equal groups, at least
@@ -41,6 +41,7 @@ inline constexpr TreeRule kTreeRules[] = {TreeRule::kPipelineFirst,
                                           TreeRule::kOneKindOfDataParallelism,
                                           TreeRule::kTensorWidth, TreeRule::kPowersOfTwo};
 
+// One level of a path.
 struct TreeLevel {
   TreeAxis axis = TreeAxis::kPipeline;
   // Number of groups, at least 2.
@@ -61,6 +62,7 @@ struct TreePath {
   int DegreeOf(TreeAxis axis) const;
 };
 
+// The limits of `TreeRule::kTensorWidth` and `kPowersOfTwo`.
 struct TreeLimits {
   int max_tensor_parallel_degree = std::numeric_limits<int>::max();
   bool only_powers_of_two = false;

@@ -3,7 +3,8 @@
 //
 // Lagrangian relaxation of the memory budget: with a price per byte instead of a limit, the best
 // assignment is a shortest path over (layer, layout). Every price gives a lower bound; the best
-// price is the one at which a path within the budget and one beyond it cost the same.
+// price is the one at which a path within the budget and one beyond it cost the same. Used by
+// `AssignStrategies` and `StepLowerBound`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_

@@ -1,5 +1,5 @@
 // A stage whose layers may not exceed a given transient memory; what remains is a trade of kept
-// memory against time.
+// memory against time. Used by `AssignStrategies` and `Relax`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_

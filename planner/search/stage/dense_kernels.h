@@ -1,4 +1,4 @@
-// The inner loops of the dense dynamic programme.
+// The inner loops of the dense dynamic programme. Used by `DenseAssignment`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_DENSE_KERNELS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_DENSE_KERNELS_H_

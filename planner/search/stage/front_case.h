@@ -6,7 +6,7 @@
 // assignment suffers by using it. So options whose reduced cost exceeds the slack of a cut are
 // removed, and an assignment whose reduced costs add up to more than the slack is not completed. If
 // everything that remains fits, memory is ignored from then on, and with it options whose only
-// merit is to save memory.
+// merit is to save memory. Used by `SolveStage`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_

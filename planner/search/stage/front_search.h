@@ -5,6 +5,7 @@
 // after it. Each choice of counts occurs once, and a long run takes no longer than a short one.
 // After each option, labels are dropped that another dominates or that no completion brings within
 // the cuts. The number of layers that may change follows from the bounds, which are linear in it.
+// `SolveStage` runs it once per case.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_SEARCH_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_SEARCH_H_

@@ -1,5 +1,5 @@
 // A stage as the search of its Pareto front sees it: bytes that add up over layers, and the budgets
-// that limit them.
+// that limit them. `SolveStage` makes it of its question.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_STAGE_H_

@@ -1,4 +1,5 @@
-// The memory-balanced partition of Galvatron's public code.
+// The memory-balanced partition of Galvatron's public code. Used by the baselines and the Galvatron
+// planners.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_GREEDY_SPLIT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_GREEDY_SPLIT_H_

@@ -6,7 +6,8 @@
 // layer are the Pareto-optimal pairs of memory and time (labels), so the answer is exact. And
 // transient memory counts: for each value the largest transient can have, layers may use only
 // strategies that stay below it, and the rest of the budget is for what they keep. That is the peak
-// of docs/papers.md 2.2 without the scan that can miss plans.
+// of docs/papers.md 2.2 without the scan that can miss plans. Used by the baselines
+// (candidate_search.h) and by the study of the engine.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
@@ -77,9 +78,9 @@ struct BudgetTooSmall {
 // Solves the stage. Among equally fast assignments the one with the smaller peak wins, then the one
 // whose options come first, layer by layer; so the answer depends only on the arguments.
 //
-// Counts states on `meter`; if it ends the search, the answer is an assignment that fits but may
-// not be the best. O(L * S * labels) time, where bounds of a Lagrangian relaxation keep the labels
-// few.
+// REQUIRES: at least one run. Counts states on `meter`; if it ends the search, the answer is an
+// assignment that fits but may not be the best. O(L * S * labels) time, where bounds of a
+// Lagrangian relaxation keep the labels few.
 std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoices& stage,
                                                                Bytes budget, SearchMeter& meter);
 

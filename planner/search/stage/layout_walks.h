@@ -2,7 +2,7 @@
 //
 // It does not matter which layers of a run have which layout, only how activations get from layout
 // to layout: along a shortest walk that visits every layout of the run, and no layout more often
-// than it has layers.
+// than it has layers. Used by `FrontSearch`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_

@@ -1,4 +1,5 @@
-// The price of memory: the Lagrangian relaxation of a budget that layers share.
+// The price of memory: the Lagrangian relaxation of a budget that layers share. Used by
+// `SolveStage` and `StageBound`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_MEMORY_PRICE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_MEMORY_PRICE_H_

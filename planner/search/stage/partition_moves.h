@@ -1,4 +1,4 @@
-// Better partitions by moves of single layers.
+// Better partitions by moves of single layers. Used by the baselines and the Galvatron planners.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_PARTITION_MOVES_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_PARTITION_MOVES_H_

@@ -5,7 +5,7 @@
 //
 // Galvatron's public code balances memory by a greedy fill with correction factors (docs/papers.md
 // 2.4); here the largest stage is the smallest possible. Among the partitions that achieve it, the
-// one closest to a preferred partition is taken.
+// one closest to a preferred partition is taken. Used by the baselines and the Galvatron planners.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
@@ -35,6 +35,8 @@ Partition EvenSplit(absl::Span<const char> is_transformer, int stage_count);
 // that allows.
 //
 //   layer_times   [layer], finite
+//
+// REQUIRES: the stages of `preferred` have all layers together, as for the functions below.
 Partition TimeBalancedSplit(absl::Span<const Seconds> layer_times, const Partition& preferred);
 
 // The least bytes a layer holds in a stage where no layer exceeds a given transient memory. A later

@@ -4,7 +4,7 @@
 // backward, synchronisation) instead of a grid of memory and one time. A single time is not enough,
 // because the step of a pipeline is not a sum: a stage that is not the slowest hides part of each
 // time. The step time of a schedule is monotone in all three times, so the Pareto-optimal triples
-// are enough, and the search is exact.
+// are enough, and the search is exact. Used by `exact` (front_cache.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_
@@ -105,7 +105,8 @@ struct StageFront {
   bool is_complete = true;
 };
 
-// Computes the front with the options of `allowed`; with all if it is empty. An assignment fits if
+// Computes the front with the options of `allowed`; with all if it is empty. REQUIRES: at least one
+// run, and a `budget` for every number of communicators an option can need. An assignment fits if
 // `PlanEvaluator` says so by its upper bound of tensors; memory the allocator keeps for later is
 // not considered.
 //

@@ -1,4 +1,5 @@
-// Lower bounds of the layers after a run of a stage, by the layout the run ends with.
+// Lower bounds of the layers after a run of a stage, by the layout the run ends with. `CasesOf`
+// calls it.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_

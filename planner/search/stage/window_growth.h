@@ -1,4 +1,5 @@
-// How far above a lower bound to search next, if nothing was found so far.
+// How far above a lower bound to search next, if nothing was found so far. Used by `FrontCache` and
+// `MaskSearch`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_WINDOW_GROWTH_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_WINDOW_GROWTH_H_

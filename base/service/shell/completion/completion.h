@@ -1,4 +1,5 @@
-// Completion of the commands, flags and values of a program by shells.
+// Completion of the commands, flags and values of a program by shells. Every program's command line
+// offers it.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMPLETION_H_
 #define PARPLAN_BASE_SERVICE_SHELL_COMPLETION_COMPLETION_H_

@@ -1,4 +1,5 @@
-// The choice of one option for each definition of an interleaved plan: bounds and search.
+// The choice of one option for each definition of an interleaved plan: bounds and search. Used by
+// `SearchInterleaved`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_

@@ -1,4 +1,5 @@
-// The work and memory of each device of an interleaved pipeline, as sums over definitions.
+// The work and memory of each device of an interleaved pipeline, as sums over definitions. Used by
+// `InterleavedRelaxation`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_

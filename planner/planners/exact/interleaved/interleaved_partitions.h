@@ -1,4 +1,5 @@
-// The partitions of interleaved pipelines (docs/search.md).
+// The partitions of interleaved pipelines (docs/search.md). Used by the list of candidates and by
+// the searches of this folder.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_

@@ -1,5 +1,5 @@
 // Lower bounds of interleaved pipelines for plans in which all layers of a definition cost the
-// same.
+// same. Used by the bounds of this folder.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_

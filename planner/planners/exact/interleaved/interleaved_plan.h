@@ -1,4 +1,5 @@
-// Interleaved plans in which every definition has one strategy.
+// Interleaved plans in which every definition has one strategy. Used by the searches of this folder
+// and of the least memory.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_

@@ -4,7 +4,7 @@
 // the times of the devices into one, and prices add the memory they use less the memory they have.
 // Then every definition chooses independently, and because no plan that fits costs more than the
 // time of the slowest device, the sum of the minima is a lower bound for any weights and prices.
-// Good weights and prices are found by subgradient steps.
+// Good weights and prices are found by subgradient steps. Used by the searches of this folder.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
@@ -25,8 +25,8 @@ namespace parplan {
 class InterleavedRelaxation {
  public:
   // One pair of weights and prices, with the resulting bound.
-  // The cost of one layer, as weights of the fields of `LayerItem`.
   struct Dual {
+    // The cost of one layer, as weights of the fields of `LayerItem`.
     struct Weights {
       double forward_backward = 0.0;
       double sync = 0.0;

@@ -1,4 +1,5 @@
 // Interleaved plans of models with too many definitions to enumerate their options.
+// `SearchInterleaved` calls it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_

@@ -3,6 +3,7 @@
 // Every definition has one strategy throughout (docs/search.md). Plans of even partitions, or of
 // all if there are few, are enumerated, and each is simulated unless a bound excludes it. Those of
 // all other partitions are searched by uneven_search.h, in large spaces apart from the others.
+// `BestFirstSearch` calls it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_

@@ -6,6 +6,7 @@
 // with the last micro-batch. The mean of the second kind over all stages counts a layer on device d
 // m / P + (P - 1 - d) / (P V) times, whatever its virtual stage. So a partition enters by the work
 // of each device alone, and the least step for which the devices can take all the work is a bound.
+// Used by uneven_search.h, interleaved_search.h and `FindSmallestMemory`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_

@@ -1,4 +1,5 @@
 // Partitions of one interleaved plan's layers: first ones, their simulation, and moves of a layer.
+// Used by `SearchUneven`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_

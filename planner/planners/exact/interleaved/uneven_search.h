@@ -3,7 +3,7 @@
 // A bound over all partitions (uneven_bound.h) orders the strategies of the definition with most
 // layers and the numbers of virtual stages. For the most promising, partitions of about equal loads
 // are simulated and improved by moving layers between virtual stages. The bound proves what the
-// best plan cannot be below; between the two a gap may stay.
+// best plan cannot be below; between the two a gap may stay. Used by interleaved_search.h.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_

@@ -1,4 +1,4 @@
-// The least memory of an interleaved plan.
+// The least memory of an interleaved plan. `FindSmallestMemory` calls it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_

@@ -1,4 +1,5 @@
-// The options of a table, reduced to those that matter for memory.
+// The options of a table, reduced to those that matter for memory. Used by the two searches of this
+// folder.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_

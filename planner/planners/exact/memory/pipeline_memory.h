@@ -1,4 +1,5 @@
-// The memory that pipelines of one table of options need, without interleaving.
+// The memory that pipelines of one table of options need, without interleaving. Used by
+// `FindSmallestMemory`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_

@@ -1,4 +1,5 @@
-// The least memory, and the fewest devices, with which a plan exists.
+// The least memory, and the fewest devices, with which a plan exists. Used by `exact` and by the
+// ILP planners.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_

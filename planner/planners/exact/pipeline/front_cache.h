@@ -1,4 +1,5 @@
-// Pareto fronts of stages, each solved once for all stages of a pipeline that ask the same.
+// Pareto fronts of stages, each solved once for all stages of a pipeline that ask the same. Used by
+// `MaskSearch` and `SuffixSearch`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_FRONT_CACHE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_FRONT_CACHE_H_

@@ -1,4 +1,5 @@
-// The Pareto-optimal costs of layers, reduced to the few numbers that bounds by prices need.
+// The Pareto-optimal costs of layers, reduced to the few numbers that bounds by prices need. Used
+// by `PricedPipeline` and the searches of interleaved plans.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_

@@ -1,5 +1,6 @@
 // A quick bound of plans in which every transformer layer has a given option, from sums over all
-// layers, so that masks that are of no use are not made.
+// layers, so that masks that are of no use are not made. Used by `SearchPipeline` and
+// `SearchInterleaved`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_FLOOR_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_FLOOR_H_

@@ -6,7 +6,8 @@
 // that few sums differ: that raises the bound to within a grain of the best step and finds a plan
 // close to it. Finer grains, and finally none, repeat this for the step times between bound and
 // plan. The first plan without grains is the best by the bound of the schedule; if its simulated
-// step is longer than the bound, all plans that may be faster are simulated.
+// step is longer than the bound, all plans that may be faster are simulated. `SearchPipeline` makes
+// one per mask.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_

@@ -3,7 +3,8 @@
 //
 // Two passes over the graph, from the last stage to the first and back, compute for every stage the
 // least step of any plan that contains it. Stages for which that exceeds the cutoff are removed.
-// The graph is small if the cutoff is close to the best step.
+// The graph is small if the cutoff is close to the best step. Used by `MaskSearch` and
+// `SuffixSearch`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_

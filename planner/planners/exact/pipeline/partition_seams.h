@@ -1,4 +1,5 @@
-// The seams of a partition: the places where layers of one definition meet layers of another.
+// The seams of a partition: the places where layers of one definition meet layers of another. Used
+// by `PartitionChoices`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_SEAMS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_SEAMS_H_

@@ -3,7 +3,8 @@
 // The step is no shorter than any path of passes that wait for one another, so it is no shorter
 // than their average under any weights. There is one path per stage: through the stages in front,
 // then as long as possible within its own stage and those after it, and back. In an average every
-// stage counts some number of passes, which is the same for all partitions of the layers.
+// stage counts some number of passes, which is the same for all partitions of the layers. Used by
+// `PricedPipeline`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_
@@ -39,7 +40,6 @@ struct LayerRate {
 //  rates   [stage]
 //
 // O(stages), repeated a few times.
-// O(stages), a few times.
 PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates);
 
 }  // namespace parplan

@@ -6,7 +6,7 @@
 // those along which micro-batches delay each other: within a stage, through the later stages and
 // back, and round after round of as many micro-batches as a stage may have in flight. The bound
 // equals the simulated time except for rare mixtures of them. For GPipe, which runs all forward
-// passes and then all backward passes, it is always exact.
+// passes and then all backward passes, it is always exact. Used by the searches of this folder.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
@@ -39,7 +39,7 @@ using SuffixTimes = std::array<double, 5>;
 // Extends suffixes of the pipeline by the stage in front of them.
 class SuffixRecurrence {
  public:
-  // `schedule` is 1F1B or GPipe.
+  // REQUIRES: `schedule` is 1F1B or GPipe; both numbers are at least 1.
   SuffixRecurrence(Schedule schedule, int pipeline_parallel_degree, int64_t micro_batch_count);
 
   // Returns the suffix of the last stage; `stage.send` is ignored.

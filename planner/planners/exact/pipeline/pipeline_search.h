@@ -4,7 +4,7 @@
 // of step times above the bound, and for wider windows if there is no plan, all stages that can be
 // part of such a plan are solved (front_cache.h) and joined (suffix_search.h). The first plan found
 // is the best by the bound of the schedule; it is simulated, and if that takes longer than the
-// bound, all plans that may be faster are simulated too.
+// bound, all plans that may be faster are simulated too. `BestFirstSearch` calls it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_

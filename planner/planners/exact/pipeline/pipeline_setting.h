@@ -41,6 +41,7 @@ class PipelineSetting {
   const OptionTable& table() const { return table_; }
   const PipelineCandidate& candidate() const { return candidate_; }
   const SuffixRecurrence& recurrence() const { return recurrence_; }
+  // Returns the pipeline degree.
   int depth() const { return candidate_.pipeline_parallel_degree; }
   int layer_count() const { return problem().model().layer_count(); }
   int definition_of(int layer) const { return problem().model().definition_of_layer()[layer]; }

@@ -1,4 +1,4 @@
-// Plans assembled from chosen stages, and lists of the best plans.
+// Plans assembled from chosen stages, and lists of the best plans. Used by all searches of `exact`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_

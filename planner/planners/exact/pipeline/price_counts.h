@@ -1,4 +1,5 @@
-// Numbers of memory prices that the relaxations of this folder compute.
+// Numbers of memory prices that the relaxations of this folder compute. The relaxations are in
+// pipeline_prices.cc and range_bound.cc.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICE_COUNTS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICE_COUNTS_H_

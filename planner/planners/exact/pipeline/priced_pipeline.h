@@ -5,6 +5,7 @@
 // stage is a difference of prefix sums over layers. On an average of paths through the pipeline
 // every stage counts some number of passes (path_counts.h). The step is at least the least sum over
 // all partitions, which a dynamic programme over (stage, layer) finds in constant time per state.
+// Used by `SearchPricedPipeline`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_

@@ -1,5 +1,6 @@
 // The search of one candidate of a model with many layers: a lower bound and a good plan from
 // memory prices (priced_pipeline.h), because exact fronts of all stages would take too long.
+// `SearchPipeline` and `BestFirstSearch` call it for such models.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_

@@ -3,7 +3,8 @@
 // A Lagrangian relaxation: memory has a price, each layer then takes its best option independently,
 // and any price gives a bound. A few prices are used, the best ones for the stages of a reference
 // partition, so a range costs a few additions per run, or per layer if it extends the previous
-// range. Transient memory counts with the least of each definition; layouts are ignored.
+// range. Transient memory counts with the least of each definition; layouts are ignored. Used by
+// `MaskSearch` and `PartitionGraph`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_

@@ -1,4 +1,4 @@
-// A partition close to the best one if memory is ignored.
+// A partition close to the best one if memory is ignored. `MaskSearch` starts from it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_

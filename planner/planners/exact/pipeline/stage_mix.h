@@ -1,4 +1,5 @@
-// A fast heuristic for the options of a stage, to have an incumbent early.
+// A fast heuristic for the options of a stage, to have an incumbent early. Used by `MaskSearch` and
+// `SearchPricedPipeline`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_

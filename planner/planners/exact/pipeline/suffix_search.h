@@ -10,7 +10,7 @@
 // With fronts of kind `FrontKeeps::kForwardBackward` the bounds are those of a relaxation: a stage
 // has one time for both passes, and only the first stage synchronises. There are fewer ways to run
 // a stage, and if the best plan's step equals its relaxed bound, which is the usual case, the full
-// fronts are not needed.
+// fronts are not needed. Used by `MaskSearch`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
