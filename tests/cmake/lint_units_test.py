@@ -19,20 +19,20 @@ if grep -q mistake "$unit"; then echo "$unit:1:1: warning: a mistake"; exit 1; f
 
 
 def make_project(root):
-    (root / "base").mkdir(parents=True)
+    (root / "room").mkdir(parents=True)
     (root / "proto").mkdir()
     (root / "tests").mkdir()
     (root / ".clang-tidy").write_text("Checks: '*'\n")
-    (root / "base" / "deep.h").write_text("int deep;\n")
-    (root / "base" / "one.h").write_text('#include "base/deep.h"\n')
-    (root / "base" / "one.cc").write_text('#include "base/one.h"\n')
-    (root / "base" / "two.cc").write_text("int two;\n")
-    (root / "tests" / "one_test.cc").write_text('#include "base/one.h"\n')
+    (root / "room" / "deep.h").write_text("int deep;\n")
+    (root / "room" / "one.h").write_text('#include "room/deep.h"\n')
+    (root / "room" / "one.cc").write_text('#include "room/one.h"\n')
+    (root / "room" / "two.cc").write_text("int two;\n")
+    (root / "tests" / "one_test.cc").write_text('#include "room/one.h"\n')
     # As CMake writes a file that includes several sources.
     unit = root / "build" / "lint" / "tests" / "unity_0_cxx.cxx"
     unit.parent.mkdir(parents=True)
     unit.write_text(f'#include "{root}/tests/one_test.cc"\n')
-    units = [root / "base" / "one.cc", root / "base" / "two.cc", unit]
+    units = [root / "room" / "one.cc", root / "room" / "two.cc", unit]
     (root / "commands").mkdir()
     (root / "commands" / "compile_commands.json").write_text(json.dumps(
         [{"file": str(path), "command": f"c++ -I{root} -c {path}"} for path in units]))
@@ -78,12 +78,12 @@ def main():
         status, names, text = world.run(project, "--seconds", "-1")
         expect((status, names), (0, []))
         assert "3 left for the next run" in text, text
-        expect(world.run(project, "base")[:2], (0, ["one.cc", "two.cc"]))
+        expect(world.run(project, "room")[:2], (0, ["one.cc", "two.cc"]))
         expect(world.run(project)[:2], (0, ["unity_0_cxx.cxx"]))
         expect(world.run(project)[:2], (0, []))
 
         # A header that is included indirectly.
-        (project / "base" / "deep.h").write_text("int deeper;\n")
+        (project / "room" / "deep.h").write_text("int deeper;\n")
         expect(world.run(project)[:2], (0, ["one.cc", "unity_0_cxx.cxx"]))
         # Checks of tests, checks of all, packages and the contract.
         expect(world.run(project, "--test-checks=-misc-*")[:2], (0, ["unity_0_cxx.cxx"]))
@@ -94,18 +94,18 @@ def main():
         expect(world.run(project)[:2], (0, everything))
 
         # A finding fails, and is found again until it is mended.
-        (project / "base" / "two.cc").write_text("int mistake;\n")
+        (project / "room" / "two.cc").write_text("int mistake;\n")
         for _ in range(2):
             status, names, text = world.run(project)
             expect((status, names), (1, ["two.cc"]))
             assert "warning: a mistake" in text, text
-        (project / "base" / "two.cc").write_text("int two;\n")
+        (project / "room" / "two.cc").write_text("int two;\n")
         expect(world.run(project)[:2], (0, []))
 
         # What is clean here is clean in another clone.
         other = folder / "other"
         make_project(other)
-        for path in ("base/deep.h", "proto/plan.proto", ".clang-tidy"):
+        for path in ("room/deep.h", "proto/plan.proto", ".clang-tidy"):
             shutil.copy(project / path, other / path)
         expect(world.run(other)[:2], (0, []))
     print("lint_units.py reads what changed")
