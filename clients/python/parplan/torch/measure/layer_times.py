@@ -95,7 +95,11 @@ class LayerMeasurement:
                             ("none", "full"), degree == 1 and self._runtime == EAGER)
         self._add_memory(layer, maker, modules, kept)
         for policy in self._policies(layer, maker):
-            self._measure_policy(layer, kind, modules, maker, policy, kept.by_policy["none"])
+            try:
+                self._measure_policy(layer, kind, modules, maker, policy,
+                                     kept.by_policy["none"])
+            except SpecInvalid as error:
+                self._note(layer, maker, f"recomputation {policy} was left out: {error.message}")
         if degree > 1 and self._runtime == EAGER:
             self._add_traffic(layer, kind, modules, maker)
 

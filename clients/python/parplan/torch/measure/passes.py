@@ -97,8 +97,8 @@ def measure_passes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, b
 def _times(spreads: Sequence[Spread], effort: Effort, note: str) -> PassTimes:
     worst = max(one.uncertainty for one in spreads)
     if worst > effort.target:
-        known = "not" if math.isinf(worst) else f"only to {100 * worst:.0f} %"
-        late = (f"its medians are known {known} after {spreads[0].count} repetitions; "
+        known = "not known" if math.isinf(worst) else f"known only to {100 * worst:.0f} %"
+        late = (f"its medians are {known} after {spreads[0].count} repetitions; "
                 f"wanted were {100 * effort.target:.0f} %")
         note = f"{note}; {late}" if note else late
     return PassTimes(spreads[0], spreads[1], note)
