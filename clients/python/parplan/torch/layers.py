@@ -70,13 +70,20 @@ def _causal_language_model(model: Any) -> list[nn.Module]:
             _Head(inner.norm, model.lm_head)]
 
 
-class Decoder(nn.Module):
+class Wrapper(nn.Module):
+    """A module of a model with what the model gives it beside the activations."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+
+class Decoder(Wrapper):
     """A decoder layer of transformers with the positions of its tokens. Its attention is causal
     without a mask."""
 
     def __init__(self, layer: nn.Module, rotary: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
+        super().__init__(layer)
         # Numbers of the tokens that attention of this rank attends from; set by `apply`.
         self.token_positions: torch.Tensor | None = None
         # One for all layers: a submodule would be sharded with each of them.

@@ -22,7 +22,7 @@ from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
                                                parallelize_module)
 
 from parplan.strategy import Strategy
-from parplan.torch.layers import Decoder, refused
+from parplan.torch.layers import Wrapper, refused
 
 _COLWISE = {"colwise", "local_colwise"}
 _ROWWISE = {"rowwise", "local_rowwise"}
@@ -135,7 +135,7 @@ def _blocks(layer: nn.Module, modules: Mapping[str, nn.Module],
         parent = modules.get(name.rpartition(".")[0])
         # A block of its own gives its input to matrices alone; a layer also adds it to their
         # output.
-        whole = layer.layer if isinstance(layer, Decoder) else layer
+        whole = layer.layer if isinstance(layer, Wrapper) else layer
         if parent is not None and parent is not whole:
             blocks[id(parent)] = parent
     return list(blocks.values())

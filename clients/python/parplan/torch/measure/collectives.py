@@ -1,49 +1,37 @@
-"""Times of gloo's collectives between processes of this machine."""
+"""Times of collectives between processes of this machine, by the backend that they train with."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import pathlib
-import pickle
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
 
-from parplan.torch.measure.steady import Spread, spread_of
+from parplan.torch.measure.devices import Device
+from parplan.torch.measure.steady import Bench, Effort, Spread, spread_of
 
-_PATIENCE = datetime.timedelta(seconds=120)
+_PATIENCE = datetime.timedelta(minutes=5)
 _WARM_UPS = 2
 _ROUND = 15  # Repetitions between two looks at how well the median is known.
+_ROUNDS = 4
 COLLECTIVES = ("COLLECTIVE_ALL_REDUCE", "COLLECTIVE_ALL_GATHER", "COLLECTIVE_REDUCE_SCATTER",
                "COLLECTIVE_ALL_TO_ALL", "COLLECTIVE_SEND_RECEIVE")
 
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveTime:
-    """One collective among groups of `participants` ranks `stride` apart, all at once."""
+    """One collective among groups of `participants` ranks `stride` apart."""
     collective: str
     participants: int
     stride: int
     size: int
+    # All groups at once, as in training.
     spread: Spread
-
-
-def measure_collectives(ranks: int, sizes: Sequence[int], target: float,
-                        rounds: int) -> list[CollectiveTime]:
-    """Starts `ranks` processes and times every collective at every size in bytes: at most `rounds`
-    times 15 repetitions, fewer if the median is known to `target` before. A repetition takes as
-    long as its slowest rank."""
-    with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.spawn(  # type: ignore[attr-defined,no-untyped-call,unused-ignore]
-            _rank, args=(ranks, tuple(sizes), target, rounds, folder), nprocs=ranks)
-        made: list[CollectiveTime] = pickle.loads(pathlib.Path(folder, "times").read_bytes())
-        return made
+    # The group of rank 0 while the others do nothing; None if there is one group.
+    alone: Spread | None
 
 
 def shapes_of(ranks: int) -> list[tuple[int, int]]:
@@ -52,13 +40,15 @@ def shapes_of(ranks: int) -> list[tuple[int, int]]:
             for stride in range(1, ranks) if ranks % (participants * stride) == 0]
 
 
-def _rank(rank: int, ranks: int, sizes: Sequence[int], target: float, rounds: int,
-          folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank,
-                            world_size=ranks, timeout=_PATIENCE)
+def measure_collectives(bench: Bench, sizes: Sequence[int],
+                        begin: Callable[[str], None] = lambda _: None) -> list[CollectiveTime]:
+    """Times every collective at every size in bytes: at most 60 repetitions, fewer if the median is
+    known before. A repetition takes as long as its slowest rank. Collective over the job. `begin`
+    is told of each shape."""
+    rank, ranks = bench.job.rank, bench.job.count
     made = []
     for participants, stride in shapes_of(ranks):
+        begin(f"collectives of {participants} ranks, {stride} apart")
         groups = [[block + offset + step * stride for step in range(participants)]
                   for block in range(0, ranks, participants * stride) for offset in range(stride)]
         # Every process makes all groups, in the same order.
@@ -68,20 +58,21 @@ def _rank(rank: int, ranks: int, sizes: Sequence[int], target: float, rounds: in
             if collective == "COLLECTIVE_SEND_RECEIVE" and participants != 2:
                 continue
             for size in sizes:
-                work = _operation(collective, groups[own], handles[own], size)
-                made.append(CollectiveTime(collective, participants, stride, size,
-                                           _time(work, target, rounds)))
-    if rank == 0:
-        pathlib.Path(folder, "times").write_bytes(pickle.dumps(made))
-    dist.barrier()
-    dist.destroy_process_group()
+                work = _operation(collective, groups[own], handles[own], size, bench.device)
+                together = _time(work, bench)
+                alone = None
+                if len(groups) > 1:
+                    alone = _time(work if own == 0 else None, bench)
+                made.append(CollectiveTime(collective, participants, stride, size, together,
+                                           alone))
+    return made
 
 
-def _operation(collective: str, members: Sequence[int], group: Any,
-               size: int) -> Callable[[], object]:
+def _operation(collective: str, members: Sequence[int], group: Any, size: int,
+               device: Device) -> Callable[[], object]:
     count = len(members)
-    whole = torch.ones(max(size // 4 // count, 1) * count)
-    part, result = torch.ones(whole.numel() // count), torch.empty_like(whole)
+    whole = torch.ones(max(size // 4 // count, 1) * count, device=device.place)
+    part, result = whole[:whole.numel() // count].clone(), torch.empty_like(whole)
     if collective == "COLLECTIVE_ALL_REDUCE":
         result.zero_()
         return lambda: dist.all_reduce(result, group=group)
@@ -96,20 +87,21 @@ def _operation(collective: str, members: Sequence[int], group: Any,
         lambda: dist.recv(whole, members[0], group=group))
 
 
-def _time(work: Callable[[], object], target: float, rounds: int) -> Spread:
+def _time(work: Callable[[], object] | None, bench: Bench) -> Spread:
+    """Returns the times of the slowest rank that has `work`."""
+    effort: Effort = bench.effort
     samples: list[float] = []
     for _ in range(_WARM_UPS):
-        work()
-    for _ in range(rounds):
-        seconds = torch.zeros(_ROUND, dtype=torch.double)
-        for repetition in range(_ROUND):
-            dist.barrier()
-            begin = time.perf_counter()
+        if work is not None:
             work()
-            seconds[repetition] = time.perf_counter() - begin
+    for _ in range(_ROUNDS):
+        seconds = []
+        for _ in range(_ROUND):
+            bench.device.synchronize()
+            bench.job.barrier()
+            seconds.append(0.0 if work is None else bench.device.time(work))
         # All ranks see the same times, so all stop together.
-        dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
-        samples.extend(seconds.tolist())
-        if spread_of(samples).uncertainty <= target:
+        samples.extend(bench.job.largest(seconds))
+        if spread_of(samples).uncertainty <= effort.target:
             break
     return spread_of(samples)

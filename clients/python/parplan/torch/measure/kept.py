@@ -3,59 +3,77 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
+from parplan.torch.measure.devices import Device
 from parplan.torch.measure.models import LayerKind
 from parplan.torch.measure.passes import LONG, SHORT, Pass
+from parplan.torch.measure.recompute import OperatorCheckpoint, with_policy
+from parplan.torch.measure.splits import local_part
 
 
 @dataclasses.dataclass(frozen=True)
 class KeptBytes:
-    """Bytes for one sample, by what is recomputed. `tracked` is what MemTracker counts without
-    recomputation, None where this release of PyTorch has none."""
-    nothing_recomputed: int
-    full: int
-    tracked: int | None
+    """Bytes for one sample by policy of recomputation. `allocated` is what the allocator of a GPU
+    counts without recomputation, or MemTracker on a processor; None where there is neither, and
+    for layers that are spread over ranks on a processor."""
+    by_policy: Mapping[str, int]
+    allocated: int | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether both ways to count differ by more than 1 %."""
+        own = self.by_policy["none"]
+        return self.allocated is not None and abs(self.allocated - own) > 0.01 * own
 
 
-def measure_kept(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: torch.device,
-                 computes_loss: bool) -> KeptBytes:
-    """Counts storages that autograd saves, each once, without those of parameters. For a layer that
-    can be chained it is the difference of two chains, so what two layers share counts once."""
-    def kept(wrap: Callable[[nn.Module], nn.Module]) -> int:
-        if not kind.is_chainable:
-            return _saved(list(map(wrap, layers[:1])), kind, samples, device, computes_loss)
-        short, long = (_saved(list(map(wrap, layers[:length])), kind, samples, device, False)
-                       for length in (SHORT, LONG))
-        return (long - short) // (LONG - SHORT)
+def measure_kept(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
+                 computes_loss: bool, policies: Sequence[str] = ("none", "full"),
+                 is_alone: bool = True) -> KeptBytes:
+    """Counts storages that are saved for the backward pass, each once, without those of parameters.
+    For a layer that can be chained it is the difference of two chains, so what two layers share
+    counts once. `is_alone` is false for layers that are spread over ranks. Raises SpecInvalid for a
+    policy that a layer cannot have."""
+    def kept(policy: str) -> int:
+        wrapped = [with_policy(one, policy, kind) for one in layers]
+        return kept_by_one(wrapped, kind, samples, device, computes_loss)
 
-    return KeptBytes(kept(lambda layer: layer) // samples, kept(_Full) // samples,
-                     _tracked(layers, kind, samples, device, computes_loss))
+    def allocated(length: int) -> int | None:
+        return allocated_bytes(layers[:length], kind, samples, device, computes_loss)
 
-
-class _Full(nn.Module):
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, hidden: torch.Tensor) -> Any:
-        return checkpoint(self.layer, hidden, use_reentrant=False)
+    counted = None
+    if device.place.type == "cuda" or (is_alone and _tracker() is not None):
+        counted = _of_one(allocated, kind) // samples
+    return KeptBytes({policy: kept(policy) for policy in policies}, counted)
 
 
-def _saved(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: torch.device,
-           computes_loss: bool) -> int:
-    own = {one.untyped_storage()._cdata for layer in layers
-           for one in [*map(_local, layer.parameters()), *layer.buffers()]}
+def kept_by_one(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
+                computes_loss: bool) -> int:
+    """Returns the bytes that one of `layers` saves for a sample, as they are."""
+    return _of_one(lambda length: saved_bytes(layers[:length], kind, samples, device,
+                                              computes_loss), kind) // samples
+
+
+def _of_one(bytes_of: Callable[[int], Any], kind: LayerKind) -> int:
+    if not kind.is_chainable:
+        return int(bytes_of(1))
+    return int(bytes_of(LONG) - bytes_of(SHORT)) // (LONG - SHORT)
+
+
+def saved_bytes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
+                computes_loss: bool) -> int:
+    """Returns the bytes that a chain of layers saves in a forward pass."""
+    own = {local_part(one).untyped_storage()._cdata for layer in layers
+           for one in [*layer.parameters(), *layer.buffers()]}
     sizes: dict[int, tuple[int, torch.Tensor]] = {}
-    chain = Pass(layers, kind, samples, device, computes_loss)
+    chain = Pass(layers, kind, samples, device.place, computes_loss)
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
-        storage = _local(tensor).untyped_storage()
+        storage = local_part(tensor).untyped_storage()
         if storage._cdata not in own:
             # The tensor is held, so that its storage's place is not used again.
             sizes[storage._cdata] = (storage.nbytes(), tensor)
@@ -63,34 +81,35 @@ def _saved(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         chain.forward()
+    for layer in layers:
+        if isinstance(layer, OperatorCheckpoint):
+            for tensor in layer.kept():
+                pack(tensor)
     return sum(size for size, _ in sizes.values())
 
 
-def _local(tensor: Any) -> torch.Tensor:
-    part: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return part
+def allocated_bytes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
+                    computes_loss: bool) -> int:
+    """Returns the bytes that are allocated after a forward pass and were not before it."""
+    chain = Pass(layers, kind, samples, device.place, computes_loss)
+    before = device.allocated_bytes()
+    if before is not None:
+        chain.forward()
+        return (device.allocated_bytes() or 0) - before
+    tracker: Any = _tracker()()
+    tracker.track_external(*layers)
+    with tracker:
+        before = _total(tracker)
+        chain.forward()
+        return _total(tracker) - before
 
 
-def _tracked(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: torch.device,
-             computes_loss: bool) -> int | None:
-    """Returns the bytes of one sample that are allocated after a forward pass and not before it."""
+def _tracker() -> Any:
     try:
         from torch.distributed._tools.mem_tracker import MemTracker
     except ImportError:
         return None
-
-    def allocated(length: int) -> int:
-        chain = Pass(layers[:length], kind, samples, device, computes_loss)
-        tracker = MemTracker()
-        tracker.track_external(*layers[:length])
-        with tracker:
-            before = _total(tracker)
-            chain.forward()
-            return _total(tracker) - before
-
-    if not kind.is_chainable:
-        return allocated(1) // samples
-    return (allocated(LONG) - allocated(SHORT)) // (LONG - SHORT) // samples
+    return MemTracker
 
 
 def _total(tracker: Any) -> int:

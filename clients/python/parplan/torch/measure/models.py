@@ -4,65 +4,23 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import fnmatch
 import importlib
 import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from parplan.errors import field_error
+from parplan.errors import SpecInvalid, field_error
 from parplan.torch.initialize import place_positions
 from parplan.torch.layers import layers_of
+from parplan.torch.measure.captures import (SAMPLES, CalledLayer, Captured, captured,
+                                            layers_by_name, layers_by_structure)
+from parplan.torch.tensor_parallel import tensor_plan_of
 
 _STANDARD_DEVIATION = 0.02  # As most models of transformers initialize theirs.
-
-
-@dataclasses.dataclass(frozen=True)
-class Captured:
-    """A tensor that a layer was called with: its shape after the samples, and its type."""
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    has_samples: bool
-
-    def make(self, samples: int, device: torch.device, upper: int = 2) -> torch.Tensor:
-        """Returns a tensor like it: normal numbers, or integers below `upper`."""
-        shape = (samples, *self.shape) if self.has_samples else self.shape
-        if self.dtype.is_floating_point:
-            return torch.randn(shape, dtype=self.dtype, device=device)
-        if self.dtype == torch.bool:
-            return torch.ones(shape, dtype=torch.bool, device=device)
-        return torch.randint(0, upper, shape, dtype=self.dtype, device=device)
-
-
-class CalledLayer(nn.Module):
-    """A layer of a model that calls it with further arguments, as a module from activations to
-    activations."""
-
-    def __init__(self, layer: nn.Module, name: str | None, others: tuple[Any, ...],
-                 options: dict[str, Any]) -> None:
-        """`name` is that of the argument with the activations, None for the first one."""
-        super().__init__()
-        self.layer = layer
-        self._name, self._others, self._options = name, others, options
-
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        def given(value: Any) -> Any:
-            if isinstance(value, Captured):
-                return value.make(hidden.shape[0], hidden.device)
-            return type(value)(given(one) for one in value) if isinstance(value, tuple) else value
-
-        options = {name: given(value) for name, value in self._options.items()}
-        if self._name is None:
-            made = self.layer(hidden, *(given(value) for value in self._others), **options)
-        else:
-            made = self.layer(*(given(value) for value in self._others),
-                              **{self._name: hidden}, **options)
-        result: torch.Tensor = made[0] if isinstance(made, tuple) else made
-        return result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,14 +42,24 @@ class LayerKind:
     def parameter_count(self) -> int:
         return sum(one.numel() for one in self.module.parameters())
 
+    def sharing_tokens(self, degree: int) -> LayerKind:
+        """Returns the layer as one of `degree` ranks calls it that share the tokens of activations.
+        A layer that does not return activations, such as a head, returns all of its output."""
+        given = self.given.sharing_tokens(degree)
+        returned = given if self.is_chainable else self.returned
+        return dataclasses.replace(self, given=given, returned=returned)
+
 
 class Model:
-    """The layers of a model on the meta device."""
+    """The layers of a model, on the meta device or with values."""
 
-    def __init__(self, model: nn.Module, layers: list[nn.Module], tokens: int) -> None:
+    def __init__(self, model: nn.Module, layers: list[nn.Module], tokens: int,
+                 tensor_plan: Mapping[str, str] | None = None) -> None:
         """Calls the layers once, one after the other, with samples of `tokens` tokens."""
         self.model = model
         self.layers = layers
+        self.tensor_plan = dict(tensor_plan or {})
+        self._names = {id(module): name for name, module in model.named_modules()}
         calls = _capture(layers, tokens)
         self.kinds: list[LayerKind] = []
         places: dict[Any, list[int]] = {}
@@ -103,44 +71,86 @@ class Model:
                           if isinstance(part, nn.Embedding)), 2)
             self.kinds.append(LayerKind(module, tuple(indices), given, returned, upper))
 
+    def copy(self, kind: LayerKind, device: torch.device) -> tuple[nn.Module, dict[int, str]]:
+        """Returns a copy of a layer with values of its own, and the names within the model for the
+        ids of its modules. Raises SpecInvalid for buffers on the meta device, which have no
+        values."""
+        module = copy.deepcopy(kind.module)
+        names = {id(mine): self._names[id(part)]
+                 for part, mine in zip(kind.module.modules(), module.modules())
+                 if id(part) in self._names}
+        place_positions([module], device)
+        if getattr(module, "token_positions", None) is not None:
+            # Those of the call on the meta device.
+            vars(module)["token_positions"] = None
+        for name, buffer in module.named_buffers():
+            if buffer.is_meta:
+                raise field_error("SPEC_INVALID", "model",
+                                  f"the buffer {name} has no values on the meta device; give "
+                                  "--with-values")
+        if any(parameter.is_meta for parameter in module.parameters()):
+            module.to_empty(device=device)
+            draw(module.parameters())
+        else:
+            module.to(device)
+        return module, names
+
     def on_device(self, kind: LayerKind, device: torch.device, copies: int) -> list[nn.Module]:
-        """Returns copies of a layer with values of their own. Raises SpecInvalid for buffers on the
-        meta device, which have no values."""
-        made = [copy.deepcopy(kind.module) for _ in range(copies)]
-        place_positions(made, device)
-        for module in made:
-            if getattr(module, "token_positions", None) is not None:
-                # Those of the call on the meta device.
-                vars(module)["token_positions"] = None
-            for name, buffer in module.named_buffers():
-                if buffer.is_meta:
-                    raise field_error("SPEC_INVALID", "model",
-                                      f"the buffer {name} has no values on the meta device; give "
-                                      "--with-values")
-            if any(parameter.is_meta for parameter in module.parameters()):
-                module.to_empty(device=device)
-                for parameter in module.parameters():
-                    nn.init.normal_(parameter, std=_STANDARD_DEVIATION)
-            else:
-                module.to(device)
-        return made
+        """Returns copies of a layer. Errors as for `copy`."""
+        return [self.copy(kind, device)[0] for _ in range(copies)]
+
+
+def draw(tensors: Iterable[torch.Tensor]) -> None:
+    """Gives tensors the values of a model before training."""
+    for one in tensors:
+        nn.init.normal_(one, std=_STANDARD_DEVIATION)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSource:
+    """What makes a model, in any process. `reference` is `hf:config.json`, a configuration of
+    transformers, or `module:callable`, which is called without arguments. `layers` are patterns of
+    names (`layers_by_name`); without any the layers are found, first by `layers_of`, then by
+    `layers_by_structure`. The model is made on the meta device unless `with_values`. `tensor_plan`
+    is a file with a plan of tensor parallelism in JSON, or `module:name` of one, or empty for the
+    model's own."""
+    reference: str
+    tokens: int
+    dtype: torch.dtype = torch.float32
+    layers: tuple[str, ...] = ()
+    with_values: bool = False
+    tensor_plan: str = ""
+
+    def load(self) -> Model:
+        """Makes the model. Raises SpecInvalid."""
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(self.dtype)
+        try:
+            with torch.device("cpu" if self.with_values else "meta"):
+                model = build(self.reference)
+        finally:
+            torch.set_default_dtype(before)
+        plan = _read_plan(self.tensor_plan) if self.tensor_plan else tensor_plan_of(model)
+        return Model(model, self._layers_of(model), self.tokens, plan)
+
+    def _layers_of(self, model: nn.Module) -> list[nn.Module]:
+        if self.layers:
+            return layers_by_name(model, self.layers, self.tokens)
+        try:
+            return layers_of(model)
+        except SpecInvalid:
+            found = layers_by_structure(model, self.tokens)
+            if not found:
+                raise field_error("SPEC_INVALID", "--layers",
+                                  f"no layers were found in {type(model).__name__}; give the "
+                                  "names of its layers, such as model.layers.*") from None
+            return found
 
 
 def load_model(reference: str, tokens: int, *, dtype: torch.dtype = torch.float32,
-               layers: str = "", with_values: bool = False) -> Model:
-    """Returns the model that `reference` names: `hf:config.json`, a configuration of transformers,
-    or `module:callable`, which is called without arguments. `layers` is a pattern of names such as
-    `model.layers.*`; without one the layers are found (`layers_of`). The model is made on the meta
-    device unless `with_values`. Raises SpecInvalid."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with torch.device("cpu" if with_values else "meta"):
-            model = build(reference)
-    finally:
-        torch.set_default_dtype(before)
-    found = _by_name(model, layers, tokens) if layers else layers_of(model)
-    return Model(model, found, tokens)
+               layers: Sequence[str] = (), with_values: bool = False) -> Model:
+    """Returns the model of a ModelSource with these fields. Raises SpecInvalid."""
+    return ModelSource(reference, tokens, dtype, tuple(layers), with_values).load()
 
 
 def build(reference: str) -> nn.Module:
@@ -155,15 +165,35 @@ def build(reference: str) -> nn.Module:
 
 def callable_of(reference: str) -> Callable[..., Any]:
     """Returns what `module:name` names."""
-    module_name, colon, name = reference.partition(":")
-    if not colon:
+    if ":" not in reference:
         raise field_error("SPEC_INVALID", "--model",
                           "must be hf:config.json or module:callable")
-    try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError) as error:
-        raise field_error("SPEC_INVALID", "--model", f"{reference}: {error}") from None
+    found: Callable[..., Any] = _named(reference, "--model")
     return found
+
+
+def _named(reference: str, option: str) -> Any:
+    module_name, _, name = reference.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise field_error("SPEC_INVALID", option, f"{reference}: {error}") from None
+
+
+def _read_plan(source: str) -> dict[str, str]:
+    if ":" in source:
+        plan = _named(source, "--tensor-plan")
+    else:
+        try:
+            plan = json.loads(pathlib.Path(source).read_text())
+        except (OSError, ValueError) as error:
+            raise field_error("SPEC_INVALID", "--tensor-plan", f"{source}: {error}") from None
+    if not isinstance(plan, Mapping) or not all(
+            isinstance(part, str) for pair in plan.items() for part in pair):
+        raise field_error("SPEC_INVALID", "--tensor-plan",
+                          f"{source} has no names with the ways in which modules are split, such "
+                          'as {"*.up": "colwise"}')
+    return dict(plan)
 
 
 def read_configuration(path: str) -> Any:
@@ -189,69 +219,28 @@ def build_from(configuration: Any) -> nn.Module:
     return made
 
 
-def _captured(value: torch.Tensor, samples: int) -> Captured:
-    has_samples = value.dim() > 0 and value.shape[0] == samples
-    shape = tuple(value.shape[1:] if has_samples else value.shape)
-    return Captured(shape, value.dtype, has_samples)
-
-
-# A number that no other dimension of a layer has by chance.
-_SAMPLES = 3
-
-
 def _capture(layers: list[nn.Module], tokens: int) -> list[tuple[Captured, Captured]]:
     calls = []
     device = next(iter(layers[0].parameters())).device
-    value = torch.zeros((_SAMPLES, tokens), dtype=torch.long, device=device)
-    if isinstance(layers[0], CalledLayer):
-        value = layers[0].first.make(_SAMPLES, device)  # type: ignore[union-attr,operator]
+    first = layers[0][0] if isinstance(layers[0], nn.Sequential) else layers[0]
+    if isinstance(first, CalledLayer):
+        value = first.first.make(SAMPLES, device)
+    else:
+        value = torch.zeros((SAMPLES, tokens), dtype=torch.long, device=device)
     place_positions(layers, device)
-    with torch.no_grad():
+    # Tensors that a layer makes without naming a device are where its parameters are.
+    with torch.no_grad(), device:
         for layer in layers:
             made = layer(value)
-            calls.append((_captured(value, _SAMPLES), _captured(made, _SAMPLES)))
+            calls.append((captured(value), captured(made)))
             value = made
+    for layer in layers:
+        for part in layer.modules():
+            if isinstance(part, CalledLayer):
+                part.forget()
     return calls
 
 
 def _signature(layer: nn.Module) -> Any:
     return (tuple((name, type(part)) for name, part in layer.named_modules()),
             tuple((name, tuple(one.shape), one.dtype) for name, one in layer.named_parameters()))
-
-
-def _by_name(model: nn.Module, pattern: str, tokens: int) -> list[nn.Module]:
-    """Returns the modules whose names match, each with the arguments that the model gives it."""
-    depth = pattern.count(".")
-    named = {name: module for name, module in model.named_modules()
-             if name.count(".") == depth and fnmatch.fnmatchcase(name, pattern)}
-    if not named:
-        raise field_error("SPEC_INVALID", "--layers", f"no module has a name like {pattern}")
-    seen: dict[nn.Module, CalledLayer] = {}
-
-    def remember(module: nn.Module, others: tuple[Any, ...], options: dict[str, Any]) -> None:
-        def keep(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                return _captured(value, _SAMPLES)
-            return tuple(map(keep, value)) if isinstance(value, tuple) else value
-
-        name = None
-        if not others:
-            name = next((key for key, value in options.items()
-                         if isinstance(value, torch.Tensor)), None)
-        first = others[0] if name is None else options[name]
-        made = CalledLayer(module, name, tuple(map(keep, others[1:] if name is None else ())),
-                           {key: keep(value) for key, value in options.items() if key != name})
-        made.first = keep(first)
-        seen[module] = made
-
-    hooks = [module.register_forward_pre_hook(remember, with_kwargs=True)
-             for module in named.values()]
-    device = next(model.parameters()).device
-    with torch.no_grad():
-        model(torch.zeros((_SAMPLES, tokens), dtype=torch.long, device=device))
-    for hook in hooks:
-        hook.remove()
-    missing = [name for name, module in named.items() if module not in seen]
-    if missing:
-        raise field_error("SPEC_INVALID", "--layers", f"the model did not call {missing[0]}")
-    return list(seen.values())

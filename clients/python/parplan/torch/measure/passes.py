@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
 from parplan.torch.measure.models import LayerKind
-from parplan.torch.measure.steady import Effort, Spread, Stopwatch, measure
+from parplan.torch.measure.steady import Bench, Effort, Spread
 
 # Differences of two lengths leave out what comes once a chain, such as the first gradient.
 SHORT, LONG = 2, 4
@@ -29,16 +31,16 @@ class Pass:
     """A chain of layers with its input; makes one forward and one backward pass at a time."""
 
     def __init__(self, layers: Sequence[nn.Module], kind: LayerKind, samples: int,
-                 device: torch.device, computes_loss: bool) -> None:
+                 place: torch.device, computes_loss: bool) -> None:
         """With `computes_loss` the output is that of the head and cross entropy follows it."""
         self._layers = layers
-        self._given = kind.given.make(samples, device, kind.upper)
+        self._given = kind.given.make(samples, place, kind.upper)
         if self._given.is_floating_point():
             self._given.requires_grad_()
         self._targets: torch.Tensor | None = None
         if computes_loss:
             shape = (samples, *kind.returned.shape)
-            self._targets = torch.randint(0, shape[-1], (math.prod(shape[:-1]),), device=device)
+            self._targets = torch.randint(0, shape[-1], (math.prod(shape[:-1]),), device=place)
         self.result: torch.Tensor = self._given
 
     def forward(self) -> None:
@@ -47,37 +49,47 @@ class Pass:
             value = layer(value)
         if self._targets is not None:
             value = nn.functional.cross_entropy(value.flatten(0, -2).float(), self._targets)
+        _wait(value)
         self.result = value
 
     def backward(self) -> None:
         torch.autograd.backward(self.result, torch.ones_like(self.result))
         self.result = self._given
+        _wait(self._given.grad)
 
 
-def measure_passes(layers: Sequence[nn.Module], kind: LayerKind, samples: int,
-                   device: torch.device, computes_loss: bool, effort: Effort) -> PassTimes:
+def _wait(tensor: torch.Tensor | None) -> None:
+    """Waits for a functional collective if the tensor is its result."""
+    if isinstance(tensor, AsyncCollectiveTensor):
+        result: Any = tensor
+        result.trigger_wait()
+
+
+def measure_passes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, bench: Bench,
+                   computes_loss: bool) -> PassTimes:
     """Returns the times of one of `layers`, which are copies of one layer: as many as `LONG` if it
     is chainable, else one."""
-    watch = Stopwatch(device)
+    device = bench.device
     if not kind.is_chainable:
-        alone = Pass(layers[:1], kind, samples, device, computes_loss)
+        alone = Pass(layers[:1], kind, samples, device.place, computes_loss)
 
         def once() -> list[float]:
-            return [watch.time(alone.forward), watch.time(alone.backward)]
+            return [device.time(alone.forward), device.time(alone.backward)]
 
-        return _times(measure(once, effort), effort, "")
-    chains = [Pass(layers[:length], kind, samples, device, False) for length in (SHORT, LONG)]
+        return _times(bench.measure(once), bench.effort, "")
+    chains = [Pass(layers[:length], kind, samples, device.place, False)
+              for length in (SHORT, LONG)]
 
     def both() -> list[float]:
-        short, long = ([watch.time(one.forward), watch.time(one.backward)] for one in chains)
+        short, long = ([device.time(one.forward), device.time(one.backward)] for one in chains)
         return [*((b - a) / (LONG - SHORT) for a, b in zip(short, long)),
                 *(b / LONG for b in long)]
 
-    forward, backward, whole_forward, whole_backward = measure(both, effort)
+    forward, backward, whole_forward, whole_backward = bench.measure(both)
     if min(forward.median, backward.median) > 0:
-        return _times([forward, backward], effort, "")
+        return _times([forward, backward], bench.effort, "")
     # On a busy machine a longer chain may take no longer.
-    return _times([whole_forward, whole_backward], effort,
+    return _times([whole_forward, whole_backward], bench.effort,
                   f"a chain of {LONG} layers took no longer than one of {SHORT}, so each has a "
                   f"part of the chain of {LONG}")
 
@@ -85,8 +97,8 @@ def measure_passes(layers: Sequence[nn.Module], kind: LayerKind, samples: int,
 def _times(spreads: Sequence[Spread], effort: Effort, note: str) -> PassTimes:
     worst = max(one.uncertainty for one in spreads)
     if worst > effort.target:
-        known = "not" if math.isinf(worst) else f"only to {100 * worst:.0f} %"
-        late = (f"its medians are known {known} after {spreads[0].count} repetitions; "
+        known = "not known" if math.isinf(worst) else f"known only to {100 * worst:.0f} %"
+        late = (f"its medians are {known} after {spreads[0].count} repetitions; "
                 f"wanted were {100 * effort.target:.0f} %")
         note = f"{note}; {late}" if note else late
     return PassTimes(spreads[0], spreads[1], note)

@@ -6,9 +6,9 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import torch
+from parplan.torch.measure.devices import ClockLog, Device
+from parplan.torch.measure.job import Job
 
 # Two-sided, of the normal distribution that the ranks of order statistics approach: 95 %.
 _QUANTILE = 1.96
@@ -28,9 +28,11 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """How long to repeat: until the median is known to `target`, at most `seconds`."""
+    """How long to repeat: until the median is known to `target`, at most `seconds`; after a load of
+    `warm_up_seconds` that is not counted."""
     target: float = 0.02
     seconds: float = 5.0
+    warm_up_seconds: float = 0.0
 
 
 def spread_of(samples: Sequence[float]) -> Spread:
@@ -49,41 +51,52 @@ def spread_of(samples: Sequence[float]) -> Spread:
 
 
 def measure(sample: Callable[[], Sequence[float]], effort: Effort,
-            clock: Callable[[], float] = time.monotonic) -> list[Spread]:
+            clock: Callable[[], float] = time.monotonic,
+            agree: Callable[[bool], bool] = bool) -> list[Spread]:
     """Repeats `sample`, which returns one or several times, until the medians of all are known or
-    the effort is spent. The first two repetitions are a warm-up and not counted."""
+    the effort is spent. The first two repetitions, and those within the warm-up, are not counted.
+    `agree` says whether all ranks are done, and lets them begin a repetition together."""
+    begin = clock()
     for _ in range(_WARM_UPS):
+        sample()
+    while effort.warm_up_seconds > 0 and not agree(clock() - begin >= effort.warm_up_seconds):
         sample()
     end = clock() + effort.seconds
     rows = [list(sample())]
     while True:
         spreads = [spread_of(column) for column in zip(*rows)]
-        if all(one.uncertainty <= effort.target for one in spreads):
-            return spreads
+        now = clock()
         # Fewer than nine tell nothing about the median, however long they take, unless ten times
         # the effort is spent.
-        if clock() > end and (len(rows) >= _FEWEST or clock() > end + 10 * effort.seconds):
+        is_spent = now > end and (len(rows) >= _FEWEST or now > end + 10 * effort.seconds)
+        if agree(is_spent or all(one.uncertainty <= effort.target for one in spreads)):
             return spreads
         rows.append(list(sample()))
 
 
-class Stopwatch:
-    """Times work on a device: by CUDA's events on GPUs, by the clock on processors."""
+class Bench:
+    """One rank that measures: its job, its device and how long it repeats."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._is_cuda = device.type == "cuda"
+    def __init__(self, device: Device, effort: Effort, job: Job = Job()) -> None:
+        self.device, self.job = device, job
+        self.effort = dataclasses.replace(effort, warm_up_seconds=device.warm_up_seconds)
+        self.clock_log = ClockLog(device)
 
-    def time(self, work: Callable[[], object]) -> float:
-        """Returns the seconds that `work` takes on the device."""
-        if not self._is_cuda:
-            begin = time.perf_counter()
-            work()
-            return time.perf_counter() - begin
-        event: Any = torch.cuda.Event
-        first, last = (event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        first.record()
-        work()
-        last.record()
-        last.synchronize()
-        return float(first.elapsed_time(last)) / 1000
+    def measure(self, sample: Callable[[], Sequence[float]]) -> list[Spread]:
+        """Repeats `sample` on all ranks at once, which is how they train. Returns the times of the
+        rank that is slowest, by its median."""
+        own = measure(sample, self.effort, agree=self.job.agree)
+        self.clock_log.read()
+        rows = self.job.gather([value for one in own for value in dataclasses.astuple(one)])
+        return [slowest([_spread(row[4 * place:4 * place + 4]) for row in rows])
+                for place in range(len(own))]
+
+
+def slowest(spreads: Sequence[Spread]) -> Spread:
+    """Returns the one with the largest median."""
+    return max(spreads, key=lambda one: one.median)
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    median, p90, count, uncertainty = values
+    return Spread(median, p90, int(count), uncertainty)

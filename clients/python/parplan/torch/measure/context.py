@@ -1,0 +1,62 @@
+"""Memory that a process has on a device beside its tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from parplan.torch.measure.devices import Device
+from parplan.torch.measure.job import Job
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextMemory:
+    """Bytes on the rank that has most."""
+    # Libraries, and the context of a GPU, after first work.
+    context: int
+    # One group of ranks that has sent messages; 0 for a rank alone.
+    communicator: int
+
+    @property
+    def total(self) -> int:
+        return self.context + self.communicator
+
+
+# Libraries take their workspace with the first product of some size, and gloo and NCCL their
+# buffers with the first messages.
+_SIDE = 256
+_ELEMENTS = 1 << 20
+
+
+def measure_context(device: Device, job: Job) -> ContextMemory | None:
+    """Measures before there is a tensor. Collective over the job. None where the system does not
+    say."""
+    _first_work(device)
+    before = device.held_bytes()
+    after = before
+    if job.count > 1:
+        group: Any = dist.new_group(list(range(job.count)))
+        buffer = torch.zeros(_ELEMENTS, device=device.place)
+        # On a processor the buffer is a part of the heap, so it is there both times.
+        before = device.held_bytes()
+        dist.all_reduce(buffer, group=group)
+        device.synchronize()
+        after = device.held_bytes()
+    if before is None or after is None:
+        known = [-1.0, -1.0]
+    else:
+        known = [float(before), float(max(after - before, 0))]
+    context, communicator = job.largest(known)
+    if context < 0:
+        return None
+    return ContextMemory(int(context), int(communicator))
+
+
+def _first_work(device: Device) -> None:
+    with torch.enable_grad():
+        left = torch.ones(_SIDE, _SIDE, device=device.place, requires_grad=True)
+        torch.autograd.backward((left @ left).sum())
+    device.synchronize()

@@ -1,0 +1,197 @@
+"""Measurements of every layer of a model under one runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from parplan.errors import Error, SpecInvalid
+from parplan.torch.measure.durations import text_of
+from parplan.torch.measure.kept import KeptBytes, kept_by_one, measure_kept
+from parplan.torch.measure.models import LayerKind, Model
+from parplan.torch.measure.passes import LONG, measure_passes
+from parplan.torch.measure.recompute import OperatorCheckpoint, with_policy
+from parplan.torch.measure.request import COMPILED, EAGER, Measured, Request
+from parplan.torch.measure.splits import SplitLayers, local_count
+from parplan.torch.measure.steady import Bench
+from parplan.torch.measure.traffic import summed, traffic_of
+
+_TABLES = ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING", "LAYER_KIND_HEAD")
+# What takes over attention around a layer does not reach into a compiled one.
+_EAGER_POLICIES = ("selective",)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Layer:
+    """A layer to measure and its names in the profile."""
+    kind: LayerKind
+    names: Sequence[str]
+    is_table: bool
+    # Whether the loss follows it.
+    is_last: bool
+
+
+class LayerMeasurement:
+    """Measures the layers of a model; all ranks of the job at the same time."""
+
+    def __init__(self, model: Model, ids: Sequence[str], definitions: Mapping[str, Any],
+                 request: Request, bench: Bench, runtime: str, begin: Callable[[str], None]
+                 ) -> None:
+        """`ids` has the definition of each layer, as JSON in `definitions`. `begin` is told of each
+        layer."""
+        self._request, self._bench, self._runtime, self._begin = request, bench, runtime, begin
+        self._definitions = definitions
+        self._layers = []
+        for kind in model.kinds:
+            names = list(dict.fromkeys(ids[index] for index in kind.indices))
+            self._layers.append(_Layer(
+                kind, names, definitions[names[0]].get("kind") in _TABLES,
+                len(ids) - 1 in kind.indices))
+        self._timed: set[tuple[str, int]] = set()
+        self.measured = Measured()
+
+    def run(self, makers: Sequence[SplitLayers]) -> Measured:
+        """Measures each layer in the ways of `makers`. A layer that cannot be split in one of them
+        is left out there, with a note. Raises the error of the first layer if none can."""
+        for maker in makers:
+            errors: list[Error] = []
+            for layer in self._layers:
+                self._begin(f"{layer.names[0]} on {maker.split}")
+                try:
+                    self._check(layer, maker)
+                    self._measure(layer, maker)
+                except SpecInvalid as error:
+                    if maker.split.degree == 1:
+                        raise
+                    errors.append(error)
+                    self._note(layer, maker, f"was left out: {error.message}")
+            if len(errors) == len(self._layers):
+                raise errors[0]
+        return self.measured
+
+    def _check(self, layer: _Layer, maker: SplitLayers) -> None:
+        degree = maker.split.degree
+        for name in layer.names:
+            for field in ("attention_head_count", "key_value_head_count"):
+                count = int(self._definitions[name].get(field, 0))
+                if count % degree:
+                    raise SpecInvalid(f"{field} {count} cannot be shared by {degree} ranks")
+
+    def _measure(self, layer: _Layer, maker: SplitLayers) -> None:
+        kind = maker.kind_of(layer.kind)
+        modules = maker.make(layer.kind, LONG if kind.is_chainable else 1)
+        if self._runtime == COMPILED:
+            # In place, so that a layer remains a module.
+            for one in modules:
+                one.compile()
+        degree = maker.split.degree
+        if not any((name, degree) in self._timed for name in layer.names):
+            self._time(layer, kind, modules, maker)
+        # After the times, so that hooks on saved tensors are no part of what was compiled.
+        kept = measure_kept(modules, kind, 1, self._bench.device, layer.is_last,
+                            ("none", "full"), degree == 1 and self._runtime == EAGER)
+        self._add_memory(layer, maker, modules, kept)
+        for policy in self._policies(layer, maker):
+            try:
+                self._measure_policy(layer, kind, modules, maker, policy,
+                                     kept.by_policy["none"])
+            except SpecInvalid as error:
+                self._note(layer, maker, f"recomputation {policy} was left out: {error.message}")
+        if degree > 1 and self._runtime == EAGER:
+            self._add_traffic(layer, kind, modules, maker)
+
+    def _policies(self, layer: _Layer, maker: SplitLayers) -> list[str]:
+        """Returns the policies to time, without those that the layer cannot have."""
+        if layer.is_table:
+            return []
+        wanted = [one for one in self._request.policies if one != "none"]
+        if self._runtime == COMPILED:
+            wanted = [one for one in wanted if one not in _EAGER_POLICIES]
+        calls_attention = any(int(self._definitions[name].get("attention_head_count", 0))
+                              for name in layer.names)
+        if "selective" in wanted and not calls_attention:
+            wanted.remove("selective")
+            self._note(layer, maker, "has no attention that selective recomputation would repeat")
+        return wanted
+
+    def _time(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
+              maker: SplitLayers) -> None:
+        for samples in self._request.micro_batch_sizes:
+            times = measure_passes(modules, kind, samples, self._bench, layer.is_last)
+            if times.note:
+                self._note(layer, maker, f"{samples} samples: {times.note}")
+            for name in layer.names:
+                self._timed.add((name, maker.split.degree))
+                self.measured.timings.append({
+                    "layer_definition_id": name,
+                    "tensor_parallel_degree": maker.split.degree, "micro_batch_size": samples,
+                    "forward_duration": text_of(times.forward.median),
+                    "backward_duration": text_of(times.backward.median),
+                    "forward_duration_p90": text_of(times.forward.p90),
+                    "sample_count": times.forward.count,
+                    "origin": "ORIGIN_DERIVED" if kind.is_chainable else "ORIGIN_MEASURED"})
+
+    def _add_memory(self, layer: _Layer, maker: SplitLayers, modules: Sequence[nn.Module],
+                    kept: KeptBytes) -> None:
+        # Beside a layer alone, the allocator has its output, which the next layer keeps.
+        if layer.kind.is_chainable and kept.differs:
+            self._note(layer, maker, f"keeps {kept.by_policy['none']} bytes by saved tensors and "
+                       f"{kept.allocated} by the allocator or MemTracker")
+        for name in layer.names:
+            self.measured.memories.append({
+                "layer_definition_id": name, "tensor_parallel_degree": maker.split.degree,
+                "sequence_parallel": maker.split.sequence_parallel,
+                "parameter_count": str(local_count(modules[0])),
+                "activation_bytes_per_sample": str(kept.by_policy["none"]),
+                "checkpoint_bytes_per_sample": str(kept.by_policy["full"]),
+                "origin": "ORIGIN_MEASURED"})
+
+    def _measure_policy(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
+                        maker: SplitLayers, policy: str, kept_without: int) -> None:
+        if self._runtime == COMPILED and policy == "selective-op":
+            # A policy for operators has to be within what is compiled.
+            wrapped: list[nn.Module] = [OperatorCheckpoint(one, remembers=False)
+                                        for one in maker.make(layer.kind, len(modules))]
+            for one in wrapped:
+                one.compile()
+        else:
+            wrapped = [with_policy(one, policy, kind) for one in modules]
+        times_by_samples = {
+            samples: measure_passes(wrapped, kind, samples, self._bench, layer.is_last)
+            for samples in self._request.micro_batch_sizes}
+        kept = kept_by_one(wrapped, kind, 1, self._bench.device, layer.is_last)
+        for samples, times in times_by_samples.items():
+            for name in layer.names:
+                self.measured.recomputations.append({
+                    "runtime_id": self._runtime, "layer_definition_id": name,
+                    "tensor_parallel_degree": maker.split.degree,
+                    "sequence_parallel": maker.split.sequence_parallel, "policy": policy,
+                    "kept_bytes_per_sample": kept,
+                    "kept_bytes_per_sample_without": kept_without,
+                    "micro_batch_size": samples,
+                    "forward_seconds": times.forward.median,
+                    "backward_seconds": times.backward.median,
+                    "note": times.note})
+            if samples == max(self._request.micro_batch_sizes):
+                self._note(layer, maker, f"with recomputation {policy} a sample keeps "
+                           f"{kept} bytes, and of {samples} samples the forward "
+                           f"pass takes {times.forward.median:.3g} s and the backward pass "
+                           f"{times.backward.median:.3g} s")
+
+    def _add_traffic(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
+                     maker: SplitLayers) -> None:
+        passes = traffic_of(modules, kind, 1, self._bench.device.place, layer.is_last)
+        for direction, messages in zip(("forward", "backward"), passes):
+            for collective, (count, size) in summed(messages).items():
+                for name in layer.names:
+                    self.measured.layer_collectives.append({
+                        "layer_definition_id": name,
+                        "tensor_parallel_degree": maker.split.degree,
+                        "sequence_parallel": maker.split.sequence_parallel, "pass": direction,
+                        "collective": collective, "count": count, "bytes_per_sample": size})
+
+    def _note(self, layer: _Layer, maker: SplitLayers, text: str) -> None:
+        self.measured.notes.append(f"{layer.names[0]} on {maker.split}: {text}")

@@ -1,0 +1,84 @@
+"""Layers of a model that cannot be measured in every way that was asked for."""
+
+import pytest
+import torch
+import torch_jobs
+from measured_models import on_meta
+from torch import nn
+
+from parplan.errors import SpecInvalid
+from parplan.torch.measure.devices import Processor
+from parplan.torch.measure.job import Job
+from parplan.torch.measure.layer_times import LayerMeasurement
+from parplan.torch.measure.request import Request
+from parplan.torch.measure.splits import Split, SplitLayers
+from parplan.torch.measure.steady import Bench, Effort
+
+CPU = torch.device("cpu")
+NAMES = ("embedding", "decoder", "head")
+HEADS = torch_jobs.HEADS
+
+
+def measure(model, policies=(), split=Split(), **decoder):
+    definitions = {"embedding": {"kind": "LAYER_KIND_EMBEDDING"},
+                   "decoder": {"attention_head_count": HEADS, **decoder},
+                   "head": {"kind": "LAYER_KIND_HEAD"}}
+    request = Request("this CPU", 1, (1,), 1, (), Effort(seconds=0.001), policies=policies)
+    begun = []
+    layers = LayerMeasurement(model, NAMES, definitions, request,
+                              Bench(Processor(), request.effort), "torch", begun.append)
+    maker = SplitLayers(model, Split(), Job(), CPU)
+    # One rank that is asked for the part of one among several; its layers stay whole.
+    maker.split = split
+    return layers.run([maker]), begun
+
+
+def decoders():
+    return on_meta(torch_jobs.plain_model(3, False), {}, torch_jobs.TOKENS)
+
+
+@pytest.mark.parametrize("degree, field, count", [
+    (5, "attention_head_count", HEADS), (6, "key_value_head_count", 4)])
+def test_heads_that_ranks_cannot_share_are_left_out(degree, field, count):
+    made, begun = measure(decoders(), split=Split(degree), key_value_head_count=4)
+    assert [one["layer_definition_id"] for one in made.timings] == ["embedding", "head"]
+    assert [one["layer_definition_id"] for one in made.memories] == ["embedding", "head"]
+    assert any(f"decoder on {degree} tensor-parallel ranks: was left out: {field} {count} cannot "
+               f"be shared by {degree} ranks" in note for note in made.notes)
+    assert begun == [f"{name} on {degree} tensor-parallel ranks" for name in NAMES]
+
+
+class Slow(nn.Module):
+    """Attention in operators of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = nn.Linear(torch_jobs.HIDDEN, torch_jobs.HIDDEN)
+
+    def forward(self, x):
+        return torch.softmax(x @ x.transpose(1, 2), -1) @ self.values(x)
+
+
+def test_attention_that_cannot_be_taken_over_has_no_selective_recomputation():
+    model = on_meta(nn.Sequential(nn.Embedding(8, torch_jobs.HIDDEN), Slow(),
+                                  nn.Linear(torch_jobs.HIDDEN, 8)), {}, torch_jobs.TOKENS)
+    made, _ = measure(model, ("selective", "full"))
+    assert {one["policy"] for one in made.recomputations} == {"full"}
+    assert any("recomputation selective was left out: layer 1: its attention does not go through"
+               in note for note in made.notes)
+
+
+def test_tables_have_no_policies():
+    made, _ = measure(decoders(), ("selective", "selective-op", "full"))
+    assert {one["layer_definition_id"] for one in made.recomputations} == {"decoder"}
+
+
+def test_a_layer_that_one_rank_cannot_have_is_an_error():
+    class Fixed(nn.Linear):
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.register_buffer("scale", torch.ones(1))
+
+    model = on_meta(nn.Sequential(nn.Embedding(8, 4), Fixed(4, 4), nn.Linear(4, 8)), {})
+    with pytest.raises(SpecInvalid, match="the buffer scale has no values on the meta device"):
+        measure(model)
