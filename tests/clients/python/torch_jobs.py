@@ -37,7 +37,7 @@ class Attention(nn.Module):
         query = heads(self.query(x))
         places = torch.arange(query.shape[2]) if positions is None else positions
         # Attention depends on where a token is.
-        query = query * torch.cos(places * 0.3).unsqueeze(-1)
+        query = query * torch.cos(places * 0.3).unsqueeze(-1).to(query.dtype)
         mixed = nn.functional.scaled_dot_product_attention(
             query, heads(self.key(x)), heads(self.value(x)), is_causal=self.is_causal)
         return self.out(mixed.transpose(1, 2).flatten(2))

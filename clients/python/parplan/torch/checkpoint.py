@@ -90,7 +90,7 @@ def _in_pieces(tensor: Any, cut: Cut | None) -> Any:
     dimension = cut.dimension
     sizes = (cut.pieces, -1)
     if not isinstance(tensor, DTensor):
-        return tensor.unflatten(dimension, sizes)
+        return torch.unflatten(tensor, dimension, sizes)
     placements = []
     for placement in tensor.placements:
         place: Any = getattr(placement, "dim", None)
@@ -98,7 +98,7 @@ def _in_pieces(tensor: Any, cut: Cut | None) -> Any:
         placements.append(placement if place is None or place < dimension else Shard(place + 1))
     shape = torch.Size([*tensor.shape[:dimension], cut.pieces,
                         tensor.shape[dimension] // cut.pieces, *tensor.shape[dimension + 1:]])
-    local = tensor.to_local().unflatten(dimension, sizes)
+    local = torch.unflatten(tensor.to_local(), dimension, sizes)
     stride = torch.empty(shape, device="meta").stride()
     return DTensor.from_local(local, tensor.device_mesh, placements, run_check=False, shape=shape,
                               stride=stride)

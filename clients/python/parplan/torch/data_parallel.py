@@ -94,6 +94,7 @@ class LayerGradients:
         if self._strategy.sharding != Sharding.PARAMETERS:
             module.set_reshard_after_backward(is_last, recurse=recurse)
 
+    @torch.no_grad()
     def finish(self, done: set[int]) -> None:
         """Adds up the gradients of the step that still are parts. `done` has the ids of parameters
         that are finished, and gets those of this layer: a table may be in two layers."""
@@ -158,6 +159,6 @@ def _add_up(gradients: list[torch.Tensor], group: dist.ProcessGroup) -> None:
     for same in by_type.values():
         flat = torch.cat([gradient.reshape(-1) for gradient in same])
         dist.all_reduce(flat, group=group)
-        parts = flat.split([gradient.numel() for gradient in same])
+        parts = torch.split(flat, [gradient.numel() for gradient in same])
         torch._foreach_copy_(same, [part.view(gradient.shape)
                                     for part, gradient in zip(parts, same)])

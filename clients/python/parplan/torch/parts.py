@@ -1,5 +1,5 @@
-"""Parts of parameters: how a whole tensor is cut over the ranks of a mesh, and modules that run with
-their rank's parts in the place of their parameters."""
+"""Parts of parameters: how a whole tensor is cut over the ranks of a mesh, and modules that run
+with their rank's parts in the place of their parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cut:
     def part_of(self, whole: torch.Tensor, count: int, place: int) -> torch.Tensor:
         """Returns the part at `place` of `count`, which divides the tensor."""
         dimension = self.dimension
-        parts = whole.unflatten(dimension, (self.pieces, count, -1))
+        parts = torch.unflatten(whole, dimension, (self.pieces, count, -1))
         return parts.select(dimension + 1, place).flatten(dimension, dimension + 1)
 
     @property

@@ -34,6 +34,7 @@ _FIRST_PAUSE_SECONDS = 0.2
 _LAST_PAUSE_SECONDS = 30.0
 _CALL_SECONDS = 5.0
 _CLOSE_SECONDS = 20.0
+_MAX_REASON_LENGTH = 1024
 # Codes of a server that may be back later.
 _PASSING = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL", "UNKNOWN"}
 
@@ -113,10 +114,8 @@ class Reporter:
         """Does one thing. Returns whether nothing is left to do."""
         summary = self._summary
         if not summary.execution:
-            made = self._client.call(
-                "ExecutionService", "CreateExecution",
-                {"parent": self._plan, "request_id": self._request_id},
-                timeout=_CALL_SECONDS, is_idempotent=True)
+            made = self._call("CreateExecution", {"parent": self._plan,
+                                                  "request_id": self._request_id})
             summary.execution = str(made.name)
             return False
         with self._changed:
@@ -128,11 +127,16 @@ class Reporter:
         if failure is None:
             return False
         if failure:
-            self._client.fail_execution(summary.execution, failure)
+            self._call("FailExecution", {"name": summary.execution,
+                                         "reason": failure[:_MAX_REASON_LENGTH]})
         else:
-            self._client.complete_execution(summary.execution)
+            self._call("CompleteExecution", {"name": summary.execution})
         summary.is_closed = True
         return True
+
+    def _call(self, method: str, request: dict[str, Any]) -> Any:
+        return self._client.call("ExecutionService", method, request, timeout=_CALL_SECONDS,
+                                 is_idempotent=True)
 
     def _send(self, windows: list[dict[str, Any]]) -> None:
         try:
@@ -201,7 +205,8 @@ class Windows:
     def _now(self) -> Any:
         if self._device.type != "cuda":
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
+        make: Any = torch.cuda.Event
+        event = make(enable_timing=True)
         event.record()
         return event
 

@@ -116,7 +116,7 @@ class Stage(nn.Module):
             # Sharded layers then gather their parameters themselves.
             assert self._joint is None
             return
-        options = {"ignored_params": rest} if rest else {}
+        options: dict[str, Any] = {"ignored_params": rest} if rest else {}
         pattern = self._joint or next(one for one in self._gradients if one.sharded)
         # They share streams and buffers from here on.
         fully_shard(self.layers, mesh=pattern.mesh, **pattern.options(dtype), **options)

@@ -1,11 +1,11 @@
 """The layers of models of transformers, as modules from activations to activations.
 
-| form | its layers |
-|---|---|
-| causal language models with rotary positions | `model.embed_tokens`, `model.layers`, `model.norm` with `lm_head` |
-| GPT-2 | `transformer.wte` with `wpe`, `transformer.h`, `transformer.ln_f` with `lm_head` |
-| BERT for masked words | `bert.embeddings`, `bert.encoder.layer`, `cls` |
-| ViT for images | `vit.embeddings`, `vit.layers`, `vit.layernorm` with `classifier` |
+| form | first layer | layers | last layer |
+|---|---|---|---|
+| causal, rotary positions | `model.embed_tokens` | `model.layers` | `model.norm`, `lm_head` |
+| GPT-2 | `transformer.wte`, `wpe` | `transformer.h` | `transformer.ln_f`, `lm_head` |
+| BERT for masked words | `bert.embeddings` | `bert.encoder.layer` | `cls` |
+| ViT for images | `vit.embeddings` | `vit.layers` | `vit.layernorm`, `classifier` |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parplan.errors import field_error
 def transformers_layers_of(model: Any) -> list[nn.Module] | None:
     """Returns the layers of a model, or None if it has none of the known forms. Raises SpecInvalid
     for a model of such a form whose loss or layers are not those that its layers compute."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     for has_form, layers in ((_is_causal, _causal), (_is_gpt2, _gpt2), (_is_bert, _bert),
                              (_is_vit, _vit)):
         if not has_form(model):
@@ -36,6 +36,11 @@ def transformers_layers_of(model: Any) -> list[nn.Module] | None:
             config.use_cache = False
         return layers(model)
     return None
+
+
+# Fields of configurations of models that change activations between their layers.
+_FACTORS = ("embedding_multiplier", "logits_scaling", "logit_scale", "final_logit_softcapping",
+            "scale_emb", "scale_embedding", "dim_model_base")
 
 
 def _refused(why: str) -> Exception:
@@ -53,8 +58,15 @@ def _is_causal(model: Any) -> bool:
 
 def _causal(model: Any) -> list[nn.Module]:
     inner = model.model
-    kinds = set(getattr(getattr(model, "config", None), "layer_types", None)
-                or ["full_attention"])
+    config: Any = getattr(model, "config", None)
+    if str(getattr(config, "model_type", "")).startswith("gemma") or any(
+            getattr(config, name, None) not in (None, 1, 1.0, False) for name in _FACTORS):
+        raise _refused("it multiplies or bounds the output of its embedding or head outside of its "
+                       "layers; give layers that do it as `layers`")
+    if getattr(config, "sliding_window", None) and not getattr(config, "layer_types", None):
+        raise _refused("its attention has a window, which needs a mask; set sliding_window to None "
+                       "if no sample is longer")
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise _refused(f"layers of the types {sorted(kinds)} need masks of their own; give layers "
                        "that make them as `layers`")

@@ -54,12 +54,12 @@ class Updates:
         """Updates parameters and the learning rate. `loss` is for a schedule that looks at it."""
         if self.optimizer is None:
             return
-        for (_, parameter), part in zip(self._named, self._parts):
-            if part is parameter:
-                continue
-            # FSDP may have put a parameter to other memory.
-            part.data = parameter.data.to_local()  # type: ignore[attr-defined]
-            part.grad = None if parameter.grad is None else local_of(parameter.grad)
+        with torch.no_grad():
+            for (_, parameter), part in zip(self._named, self._parts):
+                if part is not parameter:
+                    # FSDP may have put a parameter to other memory.
+                    part.data = local_of(parameter)
+                    part.grad = None if parameter.grad is None else local_of(parameter.grad)
         self.optimizer.step()
         for (_, parameter), part in zip(self._named, self._parts):
             if part is not parameter:
@@ -133,6 +133,7 @@ def _spread_as(parameter: Any, part: torch.Tensor, value: torch.Tensor) -> torch
                               shape=parameter.shape, stride=parameter.stride())
 
 
+@torch.no_grad()
 def clip(parameters: Iterable[nn.Parameter], copies_of: Callable[[nn.Parameter], int],
          largest: float, device: torch.device) -> None:
     """Scales all gradients of the job down so that their norm over the model is at most `largest`.
