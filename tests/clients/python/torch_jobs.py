@@ -158,7 +158,7 @@ def transformers_model(kind: str, layer_count: int, is_tied: bool) -> nn.Module:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             # Zeros, of biases for instance, would hide faults.
-            if parameter.dim() == 1 and not parameter.any():
+            if not parameter.is_meta and parameter.dim() == 1 and not parameter.any():
                 parameter.normal_(std=0.1)
     return model
 
