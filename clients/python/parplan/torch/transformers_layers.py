@@ -41,6 +41,8 @@ def transformers_layers_of(model: Any) -> list[nn.Module] | None:
 # Fields of configurations of models that change activations between their layers.
 _FACTORS = ("embedding_multiplier", "logits_scaling", "logit_scale", "final_logit_softcapping",
             "scale_emb", "scale_embedding", "dim_model_base")
+# Kinds of models that do so by no field, or that make a mask of their own.
+_OTHERS = ("gemma", "doge")
 
 
 def _refused(why: str) -> Exception:
@@ -59,7 +61,7 @@ def _is_causal(model: Any) -> bool:
 def _causal(model: Any) -> list[nn.Module]:
     inner = model.model
     config: Any = getattr(model, "config", None)
-    if str(getattr(config, "model_type", "")).startswith("gemma") or any(
+    if str(getattr(config, "model_type", "")).startswith(_OTHERS) or any(
             getattr(config, name, None) not in (None, 1, 1.0, False) for name in _FACTORS):
         raise _refused("it multiplies or bounds the output of its embedding or head outside of its "
                        "layers; give layers that do it as `layers`")
