@@ -175,6 +175,10 @@ class Plan:
         """Returns the `LayerKind` of a layer, for example "LAYER_KIND_DECODER"."""
         return messages.enum_name("LayerKind", self._definitions[index].kind)
 
+    def definition(self, index: int) -> Any:
+        """Returns the `LayerDefinition` of a layer."""
+        return self._definitions[index]
+
     @property
     def has_tied_table(self) -> bool:
         """Whether the head uses the table of the embedding."""

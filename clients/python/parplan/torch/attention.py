@@ -9,6 +9,7 @@ a ring, so it keeps the keys and values of the whole sample for as long as atten
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -53,7 +54,7 @@ class Attention:
             ranks = sorted(dist.get_process_group_ranks(group))
             self._all = torch.cat([held(one) for one in ranks])
 
-    def run(self, module: nn.Module, hidden: torch.Tensor) -> Any:
+    def run(self, module: Callable[[torch.Tensor], Any], hidden: torch.Tensor) -> Any:
         """Runs a layer. Raises SpecInvalid naming the layer if it computes attention in another
         way."""
         if not self._is_needed:

@@ -1,12 +1,14 @@
 """Checkpoints by torch.distributed.checkpoint that load under any plan of the same model.
 
-A tensor is stored under its name in the model, as a whole, whichever ranks had its parts.
+A tensor is stored under its name in the model, as a whole, whichever ranks had its parts. One that
+tensor parallelism cuts into pieces of their own is stored with a dimension for the pieces, because
+a rank's part of it would else be no box.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,54 +16,89 @@ from torch import nn
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict_loader import load as load_state
 from torch.distributed.checkpoint.state_dict_saver import save as save_state
+from torch.distributed.tensor import DTensor, Shard
+
+from parplan.torch.parts import Cut
+from parplan.torch.updates import Updates
 
 _PARAMETER = "parameters."
 _STATE = "optimizer."
+_SCHEDULE = "schedule"
 _Named = Iterable[tuple[str, nn.Parameter]]
 
 
-def save(named: _Named, optimizers: Iterable[torch.optim.Optimizer],
+def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
          folder: str | os.PathLike[str]) -> None:
-    """Stores parameters and the tensors of the optimizer's states. Every rank calls this."""
+    """Stores parameters, the tensors of the optimizer's states and the state of the schedule.
+    `pieces` has the parameters that have some, by name. Every rank calls this. Raises SpecInvalid
+    if the schedule's state cannot be stored."""
     state: dict[str, Any] = {}
-    states = _states_of(optimizers)
     for name, parameter in named:
-        state[_PARAMETER + name] = parameter.detach()
-        for key, value in states.get(id(parameter), {}).items():
-            if isinstance(value, torch.Tensor):
-                state[f"{_STATE}{name}.{key}"] = value
+        state[_PARAMETER + name] = _in_pieces(parameter.detach(), pieces.get(name))
+    for name, value in updates.states().items():
+        state[_STATE + name] = _in_pieces(value, pieces.get(name.rpartition(".")[0]))
+    text = updates.schedule_text()
+    if text:
+        state[_SCHEDULE] = torch.tensor(list(text.encode()), dtype=torch.uint8)
     save_state(state, checkpoint_id=str(folder))
 
 
-def load(named: _Named, optimizers: Iterable[torch.optim.Optimizer],
+def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
          folder: str | os.PathLike[str]) -> None:
     """Loads what `save` stored, under this plan or another. Every rank calls this. Raises the
     errors of torch.distributed.checkpoint if a parameter is missing or has another shape."""
     stored = FileSystemReader(str(folder)).read_metadata().state_dict_metadata
     state: dict[str, Any] = {}
-    owner = {id(parameter): one for one in optimizers for group in one.param_groups
-             for parameter in group["params"]}
     for name, parameter in named:
-        state[_PARAMETER + name] = parameter.detach()
-        optimizer = owner.get(id(parameter))
-        prefix = f"{_STATE}{name}."
-        if optimizer is None:
-            continue
-        for key, found in stored.items():
-            rest = key.removeprefix(prefix)
-            if key.startswith(prefix) and "." not in rest:
-                value = _like(parameter, found)
-                optimizer.state[parameter][rest] = value
-                state[key] = value
+        state[_PARAMETER + name] = _in_pieces(parameter.detach(), pieces.get(name))
+    made = updates.make_states(_finder(stored, pieces))
+    for name, value in made.items():
+        state[_STATE + name] = _in_pieces(value, pieces.get(name.rpartition(".")[0]))
+    if updates.schedule is not None and _SCHEDULE in stored:
+        state[_SCHEDULE] = torch.zeros(tuple(_size_of(stored[_SCHEDULE])), dtype=torch.uint8)
     load_state(state, checkpoint_id=str(folder))
+    if _SCHEDULE in state:
+        updates.load_schedule(bytes(state[_SCHEDULE].tolist()).decode())
 
 
-def _states_of(optimizers: Iterable[torch.optim.Optimizer]) -> dict[int, dict[str, Any]]:
-    return {id(parameter): state for one in optimizers for parameter, state in one.state.items()}
+def _size_of(found: Any) -> Sequence[int]:
+    return tuple(found.size)
 
 
-def _like(parameter: nn.Parameter, stored: Any) -> torch.Tensor:
-    """Returns an empty tensor for a stored one: spread as the parameter if it has its shape."""
-    if tuple(stored.size) == tuple(parameter.shape):
-        return torch.zeros_like(parameter, dtype=stored.properties.dtype, requires_grad=False)
-    return torch.zeros(stored.size, dtype=stored.properties.dtype)
+def _finder(stored: Mapping[str, Any], pieces: Mapping[str, Cut]
+            ) -> Callable[[str], dict[str, tuple[Sequence[int], torch.dtype]]]:
+    """Returns a function from the name of a parameter to the whole shapes and types of its states.
+    """
+    by_name: dict[str, dict[str, tuple[Sequence[int], torch.dtype]]] = {}
+    for key, found in stored.items():
+        if not key.startswith(_STATE):
+            continue
+        name, _, rest = key.removeprefix(_STATE).rpartition(".")
+        shape = list(_size_of(found))
+        cut = pieces.get(name)
+        if cut is not None and len(shape) > cut.dimension + 1:
+            shape[cut.dimension:cut.dimension + 2] = [shape[cut.dimension]
+                                                      * shape[cut.dimension + 1]]
+        by_name.setdefault(name, {})[rest] = (shape, found.properties.dtype)
+    return lambda name: by_name.get(name, {})
+
+
+def _in_pieces(tensor: Any, cut: Cut | None) -> Any:
+    """Returns a view of the same memory with a dimension for the pieces, if the tensor has some."""
+    if cut is None or tensor.dim() <= cut.dimension:
+        return tensor
+    dimension = cut.dimension
+    sizes = (cut.pieces, -1)
+    if not isinstance(tensor, DTensor):
+        return torch.unflatten(tensor, dimension, sizes)
+    placements = []
+    for placement in tensor.placements:
+        place: Any = getattr(placement, "dim", None)
+        # The dimension of the pieces is shared within each, and later ones are one further.
+        placements.append(placement if place is None or place < dimension else Shard(place + 1))
+    shape = torch.Size([*tensor.shape[:dimension], cut.pieces,
+                        tensor.shape[dimension] // cut.pieces, *tensor.shape[dimension + 1:]])
+    local = torch.unflatten(tensor.to_local(), dimension, sizes)
+    stride = torch.empty(shape, device="meta").stride()
+    return DTensor.from_local(local, tensor.device_mesh, placements, run_check=False, shape=shape,
+                              stride=stride)

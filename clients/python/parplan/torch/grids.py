@@ -15,6 +15,8 @@ from parplan.program import LayerProgram
 from parplan.strategy import Place, Strategy
 
 PIPELINE, GRADIENT, TENSOR = "pipeline", "gradient", "tensor"
+# Ranks with the same experts, and ranks that share all experts.
+EXPERT_GRADIENT, EXPERT = "expert_gradient", "expert"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Grids:
             axes = _axes_of(layer.strategy)
             if axes not in self._meshes:
                 self._meshes[axes] = self._make(plan, layer.strategy, device_type)
+        self._expert_meshes: dict[tuple[_Axes, int], DeviceMesh] = {}
+        for layer in plan.layers:
+            key = (_axes_of(layer.strategy), layer.strategy.expert_parallel_degree)
+            if key[1] > 1 and key not in self._expert_meshes:
+                self._expert_meshes[key] = self._make_expert(plan, layer.strategy, device_type)
         self.pipeline = next(iter(self._meshes.values()))[PIPELINE]
         place = dist.get_rank() // self._rank_count
         self._contexts: dict[tuple[int, ...], dist.ProcessGroup] = {}
@@ -80,6 +87,27 @@ class Grids:
     def tensor(self, strategy: Strategy) -> DeviceMesh:
         """Returns the ranks that share a layer's matrices."""
         return self._meshes[_axes_of(strategy)][TENSOR]
+
+    def expert(self, strategy: Strategy) -> DeviceMesh:
+        """Returns the mesh of ranks with experts of a layer that are spread over ranks, with the
+        dimensions PIPELINE, EXPERT_GRADIENT, EXPERT and TENSOR."""
+        return self._expert_meshes[_axes_of(strategy), strategy.expert_parallel_degree]
+
+    def _make_expert(self, plan: Plan, strategy: Strategy, device_type: str) -> DeviceMesh:
+        """Neighbours of a gradient group, by their numbers, share the experts."""
+        expert = strategy.expert_parallel_degree
+        ranks = []
+        for place in range(plan.pipeline_parallel_degree):
+            columns = [sorted(place * self._rank_count + strategy.rank_of(Place(tensor, context,
+                                                                                data))
+                              for data in range(strategy.data_parallel_degree)
+                              for context in range(strategy.context_parallel_degree))
+                       for tensor in range(strategy.tensor_parallel_degree)]
+            ranks.append([[[column[first + number] for column in columns]
+                           for number in range(expert)]
+                          for first in range(0, strategy.gradient_degree, expert)])
+        return DeviceMesh(device_type, ranks,
+                          mesh_dim_names=(PIPELINE, EXPERT_GRADIENT, EXPERT, TENSOR))
 
     def _make(self, plan: Plan, strategy: Strategy, device_type: str) -> DeviceMesh:
         def rank_at(first: int, data: int, context: int, tensor: int) -> int:

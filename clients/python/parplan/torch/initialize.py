@@ -22,8 +22,28 @@ def initialize(model: nn.Module, layers: Sequence[nn.Module], seed: int,
     """Gives values to every layer of a model on the meta device, in one process: those that `apply`
     gives with the same seed. Errors as for `initialize_layer`."""
     place_positions(layers, torch.device(device))
+    shared = [[(layers[index], name) for index, name in one] for one in _shared(layers)]
     for index, layer in enumerate(layers):
         initialize_layer(model, layer, index, seed, torch.device(device))
+    for places in shared:
+        module, name = places[0]
+        for other, other_name in places[1:]:
+            put_parameter(other, other_name, module.get_parameter(name))
+
+
+def _shared(layers: Sequence[nn.Module]) -> list[list[tuple[int, str]]]:
+    """Returns the layers and names of each parameter that has several."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for index, layer in enumerate(layers):
+        for name, parameter in layer.named_parameters(remove_duplicate=False):
+            found.setdefault(id(parameter), []).append((index, name))
+    return [places for places in found.values() if len(places) > 1]
+
+
+def put_parameter(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
+    """Puts a parameter in the place of that of a name."""
+    place, _, own = name.rpartition(".")
+    module.get_submodule(place)._parameters[own] = parameter
 
 
 def initialize_layer(model: nn.Module, layer: nn.Module, index: int, seed: int,
@@ -60,9 +80,9 @@ def place_positions(layers: Sequence[nn.Module], device: torch.device) -> None:
     """Puts what the decoders of a model share to a device, and computes it anew if it is on the
     meta device."""
     for layer in layers:
-        if not isinstance(layer, Decoder):
+        rotary: Any = layer.rotary if isinstance(layer, Decoder) else None
+        if rotary is None:
             continue
-        rotary: Any = layer.rotary
         if any(buffer.is_meta for buffer in rotary.buffers()):
             # The model refers to it too, so the module stays and gets new contents.
             vars(rotary).update(vars(type(rotary)(rotary.config)))

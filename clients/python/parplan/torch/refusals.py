@@ -8,8 +8,11 @@ from torch import nn
 
 from parplan.errors import field_error
 from parplan.plan import Plan
-from parplan.strategy import ContextKind, Sharding
+from parplan.strategy import ContextKind
+from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
+from parplan.torch.stage import can_leave_out_parameters
+from parplan.torch.ties import check_tied
 
 
 def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
@@ -24,7 +27,7 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
         if definition.expert_count > 0:
-            raise refused(layer.index, "layers with experts are not run yet")
+            check_experts(layer.index, layers[layer.index], definition.expert_count, strategy)
         if strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1:
             _check_dropout(layer.index, layers[layer.index])
         shares = strategy.tensor_parallel_degree
@@ -35,8 +38,13 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
             raise refused(layer.index, f"its heads cannot be shared by {shares} ranks")
         if strategy.context_parallel_degree > 1:
             _check_positions(layer.index, plan.layer_kind(layer.index), layers[layer.index])
-    _check_tied(plan, layers)
-    for name, config in _attention_configurations(layers):
+        if (strategy.context_parallel_degree > 1 or strategy.sequence_parallel) and getattr(
+                layers[layer.index], "needs_all_tokens", False):
+            raise refused(layer.index, "it needs all tokens of a sample, which ranks share")
+    check_tied(plan, layers, can_leave_out_parameters())
+    causal = [layers[layer.index] for layer in plan.layers
+              if plan.layer_kind(layer.index) != "LAYER_KIND_ENCODER"]
+    for name, config in _attention_configurations(causal):
         if config not in ("sdpa", "flash_attention_2", "flash_attention_3"):
             raise field_error("SPEC_INVALID", "attn_implementation",
                               f"{name} computes attention by {config}, which is not causal without "
@@ -60,41 +68,6 @@ def _check_positions(index: int, kind: str, module: nn.Module) -> None:
     if not hasattr(module, "token_positions"):
         raise refused(index, "ranks share the tokens of a sample, and it has no attribute "
                       "token_positions, which says which tokens it gets")
-
-
-def _check_tied(plan: Plan, layers: Sequence[nn.Module]) -> None:
-    shared = tied_parameters(layers)
-    if not shared and not plan.has_tied_table:
-        return
-    first, last = plan.layers[0], plan.layers[-1]
-    if any(parameter.is_meta for parameter in shared):
-        raise refused(last.index, "a model whose embedding and head share a table must have values")
-    if bool(shared) != plan.has_tied_table:
-        raise refused(last.index, "embedding and head share parameters in one of plan and model "
-                      "and not in the other")
-    for layer in (first, last):
-        if layer.strategy.sharding != Sharding.NONE or layer.strategy.tensor_parallel_degree > 1:
-            raise refused(layer.index, "a table that embedding and head share is only run without "
-                          "sharding and tensor parallelism")
-    if first.strategy.gradient_degree != last.strategy.gradient_degree:
-        raise refused(last.index, "a head that shares the embedding's table must be spread as the "
-                      "embedding is")
-
-
-def tied_parameters(layers: Sequence[nn.Module]) -> list[nn.Parameter]:
-    """Returns the parameters that the first and the last layer share. Raises SpecInvalid if other
-    layers share any."""
-    owners: dict[int, int] = {}
-    shared = []
-    for index, layer in enumerate(layers):
-        for parameter in layer.parameters():
-            owner = owners.setdefault(id(parameter), index)
-            if owner == index:
-                continue
-            if (owner, index) != (0, len(layers) - 1):
-                raise refused(index, f"it shares a parameter with layer {owner}")
-            shared.append(parameter)
-    return shared
 
 
 def _attention_configurations(layers: Sequence[nn.Module]) -> list[tuple[str, str]]:

@@ -9,32 +9,33 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.tensor import DTensor, Replicate
 
+from parplan.client import Client
 from parplan.errors import field_error
 from parplan.plan import Plan
-from parplan.program import StageProgram
 from parplan.torch import checkpoint
-from parplan.torch.attention import Attention, tokens_of
-from parplan.torch.data_parallel import LayerGradients, local_of
+from parplan.torch.attention import tokens_of
 from parplan.torch.grids import Grids
-from parplan.torch.initialize import initialize_layer, place_positions
+from parplan.torch.initialize import place_positions
 from parplan.torch.layers import find_layers
-from parplan.torch.pipeline import Alone, Pipelined, layout_after
-from parplan.torch.refusals import check_plan, tied_parameters
-from parplan.torch.stage import Layer, Stage
-from parplan.torch.tensor_parallel import split_layer, tensor_plan_of
+from parplan.torch.pipeline import Alone, Pipelined
+from parplan.torch.precision import dtype_of
+from parplan.torch.refusals import check_plan
+from parplan.torch.report import Windows
+from parplan.torch.spread import Spread
+from parplan.torch.updates import MakeOptimizer, MakeSchedule, Updates, clip
 
-_TABLES = ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING", "LAYER_KIND_HEAD")
 LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
           layers: Sequence[nn.Module] | None = None,
           tensor_plan: Mapping[str, str] | None = None,
-          optimizer: Callable[..., torch.optim.Optimizer] | None = None,
-          max_gradient_norm: float | None = None, seed: int = 0,
-          device: torch.device | str | None = None) -> Run:
+          optimizer: MakeOptimizer | None = None,
+          schedule: MakeSchedule | None = None,
+          max_gradient_norm: float | None = None, precision: str | None = None, seed: int = 0,
+          device: torch.device | str | None = None,
+          report_to: str | Client | None = None, window_steps: int = 10) -> Run:
     """Spreads a model over the ranks of the job as `plan` says. Every rank calls this with equal
     values of the model's parameters, or with a model on the meta device, whose layers then get the
     values of `initialize` with `seed`; after torch.distributed.init_process_group. The model
@@ -43,52 +44,46 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     `loss_fn` takes the output of the last layer and the targets of the same samples, and returns
     their mean. `layers` are the modules of the plan's layers (`find_layers` by default),
     `tensor_plan` says how modules are split (the model's own by default; tensor_parallel.py).
-    `optimizer` makes an optimizer of a list of parameters; it is called once for each set of ranks
-    that parameters are spread over. Without one `Run.step` leaves gradients to the caller.
-    `max_gradient_norm` clips the norm over all parameters of the model.
+    `optimizer` makes an optimizer of a list of tensors, this rank's parts of the parameters; one of
+    torch that treats elements one by one. Without it `Run.step` leaves gradients to the caller.
+    `schedule` makes a schedule of torch.optim.lr_scheduler of that optimizer; it advances once a
+    step. `max_gradient_norm` clips the norm over all parameters of the model. `precision` is
+    "bf16", "fp32", or None for the types of the model (precision.py).
 
-    Raises SpecInvalid naming the layer for what cannot be run exactly, and TopologyMismatch if the
-    job has another number of ranks than the plan."""
+    `report_to` is the address of a server or sidecar (`HOST:PORT`, `unix:PATH`), or a client of it:
+    rank 0 then reports the steps of all ranks, in windows of `window_steps` (report.py).
+
+    Raises SpecInvalid naming the layer, option or optimizer for what cannot be run exactly, and
+    TopologyMismatch if the job has another number of ranks than the plan."""
     if dist.get_world_size() != plan.device_count:
         raise field_error("TOPOLOGY_MISMATCH", "device_count",
                           f"the plan is for {plan.device_count} ranks, the job has "
                           f"{dist.get_world_size()}")
     found = list(layers) if layers is not None else find_layers(model, plan)
     check_plan(plan, found)
+    if window_steps < 1:
+        raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
     place = torch.device(device if device is not None else _default_device())
-    return Run(plan, model, found, loss_fn, tensor_plan, optimizer, max_gradient_norm, seed, place)
+    dtype = dtype_of(precision)
+    grids = Grids(plan, place.type)
+    spread = Spread(plan, model, found, tensor_plan, grids, place, dtype, seed)
+    updates = Updates(spread.named_parameters(), optimizer, schedule)
+    windows = Windows(plan, place, report_to, window_steps)
+    return Run(plan, spread, updates, windows, loss_fn, max_gradient_norm, place)
 
 
 class Run:
-    """One rank's part of the job. Made by `apply`; used by one thread."""
+    """One rank's part of the job. Made by `apply`; used by one thread. A context manager that
+    closes it."""
 
-    def __init__(self, plan: Plan, model: nn.Module, layers: Sequence[nn.Module],
-                 loss_fn: LossFunction, tensor_plan: Mapping[str, str] | None,
-                 optimizer: Callable[..., torch.optim.Optimizer] | None,
-                 max_gradient_norm: float | None, seed: int, device: torch.device) -> None:
+    def __init__(self, plan: Plan, spread: Spread, updates: Updates, windows: Windows,
+                 loss_fn: LossFunction, max_gradient_norm: float | None,
+                 device: torch.device) -> None:
         self.plan = plan
+        self._spread, self._updates, self._windows = spread, updates, windows
         self._device = device
-        self._model, self._seed = model, seed
-        self._tokens = plan.model.layer_definitions[0].sequence_length
         self._max_gradient_norm = max_gradient_norm
-        self._program = plan.rank(dist.get_rank())
-        self._strategies: dict[int, Any] = {}
-        self._grids = Grids(plan, device.type)
-        dtype = next(parameter.dtype for parameter in model.parameters()
-                     if parameter.is_floating_point())
-        splits = tensor_plan_of(model) if tensor_plan is None else dict(tensor_plan)
-        names = {id(module): name for name, module in model.named_modules()}
-        parameter_names = {id(parameter): name for name, parameter in model.named_parameters()}
-        self._tied = {parameter_names[id(one)] for one in tied_parameters(layers)}
-        self._names: dict[str, str] = {}
-        place_positions(layers, device)
-        for stage in self._program.stages:
-            for layer in stage.layers:
-                for name, parameter in layers[layer.layer.index].named_parameters():
-                    self._names[f"{layer.layer.index}.{name}"] = parameter_names[id(parameter)]
-        self._stages = [self._make_stage(stage, layers, names, splits)
-                        for stage in self._program.stages]
-        self._free_others(layers)
+        self._passes: Alone | Pipelined | None = None
         # Each rank of the last stage has the loss of its share of every micro-batch.
         self._head = plan.layers[-1].strategy
         parts = self._head.gradient_degree * plan.micro_batch_count
@@ -96,54 +91,54 @@ class Run:
         def loss_of_part(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
             return loss_fn(output, target) / parts
 
-        if plan.pipeline_parallel_degree == 1:
-            self._passes: Alone | Pipelined = Alone(self._stages, loss_of_part)
-        else:
-            self._passes = Pipelined(plan, self._stages, self._grids, loss_of_part, device, dtype,
-                                     plan.model.layer_definitions[-1].vocabulary_size)
-        self.optimizers = self._make_optimizers(optimizer)
+        self._loss_of_part = loss_of_part
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self.close("" if error is None else f"{type(error).__name__}: {error}")
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """The optimizer of this rank's parameters; none if `apply` got none."""
+        return [] if self._updates.optimizer is None else [self._updates.optimizer]
+
+    @property
+    def schedule(self) -> Any:
+        """The schedule of the learning rate, or None."""
+        return self._updates.schedule
 
     def step(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Trains one step and returns the mean loss, the same on every rank. `inputs` and
         `targets` are those of the whole global batch; a rank uses its own samples of them, and
-        none if it has neither the first nor the last layer."""
-        size = self.plan.global_batch_size
-        if len(inputs) != size or len(targets) != size:
-            raise field_error("SPEC_INVALID", "inputs",
-                              f"a step has {size} samples, not {len(inputs)} and {len(targets)}")
-        if inputs.dim() > 1 and inputs.shape[1] != self._tokens:
-            raise field_error("SPEC_INVALID", "inputs",
-                              f"a sample has {self._tokens} tokens, not {inputs.shape[1]}")
+        none if it has neither the first nor the last layer. Raises SpecInvalid if they have another
+        number of samples or tokens than the plan."""
+        self._check(inputs, targets)
+        self._windows.begin_step()
         for parameter in self.parameters():
             parameter.grad = None
+        if self._passes is None:
+            self._passes = self._make_passes(inputs[0])
         first, last = self.plan.layers[0], self.plan.layers[-1]
         losses = self._passes.step(self._shares(inputs, first.index),
                                    self._shares(targets, last.index))
-        done: set[int] = set()
-        for stage in self._stages:
-            stage.finish(done)
-        self._add_up_tied()
+        self._spread.finish()
         if self._max_gradient_norm is not None:
-            self._clip(self._max_gradient_norm)
-        for one in self.optimizers:
-            one.step()
+            clip(self.parameters(), self._spread.copies_of, self._max_gradient_norm, self._device)
         total = torch.zeros((), device=self._device, dtype=torch.float32)
         if losses:
             # Ranks that share matrices have the same loss.
             total = torch.stack(losses).sum().float() / self._head.tensor_parallel_degree
         dist.all_reduce(total)
+        self._updates.step(total)
+        self._windows.end_step()
         return total
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yields this rank's parameters, each once, by their names in the model. One that is spread
         over ranks is a DTensor."""
-        seen: set[int] = set()
-        for stage in self._stages:
-            for layer, program in zip(stage.bodies, stage.program.layers):
-                for name, parameter in layer.named_parameters():
-                    if id(parameter) not in seen:
-                        seen.add(id(parameter))
-                        yield self._names[f"{program.layer.index}.{name}"], parameter
+        yield from self._spread.named_parameters()
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Yields this rank's parameters, each once."""
@@ -151,105 +146,52 @@ class Run:
             yield parameter
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Stores parameters and optimizer states in a folder that all ranks reach. Every rank calls
-        this. Learning rates and schedules are the caller's."""
-        checkpoint.save(self.named_parameters(), self.optimizers, folder)
+        """Stores parameters and the states of optimizer and schedule in a folder that all ranks
+        reach. Every rank calls this. Raises SpecInvalid if the schedule's state cannot be stored.
+        """
+        checkpoint.save(self.named_parameters(), self._updates, self._spread.pieces, folder)
 
     def load(self, folder: str | os.PathLike[str]) -> None:
         """Loads what a Run of the same model stored, under this plan or another. Every rank calls
         this. Errors are those of torch.distributed.checkpoint."""
-        checkpoint.load(self.named_parameters(), self.optimizers, folder)
+        checkpoint.load(self.named_parameters(), self._updates, self._spread.pieces, folder)
 
-    def _make_stage(self, program: StageProgram, layers: Sequence[nn.Module],
-                    names: Mapping[int, str], splits: Mapping[str, str]) -> Stage:
-        made, gradients = [], []
-        for layer in program.layers:
-            index, strategy = layer.layer.index, layer.layer.strategy
-            # One layer at a time is whole on this rank.
-            initialize_layer(self._model, layers[index], index, self._seed, self._device)
-            body = layers[index].to(self._device)
-            partial: set[nn.Parameter] = set()
-            if strategy.tensor_parallel_degree > 1:
-                partial = split_layer(index, body, names, strategy, splits,
-                                      self._grids.tensor(strategy))
-            positions = tokens_of(strategy, layer.layout.first_rank, self._program.rank,
-                                  layer.layout.token_count)
-            if hasattr(body, "token_positions"):
-                body.token_positions = positions.to(self._device)
-            is_transformer = self.plan.layer_kind(index) not in _TABLES
-            one = Layer(body, strategy.recompute,
-                        Attention(index, layer.layout, self._program.rank, strategy.recompute,
-                                  self._grids.context(layer), is_transformer))
-            gradients.append(LayerGradients(one, strategy, self._grids.gradient(strategy),
-                                            self._grids.tensor(strategy), partial))
-            for parameter in one.parameters():
-                self._strategies[id(parameter)] = strategy
-            made.append(one)
-        return Stage(program, made, gradients, layout_after(self.plan, program),
-                     self._program.rank, self._grids)
+    def close(self, failure: str = "") -> Any:
+        """Reports the steps that were not yet, and how the job ended: well, unless `failure` says
+        why not. Every rank calls this, unless the job failed. Returns the `ReportSummary` of rank 0
+        if it reports, else None."""
+        return self._windows.close(failure)
 
-    def _free_others(self, layers: Sequence[nn.Module]) -> None:
-        mine = {layer.layer.index for stage in self._program.stages for layer in stage.layers}
-        for index, layer in enumerate(layers):
-            if index not in mine:
-                layer.to("meta")
+    def _make_passes(self, sample: torch.Tensor) -> Alone | Pipelined:
+        if self.plan.pipeline_parallel_degree == 1:
+            return Alone(self._spread.stages, self._loss_of_part)
+        return Pipelined(self.plan, self._spread.stages, self._spread.grids, self._loss_of_part,
+                         self._device, self._spread.activation_type, sample)
+
+    def _check(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        size = self.plan.global_batch_size
+        if len(inputs) != size or len(targets) != size:
+            raise field_error("SPEC_INVALID", "inputs",
+                              f"a step has {size} samples, not {len(inputs)} and {len(targets)}")
+        tokens = self.plan.model.layer_definitions[0].sequence_length
+        if not inputs.is_floating_point() and inputs.dim() == 2 and inputs.shape[1] != tokens:
+            raise field_error("SPEC_INVALID", "inputs",
+                              f"a sample has {tokens} tokens, not {inputs.shape[1]}")
 
     def _shares(self, batch: torch.Tensor, layer: int) -> list[torch.Tensor]:
         """Returns this rank's samples and tokens of each micro-batch in the layout of a layer;
         nothing if the layer is elsewhere."""
-        for stage in self._program.stages:
-            for program in stage.layers:
-                if program.layer.index != layer:
-                    continue
-                layout = program.layout
-                mine = layout.samples_of(self._program.rank)
-                parts = [one[mine.begin:mine.end]
-                         for one in torch.split(batch, self.plan.contents.micro_batch_size)]
-                if layout.strategy.context_parallel_degree > 1:
-                    tokens = tokens_of(layout.strategy, layout.first_rank, self._program.rank,
-                                       layout.token_count)
-                    parts = [part[:, tokens] for part in parts]
-                return [part.to(self._device) for part in parts]
-        return []
-
-    def _add_up_tied(self) -> None:
-        """Adds up the gradients of a table that the first and the last stage each have."""
-        if self._grids.tied is None:
-            return
-        for name, parameter in self.named_parameters():
-            # A rank with both stages has one parameter, whose gradient has both parts.
-            if name in self._tied and parameter.grad is not None:
-                dist.all_reduce(parameter.grad, group=self._grids.tied)
-
-    def _make_optimizers(self, make: Callable[..., torch.optim.Optimizer] | None
-                         ) -> list[torch.optim.Optimizer]:
-        """Makes one optimizer for each mesh: operations over many parameters at once need all of
-        them on one."""
-        if make is None:
+        program = self._spread.program_of(layer)
+        if program is None:
             return []
-        groups: dict[Any, list[nn.Parameter]] = {}
-        for parameter in self.parameters():
-            mesh = parameter.device_mesh if isinstance(parameter, DTensor) else None
-            groups.setdefault(mesh, []).append(parameter)
-        return [make(group) for group in groups.values()]
-
-    def _clip(self, largest: float) -> None:
-        """Scales all gradients down so that their norm over the model is at most `largest`."""
-        total = torch.zeros((), device=self._device, dtype=torch.float32)
-        gradients = [(parameter, parameter.grad) for parameter in self.parameters()
-                     if parameter.grad is not None]
-        for parameter, gradient in gradients:
-            copies = self._strategies[id(parameter)].rank_count
-            if isinstance(gradient, DTensor):
-                for size, placement in zip(gradient.device_mesh.shape, gradient.placements):
-                    # Matrices that are split twice have a placement that is no Shard.
-                    if not isinstance(placement, Replicate):
-                        copies //= size
-            total += local_of(gradient).float().square().sum() / copies
-        dist.all_reduce(total)
-        scale = (largest / (total.sqrt() + 1e-6)).clamp(max=1.0)
-        for _, gradient in gradients:
-            local_of(gradient).mul_(scale)
+        layout, rank = program.layout, self._spread.rank
+        mine = layout.samples_of(rank)
+        parts = [one[mine.begin:mine.end]
+                 for one in torch.split(batch, self.plan.contents.micro_batch_size)]
+        if layout.strategy.context_parallel_degree > 1:
+            tokens = tokens_of(layout.strategy, layout.first_rank, rank, layout.token_count)
+            parts = [part[:, tokens] for part in parts]
+        return [part.to(self._device) for part in parts]
 
 
 def _default_device() -> str:

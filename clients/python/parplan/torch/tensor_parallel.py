@@ -4,14 +4,15 @@ The plan names modules and how each is split, by patterns over the names of `mod
 
     {"model.layers.*.self_attn.q_proj": "colwise", "model.layers.*.self_attn.o_proj": "rowwise"}
 
-It is the model's own (`_tp_plan` of transformers) or given. An embedding without an entry is split
-over its rows, and the last projection over its outputs.
+It is the model's own (`_tp_plan` of transformers), one of this file for models that have none, or
+given. An embedding without an entry is split over its rows, and the last projection over its
+outputs. Entries may also name parameters of stacked experts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -22,7 +23,10 @@ from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
                                                parallelize_module)
 
 from parplan.strategy import Strategy
+from parplan.torch.experts import experts_of
 from parplan.torch.layers import Wrapper, refused
+from parplan.torch.local_blocks import local_blocks, pieces_of, split_block
+from parplan.torch.parts import Cut
 
 _COLWISE = {"colwise", "local_colwise"}
 _ROWWISE = {"rowwise", "local_rowwise"}
@@ -33,9 +37,33 @@ _PARTIAL = {"replicated_with_grad_allreduce"}
 _KNOWN = _COLWISE | _ROWWISE | _GATHERED | _EMBEDDING | _PARTIAL
 _TOKENS = 1  # The dimension of activations that sequence parallelism splits.
 
+# By `model_type` of the configuration.
+_PLANS = {
+    "gpt2": {
+        "transformer.h.*.attn.c_attn": "packed_colwise:3", "transformer.h.*.attn.c_proj": "rowwise",
+        "transformer.h.*.mlp.c_fc": "colwise", "transformer.h.*.mlp.c_proj": "rowwise",
+        "lm_head": "colwise_gather_output"},
+    "bert": {
+        "bert.encoder.layer.*.attention.self.query": "colwise",
+        "bert.encoder.layer.*.attention.self.key": "colwise",
+        "bert.encoder.layer.*.attention.self.value": "colwise",
+        "bert.encoder.layer.*.attention.output.dense": "rowwise",
+        "bert.encoder.layer.*.intermediate.dense": "colwise",
+        "bert.encoder.layer.*.output.dense": "rowwise",
+        "cls.predictions.decoder": "colwise_gather_output"},
+    "vit": {
+        "vit.layers.*.attention.q_proj": "colwise", "vit.layers.*.attention.k_proj": "colwise",
+        "vit.layers.*.attention.v_proj": "colwise", "vit.layers.*.attention.o_proj": "rowwise",
+        "vit.layers.*.mlp.fc1": "colwise", "vit.layers.*.mlp.fc2": "rowwise",
+        "classifier": "colwise_gather_output"},
+}
+
 
 def tensor_plan_of(model: nn.Module) -> dict[str, str]:
-    """Returns the plan that a model of transformers has; empty for others."""
+    """Returns the plan of a model of transformers; empty for others."""
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    if kind in _PLANS:
+        return dict(_PLANS[kind])
     found = getattr(model, "_tp_plan", None)
     if not found:
         return {}
@@ -44,12 +72,33 @@ def tensor_plan_of(model: nn.Module) -> dict[str, str]:
     return {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
 
 
-def _styles_of(names: Mapping[str, nn.Module], plan: Mapping[str, str]) -> dict[str, str]:
-    """Returns the style of each module that a pattern names; `*` is one part of a name."""
+def styles_of(names: Iterable[str], plan: Mapping[str, str]) -> dict[str, str]:
+    """Returns the style of each name that a pattern fits; `*` is one part of a name."""
     patterns = [(re.compile(re.escape(name).replace(r"\*", r"[^.]+")), style)
                 for name, style in plan.items()]
     return {name: style for name in names for pattern, style in patterns
             if pattern.fullmatch(name)}
+
+
+def pieces_of_parameters(names: Mapping[str, nn.Module], plan: Mapping[str, str]
+                         ) -> dict[str, Cut]:
+    """Returns the parameters that the plan cuts in pieces of their own, by their names, under every
+    plan of parplan. `names` has the modules of the model."""
+    found: dict[str, Cut] = {}
+    for name, style in styles_of(names, plan).items():
+        for one, cut in pieces_of(names[name], style).items():
+            found[f"{name}.{one}"] = cut
+    matrices = {f"{name}.{one}": style for name, module in names.items()
+                if name.rpartition(".")[2] == "experts"
+                for one, style in expert_styles(name, module, plan).items()}
+    return {**found, **{name: Cut(1, 2) for name, style in matrices.items()
+                        if style == "packed_colwise"}}
+
+
+def expert_styles(name: str, experts: nn.Module, plan: Mapping[str, str]) -> dict[str, str]:
+    """Returns the styles of the parameters of the experts that have this name in the model."""
+    own = {f"{name}.{one}": one for one, _ in experts.named_parameters(recurse=False)}
+    return {own[one]: style for one, style in styles_of(own, plan).items()}
 
 
 def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
@@ -59,11 +108,22 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
     gradient, which is to be added up over `mesh`. Raises SpecInvalid naming the layer if the plan
     does not say how to split it."""
     modules = {names[id(module)]: module for module in layer.modules() if id(module) in names}
-    styles = _styles_of(modules, plan)
+    styles = styles_of(modules, plan)
+    experts = experts_of(layer)
+    spread = set(experts.modules()) if experts is not None else set()
+    transposed = local_blocks(layer)
+    partial: set[nn.Parameter] = set()
+    for block in transposed:
+        own = {id(modules[name]): style for name, style in styles.items()}
+        partial |= split_block(index, layer, block, own, mesh, strategy.sequence_parallel)
+    # Experts were split before.
+    elsewhere = spread.union(*(block.modules() for block in transposed))
+    modules = {name: module for name, module in modules.items() if module not in elsewhere}
+    styles = {name: style for name, style in styles.items() if name in modules}
     for name, module in modules.items():
         if name not in styles and isinstance(module, nn.Embedding):
             styles[name] = "embedding_rowwise"
-    if not styles:
+    if not styles and not transposed:
         raise refused(index, "no entry of the model's tensor-parallel plan names a module of "
                       "it; give one as `tensor_plan`")
     for name, style in styles.items():
@@ -72,8 +132,9 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
                           f"known ones are {', '.join(sorted(_KNOWN))}")
     _check_sequence_parallel(index, strategy, styles, modules)
     split = _split_parameters(modules, styles)
+    split |= {id(parameter) for module in elsewhere for parameter in module.parameters()}
     blocks = _blocks(layer, modules, styles)
-    partial = _partial_parameters(layer, modules, styles, split, blocks, strategy)
+    partial |= _partial_parameters(layer, modules, styles, split, blocks, strategy)
     for block in blocks:
         block.register_forward_pre_hook(_Entry(mesh, strategy.sequence_parallel),
                                         with_kwargs=True)
@@ -158,8 +219,11 @@ def _partial_parameters(layer: nn.Module, modules: Mapping[str, nn.Module],
 
 def _check_sequence_parallel(index: int, strategy: Strategy, styles: Mapping[str, str],
                              modules: Mapping[str, nn.Module]) -> None:
-    if strategy.sequence_parallel and all(style in _EMBEDDING for style in styles.values()):
-        count = sum(1 for module in modules.values() if next(module.children(), None) is None)
-        if count > 1:
+    if strategy.sequence_parallel and styles and set(styles.values()) <= _EMBEDDING:
+        # Norms treat token by token.
+        count = sum(1 for name, module in modules.items()
+                    if name not in styles and not isinstance(module, nn.LayerNorm)
+                    and next(module.parameters(recurse=False), None) is not None)
+        if count > 0:
             raise refused(index, "sequence parallelism of an embedding with further modules is "
                           "not known")

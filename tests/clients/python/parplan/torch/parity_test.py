@@ -8,7 +8,7 @@ import torch
 import torch_jobs as jobs
 
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
-from parplan.torch import data_parallel, reshard
+from parplan.torch import data_parallel, experts, reshard
 
 RANKS = 4
 # Largest difference of a gradient in parts of its largest value, in fp32.
@@ -16,30 +16,44 @@ TOLERANCE = 1e-4
 CASES_PER_JOB = 20
 
 
-def random_strategy(draw, rank_count, is_end):
+KINDS = ("plain", "encoder", "experts", "gpt2", "llama", "qwen3_moe", "vit", "qwen3", "bert")
+HAVE_EXPERTS = ("experts", "qwen3_moe")
+
+
+def random_strategy(draw, kind, rank_count, is_end):
     degrees = [one for one in (1, 2, 4) if rank_count % one == 0]
+    if kind == "vit" and is_end:
+        # Its embedding has no matrix that tensor parallelism splits, and its head needs all tokens.
+        return Strategy(1, rank_count, True, draw.choice(list(Sharding)))
     tensor = draw.choice(degrees)
     context = draw.choice([1, *(one for one in degrees if rank_count // tensor % one == 0)])
+    expert = 1
+    if kind in HAVE_EXPERTS and not is_end:
+        expert = draw.choice([1, *(one for one in degrees if rank_count // tensor % one == 0)][-2:])
     return Strategy(
         tensor, rank_count // tensor // context,
         tensor in (1, rank_count) or draw.random() < 0.5, draw.choice(list(Sharding)),
         Recompute.NONE if is_end else draw.choice(list(Recompute)),
-        tensor > 1 and draw.random() < 0.5, context, 1,
+        tensor > 1 and draw.random() < 0.5, context, expert,
         draw.choice(list(ContextKind)) if context > 1 else ContextKind.RING)
 
 
 def random_case(seed):
     """Returns the kind of a model, its stages, the options of a plan and whether it is tied."""
     draw = random.Random(seed)
-    kind = draw.choice(["plain", "plain", "llama", "qwen3"])
+    kind = KINDS[seed % len(KINDS)]
     degree, chunks = draw.choice([(1, 1), (2, 1), (2, 2), (4, 1), (1, 2)])
     layer_count = draw.randint(max(4, degree * chunks), 6)
     cuts = sorted(draw.sample(range(1, layer_count), degree * chunks - 1))
-    is_tied = draw.random() < 0.2
-    strategies = [random_strategy(draw, RANKS // degree, index in (0, layer_count - 1))
+    is_tied = kind != "vit" and draw.random() < 0.3
+    strategies = [random_strategy(draw, kind, RANKS // degree, index in (0, layer_count - 1))
                   for index in range(layer_count)]
     if is_tied:
-        strategies[0] = strategies[-1] = Strategy(1, RANKS // degree)
+        strategies[0] = strategies[-1]
+        if degree == 1 and chunks > 1:
+            # Two virtual stages of one rank share a table only whole.
+            strategies[0] = strategies[-1] = dataclasses.replace(strategies[0],
+                                                                 sharding=Sharding.NONE)
     stages = [strategies[begin:end] for begin, end in zip([0, *cuts], [*cuts, layer_count])]
     micro_batches = draw.choice([1, 2, 3]) * (degree if chunks > 1 else 1)
     schedule = (Schedule.INTERLEAVED if chunks > 1 else
@@ -54,7 +68,7 @@ def run_case(kind, stages, options, is_tied, break_it=None):
     if break_it is not None:
         break_it()
     model = jobs.model_of(kind, layer_count, is_tied)
-    return jobs.compare_one_step(plan, model, call=jobs.CALLS[kind],
+    return jobs.compare_one_step(plan, model, call=jobs.CALLS[kind], kind=kind,
                                  tensor_plan=jobs.TENSOR_PLANS[kind])
 
 
@@ -74,7 +88,7 @@ def test_random_plans_give_the_gradients_of_one_process(tmp_path, first_seed):
 def test_the_random_plans_have_every_dimension():
     cases = [random_case(seed) for seed in range(60)]
     strategies = [one for case in cases for stage in case[1] for one in stage]
-    assert {case[0] for case in cases} == {"plain", "llama", "qwen3"}
+    assert {case[0] for case in cases} == set(KINDS)
     assert {len(case[1]) for case in cases} == {1, 2, 4}
     assert {case[2]["schedule"] for case in cases} == set(Schedule)
     assert {case[3] for case in cases} == {True, False}
@@ -86,6 +100,11 @@ def test_the_random_plans_have_every_dimension():
         (1, ContextKind.RING), (2, ContextKind.RING), (4, ContextKind.RING),
         (2, ContextKind.ULYSSES), (4, ContextKind.ULYSSES)}
     assert {one.tensor_innermost for one in strategies} == {True, False}
+    spread = [one for case in cases if case[0] in HAVE_EXPERTS
+              for stage in case[1] for one in stage if one.expert_parallel_degree > 1]
+    assert {one.expert_parallel_degree for one in spread} == {2, 4}
+    assert {one.tensor_parallel_degree for one in spread} == {1, 2}
+    assert len({one.sharding for one in spread}) > 2
     mixed = [case for case in cases
              if len({one.data_parallel_degree for stage in case[1] for one in stage}) > 1]
     assert len(mixed) > 30
@@ -96,7 +115,7 @@ def average_instead_of_adding_up():
     own group."""
     def finish(self, done, real=data_parallel.LayerGradients.finish):
         real(self, done)
-        for parameter in self._module.parameters():
+        for parameter in self.module.parameters():
             if parameter.grad is not None:
                 data_parallel.local_of(parameter.grad).div_(self._strategy.gradient_degree)
 
@@ -105,10 +124,17 @@ def average_instead_of_adding_up():
 
 def forget_partial_gradients():
     def init(self, module, strategy, gradient, tensor, partial,
-             real=data_parallel.LayerGradients.__init__):
-        real(self, module, strategy, gradient, tensor, set())
+             real=data_parallel.LayerGradients.__init__, **options):
+        real(self, module, strategy, gradient, tensor, set(), **options)
 
     data_parallel.LayerGradients.__init__ = init
+
+
+def return_no_gradients_of_experts():
+    def backward(ctx, gradient):
+        return torch.zeros_like(experts._sent(gradient, *ctx.arguments)), None, None, None
+
+    experts._Exchanged.backward = staticmethod(backward)
 
 
 def move_no_gradients():
@@ -119,12 +145,13 @@ def move_no_gradients():
 
 
 @pytest.mark.parametrize("break_it", [average_instead_of_adding_up, forget_partial_gradients,
-                                      move_no_gradients])
+                                      move_no_gradients, return_no_gradients_of_experts])
 def test_a_planted_fault_is_seen(tmp_path, break_it):
     wide = Strategy(1, RANKS)
+    spread = Strategy(1, RANKS, expert_parallel_degree=2)
     split = Strategy(2, 2, sequence_parallel=True)
-    stages = [[wide, split, dataclasses.replace(wide, sharding=Sharding.PARAMETERS), wide]]
+    stages = [[wide, split, spread, dataclasses.replace(wide, sharding=Sharding.PARAMETERS), wide]]
     options = {"batch": 4, "micro_batch_count": 1}
     (answers,) = jobs.run_ranks(RANKS, tmp_path, run_case,
-                                [("plain", stages, options, False, break_it)])
+                                [("experts", stages, options, False, break_it)])
     assert max(found["gradient"] for found in answers) > 100 * TOLERANCE

@@ -52,50 +52,73 @@ def test_optimizers_and_clipping_do_what_one_process_does(tmp_path):
             assert loss < 1e-4 and difference < 1e-3, (case, loss, difference, name)
 
 
-def start(stages, kind="plain", model=None, seed=0):
-    """Returns a Run with Adam."""
+def adam(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-2, eps=1e-3)
+
+
+def falling(optimizer):
+    return torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+
+
+def start(stages, kind="plain", model=None, seed=0, optimizer=adam, is_tied=False, **options):
+    """Returns a Run of two micro-batches of four samples."""
     layer_count = sum(map(len, stages))
-    plan = jobs.plan_of(jobs.spec_of(kind, layer_count), stages, batch=8, micro_batch_count=2)
-    adam = functools.partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)
-    return parplan.torch.apply(plan, model or jobs.model_of(kind, layer_count), jobs.loss_fn,
-                               optimizer=adam, tensor_plan=jobs.TENSOR_PLANS[kind], device="cpu",
-                               seed=seed)
+    plan = jobs.plan_of(jobs.spec_of(kind, layer_count, is_tied), stages, batch=8,
+                        micro_batch_count=2)
+    return parplan.torch.apply(plan, model or jobs.model_of(kind, layer_count, is_tied),
+                               jobs.loss_fn, optimizer=optimizer,
+                               tensor_plan=jobs.TENSOR_PLANS[kind], device="cpu", seed=seed,
+                               **options)
 
 
-def losses_of(run, steps):
-    return [run.step(*jobs.batch_of(8, seed=step)).item() for step in steps]
+def losses_of(run, steps, kind="plain"):
+    return [run.step(*jobs.batch_of(8, seed=step, kind=kind)).item() for step in steps]
 
 
-def move(first, second, folder):
-    """Returns the losses of six steps under one plan, and of three under it and three under
-    another."""
-    expected = losses_of(start(first), range(6))
-    run = start(first)
-    found = losses_of(run, range(3))
+def move(kind, first, others, folder):
+    """Returns the losses of six steps under one plan, and for each of `others` those of three under
+    it and three under the other."""
+    expected = losses_of(start(first, kind, schedule=falling), range(6), kind)
+    run = start(first, kind, schedule=falling)
+    found = losses_of(run, range(3), kind)
     run.save(folder)
     dist.barrier()
-    moved = start(second)
-    moved.load(folder)
-    return expected, found + losses_of(moved, range(3, 6))
+    answers = []
+    for other in others:
+        moved = start(other, kind, schedule=falling, seed=1)
+        moved.load(folder)
+        answers.append(found + losses_of(moved, range(3, 6), kind))
+    return expected, answers
 
 
-def test_a_checkpoint_goes_on_under_another_plan(tmp_path):
-    plain = [[Strategy(1, 4)] * 5]
-    cases = [(first, second, tmp_path / f"checkpoint{number}") for number, (first, second) in
-             enumerate([(PIPELINE, MIXED), (MIXED, PIPELINE), (plain, MIXED), (MIXED, plain)])]
+SPREAD = [[Strategy(1, 4), Strategy(2, 2, expert_parallel_degree=2, sharding=Sharding.GRADIENTS),
+           Strategy(1, 4, expert_parallel_degree=2, sharding=Sharding.PARAMETERS),
+           Strategy(1, 4, expert_parallel_degree=4), Strategy(1, 4)]]
+
+
+def test_a_checkpoint_goes_on_under_other_plans(tmp_path):
+    plain = [[Strategy(1, 4, sharding=Sharding.OPTIMIZER)] * 5]
+    chosen = [("plain", PIPELINE, (MIXED, plain)), ("plain", MIXED, (PIPELINE, plain)),
+              ("experts", SPREAD, (PIPELINE, plain)), ("qwen3_moe", PIPELINE, (SPREAD, MIXED)),
+              ("qwen3_moe", plain, (SPREAD, PIPELINE)), ("gpt2", MIXED, (PIPELINE, plain)),
+              ("vit", plain, ([[Strategy(1, 4), *MIXED[0][1:4], Strategy(1, 4)]],))]
+    cases = [(kind, first, others, tmp_path / f"checkpoint{number}")
+             for number, (kind, first, others) in enumerate(chosen)]
     for case, ranks in zip(cases, jobs.run_ranks(4, tmp_path, move, cases)):
-        for expected, found in ranks:
-            assert found == pytest.approx(expected, rel=1e-5), case
+        for expected, answers in ranks:
+            for found in answers:
+                assert found == pytest.approx(expected, rel=1e-5), case
 
 
-def initialize(kind, stages):
+def initialize(kind, stages, is_tied):
     """Returns whether a model on the meta device got the values that one process gives it."""
     layer_count = sum(map(len, stages))
     with torch.device("meta"):
-        model, reference = (jobs.model_of(kind, layer_count) for _ in range(2))
-    plan = jobs.plan_of(jobs.spec_of(kind, layer_count), stages, batch=8, micro_batch_count=2)
+        model, reference = (jobs.model_of(kind, layer_count, is_tied) for _ in range(2))
+    plan = jobs.plan_of(jobs.spec_of(kind, layer_count, is_tied), stages, batch=8,
+                        micro_batch_count=2)
     parplan.torch.initialize(reference, parplan.torch.find_layers(reference, plan), seed=7)
-    run = start(stages, kind, model, seed=7)
+    run = start(stages, kind, model, seed=7, is_tied=is_tied)
     difference, name = jobs.worst_difference(run, reference, of="data")
     inputs, targets = jobs.batch_of(8)
     output = (jobs.CALLS[kind] or (lambda model, x: model(x)))(reference, inputs)
@@ -103,7 +126,10 @@ def initialize(kind, stages):
 
 
 def test_a_model_on_the_meta_device_gets_the_values_of_one_process(tmp_path):
-    cases = [(kind, stages) for kind in ("plain", "llama") for stages in (PIPELINE, MIXED)]
+    tied = [[Strategy(2, 1), *PIPELINE[0][1:]], [*PIPELINE[1][:2], Strategy(2, 1)]]
+    cases = [*((kind, stages, False) for kind in ("plain", "llama")
+               for stages in (PIPELINE, MIXED)), ("qwen3_moe", SPREAD, False),
+             ("llama", tied, True), ("gpt2", tied, True)]
     for case, ranks in zip(cases, jobs.run_ranks(4, tmp_path, initialize, cases)):
         for difference, name, loss, expected in ranks:
             assert difference == 0, (case, name)
@@ -151,13 +177,36 @@ def test_what_cannot_be_run_is_refused_with_its_layer(lonely_rank, monkeypatch):
     experts = plans.model_of(4, feed_forward_size=0, expert_count=4, experts_per_token=2,
                              expert_feed_forward_size=64)
     assert refusal([[plain] * 4], spec=experts).metadata["field"] == "layer 1"
+    other = jobs.model_of("experts", 4)
+    other[2].experts = torch.nn.ModuleList([torch.nn.Linear(2, 2)] * jobs.EXPERTS)
+    error = refusal([[plain] * 4], model=other, spec=jobs.spec_of("experts", 4))
+    assert error.metadata["field"] == "layer 2" and "stack" in error.message
+    noisy = jobs.model_of("experts", 4)
+    noisy[1].jitter_noise = 0.1
+    error = refusal([[plain] * 4], model=noisy, spec=jobs.spec_of("experts", 4))
+    assert error.metadata["field"] == "layer 1" and "noise" in error.message
+    five = plans.model_of(4, feed_forward_size=0, expert_count=5, experts_per_token=2,
+                          expert_feed_forward_size=64)
+    error = refusal([[plain, Strategy(1, 2, expert_parallel_degree=2), plain, plain]], spec=five,
+                    model=jobs.model_of("experts", 4))
+    assert error.metadata["field"] == "layer 1" and "5" in error.message
+    images = jobs.model_of("vit", 4)
+    error = refusal([[plain, plain, plain, ring]], spec=jobs.spec_of("vit", 4), model=images)
+    assert error.metadata["field"] == "layer 3"
+    balanced = jobs.model_of("qwen3_moe", 4)
+    balanced.config.output_router_logits = True
+    error = refusal([[plain] * 4], spec=jobs.spec_of("qwen3_moe", 4), model=balanced)
+    assert error.metadata["field"] == "model" and "balances" in error.message
+    assert refusal([[plain] * 4], precision="fp16").metadata["field"] == "precision"
+    assert refusal([[plain] * 4], window_steps=0).metadata["field"] == "window_steps"
     odd = plans.model_of(4, key_value_head_count=3)
     error = refusal([[plain, Strategy(2, 1), plain, plain]], spec=odd)
     assert error.metadata["field"] == "layer 1" and "heads" in error.message
     tied = jobs.model_of("plain", 4, is_tied=True)
-    error = refusal([[Strategy(1, 2, sharding=Sharding.PARAMETERS)] * 4], model=tied,
-                    spec=plans.model_of(4, is_tied=True))
-    assert error.metadata["field"] == "layer 0" and "share" in error.message
+    for last in (Strategy(2, 1), Strategy(1, 2, sharding=Sharding.PARAMETERS)):
+        error = refusal([[plain, plain, plain, last]], model=tied,
+                        spec=plans.model_of(4, is_tied=True))
+        assert error.metadata["field"] == "layer 3" and "share" in error.message
     assert refusal([[plain] * 4], model=tied).metadata["field"] == "layer 3"
     assert refusal([[plain] * 4], model=jobs.model_of("plain", 5)).metadata["field"] == "layers"
     other = torch.nn.ModuleList([torch.nn.Linear(2, 2)])

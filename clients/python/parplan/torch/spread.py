@@ -1,0 +1,162 @@
+"""A model spread over the ranks of a job: this rank's layers, split, sharded and in stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from parplan.plan import Plan
+from parplan.program import LayerProgram, StageProgram
+from parplan.strategy import Strategy
+from parplan.torch.attention import Attention, tokens_of
+from parplan.torch.data_parallel import LayerGradients, Replicas, is_sharded
+from parplan.torch.experts import spread_experts
+from parplan.torch.grids import EXPERT, EXPERT_GRADIENT, TENSOR, Grids
+from parplan.torch.initialize import initialize_layer, place_positions
+from parplan.torch.layers import refused
+from parplan.torch.parts import local_of
+from parplan.torch.pipeline import layout_after
+from parplan.torch.stage import Layer, Stage
+from parplan.torch.tensor_parallel import (expert_styles, pieces_of_parameters, split_layer,
+                                           tensor_plan_of)
+from parplan.torch.ties import Ties, shared_names, tie_within
+
+_TABLES = ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING", "LAYER_KIND_HEAD")
+
+
+class Spread:
+    """See the head of the file. Made by all ranks at the same time."""
+
+    def __init__(self, plan: Plan, model: nn.Module, layers: Sequence[nn.Module],
+                 tensor_plan: Mapping[str, str] | None, grids: Grids, device: torch.device,
+                 dtype: torch.dtype | None, seed: int) -> None:
+        """`layers` were checked (refusals.py). With `dtype` parameters become those of 32 bits.
+        Raises SpecInvalid naming the layer for what the model's tensor-parallel plan does not
+        split."""
+        self.grids = grids
+        self.rank = dist.get_rank()
+        self._plan, self._model, self._device, self._dtype = plan, model, device, dtype
+        self._seed = seed
+        self._program = plan.rank(self.rank)
+        self._splits = tensor_plan_of(model) if tensor_plan is None else dict(tensor_plan)
+        self._modules = dict(model.named_modules())
+        self._module_names = {id(module): name for name, module in self._modules.items()}
+        self.pieces = pieces_of_parameters(self._modules, self._splits)
+        self.activation_type = dtype or next(
+            parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
+        self._names = self._name_parameters(layers)
+        self._ties = Ties(plan, model, layers, self._program, self._names)
+        place_positions(layers, device)
+        self._ties.initialize(seed, device)
+        self.stages = [self._make_stage(stage, layers) for stage in self._program.stages]
+        mine = {layer.layer.index for stage in self._program.stages for layer in stage.layers}
+        for index, layer in enumerate(layers):
+            if index not in mine:
+                layer.to("meta")
+        self._strategies = {id(parameter): program.layer.strategy
+                            for stage in self.stages
+                            for layer, program in zip(stage.bodies, stage.program.layers)
+                            for parameter in layer.parameters()}
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yields this rank's parameters, each once, by their names in the model."""
+        seen: set[int] = set()
+        for stage in self.stages:
+            for layer, program in zip(stage.bodies, stage.program.layers):
+                for name, parameter in layer.named_parameters():
+                    if id(parameter) not in seen:
+                        seen.add(id(parameter))
+                        yield self._names[f"{program.layer.index}.{name}"], parameter
+
+    def copies_of(self, parameter: nn.Parameter) -> int:
+        """Returns the number of ranks of the layer of a parameter."""
+        strategy: Strategy = self._strategies[id(parameter)]
+        return strategy.rank_count
+
+    def program_of(self, layer: int) -> LayerProgram | None:
+        """Returns the program of a layer on this rank, or None if it is elsewhere."""
+        return next((program for stage in self._program.stages for program in stage.layers
+                     if program.layer.index == layer), None)
+
+    def finish(self) -> None:
+        """Brings the gradients of a step together."""
+        done: set[int] = set()
+        for stage in self.stages:
+            stage.finish(done)
+        if self.grids.tied is not None:
+            # A rank with both ends has one parameter, whose gradient has both parts.
+            for name, parameter in self.named_parameters():
+                if name in self._ties.names and parameter.grad is not None:
+                    dist.all_reduce(local_of(parameter.grad), group=self.grids.tied)
+
+    def _name_parameters(self, layers: Sequence[nn.Module]) -> dict[str, str]:
+        """Returns the name within the model of each parameter of this rank's layers."""
+        in_model = {id(one): name for name, one in self._model.named_parameters()}
+        return {f"{layer.layer.index}.{name}": in_model[id(parameter)]
+                for stage in self._program.stages for layer in stage.layers
+                for name, parameter in layers[layer.layer.index].named_parameters()}
+
+    def _make_stage(self, program: StageProgram, layers: Sequence[nn.Module]) -> Stage:
+        made, gradients = [], []
+        for layer in program.layers:
+            one, gradient = self._make_layer(layer, layers[layer.layer.index])
+            made.append(one)
+            gradients.append(gradient)
+        return Stage(program, made, gradients, layout_after(self._plan, program), self.rank,
+                     self.grids, self._dtype)
+
+    def _make_layer(self, program: LayerProgram, body: nn.Module) -> tuple[Layer, LayerGradients]:
+        index, strategy = program.layer.index, program.layer.strategy
+        shared = shared_names(body)
+        # One layer at a time is whole on this rank.
+        initialize_layer(self._model, body, index, self._seed, self._device)
+        body = body.to(self._device)
+        tie_within(body, shared)
+        if self._dtype is not None:
+            body = body.float()
+        experts = self._spread_experts(index, body, strategy)
+        partial: set[nn.Parameter] = set()
+        if strategy.tensor_parallel_degree > 1:
+            partial = split_layer(index, body, self._module_names, strategy, self._splits,
+                                  self.grids.tensor(strategy))
+        tie_within(body, shared)
+        self._ties.tie(index, body)
+        positions = tokens_of(strategy, program.layout.first_rank, self.rank,
+                              program.layout.token_count)
+        if hasattr(body, "token_positions"):
+            body.token_positions = positions.to(self._device)
+        is_transformer = self._plan.layer_kind(index) not in _TABLES
+        layer = Layer(body, strategy.recompute,
+                      Attention(index, program.layout, self.rank, strategy.recompute,
+                                self.grids.context(program), is_transformer),
+                      None if is_sharded(strategy) else self._dtype)
+        return layer, LayerGradients(
+            layer, strategy, self.grids.gradient(strategy), self.grids.tensor(strategy), partial,
+            experts=experts, dtype=self._dtype, is_joint=self._ties.is_joint(index))
+
+    def _spread_experts(self, index: int, body: nn.Module, strategy: Strategy) -> Replicas | None:
+        """Spreads the experts of a layer. Returns them with their replicas if ranks share them."""
+        count = self._plan.definition(index).expert_count
+        degree = strategy.expert_parallel_degree
+        has_tensor = strategy.tensor_parallel_degree > 1
+        if count == 0 or (degree == 1 and not has_tensor):
+            return None
+        name = next((name for name, module in body.named_modules(remove_duplicate=False)
+                     if name.rpartition(".")[2] == "experts"), None)
+        if name is None:
+            raise refused(index, "no module of it is named experts")
+        module = body.get_submodule(name)
+        styles = expert_styles(self._module_names[id(module)], module, self._splits)
+        tensor = self.grids.tensor(strategy) if has_tensor else None
+        if degree == 1:
+            spread_experts(index, body, count, strategy, styles, self.grids.tensor(strategy), None,
+                           tensor)
+            return None
+        whole = self.grids.expert(strategy)
+        made = spread_experts(index, body, count, strategy, styles,
+                              whole[EXPERT, TENSOR] if has_tensor else whole[EXPERT],
+                              whole[EXPERT], tensor)
+        return Replicas(made, whole[EXPERT_GRADIENT])

@@ -1,0 +1,73 @@
+"""A server of executions for tests, which can be told to fail."""
+
+from __future__ import annotations
+
+import threading
+from concurrent import futures
+
+import grpc
+
+from parplan.wire import messages
+
+
+class Executions:
+    """Takes windows under an address. A context manager."""
+
+    def __init__(self, address: str, failures: list[tuple[str, grpc.StatusCode]] = ()) -> None:
+        """`failures` are methods with the codes of their next calls, in order."""
+        self.windows: list[object] = []
+        self.request_ids: set[str] = set()
+        self.ended: list[str] = []
+        self._failures = list(failures)
+        self._lock = threading.Lock()
+        self._server = grpc.server(futures.ThreadPoolExecutor(4))
+        self._server.add_generic_rpc_handlers([self])
+        self.port = self._server.add_insecure_port(address)
+        self._server.start()
+
+    def __enter__(self) -> Executions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None)
+
+    def service(self, details):
+        method = details.method.rpartition("/")[2]
+        found = {"CreateExecution": self._create, "CompleteExecution": self._complete,
+                 "FailExecution": self._fail}.get(method)
+        if found is not None:
+            request = messages.message_class(f"parplan.v1.{method}Request")
+            return grpc.unary_unary_rpc_method_handler(
+                found, request.FromString, messages.Execution.SerializeToString)
+        if method == "ReportMetrics":
+            return grpc.stream_unary_rpc_method_handler(
+                self._report, messages.ReportMetricsRequest.FromString,
+                messages.ReportMetricsResponse.SerializeToString)
+        return None
+
+    def _may_fail(self, method: str, context: object) -> None:
+        with self._lock:
+            code = (self._failures.pop(0)[1] if self._failures and self._failures[0][0] == method
+                    else None)
+        if code is not None:
+            context.abort(code, "not now")
+
+    def _create(self, request, context):
+        self._may_fail("CreateExecution", context)
+        self.request_ids.add(request.request_id)
+        return messages.Execution(name=f"{request.parent}/executions/e1")
+
+    def _report(self, requests, context):
+        windows = [one.window for one in requests]
+        self._may_fail("ReportMetrics", context)
+        self.windows += windows
+        return messages.ReportMetricsResponse(stored_window_count=len(windows))
+
+    def _complete(self, request, context):
+        self._may_fail("CompleteExecution", context)
+        self.ended.append("")
+        return messages.Execution(name=request.name)
+
+    def _fail(self, request, context):
+        self.ended.append(request.reason or "?")
+        return messages.Execution(name=request.name)

@@ -1,0 +1,124 @@
+"""A job reports its steps to a server that may be away for a while, and never waits for it."""
+
+import json
+import tempfile
+
+import grpc
+import pytest
+import signed_plans as plans
+import torch
+import torch_jobs as jobs
+from executions import Executions
+
+import parplan
+import parplan.torch
+from parplan.strategy import Strategy
+from parplan.torch import report
+
+PLAN = "clusters/tests/plans/p1"
+WINDOW = {"rank": 0, "first_step": 0, "step_count": 10, "median_step_duration": "0.5s"}
+
+
+@pytest.fixture
+def socket():
+    # Paths of sockets are short.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield f"unix:{folder}/s"
+
+
+def train(address, fails):
+    """Trains five steps in windows of two. Returns what the report says, by rank."""
+    stages = [[Strategy(1, 2)] * 3]
+    plan = jobs.plan_of(plans.model_of(3), stages, batch=4, micro_batch_count=1)
+    run = parplan.torch.apply(plan, jobs.model_of("plain", 3), jobs.loss_fn, device="cpu",
+                              optimizer=torch.optim.SGD, report_to=address, window_steps=2)
+    try:
+        with run:
+            for step in range(5):
+                run.step(*jobs.batch_of(4, seed=step))
+            if fails:
+                raise RuntimeError("no more data")
+            summary = run.close()
+    except RuntimeError:
+        return None
+    return None if summary is None else (summary.delivered_count, summary.lost_count,
+                                         summary.is_closed)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_job_reports_the_steps_of_all_ranks(tmp_path, socket, fails):
+    with Executions(socket) as server:
+        (answers,) = jobs.run_ranks(2, tmp_path, train, [(socket, fails)])
+    if fails:
+        assert server.ended == ["RuntimeError: no more data"]
+    else:
+        assert answers == [(6, 0, True), None] and server.ended == [""]
+    found = [(one.rank, one.first_step, one.step_count) for one in server.windows]
+    assert found == [(0, 0, 2), (1, 0, 2), (0, 2, 2), (1, 2, 2),
+                     *([] if fails else [(0, 4, 1), (1, 4, 1)])]
+    for one in server.windows:
+        duration = one.median_step_duration
+        assert duration.seconds + duration.nanos / 1e9 > 0
+        # A process with PyTorch.
+        assert one.peak_memory_bytes > 50 << 20
+
+
+def test_a_server_that_comes_back_gets_all_windows(socket, monkeypatch):
+    monkeypatch.setattr(report, "_FIRST_PAUSE_SECONDS", 0.001)
+    # The client itself repeats what is not available, four attempts each.
+    failures = [("CreateExecution", grpc.StatusCode.INTERNAL)] * 2 + [
+        ("ReportMetrics", grpc.StatusCode.UNKNOWN)] * 2 + [
+        ("CompleteExecution", grpc.StatusCode.INTERNAL)]
+    with Executions(socket, failures) as server, parplan.Client(socket) as client:
+        reporter = report.Reporter(client, PLAN)
+        for step in range(3):
+            reporter.add([{**WINDOW, "first_step": 10 * step}])
+        summary = reporter.finish("")
+    assert (summary.delivered_count, summary.lost_count, summary.is_closed) == (3, 0, True)
+    assert summary.trouble.code == "INTERNAL"
+    assert [one.first_step for one in server.windows] == [0, 10, 20]
+    assert len(server.request_ids) == 1 and server.ended == [""]
+
+
+def test_windows_that_the_server_refuses_are_lost_and_the_rest_goes_on(socket):
+    failures = [("ReportMetrics", grpc.StatusCode.INVALID_ARGUMENT)]
+    with Executions(socket, failures) as server, parplan.Client(socket) as client:
+        summary = report.Reporter(client, PLAN)
+        summary.add([WINDOW])
+        summary = summary.finish("")
+    assert (summary.delivered_count, summary.lost_count, summary.is_closed) == (0, 1, True)
+    assert server.ended == [""]
+
+
+def test_a_server_that_does_not_know_the_plan_is_given_up(socket):
+    failures = [("CreateExecution", grpc.StatusCode.NOT_FOUND)]
+    with Executions(socket, failures), parplan.Client(socket) as client:
+        reporter = report.Reporter(client, PLAN)
+        reporter.add([WINDOW])
+        summary = reporter.finish("")
+    assert (summary.execution, summary.lost_count, summary.is_closed) == ("", 1, False)
+    assert summary.trouble.code == "NOT_FOUND"
+
+
+def test_the_oldest_windows_are_lost_when_too_many_wait(socket, monkeypatch):
+    monkeypatch.setattr(report, "_MAX_WINDOWS", 3)
+    monkeypatch.setattr(report, "_CLOSE_SECONDS", 0.0)
+    with parplan.Client(socket) as client:
+        reporter = report.Reporter(client, PLAN)
+        reporter.add([WINDOW] * 5)
+        summary = reporter.finish("")
+    assert (summary.delivered_count, summary.lost_count) == (0, 5)
+
+
+def test_a_real_server_stores_what_a_job_reports(bin_folder, source, tmp_path):
+    import parplan_process
+    spec = json.loads((source / "deploy/kubernetes/job/question.json").read_text())["spec"]
+    with parplan_process.Server(bin_folder / "parplan-server", tmp_path) as server, \
+            parplan.Client(server.address) as client:
+        plan = client.create_plan(spec).name
+        reporter = report.Reporter(client, plan)
+        reporter.add([{**WINDOW, "peak_memory_bytes": 1 << 30}, {**WINDOW, "rank": 1}])
+        summary = reporter.finish("")
+        stored = client.get_execution(summary.execution)
+    assert (summary.delivered_count, summary.is_closed, stored.window_count) == (2, True, 2)
+    assert stored.measured_step_duration.nanos == 500_000_000

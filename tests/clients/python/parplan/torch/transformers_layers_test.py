@@ -1,0 +1,50 @@
+"""The layers of a model of transformers, one after the other, are the model."""
+
+import pytest
+import torch
+
+import parplan
+from parplan.torch.layers import layers_of
+
+transformers = pytest.importorskip("transformers")
+
+SMALL = {"vocab_size": 96, "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+         "pad_token_id": None, "bos_token_id": None, "eos_token_id": None,
+         "attn_implementation": "sdpa"}
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
+
+
+def make(name, **more):
+    config = getattr(transformers, f"{name}Config")(**{**SMALL, **more})
+    torch.manual_seed(0)
+    kind = "MaskedLM" if name == "Bert" else "LMHeadModel" if name == "GPT2" else "CausalLM"
+    return getattr(transformers, f"{name}{kind}" if name == "GPT2" else f"{name}For{kind}")(config)
+
+
+@pytest.mark.parametrize(("name", "more"), [
+    ("Llama", {}), ("Qwen2", {}), ("Qwen3", {"head_dim": 16}), ("Olmo2", {}), ("Phi3", {}),
+    ("Granite", {}), ("Starcoder2", {"sliding_window": None}),
+    ("Mistral", {"sliding_window": None}),
+    ("Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None}),
+    ("Qwen3Moe", {"num_experts": 4, **EXPERTS}), ("Qwen2Moe", {"num_experts": 4, **EXPERTS}),
+    ("GPT2", {}), ("Bert", {})])
+def test_the_layers_are_the_model(name, more):
+    model = make(name, **more).eval()
+    tokens = torch.randint(0, 96, (2, 16))
+    hidden = tokens
+    with torch.no_grad():
+        for layer in layers_of(model):
+            hidden = layer(hidden)
+        expected = model(input_ids=tokens).logits
+    assert (hidden - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+@pytest.mark.parametrize(("name", "more"), [
+    ("Gemma", {}), ("Granite", {"embedding_multiplier": 2.0}), ("Cohere", {"logit_scale": 0.1}),
+    ("Mistral", {"sliding_window": 8}),
+    ("Qwen2", {"layer_types": ["full_attention", "sliding_attention"]})])
+def test_a_model_that_is_more_than_its_layers_is_refused(name, more):
+    with pytest.raises(parplan.errors.SpecInvalid) as raised:
+        layers_of(make(name, **more))
+    assert raised.value.metadata["field"] == "model"
