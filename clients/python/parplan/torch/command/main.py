@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parplan.errors import Error
+from parplan.torch.check.command import add_command as add_check
 from parplan.wire import json_file
 
 
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--out", required=True, metavar="FILE", help="profile file to write")
     profile.add_argument("--format", choices=("text", "json"), default="text",
                          help="of the summary on standard output [text]")
+    add_check(commands)
     return parser
 
 
