@@ -22,6 +22,7 @@ from parplan.torch.initialize import initialize_layer, place_positions
 from parplan.torch.layers import find_layers
 from parplan.torch.pipeline import Alone, Pipelined, layout_after
 from parplan.torch.refusals import check_plan, tied_parameters
+from parplan.torch.spans import span
 from parplan.torch.stage import Layer, Stage
 from parplan.torch.tensor_parallel import split_layer, tensor_plan_of
 
@@ -119,14 +120,16 @@ class Run:
         first, last = self.plan.layers[0], self.plan.layers[-1]
         losses = self._passes.step(self._shares(inputs, first.index),
                                    self._shares(targets, last.index))
-        done: set[int] = set()
-        for stage in self._stages:
-            stage.finish(done)
-        self._add_up_tied()
-        if self._max_gradient_norm is not None:
-            self._clip(self._max_gradient_norm)
-        for one in self.optimizers:
-            one.step()
+        with span("gradients"):
+            done: set[int] = set()
+            for stage in self._stages:
+                stage.finish(done)
+            self._add_up_tied()
+        with span("optimizer"):
+            if self._max_gradient_norm is not None:
+                self._clip(self._max_gradient_norm)
+            for one in self.optimizers:
+                one.step()
         total = torch.zeros((), device=self._device, dtype=torch.float32)
         if losses:
             # Ranks that share matrices have the same loss.

@@ -10,11 +10,7 @@ import time
 from typing import Any
 
 from parplan.errors import Error, field_error
-
-# Exit codes; those below 8 are planctl's (docs/planctl.md).
-_PASSED, _BAD_INPUT, _NOT_VERIFIED, _FAILED = 0, 2, 5, 8
-_UNVERIFIED = ("SIGNATURE_INVALID", "PAYLOAD_MALFORMED", "PLAN_EXPIRED", "AUDIENCE_MISMATCH",
-               "TOPOLOGY_MISMATCH")
+from parplan.torch.command.errors import CHECK_FAILED, PASSED, report_error
 
 
 def add_command(commands: Any) -> None:
@@ -59,10 +55,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _check(options)
     except (Error, OSError) as error:
-        _report(error, options.format == "json")
-        if isinstance(error, Error) and error.reason in _UNVERIFIED:
-            return _NOT_VERIFIED
-        return _BAD_INPUT
+        return report_error(error, options.format == "json")
 
 
 def _positive(text: str) -> int:
@@ -70,16 +63,6 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
-
-
-def _report(error: Error | OSError, as_json: bool) -> None:
-    print(f"parplan-torch: {error}", file=sys.stderr)
-    if not as_json:
-        return
-    if not isinstance(error, Error):
-        error = Error(str(error), code="NOT_FOUND")
-    print(json.dumps({"error": {"code": error.code, "reason": error.reason,
-                                "message": error.message, "metadata": error.metadata}}, indent=2))
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -92,7 +75,7 @@ def _check(options: argparse.Namespace) -> int:
                 for path in (options.plan, options.trust, options.spec, options.cluster)]
     plan = Plan.load(*contents, job_id=options.job)
     topology = json_file.parse(contents[3], "ClusterTopology", options.cluster)
-    tensor_plan = _tensor_plan(options.tensor_plan)
+    tensor_plan = read_tensor_plan(options.tensor_plan)
 
     # torch takes seconds to import, which --help and a plan that is refused need not wait for.
     from parplan.torch.check.evidence import SigningKey, envelope_of, predicate_of
@@ -120,10 +103,11 @@ def _check(options: argparse.Namespace) -> int:
                           "key_id": key.key_id if key else "", "evidence": options.out}, indent=2))
     else:
         _show(plan.name, predicate, options.out, key is not None)
-    return _PASSED if predicate["passed"] else _FAILED
+    return PASSED if predicate["passed"] else CHECK_FAILED
 
 
-def _tensor_plan(path: str) -> dict[str, str] | None:
+def read_tensor_plan(path: str) -> dict[str, str] | None:
+    """Returns the tensor-parallel plan in a file, or None for an empty path. Raises SpecInvalid."""
     if not path:
         return None
     from parplan.envelope import strict_json

@@ -121,6 +121,11 @@ def count_step(plan: Plan, topology: Any, source: Source,
     return Counted(plan.device_count, tuple(ranks), tuple(rows), tuple(notes))
 
 
+def dtype_of(plan: Plan) -> torch.dtype:
+    """Returns the type of the parameters of a plan's model."""
+    return _DTYPES.get(messages.enum_name("Precision", plan.model.precision), torch.float32)
+
+
 def ranks_that_differ(plan: Plan) -> list[int]:
     """Returns the first rank of each place of the pipeline that has other layers than those before
     it. The first and the last place always count."""
@@ -175,8 +180,7 @@ def _small_calls(sizes: Any, least: int) -> int:
 
 def _activation_bytes(plan: Plan, rank: int) -> int:
     """Returns the bytes of the smallest activations that ranks add up."""
-    precision = messages.enum_name("Precision", plan.model.precision)
-    element = 2 if precision in _DTYPES else 4
+    element = dtype_of(plan).itemsize
     sizes: list[int] = [
         layer.layout.samples_per_rank * layer.layout.token_count
         // layer.layer.strategy.context_parallel_degree
@@ -222,9 +226,8 @@ def begin_fake_job(rank_count: int, rank: int) -> None:
 def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -> _Seen:
     """Counts the second step of this process's rank in a job as `begin_fake_job` makes it."""
     from parplan.torch.check.counting import Counter
-    precision = messages.enum_name("Precision", plan.model.precision)
     with _without_contents():
-        model = source.whole(plan.model, _DTYPES.get(precision, torch.float32))
+        model = source.whole(plan.model, dtype_of(plan))
         run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu")
         inputs, targets = batch_of(plan, 0)
         # The first step may also set up what later ones use.

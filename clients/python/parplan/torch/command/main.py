@@ -11,6 +11,7 @@ from typing import Any
 
 from parplan.errors import Error
 from parplan.torch.check.command import add_command as add_check
+from parplan.torch.trace.command import add_command as add_trace
 from parplan.wire import json_file
 
 
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--format", choices=("text", "json"), default="text",
                          help="of the summary on standard output [text]")
     add_check(commands)
+    add_trace(commands)
     return parser
 
 
