@@ -80,14 +80,24 @@ class Recorder:
 
 
 _active: Recorder | None = None
+_open: list[str] = []
+
+
+def is_within(name: str) -> bool:
+    """Returns whether a span of that name is running in this process."""
+    return name in _open
 
 
 @contextlib.contextmanager
 def span(name: str) -> Iterator[None]:
     """Names what runs within it for torch.profiler and for the recorder, if there is one."""
-    with torch.profiler.record_function(name):
-        if _active is None:
-            yield
-        else:
-            with _active.measure(name):
+    _open.append(name)
+    try:
+        with torch.profiler.record_function(name):
+            if _active is None:
                 yield
+            else:
+                with _active.measure(name):
+                    yield
+    finally:
+        _open.pop()

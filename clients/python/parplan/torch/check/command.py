@@ -131,8 +131,11 @@ def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool) -> No
         print(f"gradients    {numbers['gradient_count']}, the worst differs by "
               f"{numbers['worst_gradient_difference']}{where}")
     ranks = ", ".join(map(str, collectives["counted_ranks"]))
-    print(f"collectives  of a step of {collectives['device_count']} ranks; those of ranks {ranks} "
-          "stand for all")
+    if collectives["left_out"]:
+        print(f"collectives  not counted: {collectives['left_out']}")
+    else:
+        print(f"collectives  of a step of {collectives['device_count']} ranks; those of ranks "
+              f"{ranks} stand for all")
     if collectives["fault"]:
         print(f"  FAILED: {collectives['fault']}")
     for row in collectives["rows"]:

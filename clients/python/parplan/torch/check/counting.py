@@ -5,10 +5,10 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from parplan.torch import spans
 from parplan.torch.check import traffic
 
 # The names of operations, by what they begin with; the longer ones come first.
@@ -28,13 +28,13 @@ Call = tuple[str, tuple[int, ...]]
 
 
 class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore]
-    """Counts the calls of each kind and group while it is entered, and their bytes: those of the
-    largest tensor of a call."""
+    """Counts the calls of each kind and group while it is entered. `late` has those behind the
+    last backward pass, where gradients are brought together; `calls` has them too."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
         self.calls: collections.Counter[Call] = collections.Counter()
-        self.sizes: dict[Call, collections.Counter[int]] = {}
+        self.late: collections.Counter[Call] = collections.Counter()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (),
                            kwargs: Any = None) -> Any:
@@ -59,9 +59,8 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore]
             ranks = tuple(sorted((dist.get_rank(), other)))
         call = (kind, ranks)
         self.calls[call] += 1
-        size = max((one.numel() * one.element_size() for one in _tensors(list(given.values()))),
-                   default=0)
-        self.sizes.setdefault(call, collections.Counter())[size] += 1
+        if spans.is_within("gradients"):
+            self.late[call] += 1
 
 
 def _group_of(given: dict[str, Any]) -> Any:
@@ -75,11 +74,3 @@ def _group_of(given: dict[str, Any]) -> Any:
         c10d: Any = dist.distributed_c10d
         return c10d._resolve_process_group(found)
     return found
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for one in value for tensor in _tensors(one)]
-    return []

@@ -75,7 +75,8 @@ def predicate_of(plan: Plan, small: Small, compared: Comparison, counted: Counte
                       "purposes": list(row.purposes), "priced": row.priced, "expected": row.made,
                       "counted": row.counted, "not_priced": row.not_priced,
                       "equal": row.is_equal} for row in counted.rows],
-            "priced_otherwise": list(counted.notes), "fault": counted.fault},
+            "priced_otherwise": list(counted.notes), "fault": counted.fault,
+            "left_out": counted.left_out},
     }
 
 
@@ -88,7 +89,9 @@ def summary_of(compared: Comparison, counted: Counted, tolerance: float) -> str:
         first = (f"loss and {compared.parameter_count} gradients of {STEPS} steps on "
                  f"{compared.rank_count} ranks {word} to those of one process, the worst by "
                  f"{max(compared.loss, compared.gradient):.1e}")
-    if counted.fault:
+    if counted.left_out:
+        second = f"the collectives of the whole step were not counted: {counted.left_out}"
+    elif counted.fault:
         second = f"the whole step could not be counted: {counted.fault}"
     else:
         wrong = [row for row in counted.rows if not row.is_equal]

@@ -12,7 +12,7 @@ from torch import nn
 
 from parplan.errors import field_error
 from parplan.torch.check.shrink import Widths
-from parplan.torch.layers import Decoder, layers_of
+from parplan.torch.layers import layers_of
 from parplan.torch.measure.models import build_from, callable_of, read_configuration
 
 # Fields of a configuration of transformers, and the width that each takes.
@@ -133,12 +133,17 @@ def _with_layers(model: nn.Module, kept: Sequence[int]) -> nn.Module:
     _check_kept(kept, len(layers))
     if kept[0] != 0 or kept[-1] != len(layers) - 1:
         raise field_error("SPEC_INVALID", "--model", "embedding and head cannot be left out")
-    decoders = [layers[index] for index in kept[1:-1]]
     whole: Any = model
-    whole.model.layers = nn.ModuleList(
-        one.layer for one in decoders if isinstance(one, Decoder))
-    whole.config.num_hidden_layers = len(decoders)
-    return model
+    # The layers between embedding and head are one list, whatever the model calls it.
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module) == len(layers) - 2:
+            parent, _, own = name.rpartition(".")
+            setattr(model.get_submodule(parent), own,
+                    nn.ModuleList(module[index - 1] for index in kept[1:-1]))
+            whole.config.num_hidden_layers = len(kept) - 2
+            return model
+    raise field_error("SPEC_INVALID", "--model", f"{type(model).__name__} has no list of "
+                      f"{len(layers) - 2} layers between embedding and head")
 
 
 def _check_kept(kept: Sequence[int], count: int) -> None:

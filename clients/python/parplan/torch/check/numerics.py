@@ -107,11 +107,12 @@ def start_processes(work: Callable[..., None], arguments: tuple[Any, ...], count
 def batch_of(plan: Plan, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns random tokens of a global batch and those that follow them."""
     first = plan.model.layer_definitions[0]
-    vocabulary = next((one.vocabulary_size for one in plan.model.layer_definitions
-                       if one.vocabulary_size), 0)
-    if vocabulary < 2:
+    vocabulary = min((one.vocabulary_size for one in plan.model.layer_definitions
+                      if one.vocabulary_size), default=0)
+    if vocabulary < 2 or plan.layer_kind(0) != "LAYER_KIND_EMBEDDING":
         raise field_error("SPEC_INVALID", "--spec",
-                          "no layer has a vocabulary; this release checks models of tokens")
+                          "the first layer is no table of tokens; other models have inputs that "
+                          "this release cannot make")
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(0, vocabulary, (plan.global_batch_size, first.sequence_length + 1),
                            generator=generator)

@@ -30,6 +30,7 @@ from parplan.torch.check import traffic
 from parplan.torch.check.models import Source
 from parplan.torch.check.numerics import batch_of, start_processes
 from parplan.torch.check.traffic import Traffic
+from parplan.torch.layers import find_layers
 from parplan.torch.run import apply
 from parplan.wire import messages
 
@@ -39,8 +40,9 @@ _DTYPES = {"PRECISION_BF16": torch.bfloat16, "PRECISION_FP16": torch.float16}
 @dataclasses.dataclass(frozen=True)
 class Row:
     """Calls of one kind in one group of ranks in a step of one rank. `made` are those that the
-    plan makes in PyTorch, `priced` those of the cost model, `counted` those that were seen;
-    `not_priced` of them are small sums that predictions leave out. `purposes` share the group."""
+    plan makes in PyTorch, and up to `optional` more, `priced` those of the cost model, `counted`
+    those that were seen; `not_priced` of them are sums of gradients of norms and biases, which
+    predictions leave out. `purposes` share the group."""
     rank: int
     kind: str
     ranks: str
@@ -49,21 +51,24 @@ class Row:
     made: int
     counted: int
     not_priced: int
+    optional: int = 0
 
     @property
     def is_equal(self) -> bool:
-        return self.counted - self.not_priced == self.made
+        return 0 <= self.counted - self.not_priced - self.made <= self.optional
 
 
 @dataclasses.dataclass(frozen=True)
 class Counted:
     """The rows of the ranks that ran, which stand for all, and the sentences that say where the
-    cost model prices another exchange than PyTorch makes."""
+    cost model prices another exchange than PyTorch makes. `fault` says why a rank has no result;
+    `left_out` says why none was asked for."""
     rank_count: int
     ranks: tuple[int, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     fault: str = ""
+    left_out: str = ""
 
     @property
     def is_equal(self) -> bool:
@@ -85,9 +90,11 @@ class _Job:
 
 @dataclasses.dataclass(frozen=True)
 class _Seen:
-    """What a rank counted: calls, and how many of each size in bytes."""
+    """What a rank counted: calls, those of them behind the last backward pass, and the tables of
+    the embedding."""
     calls: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
-    sizes: dict[Any, collections.Counter[int]] = dataclasses.field(default_factory=dict)
+    late: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
+    tables: int = 1
     fault: str = ""
     refusal: Error | None = None
 
@@ -98,6 +105,9 @@ def count_step(plan: Plan, topology: Any, source: Source,
     """Counts the collectives of the second step of `plan`, made for the `ClusterTopology`.
     `begin` is told of each rank that starts. Raises the errors of `parplan.torch.apply` for a plan
     that it refuses."""
+    if any(one.expert_count > 0 for one in plan.model.layer_definitions):
+        return Counted(plan.device_count, (), (), (), left_out="tokens without contents have no "
+                       "experts to go to")
     job = _Job(plan.payload.SerializeToString(), plan.model.SerializeToString(),
                topology.SerializeToString(), source, tensor_plan)
     ranks = ranks_that_differ(plan)
@@ -116,8 +126,10 @@ def count_step(plan: Plan, topology: Any, source: Source,
     if faults:
         return Counted(plan.device_count, tuple(ranks), (), (), faults[0])
     rows = [row for rank, seen in zip(ranks, found) for row in rows_of(plan, rank, seen)]
-    notes = dict.fromkeys(one.note for rank in ranks for one in traffic.traffic_of(plan, rank)
-                          if one.note and one.priced != one.made)
+    notes = dict.fromkeys(
+        one.note for rank, seen in zip(ranks, found)
+        for one in traffic.traffic_of(plan, rank, seen.tables)
+        if one.note and one.priced != one.made)
     return Counted(plan.device_count, tuple(ranks), tuple(rows), tuple(notes))
 
 
@@ -147,46 +159,30 @@ def ranks_that_differ(plan: Plan) -> list[int]:
 
 
 def rows_of(plan: Plan, rank: int, seen: Any) -> list[Row]:
-    """Returns what `seen` (with `calls` and `sizes`) counted beside what was expected of `rank`."""
-    expected = traffic.traffic_of(plan, rank)
-    priced: collections.Counter[Any] = collections.Counter()
-    made: collections.Counter[Any] = collections.Counter()
+    """Returns what `seen` (with `calls`, `late` and `tables`) counted beside what was expected of
+    `rank`."""
+    sums: dict[str, collections.Counter[Any]] = collections.defaultdict(collections.Counter)
     purposes: dict[Any, list[str]] = {}
-    for one in expected:
-        for counts, sums in ((one.priced, priced), (one.made, made)):
+    for one in traffic.traffic_of(plan, rank, seen.tables):
+        for name, counts in (("priced", one.priced), ("made", one.made),
+                             ("optional", one.optional),
+                             ("late", one.made if one.is_late else collections.Counter())):
             for kind, count in counts.items():
-                sums[kind, one.ranks] += count
+                sums[name][kind, one.ranks] += count
                 purposes.setdefault((kind, one.ranks), []).append(one.purpose)
     partial = traffic.partial_gradients(plan, rank)
     rows = []
-    for key in dict.fromkeys([*priced, *made, *seen.calls]):
+    for key in dict.fromkeys([*sums["priced"], *sums["made"], *seen.calls]):
         kind, ranks = key
         text = traffic.ranks_text(ranks)
-        small = 0
+        norms = 0
         if kind == traffic.ALL_REDUCE:
-            # Those of norms and biases are smaller than those of activations, and at most one a
-            # layer.
-            small = min(max(seen.calls[key] - made[key], 0), partial[text],
-                        _small_calls(seen.sizes.get(key, {}), _activation_bytes(plan, rank)))
-        whose = dict.fromkeys(purposes.get(key, []) + ["gradients of norms"] * (small > 0))
-        rows.append(Row(rank, kind, text, tuple(whose) or ("unexpected",), priced[key], made[key],
-                        seen.calls[key], small))
+            # At most one a layer.
+            norms = min(max(seen.late[key] - sums["late"][key], 0), partial[text])
+        whose = dict.fromkeys(purposes.get(key, []) + ["gradients of norms"] * (norms > 0))
+        rows.append(Row(rank, kind, text, tuple(whose) or ("unexpected",), sums["priced"][key],
+                        sums["made"][key], seen.calls[key], norms, sums["optional"][key]))
     return rows
-
-
-def _small_calls(sizes: Any, least: int) -> int:
-    return sum(count for size, count in sizes.items() if size < least)
-
-
-def _activation_bytes(plan: Plan, rank: int) -> int:
-    """Returns the bytes of the smallest activations that ranks add up."""
-    element = dtype_of(plan).itemsize
-    sizes: list[int] = [
-        layer.layout.samples_per_rank * layer.layout.token_count
-        // layer.layer.strategy.context_parallel_degree
-        * plan.model.layer_definitions[0].hidden_size * element
-        for stage in plan.rank(rank).stages for layer in stage.layers]
-    return min(sizes)
 
 
 def _run(number: int, ranks: tuple[int, ...], folder: str, job: _Job) -> None:
@@ -228,6 +224,8 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
     from parplan.torch.check.counting import Counter
     with _without_contents():
         model = source.whole(plan.model, dtype_of(plan))
+        embedding = find_layers(model, plan)[0]
+        tables = sum(isinstance(module, nn.Embedding) for module in embedding.modules())
         run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu")
         inputs, targets = batch_of(plan, 0)
         # The first step may also set up what later ones use.
@@ -235,7 +233,7 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
         counter = Counter()
         with counter:
             run.step(inputs, targets)
-    return _Seen(counter.calls, counter.sizes)
+    return _Seen(counter.calls, counter.late, tables)
 
 
 @contextlib.contextmanager

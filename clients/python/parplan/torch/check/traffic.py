@@ -24,13 +24,16 @@ ALL_TO_ALL, SEND, RECEIVE = "all-to-all", "send", "receive"
 KEEPS_GATHERED = ("PyTorch keeps the gathered input of a layer for the gradients of its weights; "
                   "the cost model gathers it again")
 STOPS_EARLY = ("recomputation in PyTorch ends with the last tensor that is needed, before the last "
-               "sum; the cost model repeats it")
+               "sum unless a norm follows it; the cost model repeats that sum")
 GATHERS_LOGITS = ("logits are gathered for a loss function of the user; the cost model prices "
                   "three sums of a loss over parts of the vocabulary")
 GATHERS_KEYS = ("keys and values are gathered at once and their gradients exchanged; the cost "
                 "model prices the messages of a ring")
 MOVES_ROWS = ("a change of layout is one all-to-all each way; the cost model prices gathers in "
               "tensor-parallel groups")
+SHARES_TABLE = ("embedding and head that share a table on one rank are sharded as one; the cost "
+                "model prices their messages one by one")
+SUMS_TABLES = "each table of an embedding is added up alone; the cost model prices one sum"
 NOT_PRICED = "a few bytes, which the cost model leaves out"
 
 Counts = collections.Counter[str]
@@ -39,25 +42,22 @@ Counts = collections.Counter[str]
 @dataclasses.dataclass(frozen=True)
 class Traffic:
     """Calls of one rank in a step for one purpose, in one group of ranks of the job. `priced` and
-    `made` have the number of each kind; `note` says why they differ."""
+    `made` have the number of each kind; `note` says why they differ. Those of `optional` are made
+    or not, which depends on the modules of a layer. `is_late` says that all of them are behind the
+    last backward pass."""
     purpose: str
     ranks: tuple[int, ...]
     priced: Counts
     made: Counts
     note: str = ""
+    optional: Counts = dataclasses.field(default_factory=collections.Counter)
+    is_late: bool = False
 
 
-def traffic_of(plan: Plan, rank: int) -> list[Traffic]:
-    """Returns the traffic of a rank, entries of one purpose, group and note taken together. Those
-    that are empty are left out. Gradients of norms (`partial_gradients`) are not in it."""
-    found: dict[tuple[str, tuple[int, ...], str], tuple[Counts, Counts]] = {}
-    for one in _entries(plan, rank):
-        priced, made = found.setdefault((one.purpose, one.ranks, one.note),
-                                        (collections.Counter(), collections.Counter()))
-        priced.update(one.priced)
-        made.update(one.made)
-    return [Traffic(purpose, ranks, +priced, +made, note)
-            for (purpose, ranks, note), (priced, made) in found.items() if +priced or +made]
+def traffic_of(plan: Plan, rank: int, tables: int = 1) -> list[Traffic]:
+    """Returns the traffic of a rank. `tables` is the number of tables of the embedding, of
+    positions for instance. Gradients of norms (`partial_gradients`) are not in it."""
+    return [one for one in _entries(plan, rank, tables) if one.priced or one.made or one.optional]
 
 
 def partial_gradients(plan: Plan, rank: int) -> Counts:
@@ -80,24 +80,25 @@ def ranks_text(ranks: tuple[int, ...]) -> str:
     return f"{ranks[0]}-{ranks[-1]}" + (f"/{step}" if step > 1 else "")
 
 
-def _entries(plan: Plan, rank: int) -> Iterator[Traffic]:
+def _entries(plan: Plan, rank: int, tables: int) -> Iterator[Traffic]:
     program = plan.rank(rank)
     for stage in program.stages:
         for layer in stage.layers:
-            yield from _tensor(plan, layer)
+            yield from _tensor(plan, layer, tables)
             yield from _context(plan, layer)
             yield from _gradient(plan, layer)
         yield from _moves(plan, stage)
         yield from _messages(plan, stage, rank)
     if program.tied is not None:
-        yield _same("tied table", program.tied.ranks, {ALL_REDUCE: 1})
+        yield dataclasses.replace(_same("tied table", program.tied.ranks, {ALL_REDUCE: 1}),
+                                  is_late=True)
     everyone = tuple(range(plan.device_count))
     yield Traffic("loss", everyone, collections.Counter(), collections.Counter({ALL_REDUCE: 1}),
                   NOT_PRICED)
 
 
 def _same(purpose: str, ranks: tuple[int, ...], counts: dict[str, int]) -> Traffic:
-    return Traffic(purpose, ranks, collections.Counter(counts), collections.Counter(counts))
+    return Traffic(purpose, ranks, +collections.Counter(counts), +collections.Counter(counts))
 
 
 def _parts(plan: Plan, index: int) -> int:
@@ -117,7 +118,7 @@ def definition_of(plan: Plan, index: int) -> Any:
     return next(one for one in plan.model.layer_definitions if one.layer_definition_id == name)
 
 
-def _tensor(plan: Plan, layer: LayerProgram) -> Iterator[Traffic]:
+def _tensor(plan: Plan, layer: LayerProgram, tables: int) -> Iterator[Traffic]:
     if layer.tensor is None:
         return
     count, strategy, ranks = plan.micro_batch_count, layer.layer.strategy, layer.tensor.ranks
@@ -125,7 +126,8 @@ def _tensor(plan: Plan, layer: LayerProgram) -> Iterator[Traffic]:
 
     def priced_only(purpose: str, counts: dict[str, int], made: dict[str, int],
                     note: str) -> Traffic:
-        return Traffic(purpose, ranks, collections.Counter(counts), collections.Counter(made), note)
+        return Traffic(purpose, ranks, +collections.Counter(counts), +collections.Counter(made),
+                       note)
 
     if parts > 0:
         repeats = int(strategy.recompute == Recompute.FULL)
@@ -139,11 +141,12 @@ def _tensor(plan: Plan, layer: LayerProgram) -> Iterator[Traffic]:
         else:
             yield _same("tensor", ranks,
                         {ALL_REDUCE: (2 * parts + repeats * (parts - 1)) * count})
-        yield priced_only("tensor", last, {}, STOPS_EARLY)
+        yield dataclasses.replace(priced_only("tensor", last, {}, STOPS_EARLY),
+                                  optional=+collections.Counter(last))
     elif kind in ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING"):
-        yield _same("tensor", ranks,
-                    {REDUCE_SCATTER: count, ALL_GATHER: count} if strategy.sequence_parallel
-                    else {ALL_REDUCE: count})
+        kinds = [REDUCE_SCATTER, ALL_GATHER] if strategy.sequence_parallel else [ALL_REDUCE]
+        yield _same("tensor", ranks, dict.fromkeys(kinds, count))
+        yield priced_only("tensor", {}, dict.fromkeys(kinds, (tables - 1) * count), SUMS_TABLES)
     elif kind == "LAYER_KIND_HEAD":
         if strategy.sequence_parallel:
             yield _same("tensor", ranks, {ALL_GATHER: count, REDUCE_SCATTER: count})
@@ -174,12 +177,21 @@ def _gradient(plan: Plan, layer: LayerProgram) -> Iterator[Traffic]:
     if layer.gradient is None:
         return
     count, ranks = plan.micro_batch_count, layer.gradient.ranks
-    yield _same("gradient", ranks, {
+    sharding = layer.layer.strategy.sharding
+    counts = {
         Sharding.NONE: {ALL_REDUCE: 1},
         Sharding.OPTIMIZER: {ALL_GATHER: 1, REDUCE_SCATTER: 1},
         Sharding.GRADIENTS: {ALL_GATHER: 1, REDUCE_SCATTER: count},
         Sharding.PARAMETERS: {ALL_GATHER: 2 * count, REDUCE_SCATTER: count},
-    }[layer.layer.strategy.sharding])
+    }[sharding]
+    is_joint = (plan.has_tied_table and plan.pipeline_parallel_degree == 1
+                and layer.layer.index + 1 == len(plan.layers) and sharding != Sharding.NONE)
+    if is_joint:
+        yield Traffic("gradient", ranks, collections.Counter(counts), collections.Counter(),
+                      SHARES_TABLE)
+    else:
+        yield dataclasses.replace(_same("gradient", ranks, counts),
+                                  is_late=sharding == Sharding.NONE)
 
 
 def _moves(plan: Plan, stage: StageProgram) -> Iterator[Traffic]:
@@ -194,8 +206,8 @@ def _moves(plan: Plan, stage: StageProgram) -> Iterator[Traffic]:
     for source, target in zip(layouts, layouts[1:]):
         made = 0 if source.is_same_as(target) else 2 * count
         yield Traffic("change of layout", stage.stage_group.ranks,
-                      collections.Counter(_priced_move(source, target, count)),
-                      collections.Counter({ALL_TO_ALL: made}), MOVES_ROWS)
+                      +collections.Counter(_priced_move(source, target, count)),
+                      +collections.Counter({ALL_TO_ALL: made}), MOVES_ROWS)
 
 
 def _priced_move(source: ActivationLayout, target: ActivationLayout, count: int) -> dict[str, int]:
