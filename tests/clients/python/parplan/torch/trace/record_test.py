@@ -93,7 +93,7 @@ def test_differences_are_means_of_passes_and_medians_of_ranks(tmp_path):
 
 def test_what_is_no_trace_is_refused(tmp_path):
     path = tmp_path / "other"
-    for text in ("{}", "[]", '{"traceEvents": [1]}', '{"traceEvents": 1}'):
+    for text in ("", "{}", "[]", '{"traceEvents": [1]}', '{"traceEvents": 1}'):
         path.write_text(text)
         with pytest.raises(SpecInvalid, match="is no trace"):
             differences(Measured((), 0.0), path)
