@@ -10,6 +10,7 @@
 #include "clients/report/chart.h"
 #include "clients/report/charts.h"
 #include "clients/report/html.h"
+#include "clients/report/stage_times.h"
 #include "clients/report/style.h"
 #include "planner/cost/pipeline_schedule.h"
 
@@ -30,22 +31,6 @@ struct Excerpt {
   Seconds end;
   std::vector<PipelineEvent> events;  // those that start before `end`, of the rows drawn
 };
-
-// Times of every virtual stage: an equal share of those of its devices.
-std::vector<StageTimes> TimesOf(const Plan& plan, const Prediction& prediction) {
-  const int device_count = static_cast<int>(prediction.stages.size());
-  const double share = 1.0 / plan.virtual_stage_count;
-  std::vector<StageTimes> times;
-  for (int index = 0; index < static_cast<int>(plan.stages.size()); ++index) {
-    const StagePrediction& device = prediction.stages[index % device_count];
-    // The last stage of the model sends nothing.
-    const bool is_last = index % device_count == device_count - 1;
-    const int send_count = std::max(plan.virtual_stage_count - (is_last ? 1 : 0), 1);
-    times.push_back({device.forward * share, device.backward * share,
-                     device.send * (1.0 / send_count), device.gradient_sync * share});
-  }
-  return times;
-}
 
 Excerpt ExcerptOf(const Plan& plan, const Prediction& prediction, const PipelineRules& rules,
                   const std::vector<StageTimes>& times, int row_count) {
@@ -166,7 +151,7 @@ bool DrawGradientSync(const Excerpt& excerpt, const Prediction& prediction, int 
 
 std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
                              bool blocking_messages) {
-  const std::vector<StageTimes> times = TimesOf(plan, prediction);
+  const std::vector<StageTimes> times = VirtualStageTimes(plan, prediction);
   const int stage_count = static_cast<int>(times.size());
   const int device_count = static_cast<int>(prediction.stages.size());
   const int row_count = std::min(device_count, kMaxChartRows);

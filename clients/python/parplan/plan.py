@@ -13,6 +13,7 @@ A value: it never changes, and threads may share it.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import pathlib
 from typing import Any
@@ -104,6 +105,11 @@ class Plan:
     def payload(self) -> Any:
         """The signed `PlanPayload`."""
         return self._verified.payload
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the signed bytes, in hexadecimal: evidence about a plan names it by this."""
+        return hashlib.sha256(self._verified.payload_bytes).hexdigest()
 
     @property
     def model(self) -> Any:

@@ -15,6 +15,7 @@ from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 from parplan.plan import Plan
 from parplan.program import ActivationLayout, StageProgram
 from parplan.torch.grids import Grids
+from parplan.torch.spans import span
 from parplan.torch.stage import Stage
 
 LossOfPart = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -28,9 +29,14 @@ class _Stage(PipelineStage):
         self._stage = stage
         self._last_micro_batch = plan.micro_batch_count - 1
 
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        with span(f"{self.stage_index}F{fwd_chunk_id}"):
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         self._stage.begin_backward(bwd_chunk_id == self._last_micro_batch)
-        return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+        with span(f"{self.stage_index}B{bwd_chunk_id}"):
+            return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
     # The last layer may return anything that the loss function takes, and nobody receives it. The
     # names are those of PyTorch 2.15 and 2.6.
@@ -56,11 +62,14 @@ class Alone:
         for number, (one, target) in enumerate(zip(inputs, targets)):
             hidden = one
             for stage in self._stages:
-                hidden = stage(hidden)
+                with span(f"{stage.program.stage_index}F{number}"):
+                    hidden = stage(hidden)
             loss = self._loss_of_part(hidden, target)
             for stage in self._stages:
                 stage.begin_backward(number + 1 == len(inputs))
-            torch.autograd.backward(loss)
+            # Autograd goes through all stages at once.
+            with span(f"{'+'.join(str(one.program.stage_index) for one in self._stages)}B{number}"):
+                torch.autograd.backward(loss)
             losses.append(loss.detach())
         return losses
 

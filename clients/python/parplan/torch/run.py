@@ -22,6 +22,7 @@ from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
 from parplan.torch.refusals import check_plan
 from parplan.torch.report import Windows
+from parplan.torch.spans import span
 from parplan.torch.spread import Spread
 from parplan.torch.updates import MakeOptimizer, MakeSchedule, Updates, clip
 
@@ -123,15 +124,18 @@ class Run:
         first, last = self.plan.layers[0], self.plan.layers[-1]
         losses = self._passes.step(self._shares(inputs, first.index),
                                    self._shares(targets, last.index))
-        self._spread.finish()
-        if self._max_gradient_norm is not None:
-            clip(self.parameters(), self._spread.copies_of, self._max_gradient_norm, self._device)
+        with span("gradients"):
+            self._spread.finish()
         total = torch.zeros((), device=self._device, dtype=torch.float32)
         if losses:
             # Ranks that share matrices have the same loss.
             total = torch.stack(losses).sum().float() / self._head.tensor_parallel_degree
         dist.all_reduce(total)
-        self._updates.step(total)
+        with span("optimizer"):
+            if self._max_gradient_norm is not None:
+                clip(self.parameters(), self._spread.copies_of, self._max_gradient_norm,
+                     self._device)
+            self._updates.step(total)
         self._windows.end_step()
         return total
 

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from parplan.errors import Error
+from parplan.torch.check.command import add_command as add_check
 from parplan.torch.command import profile
+from parplan.torch.trace.command import add_command as add_trace
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,4 +27,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="parplan-torch", description="parplan in PyTorch")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     profile.add_parser(commands)
+    add_check(commands)
+    add_trace(commands)
     return parser

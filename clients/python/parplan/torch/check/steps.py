@@ -1,0 +1,267 @@
+"""The collectives of a step of the whole plan, counted without its devices.
+
+A rank runs with tensors that have sizes and no contents, in a job of as many ranks as the plan has
+whose collectives do nothing. Ranks of one place of the pipeline do the same, and so do places with
+the same layers, so one of each runs, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import os
+import pathlib
+import pickle
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+
+from parplan.envelope import VerifiedPlan
+from parplan.errors import Error
+from parplan.plan import Plan
+from parplan.torch.check import traffic
+from parplan.torch.check.models import Source
+from parplan.torch.check.numerics import batch_of, start_processes
+from parplan.torch.check.traffic import Traffic
+from parplan.torch.layers import find_layers
+from parplan.torch.run import apply
+from parplan.wire import messages
+
+_DTYPES = {"PRECISION_BF16": torch.bfloat16, "PRECISION_FP16": torch.float16}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Calls of one kind in one group of ranks in a step of one rank. `made` are those that the
+    plan makes in PyTorch, and up to `optional` more, `priced` those of the cost model, `counted`
+    those that were seen; `not_priced` of them are sums of gradients of norms and biases, which
+    predictions leave out. `purposes` share the group."""
+    rank: int
+    kind: str
+    ranks: str
+    purposes: tuple[str, ...]
+    priced: int
+    made: int
+    counted: int
+    not_priced: int
+    optional: int = 0
+
+    @property
+    def is_equal(self) -> bool:
+        return 0 <= self.counted - self.not_priced - self.made <= self.optional
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """The rows of the ranks that ran, which stand for all, and the sentences that say where the
+    cost model prices another exchange than PyTorch makes. `fault` says why a rank has no result;
+    `left_out` says why none was asked for."""
+    rank_count: int
+    ranks: tuple[int, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    fault: str = ""
+    left_out: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.fault and all(row.is_equal for row in self.rows)
+
+    @property
+    def calls(self) -> int:
+        return sum(row.counted for row in self.rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    payload: bytes
+    model: bytes
+    topology: bytes
+    source: Source
+    tensor_plan: dict[str, str] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    """What a rank counted: calls, those of them behind the last backward pass, and the tables of
+    the embedding."""
+    calls: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
+    late: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
+    tables: int = 1
+    fault: str = ""
+    refusal: Error | None = None
+
+
+def count_step(plan: Plan, topology: Any, source: Source,
+               tensor_plan: dict[str, str] | None = None,
+               begin: Callable[[str], None] = lambda _: None) -> Counted:
+    """Counts the collectives of the second step of `plan`, made for the `ClusterTopology`.
+    `begin` is told of each rank that starts. Raises the errors of `parplan.torch.apply` for a plan
+    that it refuses."""
+    if any(one.expert_count > 0 for one in plan.model.layer_definitions):
+        return Counted(plan.device_count, (), (), (), left_out="tokens without contents have no "
+                       "experts to go to")
+    job = _Job(plan.payload.SerializeToString(), plan.model.SerializeToString(),
+               topology.SerializeToString(), source, tensor_plan)
+    ranks = ranks_that_differ(plan)
+    found: list[_Seen] = []
+    at_once = max(1, min(len(os.sched_getaffinity(0)), len(ranks)))
+    with tempfile.TemporaryDirectory() as folder:
+        for start in range(0, len(ranks), at_once):
+            some = ranks[start:start + at_once]
+            begin(f"collectives of rank {', '.join(map(str, some))}")
+            start_processes(_run, (tuple(some), folder, job), len(some))
+            found += [_read(pathlib.Path(folder, f"seen{rank}")) for rank in some]
+    refusal = next((one.refusal for one in found if one.refusal is not None), None)
+    if refusal is not None:
+        raise refusal
+    faults = [f"rank {rank}: {one.fault}" for rank, one in zip(ranks, found) if one.fault]
+    if faults:
+        return Counted(plan.device_count, tuple(ranks), (), (), faults[0])
+    rows = [row for rank, seen in zip(ranks, found) for row in rows_of(plan, rank, seen)]
+    notes = dict.fromkeys(
+        one.note for rank, seen in zip(ranks, found)
+        for one in traffic.traffic_of(plan, rank, seen.tables)
+        if one.note and one.priced != one.made)
+    return Counted(plan.device_count, tuple(ranks), tuple(rows), tuple(notes))
+
+
+def dtype_of(plan: Plan) -> torch.dtype:
+    """Returns the type of the parameters of a plan's model."""
+    return _DTYPES.get(messages.enum_name("Precision", plan.model.precision), torch.float32)
+
+
+def ranks_that_differ(plan: Plan) -> list[int]:
+    """Returns the first rank of each place of the pipeline that has other layers than those before
+    it. The first and the last place always count."""
+    degree, per_place = plan.pipeline_parallel_degree, plan.stages[0].rank_count
+    seen: set[Any] = set()
+    made = []
+    for place in range(degree):
+        key: list[Any] = [place == 0, place + 1 == degree]
+        for index in range(place, len(plan.stages), degree):
+            # The next stage decides how activations leave this one.
+            behind = plan.stages[index + 1].layers[0].strategy if index + 1 < len(
+                plan.stages) else None
+            key.append((tuple((layer.layer_definition_id, layer.strategy)
+                              for layer in plan.stages[index].layers), behind))
+        if tuple(key) not in seen:
+            seen.add(tuple(key))
+            made.append(place * per_place)
+    return made
+
+
+def rows_of(plan: Plan, rank: int, seen: Any) -> list[Row]:
+    """Returns what `seen` (with `calls`, `late` and `tables`) counted beside what was expected of
+    `rank`."""
+    sums: dict[str, collections.Counter[Any]] = collections.defaultdict(collections.Counter)
+    purposes: dict[Any, list[str]] = {}
+    for one in traffic.traffic_of(plan, rank, seen.tables):
+        for name, counts in (("priced", one.priced), ("made", one.made),
+                             ("optional", one.optional),
+                             ("late", one.made if one.is_late else collections.Counter())):
+            for kind, count in counts.items():
+                sums[name][kind, one.ranks] += count
+                purposes.setdefault((kind, one.ranks), []).append(one.purpose)
+    partial = traffic.partial_gradients(plan, rank)
+    rows = []
+    for key in dict.fromkeys([*sums["priced"], *sums["made"], *seen.calls]):
+        kind, ranks = key
+        text = traffic.ranks_text(ranks)
+        norms = 0
+        if kind == traffic.ALL_REDUCE:
+            # At most one a layer.
+            norms = min(max(seen.late[key] - sums["late"][key], 0), partial[text])
+        whose = dict.fromkeys(purposes.get(key, []) + ["gradients of norms"] * (norms > 0))
+        rows.append(Row(rank, kind, text, tuple(whose) or ("unexpected",), sums["priced"][key],
+                        sums["made"][key], seen.calls[key], norms, sums["optional"][key]))
+    return rows
+
+
+def _run(number: int, ranks: tuple[int, ...], folder: str, job: _Job) -> None:
+    rank = ranks[number]
+    place = pathlib.Path(folder, f"seen{rank}")
+    torch.set_num_threads(1)
+    try:
+        seen = _count(rank, job)
+    except Error as error:
+        place.write_bytes(pickle.dumps(_Seen(fault=str(error), refusal=error)))
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        line = str(error).strip().splitlines() or [""]
+        place.write_bytes(pickle.dumps(_Seen(
+            fault=f"{type(error).__name__} in {pathlib.Path(where.filename).name}: {line[0]}")))
+        raise
+    place.write_bytes(pickle.dumps(seen))
+
+
+def _count(rank: int, job: _Job) -> _Seen:
+    payload = messages.PlanPayload.FromString(job.payload)
+    plan = Plan(VerifiedPlan(job.payload, payload, ""), messages.ModelSpec.FromString(job.model),
+                messages.ClusterTopology.FromString(job.topology))
+    begin_fake_job(plan.device_count, rank)
+    return count_here(plan, job.source, job.tensor_plan)
+
+
+def begin_fake_job(rank_count: int, rank: int) -> None:
+    """Makes this process one rank of a job whose collectives do nothing."""
+    # Importing it makes the backend known.
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    store: Any = FakeStore()
+    dist.init_process_group("fake", store=store, rank=rank, world_size=rank_count)
+
+
+def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -> _Seen:
+    """Counts the second step of this process's rank in a job as `begin_fake_job` makes it."""
+    from parplan.torch.check.counting import Counter
+    with _without_contents():
+        model = source.whole(plan.model, dtype_of(plan))
+        embedding = find_layers(model, plan)[0]
+        tables = sum(isinstance(module, nn.Embedding) for module in embedding.modules())
+        run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu")
+        inputs, targets = batch_of(plan, 0)
+        # The first step may also set up what later ones use.
+        run.step(inputs, targets)
+        counter = Counter()
+        with counter:
+            run.step(inputs, targets)
+    return _Seen(counter.calls, counter.late, tables)
+
+
+@contextlib.contextmanager
+def _without_contents() -> Iterator[None]:
+    """Within it new tensors have sizes and no contents, but for those that device meshes read their
+    ranks from; and modules stay on their device, where they take no memory."""
+    from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+    make_mesh, move = DeviceMesh.__init__, nn.Module.to
+
+    def make(self: DeviceMesh, *args: Any, **kwargs: Any) -> None:
+        with unset_fake_temporarily():  # type: ignore[no-untyped-call,unused-ignore]
+            make_mesh(self, *args, **kwargs)
+
+    def stay(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+        return self
+
+    mesh: Any = DeviceMesh
+    module: Any = nn.Module
+    mesh.__init__, module.to = make, stay
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        mesh.__init__, module.to = make_mesh, move
+
+
+def _read(path: pathlib.Path) -> _Seen:
+    if not path.exists():
+        return _Seen(fault="ended without a result")
+    found: _Seen = pickle.loads(path.read_bytes())
+    return found

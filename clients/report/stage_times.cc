@@ -1,0 +1,22 @@
+#include "clients/report/stage_times.h"
+
+#include <algorithm>
+
+namespace parplan::report {
+
+std::vector<StageTimes> VirtualStageTimes(const Plan& plan, const Prediction& prediction) {
+  const int device_count = static_cast<int>(prediction.stages.size());
+  const double share = 1.0 / plan.virtual_stage_count;
+  std::vector<StageTimes> times;
+  for (int index = 0; index < static_cast<int>(plan.stages.size()); ++index) {
+    const StagePrediction& device = prediction.stages[index % device_count];
+    // The last stage of the model sends nothing.
+    const bool is_last = index % device_count == device_count - 1;
+    const int send_count = std::max(plan.virtual_stage_count - (is_last ? 1 : 0), 1);
+    times.push_back({device.forward * share, device.backward * share,
+                     device.send * (1.0 / send_count), device.gradient_sync * share});
+  }
+  return times;
+}
+
+}  // namespace parplan::report

@@ -1,0 +1,21 @@
+// The times of the virtual stages of a plan, as far as its prediction has them.
+
+#ifndef PARPLAN_CLIENTS_REPORT_STAGE_TIMES_H_
+#define PARPLAN_CLIENTS_REPORT_STAGE_TIMES_H_
+
+#include <vector>
+
+#include "planner/cost/pipeline_schedule.h"
+#include "planner/model/plan.h"
+
+namespace parplan::report {
+
+// Returns the times of each virtual stage, in the order of the model: an equal share of those of
+// its devices, since a prediction has only the sums of the stages of a device. The optimizer's step
+// is not in them. REQUIRES: the prediction has an entry for each stage or, with virtual stages, for
+// each device in a row.
+std::vector<StageTimes> VirtualStageTimes(const Plan& plan, const Prediction& prediction);
+
+}  // namespace parplan::report
+
+#endif  // PARPLAN_CLIENTS_REPORT_STAGE_TIMES_H_

@@ -1,0 +1,182 @@
+"""`parplan-torch check` from its command line: what passes, what is found, and the evidence."""
+
+import base64
+import hashlib
+import json
+import subprocess
+import time
+
+import pytest
+import signed_plans as plans
+import torch
+import torch_jobs as jobs
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (Encoding, NoEncryption, PrivateFormat,
+                                                          PublicFormat)
+
+from parplan.envelope import SignedPlan
+from parplan.strategy import Recompute, Sharding, Strategy
+from parplan.torch.check import numerics
+from parplan.torch.check.models import Source
+from parplan.torch.check.shrink import shrink
+from parplan.torch.command.main import main
+
+# Every kind of fault below changes something of it.
+WIDE = Strategy(1, 2, sharding=Sharding.PARAMETERS)
+SPLIT = Strategy(2, 1, sequence_parallel=True, recompute=Recompute.FULL)
+STAGES = [[WIDE, SPLIT, SPLIT, Strategy(1, 2), WIDE]]
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    """Returns a function that checks a plan and returns exit code, output and what `--out` got."""
+    def run(*flags, stages=STAGES, spec=None, model="check_models:plain", tensor_plan=True,
+            issued=None):
+        spec = spec or plans.model_of(sum(map(len, stages)))
+        topology = plans.topology_of(stages[0][0].rank_count * len(stages))
+        now = int(time.time()) if issued is None else issued
+        payload = plans.payload_of(spec, topology, stages, batch=8, micro_batch_count=2, issued=now)
+        signed = plans.sign(payload.SerializeToString(), plans.FIRST)
+        files = {"plan": signed.to_json().encode(), "trust": plans.trust(plans.FIRST, at=now),
+                 "spec": plans.json_text(spec), "cluster": plans.json_text(topology),
+                 "tensor": json.dumps(jobs.TENSOR_PLAN).encode()}
+        for name, content in files.items():
+            (tmp_path / name).write_bytes(content)
+        out = tmp_path / "evidence"
+        out.unlink(missing_ok=True)
+        arguments = ["check", str(tmp_path / "plan"), "--model", model, "--out", str(out)]
+        for name in ("trust", "spec", "cluster"):
+            arguments += [f"--{name}", str(tmp_path / name)]
+        if tensor_plan:
+            arguments += ["--tensor-plan", str(tmp_path / "tensor")]
+        code = main([*arguments, *map(str, flags)])
+        return code, capsys.readouterr().out, out.read_text() if out.exists() else ""
+
+    return run
+
+
+def test_a_good_plan_passes_and_leaves_evidence(check, tmp_path, request):
+    key = Ed25519PrivateKey.generate()
+    (tmp_path / "key.pem").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (tmp_path / "public.pem").write_bytes(key.public_key().public_bytes(
+        Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    code, out, evidence = check("--key", tmp_path / "key.pem", "--format", "json")
+    assert code == 0
+    answer = json.loads(out)
+    assert answer["passed"] and answer["numbers"]["equal"] and answer["collectives"]["equal"]
+    assert answer["numbers"]["worst_gradient_difference"] <= 1e-4
+    # Embedding, norms, matrices and biases of three decoders, and the head.
+    assert answer["numbers"]["gradient_count"] == 1 + 3 * 16 + 3
+    envelope = SignedPlan.from_json(evidence)
+    assert envelope.payload_type == "application/vnd.in-toto+json"
+    key.public_key().verify(envelope.signatures[0].sig, envelope.signed_bytes())
+    statement = json.loads(envelope.payload)
+    plan = SignedPlan.from_json((tmp_path / "plan").read_bytes())
+    assert statement["subject"] == [{
+        "name": "clusters/tests/plans/p1",
+        "digest": {"sha256": hashlib.sha256(plan.payload).hexdigest()}}]
+    assert statement["predicate"]["versions"]["torch"] == torch.__version__
+    assert {name: statement["predicate"][name] for name in ("numbers", "collectives")} == {
+        name: answer[name] for name in ("numbers", "collectives")}
+    folder = request.config.getoption("--bin")
+    if folder is not None:
+        verify(folder.resolve() / "planctl", tmp_path)
+
+
+def verify(planctl, folder):
+    """Lets planctl check the evidence, and another plan's or another key's."""
+    def run(*flags):
+        return subprocess.run(
+            [planctl, "verify", folder / "plan", "--trust", folder / "trust", "--evidence",
+             folder / "evidence", *flags], capture_output=True, text=True, timeout=60)
+
+    shown = run("--evidence-key", folder / "public.pem")
+    assert shown.returncode == 0, shown.stderr
+    assert "checked: loss and 52 gradients of 2 steps on 2 ranks equal" in shown.stdout
+    assert run().returncode == 5
+
+
+def test_evidence_without_a_key_is_not_signed(check):
+    code, out, evidence = check(stages=[[Strategy(1, 2)] * 3])
+    assert code == 0
+    assert "passed: loss and 20 gradients" in out and ", not signed" in out
+    assert json.loads(evidence)["signatures"] == []
+
+
+def test_a_transformers_model_is_made_small(check, tmp_path):
+    import transformers
+    config = transformers.LlamaConfig(
+        vocab_size=32000, hidden_size=512, intermediate_size=1024, num_hidden_layers=6,
+        num_attention_heads=8, num_key_value_heads=2, max_position_embeddings=256)
+    (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "model_type": "llama"}))
+    sizes = {"hidden_size": 512, "sequence_length": 256}
+    from parplan.wire import json_file
+    spec = json_file.from_dict({
+        "model_id": "llama", "precision": "PRECISION_BF16", "optimizer": "OPTIMIZER_ADAM",
+        "layer_definitions": [
+            {"layer_definition_id": "embedding", "kind": "LAYER_KIND_EMBEDDING",
+             "vocabulary_size": 32000, **sizes},
+            {"layer_definition_id": "decoder", "kind": "LAYER_KIND_DECODER",
+             "attention_head_count": 8, "key_value_head_count": 2, "feed_forward_size": 1024,
+             "feed_forward_kind": "FEED_FORWARD_KIND_SWIGLU", **sizes},
+            {"layer_definition_id": "head", "kind": "LAYER_KIND_HEAD", "vocabulary_size": 32000,
+             **sizes}],
+        "layer_runs": [{"layer_definition_id": "embedding", "layer_count": 1},
+                       {"layer_definition_id": "decoder", "layer_count": 6},
+                       {"layer_definition_id": "head", "layer_count": 1}]}, "ModelSpec", "model")
+    split = Strategy(2, 1)
+    code, out, _ = check("--format", "json", stages=[[WIDE, *[SPLIT] * 3, *[WIDE] * 3, split]],
+                         spec=spec, model=f"hf:{tmp_path / 'config.json'}", tensor_plan=False)
+    answer = json.loads(out)
+    assert code == 0, answer
+    # Two layers of the first run and two of the second, which is as the embedding's strategy.
+    assert len(answer["small_copy"]["layers"]) == 6
+    assert any("4 heads of 8, 32 elements" in note for note in answer["small_copy"]["notes"])
+    rows = {(row["collective"], row["ranks"]): row for row in answer["collectives"]["rows"]}
+    assert "loss over the vocabulary" in rows["all-gather", "0,1"]["purposes"]
+
+
+@pytest.mark.parametrize("fault", ["average_instead_of_adding_up", "forget_partial_gradients",
+                                   "move_no_gradients", "crash"])
+def test_a_planted_fault_is_found(fault):
+    """In one process without the fault, and on ranks with it."""
+    plan = jobs.plan_of(plans.model_of(5), STAGES, batch=8, micro_batch_count=2)
+    found = numerics.compare(shrink(plan, max_ranks=2), Source(f"check_models:{fault}"),
+                             jobs.TENSOR_PLAN, patience=60)
+    assert not found.is_equal(100 * 1e-4)
+    assert bool(found.fault) == (fault == "crash")
+    if fault == "crash":
+        assert "RuntimeError" in found.fault and "planted" in found.fault
+
+
+def test_a_plan_that_fails_ends_with_another_code_and_says_so_in_its_evidence(check):
+    code, out, evidence = check(model="check_models:forget_partial_gradients")
+    assert code == 8
+    assert "FAILED: " in out and "NOT equal" in out
+    statement = json.loads(base64.b64decode(json.loads(evidence)["payload"]))
+    assert statement["predicate"]["passed"] is False
+
+
+def test_what_cannot_be_checked_ends_with_its_own_code(check, tmp_path, capsys):
+    # An old plan is not verified.
+    assert check(issued=plans.ISSUE_TIME)[0] == 5
+    # Arguments and files.
+    assert check("--key", tmp_path / "trust")[0] == 2
+    assert check("--key", tmp_path / "nothing")[0] == 2
+    assert check(model="check_models:nothing")[0] == 2
+    code, out, _ = check("--max-ranks", 1, "--format", "json")
+    assert code == 2
+    assert json.loads(out)["error"]["metadata"]["field"] == "--max-ranks"
+    with pytest.raises(SystemExit) as raised:
+        main(["check"])
+    assert raised.value.code == 2
+
+
+def test_a_plan_that_pytorch_cannot_run_is_refused_with_its_layer(check):
+    """No tensor-parallel plan names matrices of layer 1."""
+    code, out, _ = check("--format", "json", tensor_plan=False)
+    assert code == 2
+    assert json.loads(out)["error"]["metadata"]["field"] == "layer 1"
+
+
