@@ -199,4 +199,18 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   return file.dump(4) + "\n";
 }
 
+std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts) {
+  return absl::StrCat(
+      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name, " for Galvatron (2.4) on ",
+      plan.device_count,
+      " devices.\n\n"
+      "  torchrun TORCHRUN_ARGUMENTS train_dist.py \\\n"
+      "      --galvatron_config_path galvatron_config.json YOUR_ARGUMENTS\n\n"
+      "Ranks are numbered node by node, as torchrun does. The file has the degrees, the batch and\n"
+      "the micro-batches; YOUR_ARGUMENTS are the model's sizes, data, precision and optimizer.\n"
+      "galvatron.env repeats the sizes of the batch for scripts.\n\n"
+      "The prediction is for runtime `",
+      facts.runtime.runtime_id, "`.\n");
+}
+
 }  // namespace parplan
