@@ -118,6 +118,12 @@ ModelFacts ReadEncoderAndDecoder(absl::string_view family, ConfigFields& config,
   decoder.feed_forward_size = config.Size({"decoder_ffn_dim"});
   decoder.sequence_length = config.Optional({"max_target_positions"}, hears ? 448 : longest);
   const EndTraits ends = EndsOf(family, config);
+  // Marian's way to say that there are two tables.
+  const int words = config.Optional({"vocab_size"}, 0);
+  if (config.Optional({"decoder_vocab_size"}, words) != words ||
+      !config.Flag({"share_encoder_decoder_embeddings"}, true)) {
+    config.Fail("share_encoder_decoder_embeddings", "must be true, with vocabularies of one size");
+  }
   if (!config.status().ok()) return facts;
   for (const auto& [field, heads] :
        {std::pair{"encoder_attention_heads", run.attention_head_count},

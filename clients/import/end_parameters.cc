@@ -27,7 +27,9 @@ bool HasPositionTable(const FamilyTraits& traits, ConfigFields& fields) {
   const std::string kind = fields.Text("position_embedding_type");
   const bool has_table =
       fields.Flag({"learned_pos_emb", "position_biased_input"}, traits.has_position_table);
-  return has_table && !has_alibi && (kind.empty() || absl::StrContains(kind, "absolute"));
+  const bool is_rotary = fields.Has("rope_theta") || fields.Has("rope_parameters");
+  const bool is_absolute = kind.empty() ? !is_rotary : absl::StrContains(kind, "absolute");
+  return has_table && !has_alibi && is_absolute;
 }
 
 // Parameters of scores that depend on the distance of two tokens and its direction (DeBERTa): a

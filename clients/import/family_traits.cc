@@ -77,8 +77,8 @@ constexpr FamilyTraits Bloom() {
   return traits;
 }
 
-constexpr FamilyTraits Opt() {
-  FamilyTraits traits = PlainWithTables("opt");
+// Two rows of the table of positions stand for no position.
+constexpr FamilyTraits WithTwoMorePositions(FamilyTraits traits) {
   traits.extra_position_count = 2;
   return traits;
 }
@@ -166,6 +166,12 @@ constexpr FamilyTraits kFamilies[] = {
      .vocabulary_size = 256000,
      .windowed_layers = WindowedLayers::kAlternate},
     // Mixtures of experts.
+    {.model_type = "afmoe",
+     .norm_vector_count = 4,
+     .query_key_norm = kHead,
+     .windowed_layers = WindowedLayers::kAllButEveryFourth,
+     .has_router_bias = true,
+     .has_attention_gate = true},
     {.model_type = "gpt_oss",
      .has_query_key_value_bias = true,
      .has_output_bias = true,
@@ -216,6 +222,7 @@ constexpr FamilyTraits kFamilies[] = {
     // Plain decoders.
     {.model_type = "apertus", .is_gated = false, .query_key_norm = kHead},
     {.model_type = "arcee", .is_gated = false},
+    WithTwoMorePositions(PlainWithTables("biogpt")),
     Bloom(),
     PlainParallel(PlainWithoutAttentionBias(Plain("codegen"))),
     {.model_type = "falcon",
@@ -224,6 +231,7 @@ constexpr FamilyTraits kFamilies[] = {
      .norm_vector_count = 4,
      .final_norm_vector_count = 2,
      .parallel_norm_vector_count = 2},
+    PlainWithTables("gpt-sw3"),
     PlainWithTables("gpt2"),
     PlainWithTables("gpt_bigcode"),
     GptNeo(),
@@ -238,7 +246,7 @@ constexpr FamilyTraits kFamilies[] = {
      .is_gated = false,
      .norm_vector_count = 4,
      .final_norm_vector_count = 2},
-    Opt(),
+    WithTwoMorePositions(PlainWithTables("opt")),
     PlainParallel(Plain("phi")),
     StarCoder2(),
     // Encoders.

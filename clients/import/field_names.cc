@@ -100,6 +100,7 @@ constexpr const char* kWithoutEffect[] = {
     "moe_multimodal_paired_experts",
     "moe_norm_min",
     "moe_renormalize",
+    "moe_shared_expert_overlap",
     "moe_router_dtype",
     "mrope_section",
     "mup",

@@ -83,7 +83,8 @@ absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_par
   for (const char* key :
        {"pooler_output_size", "stage_names", "out_features", "out_indices", "reshape_hidden_states",
         "apply_layernorm", "use_mask_token", "layerscale_value", "layer_scale_init_value",
-        "use_mean_pooling", "use_auxiliary_head"}) {
+        "use_mean_pooling", "use_auxiliary_head", "auxiliary_channels", "auxiliary_concat_input",
+        "auxiliary_num_convs", "add_fpn", "pool_scales"}) {
     config.MarkRead(key);
   }
   if (is_beit) config.MarkRead("vocab_size");

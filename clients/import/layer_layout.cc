@@ -37,6 +37,10 @@ constexpr NamedLayer kNamedLayers[] = {
 constexpr std::pair<char, const char*> kLetters[] = {
     {'M', "mamba"}, {'*', "attention"}, {'-', "mlp"}, {'E', "moe"}};
 
+bool HasStateSpaceSizes(const ConfigFields& fields) {
+  return fields.Has("mamba_d_state") || fields.Has("ssm_state_size");
+}
+
 // Windows of all layers that have one.
 struct Windows {
   int window = 0;
@@ -65,9 +69,10 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, const c
     const auto* const known =
         std::find_if(std::begin(kNamedLayers), std::end(kNamedLayers),
                      [&](const NamedLayer& entry) { return names[i] == entry.name; });
-    // Linear attention has several forms; sizes show the one that is known.
-    const bool is_other_form =
-        names[i] == "linear_attention" && !fields.Has("linear_num_value_heads");
+    // Linear attention has several forms; sizes show those that are known, of which newer files
+    // call Mamba's so.
+    const bool is_other_form = names[i] == "linear_attention" &&
+                               !fields.Has("linear_num_value_heads") && !HasStateSpaceSizes(fields);
     if (known == std::end(kNamedLayers) || is_other_form) {
       fields.Fail(absl::StrCat(field, "[", i, "]"),
                   absl::StrCat("`", names[i],
@@ -230,6 +235,14 @@ void SetStateSpacesByRule(ConfigFields& fields, std::vector<LayerParts>& layers)
 }
 
 }  // namespace
+
+int ListedLayerCount(ConfigFields& fields) {
+  for (const char* key : {"layer_types", "layers_block_type"}) {
+    const std::vector<std::string> names = fields.Texts(key);
+    if (!names.empty()) return static_cast<int>(names.size());
+  }
+  return static_cast<int>(fields.Text("hybrid_override_pattern").size());
+}
 
 bool HasOnlyStateSpaces(const ConfigFields& fields) {
   const bool has_states = fields.Has("state_size") || fields.Has("ssm_state_size");

@@ -110,6 +110,8 @@ int ReadPredictionCount(ConfigFields& fields) {
   if (modules > 0 && layers_a_module != 1) {
     fields.Fail("mtp_transformer_layers", "must be 1");
   }
+  // The parts of layers that there are none of.
+  if (count == 0) fields.MarkRead("mtp_layers_block_type");
   if (count > kMaxFurtherTokenCount) {
     fields.Fail("num_nextn_predict_layers",
                 absl::StrCat("must be at most ", kMaxFurtherTokenCount));
@@ -250,7 +252,9 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   ModelSizes sizes;
   TransformerRunFacts& run = sizes.base;
   run.kind = traits.is_encoder ? v1::LAYER_KIND_ENCODER : v1::LAYER_KIND_DECODER;
-  run.layer_count = fields.Size({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  run.layer_count = fields.Optional({"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
+                                    ListedLayerCount(fields));
+  if (run.layer_count == 0) fields.Size({"num_hidden_layers"});
   run.hidden_size = fields.Size({"hidden_size", "n_embd", "n_embed", "d_model", "dim"});
   if (run.layer_count > kMaxLayerCount) {
     fields.Fail("num_hidden_layers", absl::StrCat("must be at most ", kMaxLayerCount));

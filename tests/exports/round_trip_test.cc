@@ -136,7 +136,10 @@ absl::StatusOr<Plan> ReadFsdp2(const Files& files, const ModelSpec& model, int /
 
 absl::StatusOr<Plan> ReadGalvatron(const Files& files, const ModelSpec& model,
                                    int /*device_count*/) {
-  auto import = ImportGalvatronPlan({files[0].name, files[0].text}, model, {});
+  // The flag beside the file says whether layers have sequence parallelism.
+  GalvatronPlanOptions options;
+  options.sequence_parallel = absl::StrContains(files.back().text, " --sequence-parallel YOUR");
+  auto import = ImportGalvatronPlan({files[0].name, files[0].text}, model, options);
   if (!import.ok()) return import.status();
   EXPECT_TRUE(import->notes.empty()) << import->notes.front();
   return import->plan;

@@ -49,6 +49,17 @@ TEST(ReadEncoderAndDecoder, EndsAreThoseOfTheFamily) {
   }
 }
 
+TEST(ReadEncoderAndDecoder, BothHaveOneTable) {
+  EXPECT_EQ(ParametersOf(With(kPair, R"({"decoder_vocab_size": 50,
+                                         "share_encoder_decoder_embeddings": true})")),
+            ParametersOf(kPair));
+  for (const char* change :
+       {R"({"decoder_vocab_size": 60})", R"({"share_encoder_decoder_embeddings": false})"}) {
+    EXPECT_THAT(ImportConfigText(With(kPair, change)).status().ToString(),
+                HasSubstr("config.json: share_encoder_decoder_embeddings: must be true"));
+  }
+}
+
 TEST(ReadEncoderAndDecoder, FieldsSayMoreThanTheFamily) {
   const int64_t bart = ParametersOf(kPair);
   const int64_t norms = 2 * 2 * 16;

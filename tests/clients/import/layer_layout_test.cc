@@ -38,6 +38,24 @@ TEST(ReadLayerLayout, WindowsHaveManyNames) {
   }
 }
 
+// Files that newer releases of transformers wrote: they call state spaces linear attention, and the
+// list of layers says how many there are.
+TEST(ReadLayerLayout, ListsOfLayersSayTheirNumber) {
+  constexpr char kHybrid[] = R"({"model_type": "nemotron_h", "num_hidden_layers": null,
+      "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp"],
+      "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 4, "n_groups": 1,
+      "conv_kernel": 4, "chunk_size": 16, "num_nextn_predict_layers": 0,
+      "mtp_layers_block_type": ["full_attention"]})";
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, kHybrid)));
+  EXPECT_EQ(LayersOf(import.model), "sf.f");
+  EXPECT_EQ(ParametersOf(With(kGated, kHybrid)),
+            ParametersOf(With(With(kGated, kHybrid).c_str(),
+                              R"({"layers_block_type": null, "num_hidden_layers": 4,
+                                  "hybrid_override_pattern": "M-*-"})")));
+  EXPECT_THAT(ImportConfigText(With(kGated, R"({"num_hidden_layers": null})")).status().ToString(),
+              HasSubstr("config.json: num_hidden_layers: is required"));
+}
+
 TEST(ReadLayerLayout, RefusesByTheFieldThatSaysIt) {
   const struct {
     const char* change;
