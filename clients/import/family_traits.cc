@@ -97,6 +97,19 @@ constexpr FamilyTraits Esm() {
   return traits;
 }
 
+// Positions are angles.
+constexpr FamilyTraits WithoutPositions(FamilyTraits traits) {
+  traits.has_position_table = false;
+  return traits;
+}
+
+// Alibaba's encoder of texts, whose feed-forward parts have a gate.
+constexpr FamilyTraits Gte() {
+  FamilyTraits traits = WithoutPositions(PlainEncoder("gte", 1));
+  traits.is_gated = true;
+  return traits;
+}
+
 // Sorted by kind, then by family.
 constexpr FamilyTraits kFamilies[] = {
     // Gated decoders with root-mean-square norms.
@@ -257,6 +270,7 @@ constexpr FamilyTraits kFamilies[] = {
     PlainEncoder("electra", 2),
     Esm(),
     {.model_type = "eurobert", .is_encoder = true},
+    Gte(),
     // Its first layer has no norm of its own: the one behind the embedding stands there.
     {.model_type = "modernbert",
      .is_encoder = true,
@@ -264,6 +278,7 @@ constexpr FamilyTraits kFamilies[] = {
      .has_dense_head = true,
      .has_head_bias = true},
     PlainEncoder("roberta", 2),
+    WithoutPositions(PlainEncoder("roformer", 2)),
     PlainEncoder("xlm-roberta", 2),
 };
 
