@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-// What stands before and behind the layers of encoder and decoder. Fields say the same of BART and
+// Parameters before and behind the layers of encoder and decoder. Fields say the same of BART and
 // mBART; the values are those of the model classes of Hugging Face Transformers, counted by
 // tests/frameworks/transformers_test.py.
 struct EndTraits {
