@@ -21,9 +21,11 @@ namespace parplan {
 namespace {
 
 absl::StatusOr<std::vector<ExportedFile>> GalvatronFilesOf(const Plan& plan, const ModelSpec& model,
-                                                           const ExportFacts& /*facts*/) {
+                                                           const ExportFacts& facts) {
   PARPLAN_ASSIGN_OR_RETURN(std::string text, ExportGalvatronPlan(plan, model));
-  return std::vector<ExportedFile>{{"galvatron_config.json", std::move(text)}};
+  return std::vector<ExportedFile>{{"galvatron_config.json", std::move(text)},
+                                   {"galvatron.env", CommonVariables(plan)},
+                                   {"README.txt", GalvatronReadme(plan, facts)}};
 }
 
 // In the order of the alphabet.
@@ -101,7 +103,6 @@ absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporte
   std::set<absl::string_view> names;
   for (const ExportedFile& file : files) names.insert(file.name);
   PARPLAN_CHECK(!files.empty() && names.size() == files.size());
-  PARPLAN_CHECK(files.size() == 1 || !exporter.writes_one_file);
   return files;
 }
 

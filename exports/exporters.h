@@ -21,11 +21,12 @@ struct PlanExporter {
   absl::string_view target;
   // The program as errors and documents name it.
   absl::string_view program;
-  // Whether the program reads one file, so that `planctl export --out` names a file, not a folder.
-  bool writes_one_file;
-  // Pure. The files are at least one, and their names differ. REQUIRES: the layers of the plan are
-  // those of the model. INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for plans that
-  // the program cannot run exactly.
+  // Whether the program reads the first file alone, so that `planctl export --out` may name a file
+  // in place of a folder.
+  bool reads_one_file;
+  // Pure. The files are at least one, the last is README.txt, and their names differ. REQUIRES: the
+  // layers of the plan are those of the model. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
+  // and reason for plans that the program cannot run exactly.
   absl::StatusOr<std::vector<ExportedFile>> (*write)(const Plan& plan, const ModelSpec& model,
                                                      const ExportFacts& facts);
 };

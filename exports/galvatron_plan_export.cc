@@ -199,4 +199,27 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   return file.dump(4) + "\n";
 }
 
+std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts) {
+  bool has_sequence_parallel = false;
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      has_sequence_parallel = has_sequence_parallel || run.strategy.sequence_parallel;
+    }
+  }
+  return absl::StrCat(
+      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name, " for Galvatron (2.4) on ",
+      plan.device_count,
+      " devices.\n\n"
+      "  torchrun TORCHRUN_ARGUMENTS train_dist.py \\\n"
+      "      --galvatron_config_path galvatron_config.json",
+      has_sequence_parallel ? " --sequence-parallel" : "",
+      " YOUR_ARGUMENTS\n\n"
+      "Ranks are numbered node by node, as torchrun does. The file has the degrees, the batch and\n"
+      "the micro-batches; YOUR_ARGUMENTS are the model's sizes, data, precision and optimizer",
+      has_sequence_parallel ? "" : ",\nwithout --sequence-parallel",
+      ".\ngalvatron.env repeats the sizes of the batch for scripts.\n\n"
+      "The prediction is for runtime `",
+      facts.runtime.runtime_id, "`.\n");
+}
+
 }  // namespace parplan

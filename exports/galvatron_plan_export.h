@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "exports/exported_files.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 
@@ -23,6 +24,9 @@ namespace parplan {
 // shard nothing, sequence parallelism in some layers only, tensor parallelism beside Ulysses in one
 // layer, sharding over Ulysses ranks alone.
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
+
+// Returns a text that says how Galvatron is started with the file.
+std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts);
 
 }  // namespace parplan
 

@@ -1,6 +1,7 @@
 #include "clients/import/attention_config.h"
 
 #include "absl/strings/str_cat.h"
+#include "clients/import/named_text.h"
 
 namespace parplan {
 namespace {
@@ -32,12 +33,30 @@ void ReadLatentAttention(ConfigFields& fields, TransformerRunFacts& run) {
   run.latent_attention = latent;
 }
 
+// Returns the key-value heads that MPT's and DBRX's object of attention says, else `groups`.
+int ReadNestedGroups(ConfigFields& fields, int groups, std::vector<std::string>* notes) {
+  const nlohmann::json* const attention = fields.Object("attn_config");
+  if (attention == nullptr) return groups;
+  ConfigFields inner(*attention, fields.file_name(), "attn_config.");
+  const std::string type = inner.Text("attn_type");
+  groups = inner.Optional({"kv_n_heads"}, type == "multiquery_attention" ? 1 : groups);
+  inner.Refuse("qk_ln", "is of norms as wide as all heads, which are not supported here");
+  for (const char* key : {"alibi", "alibi_bias_max", "attn_impl", "attn_uses_sequence_id",
+                          "prefix_lm", "softmax_scale"}) {
+    inner.MarkRead(key);
+  }
+  inner.RefuseWhatIsUnknown(notes);
+  fields.Take(inner);
+  return groups;
+}
+
 }  // namespace
 
 void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                std::vector<std::string>* notes) {
-  run.attention_head_count = fields.Optional(
-      {"num_attention_heads", "n_head", "n_heads", "num_heads"}, traits.attention_head_count);
+  run.attention_head_count =
+      fields.Optional({"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"},
+                      traits.attention_head_count);
   if (run.attention_head_count == 0) {
     run.attention_head_count = fields.Size({"num_attention_heads"});
   } else if (traits.attention_head_count > 0 && !fields.Has("num_attention_heads")) {
@@ -46,23 +65,25 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
                                   "; the config gives none"));
   }
   run.head_size = fields.Optional({"head_dim", "attention_head_dim"}, traits.head_size);
+  // Megatron's name, beside others of its names.
+  if (run.head_size == 0 && fields.Has("ffn_hidden_size")) {
+    run.head_size = fields.Optional({"kv_channels"}, 0);
+  }
   int groups = fields.Optional({"num_key_value_heads", "n_kv_heads", "multi_query_group_num"},
                                traits.key_value_head_count);
   // Falcon's two architectures, and GPT-BigCode.
   const bool is_falcon = traits.model_type == "falcon";
   const bool is_grouped = fields.Flag({"new_decoder_architecture"}, false);
   const bool is_multi_query = fields.Flag({"multi_query"}, is_falcon);
+  // ChatGLM's flag only says that `multi_query_group_num` counts.
+  if (!fields.Flag({"multi_query_attention"}, true)) groups = 0;
   const int falcon_groups = fields.Optional({"num_kv_heads", "n_head_kv"}, 0);
   if (is_grouped) {
     groups = falcon_groups;
   } else if (is_multi_query) {
     groups = 1;
   }
-  if (const nlohmann::json* const attention = fields.Object("attn_config")) {
-    ConfigFields inner(*attention, fields.file_name(), "attn_config.");
-    groups = inner.Optional({"kv_n_heads"}, groups);
-    fields.Take(inner);
-  }
+  groups = ReadNestedGroups(fields, groups, notes);
   run.key_value_head_count = groups;
   ReadLatentAttention(fields, run);
   groups = run.key_value_head_count;
@@ -70,10 +91,36 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
     fields.Fail("num_attention_heads", absl::StrCat("must divide hidden_size ", run.hidden_size,
                                                     " unless head_dim is given"));
   }
+  if (int64_t{run.attention_head_count} * HeadSize(run) > kMaxImportCount) {
+    fields.Fail("head_dim",
+                absl::StrCat("times num_attention_heads must be at most ", kMaxImportCount));
+  }
   if (groups > 0 && run.attention_head_count % groups != 0) {
     fields.Fail(is_grouped ? "num_kv_heads" : "num_key_value_heads",
                 absl::StrCat("must divide num_attention_heads ", run.attention_head_count));
   }
+}
+
+int64_t ReadIndexer(ConfigFields& fields, const TransformerRunFacts& run,
+                    std::vector<std::string>* notes) {
+  const int head_count = fields.Count({"index_n_heads"}, 0);
+  if (head_count == 0) return 0;
+  const int64_t head_size = fields.Size({"index_head_dim"});
+  const int chosen = fields.Size({"index_topk"});
+  for (const std::string& type : fields.Texts("indexer_types")) {
+    if (type != "full") fields.Fail("indexer_types", "must be `full` for each layer");
+  }
+  if (!run.latent_attention.has_value() || run.latent_attention->query_rank == 0) {
+    fields.Fail("index_n_heads", "needs latent attention with q_lora_rank");
+    return 0;
+  }
+  notes->push_back(absl::StrCat("index_topk ", chosen,
+                                ": attention is priced over all tokens, and what chooses them "
+                                "counts as parameters alone"));
+  const int64_t width = CappedProduct(head_count, static_cast<int>(head_size));
+  // Queries from their compressed vector, one key with a norm, and a weight of each head.
+  return run.latent_attention->query_rank * width + run.hidden_size * (head_size + head_count) +
+         2 * head_size;
 }
 
 int HeadSize(const TransformerRunFacts& run) {

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace parplan {
 // width, and checks that they fit. Defaults of the family are named in `notes`.
 void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                std::vector<std::string>* notes);
+
+// Reads the indexer that chooses the tokens which latent attention reads (DeepSeek-V3.2) and
+// returns its parameters in a layer; 0 if there is none. Appends to `notes` that it is not priced.
+int64_t ReadIndexer(ConfigFields& fields, const TransformerRunFacts& run,
+                    std::vector<std::string>* notes);
 
 // Returns the width of a head. REQUIRES: the run has heads.
 int HeadSize(const TransformerRunFacts& run);

@@ -1,188 +1,17 @@
 #include "clients/import/config_fields.h"
 
 #include <algorithm>
-#include <iterator>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "clients/import/field_names.h"
 #include "clients/import/named_text.h"
 
 namespace parplan {
 namespace {
 
 using nlohmann::json;
-
-// Fields that change neither the shape of a layer nor its time: generation, tokens, initial values,
-// dropout, positions without parameters, scales, losses, and how files were saved. Sorted.
-constexpr const char* kWithoutEffect[] = {
-    "_attn_implementation",
-    "_commit_hash",
-    "_name_or_path",
-    "_remove_final_layer_norm",
-    "activation_function",
-    "adapter_config",
-    "alibi",
-    "apply_residual_connection_post_layernorm",
-    "apply_spec_augment",
-    "architectures",
-    "attention_multiplier",
-    "attention_scale",
-    "attention_softmax_in_fp32",
-    "attn_implementation",
-    "attn_logit_softcapping",
-    "attn_scale",
-    "auto_map",
-    "begin_suppress_tokens",
-    "bias_dropout_fusion",
-    "cache_implementation",
-    "chunk_size_feed_forward",
-    "clip_qkv",
-    "ctc_loss_reduction",
-    "ctc_zero_infinity",
-    "dense_act_fn",
-    "do_layer_norm_before",
-    "do_sample",
-    "drop_path_rate",
-    "dtype",
-    "early_stopping",
-    "emb_pdrop",
-    "embedding_fraction",
-    "embedding_multiplier",
-    "encoder_stride",
-    "ep_size",
-    "experts_implementation",
-    "final_logit_softcapping",
-    "finetuning_task",
-    "for_llm_compressor",
-    "forced_decoder_ids",
-    "gradient_checkpointing",
-    "hidden_act",
-    "hidden_activation",
-    "id2label",
-    "ignore_index",
-    "init_config",
-    "init_device",
-    "init_method",
-    "initial_context_length",
-    "interpolation_factor",
-    "is_decoder",
-    "is_encoder_decoder",
-    "is_gated_act",
-    "label2id",
-    "layer_norm_elementwise_affine",
-    "logit_scale",
-    "logits_scaling",
-    "long_factor",
-    "mask_feature_length",
-    "mask_feature_min_masks",
-    "mask_feature_prob",
-    "mask_time_length",
-    "mask_time_min_masks",
-    "mask_time_prob",
-    "masked_softmax_fusion",
-    "max_length",
-    "max_sequence_length",
-    "median_filter_width",
-    "min_length",
-    "mlp_activation_func",
-    "model_max_length",
-    "model_type",
-    "mrope_section",
-    "mup",
-    "n_group",
-    "no_repeat_ngram_size",
-    "norm_topk_prob",
-    "norm_type",
-    "normalization_function",
-    "normalize_before",
-    "num_beam_groups",
-    "num_beams",
-    "num_labels",
-    "num_return_sequences",
-    "offset_alibi",
-    "original_max_position_embeddings",
-    "original_rope_scaling",
-    "partial_rotary_factor",
-    "pooler_act",
-    "position_embedding_type",
-    "prefix",
-    "pretraining_tp",
-    "problem_type",
-    "quantization_config",
-    "query_pre_attn_scalar",
-    "reorder_and_upcast_attn",
-    "residual_multiplier",
-    "rope_interleaved",
-    "rope_parameters",
-    "rope_pct",
-    "rope_scaling",
-    "rope_type",
-    "rotary",
-    "rotary_emb_base",
-    "rotary_pct",
-    "rotary_percentage",
-    "routed_scaling_factor",
-    "router_jitter_noise",
-    "scale_attention_softmax_in_fp32",
-    "scale_attn_by_inverse_layer_idx",
-    "scale_attn_weights",
-    "scale_depth",
-    "scale_embedding",
-    "scoring_func",
-    "seq_aux",
-    "skip_bias_add",
-    "skip_bias_add_qkv",
-    "slow_but_exact",
-    "static_position_embeddings",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_type",
-    "summary_use_proj",
-    "suppress_tokens",
-    "swiglu_limit",
-    "task_specific_params",
-    "temperature",
-    "temperature_tuning",
-    "tokenizer_class",
-    "top_k",
-    "top_p",
-    "topk_group",
-    "topk_method",
-    "torch_dtype",
-    "torchscript",
-    "transformers.js_config",
-    "transformers_version",
-    "use_bfloat16",
-    "use_cache",
-    "use_flash_attn",
-    "use_mrope",
-    "use_weighted_layer_sum",
-    "verbose",
-    "vision_end_token_id",
-};
-
-constexpr const char* kPrefixesWithoutEffect[] = {
-    "classifier_", "initializer", "output_",  "return_",          "rope_",       "router_aux",
-    "router_z",    "pooler_",     "summary_", "attn_temperature", "floor_scale", "time_step_"};
-
-constexpr const char* kSuffixesWithoutEffect[] = {
-    "_token_id", "_token_ids", "_token_index", "token_id", "dropout",    "_pdrop",  "_eps",
-    "_epsilon",  "_std",       "_coef",        "_theta",   "_coeff",     "_factor", "_dropout_prob",
-    "_rate",     "_penalty",   "layerdrop",    "_loss",    "_base_freq", "_alpha",  "_range",
-};
-
-// Parts of names that speak of sizes or of another structure.
-constexpr const char* kSizeWords[] = {
-    "adapter",  "altup",  "bias",   "block", "channel",   "cluster", "conv",   "cross",   "depth",
-    "dim",      "embed",  "expert", "gate",  "group",     "head",    "hidden", "inner",   "inter",
-    "kernel",   "kv_",    "laurel", "layer", "linear",    "lora",    "mamba",  "memory",  "mlp",
-    "moe",      "n_",     "nextn",  "norm",  "num_",      "offset",  "patch",  "pattern", "period",
-    "position", "proj",   "rank",   "ratio", "recurrent", "share",   "size",   "ssm",     "stage",
-    "state",    "stride", "tie",    "vocab", "width",     "window",
-};
 
 bool IsActive(const json& value) {
   if (value.is_null()) return false;
@@ -191,19 +20,12 @@ bool IsActive(const json& value) {
   return !value.empty() && !(value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
-bool HasNoEffect(const std::string& key) {
-  const auto is = [&key](const char* name) { return key == name; };
-  const auto starts = [&key](const char* start) { return absl::StartsWith(key, start); };
-  const auto ends = [&key](const char* end) { return absl::EndsWith(key, end); };
-  return std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect), is) ||
-         std::any_of(std::begin(kPrefixesWithoutEffect), std::end(kPrefixesWithoutEffect),
-                     starts) ||
-         std::any_of(std::begin(kSuffixesWithoutEffect), std::end(kSuffixesWithoutEffect), ends);
-}
-
-bool SpeaksOfSizes(const std::string& key) {
-  return std::any_of(std::begin(kSizeWords), std::end(kSizeWords),
-                     [&key](const char* word) { return absl::StrContains(key, word); });
+// Returns the first entry of a list whose entries are equal; any other value as it is.
+const json& OneOfEqual(const json& value) {
+  if (!value.is_array() || value.empty()) return value;
+  const bool are_equal = std::all_of(value.begin(), value.end(),
+                                     [&value](const json& entry) { return entry == value[0]; });
+  return are_equal ? value[0] : value;
 }
 
 }  // namespace
@@ -215,13 +37,18 @@ bool ConfigFields::Has(const char* key) const {
 
 bool ConfigFields::IsText(const char* key) const { return Has(key) && object_[key].is_string(); }
 
+bool ConfigFields::IsNegative(const char* key) const {
+  return Has(key) && object_[key].is_number() && object_[key].get<double>() < 0;
+}
+
 std::optional<int> ConfigFields::FirstCount(std::initializer_list<const char*> keys, int minimum) {
   std::optional<int> result;
   for (const char* key : keys) {
     MarkRead(key);
     if (!Has(key)) continue;
-    const absl::StatusOr<int> value = ReadCount(object_[key], minimum, Reason::kSpecInvalid,
-                                                file_name_, absl::StrCat(path_, key));
+    const absl::StatusOr<int> value =
+        ReadCount(OneOfEqual(object_[key]), minimum, Reason::kSpecInvalid, file_name_,
+                  absl::StrCat(path_, key));
     if (!value.ok()) {
       if (status_.ok()) status_ = value.status();
       return minimum;
@@ -246,6 +73,16 @@ int ConfigFields::Optional(std::initializer_list<const char*> keys, int otherwis
 
 int ConfigFields::Count(std::initializer_list<const char*> keys, int otherwise) {
   return FirstCount(keys, 0).value_or(otherwise);
+}
+
+double ConfigFields::PositiveNumber(const char* key, double otherwise) {
+  MarkRead(key);
+  if (!Has(key)) return otherwise;
+  const absl::StatusOr<double> value =
+      ReadNumber(object_[key], Reason::kSpecInvalid, file_name_, absl::StrCat(path_, key));
+  if (!value.ok() && status_.ok()) status_ = value.status();
+  if (value.ok() && *value <= 0) Fail(key, "must be above 0");
+  return value.ok() && *value > 0 ? *value : otherwise;
 }
 
 std::vector<int> ConfigFields::List(const char* key, int minimum) {
@@ -335,8 +172,8 @@ void ConfigFields::Note(const char* key, absl::string_view meaning,
 void ConfigFields::RefuseWhatIsUnknown(std::vector<std::string>* notes) {
   std::vector<std::string> ignored;
   for (const auto& [key, value] : object_.items()) {
-    if (read_.contains(key) || !IsActive(value) || HasNoEffect(key)) continue;
-    if (SpeaksOfSizes(key) || value.is_structured()) {
+    if (read_.contains(key) || !IsActive(value) || FieldHasNoEffect(key)) continue;
+    if (FieldSpeaksOfSizes(key) || value.is_structured()) {
       Fail(key,
            "is not known and might change the layers; write the model by hand (docs/files.md), or "
            "remove the field if it changes neither sizes nor structure");
@@ -347,6 +184,18 @@ void ConfigFields::RefuseWhatIsUnknown(std::vector<std::string>* notes) {
   if (ignored.empty()) return;
   notes->push_back(absl::StrCat("not known and ignored, because the names speak of no sizes: ",
                                 absl::StrJoin(ignored, ", ")));
+}
+
+void ConfigFields::NoteWhatIsUnknown(absl::string_view meaning, std::vector<std::string>* notes) {
+  std::vector<std::string> ignored;
+  for (const auto& [key, value] : object_.items()) {
+    if (!read_.contains(key) && IsActive(value) && !FieldHasNoEffect(key)) {
+      ignored.push_back(absl::StrCat(path_, key));
+    }
+    read_.insert(key);
+  }
+  if (ignored.empty()) return;
+  notes->push_back(absl::StrCat(meaning, ": ", absl::StrJoin(ignored, ", ")));
 }
 
 std::vector<std::string> ConfigFields::Unread() const {

@@ -36,13 +36,16 @@ class ConfigFields {
   // Returns whether the field is there and not null.
   bool Has(const char* key) const;
 
-  // Returns the first of `keys` that is there, a whole number of at least 1. If none is there, the
-  // error names the first one.
+  // Returns the first of `keys` that is there, a whole number of at least 1, or a list that says
+  // the same number of every layer. If none is there, the error names the first one.
   int Size(std::initializer_list<const char*> keys);
   // The same; `otherwise` if none is there.
   int Optional(std::initializer_list<const char*> keys, int otherwise);
   // The same with 0 allowed.
   int Count(std::initializer_list<const char*> keys, int otherwise);
+
+  // Returns a number above 0; `otherwise` if it is absent.
+  double PositiveNumber(const char* key, double otherwise);
 
   // Returns the list of whole numbers of at least `minimum`; empty if the field is absent.
   std::vector<int> List(const char* key, int minimum);
@@ -51,6 +54,9 @@ class ConfigFields {
 
   // Returns the first of `keys` that is there, true or false; `otherwise` if none is there.
   bool Flag(std::initializer_list<const char*> keys, bool otherwise);
+
+  // Returns whether the field is a number below 0, by which some files say that there is none.
+  bool IsNegative(const char* key) const;
 
   // Returns whether the field is there and a text.
   bool IsText(const char* key) const;
@@ -76,6 +82,10 @@ class ConfigFields {
   // known to change neither sizes nor times, are ignored. One whose name speaks of sizes, or whose
   // value is a list or an object, is remembered as an error. The rest is listed in one note.
   void RefuseWhatIsUnknown(std::vector<std::string>* notes);
+
+  // Appends one note, `meaning` and the names, about the fields that were not read and are neither
+  // null, false or empty nor known to change neither sizes nor times. All fields count as read.
+  void NoteWhatIsUnknown(absl::string_view meaning, std::vector<std::string>* notes);
 
   // Returns the names of all fields that were not read, in the order of the alphabet.
   std::vector<std::string> Unread() const;

@@ -1,6 +1,9 @@
 #include "clients/import/expert_config.h"
 
 #include <algorithm>
+#include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "clients/import/named_text.h"
@@ -8,10 +11,41 @@
 namespace parplan {
 namespace {
 
+// The places of the layers that a list of names says have experts, or none if there is no list.
+void ReadNamedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
+  const std::vector<std::string> names = fields.Texts("mlp_layer_types");
+  if (names.empty()) return;
+  if (static_cast<int>(names.size()) != layer_count) {
+    fields.Fail("mlp_layer_types", absl::StrCat("must have an entry for each of the ", layer_count,
+                                                " layers of num_hidden_layers"));
+    return;
+  }
+  for (int i = 0; i < layer_count; ++i) {
+    if (names[i] != "dense" && names[i] != "sparse") {
+      fields.Fail(absl::StrCat("mlp_layer_types[", i, "]"), "must be `dense` or `sparse`");
+    }
+    experts.in_layer[i] = names[i] == "sparse";
+  }
+}
+
+// Takes experts out of the layers that ERNIE's fields leave dense.
+void ReadFirstAndLast(ConfigFields& fields, int layer_count, Experts& experts) {
+  const int first = fields.Count({"moe_layer_start_index"}, 0);
+  // -1 stands for the last layer.
+  const bool has_end =
+      fields.Has("moe_layer_end_index") && !fields.IsNegative("moe_layer_end_index");
+  const int last = has_end ? fields.Count({"moe_layer_end_index"}, 0) : layer_count - 1;
+  fields.MarkRead("moe_layer_end_index");
+  const int interval = fields.Optional({"moe_layer_interval"}, 1);
+  for (int i = 0; i < layer_count; ++i) {
+    if (i < first || i > last || (i + 1) % interval != 0) experts.in_layer[i] = false;
+  }
+}
+
 // Marks the layers with experts: all, but those that one of several rules takes out.
 void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   experts.in_layer.assign(layer_count, true);
-  const int dense_first = fields.Count({"first_k_dense_replace"}, 0);
+  const int dense_first = fields.Count({"first_k_dense_replace", "num_dense_layers"}, 0);
   if (dense_first > layer_count) {
     fields.Fail("first_k_dense_replace",
                 absl::StrCat("must be at most the ", layer_count, " layers of num_hidden_layers"));
@@ -31,6 +65,7 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
     if (i % frequency != 0 || (i + 1) % step != 0 || i % period != offset % period)
       experts.in_layer[i] = false;
   }
+  ReadFirstAndLast(fields, layer_count, experts);
   for (const int layer : dense) {
     if (layer >= layer_count) {
       fields.Fail("mlp_only_layers", absl::StrCat("must name layers below ", layer_count));
@@ -38,6 +73,7 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
     }
     experts.in_layer[layer] = false;
   }
+  ReadNamedLayers(fields, layer_count, experts);
   if (listed.empty()) return;
   experts.in_layer.assign(layer_count, false);
   for (const int layer : listed) {
@@ -49,18 +85,44 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   }
 }
 
+// The numbers of experts in all and for a token, which DBRX has in an object of their own.
+struct ExpertCounts {
+  int all = 0;
+  int per_token = 0;
+};
+
+ExpertCounts ReadNestedCounts(ConfigFields& fields, std::vector<std::string>* notes) {
+  ExpertCounts counts;
+  const nlohmann::json* const nested = fields.Object("ffn_config");
+  if (nested == nullptr) return counts;
+  ConfigFields inner(*nested, fields.file_name(), "ffn_config.");
+  counts.all = inner.Count({"moe_num_experts"}, 0);
+  counts.per_token = inner.Count({"moe_top_k"}, 0);
+  for (const char* key :
+       {"ffn_hidden_size", "ffn_type", "ffn_act_fn", "hidden_size", "moe_loss_weight",
+        "moe_jitter_eps", "moe_normalize_expert_weights", "uniform_expert_assignment"}) {
+    inner.MarkRead(key);
+  }
+  inner.RefuseWhatIsUnknown(notes);
+  fields.Take(inner);
+  return counts;
+}
+
 }  // namespace
 
 Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
-                    const TransformerRunFacts& run, int plain_size) {
+                    const TransformerRunFacts& run, int plain_size,
+                    std::vector<std::string>* notes) {
   Experts experts;
-  experts.count =
-      fields.Count({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, 0);
+  const ExpertCounts nested = ReadNestedCounts(fields, notes);
+  experts.count = fields.Count(
+      {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
   const int per_token = fields.Count({"num_experts_per_tok", "experts_per_token",
-                                      "num_experts_per_token", "moe_top_k", "moe_topk"},
-                                     0);
+                                      "num_experts_per_token", "moe_top_k", "moe_topk", "moe_k"},
+                                     nested.per_token);
   const int size = fields.Count({"moe_intermediate_size", "expert_intermediate_size"}, 0);
-  const int shared_count = fields.Count({"n_shared_experts", "num_shared_experts"}, 0);
+  const int shared_count = fields.Count(
+      {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}, 0);
   int shared_size = fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
                                   "moe_shared_expert_intermediate_size"},
                                  0);
@@ -93,7 +155,9 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
     experts.extra_parameter_count += run.hidden_size;
   }
   // GPT-OSS's router has a bias, and each head a sink.
-  if (traits.model_type == "gpt_oss" || traits.has_router_bias) {
+  const bool has_router_bias = fields.Flag(
+      {"use_routing_bias", "moe_use_aux_free", "use_expert_bias"}, traits.has_router_bias);
+  if (traits.model_type == "gpt_oss" || has_router_bias) {
     experts.extra_parameter_count += experts.count;
   }
   return experts;

@@ -5,6 +5,7 @@
 #define PARPLAN_CLIENTS_IMPORT_EXPERT_CONFIG_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "clients/import/config_fields.h"
@@ -27,9 +28,10 @@ struct Experts {
 };
 
 // Reads the experts of a model with the layers and width of `run`; `plain_size` is the width of an
-// expert if the file gives none of its own.
+// expert if the file gives none of its own. What was ignored is appended to `notes`.
 Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
-                    const TransformerRunFacts& run, int plain_size);
+                    const TransformerRunFacts& run, int plain_size,
+                    std::vector<std::string>* notes);
 
 }  // namespace parplan
 

@@ -19,8 +19,8 @@ enum class WindowedLayers { kAll, kAlternate, kAllButEverySixth, kAllButEveryFou
 
 // Sizes and structure that the code of a family fixes, or takes if its configuration is silent.
 // Everything that a configuration can say is read from its fields. The values are those of the
-// model and configuration classes of Hugging Face Transformers, written from memory, unverified;
-// docs/import.md lists the models whose parameter counts were compared.
+// model and configuration classes of Hugging Face Transformers; docs/import.md says which parameter
+// counts were compared.
 struct FamilyTraits {
   absl::string_view model_type;
   // Three matrices in the feed-forward part, else two.
@@ -34,7 +34,11 @@ struct FamilyTraits {
   // and in the final norm.
   int norm_vector_count = 2;
   int final_norm_vector_count = 1;
+  // The same of a layer whose parts are parallel; 0 for as many.
+  int parallel_norm_vector_count = 0;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  // The norms that there are if a field asks for some.
+  QueryKeyNorm named_query_key_norm = QueryKeyNorm::kHead;
   // Taken if the configuration gives none; 0: there is no default.
   int attention_head_count = 0;
   int key_value_head_count = 0;
@@ -44,6 +48,13 @@ struct FamilyTraits {
   // A table of positions that training learns, with this many rows more than positions.
   bool has_position_table = false;
   int extra_position_count = 0;
+  // Types of tokens, which have a table if there are any.
+  int token_type_count = 0;
+  // A norm behind the embedding.
+  bool has_embedding_norm = false;
+  // Before the head's product stand a matrix as wide as the layers, an activation and a norm.
+  bool has_dense_head = false;
+  bool has_head_bias = false;
   WindowedLayers windowed_layers = WindowedLayers::kAll;
   // A given window counts even if `use_sliding_window` is absent.
   bool uses_given_window = true;
@@ -61,6 +72,8 @@ struct FamilyTraits {
   // Norms of the time step and of both projections of the state.
   bool has_state_norms = false;
   int state_space_state_size = 16;
+  // The recurrence has heads (Mamba-2).
+  bool has_state_space_heads = false;
 };
 
 // Returns the traits of `model_type`, or null for a family without an entry.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "clients/import/model_config.h"
+#include "clients/import/python_json.h"
 #include "planner/model/parameter_parts.h"
 #include "proto/wire/model_wire.h"
 
@@ -42,8 +43,9 @@ absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
                                                     const ModelFlags& flags,
                                                     const GivenOpaqueLayers& opaque) {
   HuggingFaceImport result;
-  PARPLAN_ASSIGN_OR_RETURN(const nlohmann::json object,
-                           ParseJsonObject(config, Reason::kSpecInvalid));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const nlohmann::json object,
+      ParseJsonObject({config.name, QuotePythonNumbers(config.text)}, Reason::kSpecInvalid));
   PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
                            ReadModelConfig(object, config.name, opaque, &result.notes));
   facts.model_id = LastPart(TextOf(object, "_name_or_path"));

@@ -22,6 +22,10 @@ struct NamedLayer {
 constexpr NamedLayer kNamedLayers[] = {
     {.name = "full_attention"},
     {.name = "attention"},
+    {.name = "global"},
+    {.name = "local", .has_window = true},
+    // The tokens that it reads are chosen by an indexer (attention_config.h).
+    {.name = "indexed_attention"},
     {.name = "sliding_attention", .has_window = true},
     {.name = "chunked_attention", .has_chunks = true},
     {.name = "mamba", .mixer = LayerMixer::kStateSpace},
@@ -32,6 +36,10 @@ constexpr NamedLayer kNamedLayers[] = {
 
 constexpr std::pair<char, const char*> kLetters[] = {
     {'M', "mamba"}, {'*', "attention"}, {'-', "mlp"}, {'E', "moe"}};
+
+bool HasStateSpaceSizes(const ConfigFields& fields) {
+  return fields.Has("mamba_d_state") || fields.Has("ssm_state_size");
+}
 
 // Windows of all layers that have one.
 struct Windows {
@@ -61,9 +69,10 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, const c
     const auto* const known =
         std::find_if(std::begin(kNamedLayers), std::end(kNamedLayers),
                      [&](const NamedLayer& entry) { return names[i] == entry.name; });
-    // Linear attention has several forms; sizes show the one that is known.
-    const bool is_other_form =
-        names[i] == "linear_attention" && !fields.Has("linear_num_value_heads");
+    // Linear attention has several forms; sizes show those that are known, of which newer files
+    // call Mamba's so.
+    const bool is_other_form = names[i] == "linear_attention" &&
+                               !fields.Has("linear_num_value_heads") && !HasStateSpaceSizes(fields);
     if (known == std::end(kNamedLayers) || is_other_form) {
       fields.Fail(absl::StrCat(field, "[", i, "]"),
                   absl::StrCat("`", names[i],
@@ -86,16 +95,39 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, const c
   return layers;
 }
 
+// Returns the names of the layers that MiniMax says by numbers, or EXAONE by letters that repeat;
+// empty if neither is there.
+std::vector<std::string> NamesByNumbersOrPattern(ConfigFields& fields, int layer_count,
+                                                 const char** field) {
+  std::vector<std::string> names;
+  for (const int type : fields.List("attn_type_list", 0)) {
+    names.push_back(type == 1 ? "full_attention" : "linear_attention");
+    *field = "attn_type_list";
+  }
+  if (!names.empty() || !fields.IsText("sliding_window_pattern")) return names;
+  *field = "sliding_window_pattern";
+  const std::string letters = fields.Text(*field);
+  for (int i = 0; i < layer_count && !letters.empty(); ++i) {
+    const char letter = letters[i % letters.size()];
+    if (letter != 'L' && letter != 'G') {
+      fields.Fail(*field, "must be a whole number, or letters: L for a window, G for none");
+    }
+    names.push_back(letter == 'L' ? "sliding_attention" : "full_attention");
+  }
+  return names;
+}
+
 // Returns the names of the layers, one each, and the field that gives them; empty if none does.
 std::vector<std::string> NamesOfLayers(ConfigFields& fields, int layer_count, const char** field) {
   std::vector<std::string> names;
   *field = "layer_types";
-  for (const char* key : {"layer_types", "layers_block_type"}) {
+  for (const char* key : {"layer_types", "layers_block_type", "attention_layers"}) {
     std::vector<std::string> listed = fields.Texts(key);
     if (listed.empty() || !names.empty()) continue;
     names = std::move(listed);
     *field = key;
   }
+  if (names.empty()) names = NamesByNumbersOrPattern(fields, layer_count, field);
   if (const std::string pattern = fields.Text("hybrid_override_pattern"); !pattern.empty()) {
     *field = "hybrid_override_pattern";
     names.clear();
@@ -116,6 +148,11 @@ std::vector<std::string> NamesOfLayers(ConfigFields& fields, int layer_count, co
 Windows ReadWindowSizes(const FamilyTraits& traits, ConfigFields& fields) {
   Windows windows;
   windows.window = fields.Count({"sliding_window", "sliding_window_size"}, 0);
+  // GPT-Neo's name, which stands for other sizes elsewhere.
+  if (fields.Has("attention_layers")) windows.window = fields.Count({"window_size"}, 0);
+  // ModernBERT's: as many tokens before as behind.
+  const int both_sides = fields.Count({"local_attention"}, 0);
+  if (both_sides > 0) windows.window = both_sides / 2 + 1;
   windows.chunk_size = fields.Count({"attention_chunk_size"}, 0);
   if (!fields.Flag({"use_sliding_window"}, traits.uses_given_window)) windows.window = 0;
   return windows;
@@ -140,7 +177,15 @@ void SetWindowsByRule(const FamilyTraits& traits, const Windows& windows, Config
                       std::vector<LayerParts>& layers) {
   const int layer_count = static_cast<int>(layers.size());
   const int whole_below = fields.Count({"max_window_layers"}, 0);
-  int period = fields.Optional({"sliding_window_pattern", "_sliding_window_pattern"}, 0);
+  const std::string order = fields.Text("order_of_interleaved_layers");
+  if (!order.empty() && order != "local_attn_first") {
+    fields.Fail("order_of_interleaved_layers", "must be `local_attn_first`");
+  }
+  // Every n-th layer reads all tokens; ModernBERT counts from the first layer.
+  int period = fields.Optional({"sliding_window_pattern", "_sliding_window_pattern", "layer_switch",
+                                "global_attn_every_n_layers"},
+                               0);
+  const bool counts_from_first = fields.Has("local_attention");
   // Layers with rotary positions (1) read their chunk, those without (0) all tokens.
   std::vector<int> has_rotary = fields.List("no_rope_layers", 0);
   const int interval = fields.Count({"no_rope_layer_interval"}, 4);
@@ -161,7 +206,8 @@ void SetWindowsByRule(const FamilyTraits& traits, const Windows& windows, Config
   }
   for (int i = 0; i < layer_count; ++i) {
     if (layers[i].mixer != LayerMixer::kAttention || i < whole_below) continue;
-    if (period == 0 || (i + 1) % period != 0) SetWindow(windows, layers[i]);
+    const int place = counts_from_first ? i : i + 1;
+    if (period == 0 || place % period != 0) SetWindow(windows, layers[i]);
   }
 }
 
@@ -189,6 +235,14 @@ void SetStateSpacesByRule(ConfigFields& fields, std::vector<LayerParts>& layers)
 }
 
 }  // namespace
+
+int ListedLayerCount(ConfigFields& fields) {
+  for (const char* key : {"layer_types", "layers_block_type"}) {
+    const std::vector<std::string> names = fields.Texts(key);
+    if (!names.empty()) return static_cast<int>(names.size());
+  }
+  return static_cast<int>(fields.Text("hybrid_override_pattern").size());
+}
 
 bool HasOnlyStateSpaces(const ConfigFields& fields) {
   const bool has_states = fields.Has("state_size") || fields.Has("ssm_state_size");
@@ -218,13 +272,15 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
     for (const char* key :
          {"sliding_window_pattern", "_sliding_window_pattern", "max_window_layers",
           "no_rope_layers", "no_rope_layer_interval", "attn_layer_period", "attn_layer_offset",
-          "attn_layer_indices", "full_attention_interval"}) {
+          "attn_layer_indices", "full_attention_interval", "layer_switch", "attn_type_list",
+          "global_attn_every_n_layers", "attention_types", "full_attn_idxs"}) {
       fields.MarkRead(key);
     }
     layers = ReadNames(names, field, windows, opaque, fields);
     // Hybrid models give their windows apart from the names of their layers.
     const bool names_windows = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-      return name == "sliding_attention" || name == "chunked_attention" || name == "full_attention";
+      return name == "sliding_attention" || name == "chunked_attention" ||
+             name == "full_attention" || name == "local" || name == "global";
     });
     if (names_windows) return layers;
     for (LayerParts& layer : layers) {

@@ -35,7 +35,9 @@ struct LayerParts {
 //
 //   hybrid_override_pattern        a letter for each layer, which has one part: M a state space,
 //                                  * attention, - a feed-forward part, E one of experts
-//   layer_types, layers_block_type a name for each layer
+//   layer_types, layers_block_type, a name for each layer
+//   attention_layers
+//   attn_type_list                 a number for each layer: 1 has attention
 //   attn_layer_period, _offset     every n-th layer has attention, the others a state space
 //   attn_layer_indices             the layers with attention
 //   state_size, no heads           state spaces alone
@@ -45,6 +47,9 @@ struct LayerParts {
 // unless `opaque` has it.
 std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields& fields,
                                         int layer_count, const GivenOpaqueLayers& opaque);
+
+// Returns the length of the list that names the layers; 0 if there is none.
+int ListedLayerCount(ConfigFields& fields);
 
 // Returns whether the layers are state spaces alone.
 bool HasOnlyStateSpaces(const ConfigFields& fields);

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "clients/import/extra_parameters.h"
 #include "clients/import/megatron_layers.h"
-#include "clients/import/transformer_config.h"
 
 namespace parplan {
 namespace {

@@ -116,6 +116,12 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
                 absl::StrCat("times the size of a head, ", head_size, ", must be the inner size ",
                              space.inner_size));
   }
+  if (space.head_count == 0 && head_size > 0 && space.inner_size % head_size == 0) {
+    space.head_count = space.inner_size / head_size;
+  }
+  if (space.head_count == 0 && traits.has_state_space_heads) {
+    space.head_count = fields.Size({is_alone ? "num_heads" : "mamba_num_heads"});
+  }
   const bool has_bias = fields.Flag({"mamba_proj_bias", "use_bias"}, false);
   const bool has_convolution_bias = fields.Flag({"mamba_conv_bias", "use_conv_bias"}, true);
   if (space.head_count > 0) {

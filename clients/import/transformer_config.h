@@ -26,11 +26,6 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
                            const GivenOpaqueLayers& opaque, ConfigFields& fields,
                            std::vector<std::string>* notes);
 
-// Returns the parameters of biases: of `attention_count` attention blocks (query, key and value;
-// output) and of the feed-forward part.
-int64_t BiasCount(const TransformerRunFacts& run, int attention_count, bool query_key_value,
-                  bool output, bool feed_forward);
-
 // Returns four times `hidden_size`, at most kMaxImportCount.
 int FourTimes(int hidden_size);
 

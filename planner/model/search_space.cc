@@ -152,7 +152,8 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kFullRecompute)
                          .With(kGpipe),
        .only_powers_of_two = true,
-       .one_inner_axis = true},
+       .one_inner_axis = true,
+       .whole_experts = true},
       // torchtitan 0.3.0 of PyPI (docs/exports.md has the source of each limit): one strategy for
       // all layers. In a pipeline it reduces gradients behind the last micro-batch and keeps the
       // parameters of three stages whole, which is ZeRO-1; without one FSDP2 gathers in each

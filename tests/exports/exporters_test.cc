@@ -66,7 +66,14 @@ TEST(ExportPlan, NamesFilesWithoutPaths) {
       const auto files = ExportPlan(exporter, plan, model, ExportFacts());
       if (!files.ok()) continue;
       ++exported;
-      EXPECT_GE(files->size(), 1u);
+      ASSERT_GE(files->size(), 2u);
+      EXPECT_EQ(files->back().name, "README.txt");
+      EXPECT_THAT(files->back().text, HasSubstr(exporter.program));
+      // Every program gets its sizes for one rank by the same names.
+      EXPECT_TRUE(std::any_of(files->begin(), files->end(), [](const ExportedFile& file) {
+        return absl::EndsWith(file.name, ".env") &&
+               absl::StrContains(file.text, "PARPLAN_MICRO_BATCH_SIZE_PER_RANK=");
+      })) << exporter.target;
       for (const ExportedFile& file : *files) {
         EXPECT_FALSE(file.name.empty());
         EXPECT_NE(file.name[0], '.');

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "clients/import/accelerate_plan.h"
 #include "clients/import/deepspeed_plan.h"
+#include "clients/import/galvatron_plan.h"
 #include "clients/import/megatron_plan.h"
 #include "clients/import/torch_plan.h"
 #include "clients/import/torchtitan_plan.h"
@@ -133,6 +134,17 @@ absl::StatusOr<Plan> ReadFsdp2(const Files& files, const ModelSpec& model, int /
   return import->plan;
 }
 
+absl::StatusOr<Plan> ReadGalvatron(const Files& files, const ModelSpec& model,
+                                   int /*device_count*/) {
+  // The flag beside the file says whether layers have sequence parallelism.
+  GalvatronPlanOptions options;
+  options.sequence_parallel = absl::StrContains(files.back().text, " --sequence-parallel YOUR");
+  auto import = ImportGalvatronPlan({files[0].name, files[0].text}, model, options);
+  if (!import.ok()) return import.status();
+  EXPECT_TRUE(import->notes.empty()) << import->notes.front();
+  return import->plan;
+}
+
 Plan DrawFsdp2Plan(std::mt19937_64& random, const ModelSpec& model) {
   return RandomTorchPlan(random, model, TorchPlanFormat::kFsdp2);
 }
@@ -186,6 +198,17 @@ std::vector<ProgramUnderTest> Programs() {
        4,
        // Profiles measured with sequence parallelism of some layers alone, and the model's type.
        {"sequence_parallel: is on", "model.precision: is fp16"}},
+      {"galvatron",
+       "parplan",
+       RandomDecoderModel,
+       RandomGalvatronPlan,
+       ReadGalvatron,
+       {{"pipeline", 50}, {"tensor", 50}, {"context", 50}, {"recomputed", 50}, {"block", 50}},
+       3,
+       // What the target searches although the file cannot say it (docs/targets.md), and profiles
+       // measured with sequence parallelism of some layers alone.
+       {"different strategies", "shards gradients beside", "has no transformer layer",
+        "shards without data parallelism", "sequence_parallel: differs"}},
       {"fsdp2",
        "fsdp",
        RandomDecoderModel,

@@ -122,6 +122,13 @@ class Offline(PlanctlTest):
                                  "feed_forward": 32 * 3 * 4096 * 11008, "experts": 0,
                                  "other": 32 * 2 * 4096, "head": 32000 * 4096 + 4096})
         self.assertIn(str(sum(parts.values())), self.text(*arguments).stdout)
+        model = self.example("llama2-7b.model.json")
+        self.assertEqual(self.json("explain", plan, "--parameters", "--model", model)["parameters"],
+                         parts)
+        self.assertIn("--model", self.text("explain", plan, "--parameters",
+                                           code=BAD_INPUT).stderr)
+        self.assertIn(str(model), self.text("explain", model, "--parameters", "--model", model,
+                                            code=BAD_INPUT).stderr)
 
     def test_explain_says_why_a_plan_is_not_another(self):
         plan, rival = self.folder / "plan.json", self.folder / "rival.json"
@@ -328,6 +335,15 @@ class Offline(PlanctlTest):
         self.json("export", plan, "--model", model, "--to", "galvatron", "--out", strategy)
         self.assertEqual(self.json("export", plan, "--model", model),
                          json.loads(strategy.read_text()))
+        folder = self.folder / "galvatron"
+        for name in (f"{folder}/", folder):
+            files = self.json("export", plan, "--model", model, "--to", "galvatron", "--out", name)
+            self.assertEqual([path.rsplit("/", 1)[1] for path in files["files"]],
+                             ["galvatron_config.json", "galvatron.env", "README.txt"])
+        self.assertEqual((folder / "galvatron_config.json").read_text(), strategy.read_text())
+        self.assertIn("--galvatron_config_path", (folder / "README.txt").read_text())
+        self.assertIn("PARPLAN_MICRO_BATCH_SIZE_PER_RANK=",
+                      (folder / "galvatron.env").read_text())
         again = self.json("evaluate", strategy, *self.offline()[1:])
         self.assertEqual(again["prediction"]["step_seconds"], made["prediction"]["step_seconds"])
         self.assertEqual(again["plan"]["gist"], made["plan"]["gist"])

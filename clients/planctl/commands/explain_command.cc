@@ -20,6 +20,7 @@
 #include "clients/planctl/offline/offline_explainer.h"
 #include "clients/planctl/view/explain_json.h"
 #include "clients/planctl/view/explain_text.h"
+#include "clients/planctl/view/plan_view.h"
 #include "planner/model/parameter_parts.h"
 #include "proto/wire/model_wire.h"
 
@@ -42,20 +43,37 @@ struct ExplainFlags {
   LocalSearchFlags search;
 
   // Whether anything is asked for that needs the question.
-  bool asks_why() const {
-    return !rival_path.empty() || !why_not.empty() || sensitivities || bmw || parameters;
-  }
+  bool asks_why() const { return !rival_path.empty() || !why_not.empty() || sensitivities || bmw; }
 };
 
 absl::Status NeedsQuestion(const char* flag) {
   return FieldError(Reason::kSpecInvalid, flag,
-                    "is needed with --rival, --why-not, --sensitivities, --bmw and --parameters");
+                    "is needed with --rival, --why-not, --sensitivities and --bmw");
+}
+
+// Reads the parameters of the model file by part.
+absl::StatusOr<ParameterParts> ReadParameters(const std::string& model_path) {
+  if (model_path.empty()) {
+    return FieldError(Reason::kSpecInvalid, "--model", "is needed with --parameters");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const v1::ModelSpec message, ReadModel(model_path));
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(message));
+  return ParametersByPart(model);
 }
 
 absl::Status Explain(const Session& session, const ExplainFlags& flags) {
-  if (!flags.asks_why()) {
+  if (!flags.asks_why() && !flags.parameters) {
     PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
     return ShowView(session, view, "");
+  }
+  ExplainAnswer answer;
+  if (flags.parameters) {
+    PARPLAN_ASSIGN_OR_RETURN(answer.parameters, ReadParameters(flags.question.model_path));
+  }
+  if (!flags.asks_why()) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.plan_path));
+    PARPLAN_RETURN_IF_ERROR(PayloadOfFile(text, flags.plan_path).status());
+    return Print(session, session.json ? ExplainJson(answer) : ExplainText(answer));
   }
   if (flags.question.model_path.empty()) return NeedsQuestion("--model");
   if (flags.question.cluster_path.empty()) return NeedsQuestion("--cluster");
@@ -68,11 +86,6 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   const Plan& plan = given.plan;
   if (flags.question.runtime.empty()) {
     context.spec.mutable_options()->set_runtime_id(given.runtime_id);
-  }
-  ExplainAnswer answer;
-  if (flags.parameters) {
-    PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(context.spec.model()));
-    answer.parameters = ParametersByPart(model);
   }
   if (!flags.rival_path.empty()) {
     PARPLAN_ASSIGN_OR_RETURN(const GivenPlan rival,
@@ -113,7 +126,7 @@ void AddExplainCommand(Command app, const Session& session, Action& action) {
       "explain", "Say what a plan does and what limits it, and why it is not another");
   command.Footer(
       "Why it is not another is answered in this process and needs the question: --model, "
-      "--cluster and, where there is one, --profile.\nExample:\n"
+      "--cluster and, where there is one, --profile. --parameters needs --model alone.\nExample:\n"
       "  planctl explain plan.dsse.json\n"
       "  planctl explain plan.dsse.json --rival other.plan.json --model m.model.json --cluster "
       "c.cluster.json\n"

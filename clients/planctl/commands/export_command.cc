@@ -29,6 +29,12 @@ struct ExportFlags {
   std::string output_path = "-";
 };
 
+// Whether the path is that of a folder, or ends as one.
+bool NamesFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) || (!path.empty() && path.back() == '/');
+}
+
 // Writes the files into the folder, which is made if only it is missing, and prints their paths.
 absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
                         const std::vector<ExportedFile>& files) {
@@ -38,7 +44,10 @@ absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
         absl::StrCat("must name a folder, since --to ", flags.target, " writes several files"));
   }
   std::error_code error;
-  std::filesystem::create_directory(flags.output_path, error);
+  // A path that ends in a slash names the folder before it.
+  std::filesystem::path folder = flags.output_path;
+  if (!folder.has_filename()) folder = folder.parent_path();
+  std::filesystem::create_directory(folder, error);
   if (error) {
     return FieldError(
         Reason::kSpecInvalid, "--out",
@@ -47,7 +56,7 @@ absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
   nlohmann::ordered_json object = {{"target", flags.target}, {"folder", flags.output_path}};
   std::string lines;
   for (const ExportedFile& file : files) {
-    const std::string path = (std::filesystem::path(flags.output_path) / file.name).string();
+    const std::string path = (folder / file.name).string();
     PARPLAN_RETURN_IF_ERROR(WriteFile(path, file.text));
     object["files"].push_back(path);
     absl::StrAppend(&lines, path, "\n");
@@ -67,7 +76,9 @@ absl::Status Export(const Session& session, const ExportFlags& flags) {
                            ExportFactsOf(payload.runtime_id(), payload.plan()));
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,
                            ExportPlan(*exporter, plan, model, facts));
-  if (!exporter->writes_one_file) return WriteFiles(session, flags, files);
+  if (!exporter->reads_one_file || NamesFolder(flags.output_path)) {
+    return WriteFiles(session, flags, files);
+  }
   const std::string& text = files.front().text;
   if (flags.output_path == "-") return Print(session, text);
   PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, text));
@@ -93,8 +104,9 @@ void AddExportCommand(Command app, const Session& session, Action& action) {
       .AddOption("--to", flags->target,
                  absl::StrCat("Program: ", absl::StrJoin(ExportTargets(), ", ")))
       .Check(shell::OneOf(ExportTargets()));
-  command.AddOption("--out", flags->output_path,
-                    "Folder to write; of galvatron the file [standard output]");
+  command.AddOption(
+      "--out", flags->output_path,
+      "Folder to write; of galvatron a folder or the strategy file [standard output]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Export(session, *flags); };
   });

@@ -146,6 +146,27 @@ TEST(ImportHuggingFace, LayersThatPredictFurtherTokensFollowTheOthers) {
               HasSubstr("--prediction-layers"));
 }
 
+TEST(ImportHuggingFace, ModulesThatPredictFurtherTokensCountIfTheyAreUsed) {
+  const struct {
+    const char* change;
+    const char* layers;
+  } cases[] = {
+      {R"({"num_mtp_modules": 2, "use_mtp": true, "mtp_transformer_layers": 1})", "...pp"},
+      {R"({"num_mtp_modules": 2, "use_mtp": false})", "..."},
+      {R"({"mtp_num_hidden_layers": 1})", "...p"},
+  };
+  for (const auto& test : cases) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                         ImportConfigText(With(kGated, test.change)));
+    EXPECT_EQ(LayersOf(import.model), test.layers) << test.change;
+  }
+  EXPECT_THAT(
+      ImportConfigText(With(kGated, R"({"num_mtp_modules": 1, "mtp_transformer_layers": 2})"))
+          .status()
+          .ToString(),
+      HasSubstr("config.json: mtp_transformer_layers: must be 1"));
+}
+
 TEST(ImportHuggingFace, LayoutsOfHybridModelsAreRead) {
   constexpr char kJamba[] = R"({"model_type": "jamba", "attn_layer_period": 4,
       "attn_layer_offset": 2, "expert_layer_period": 2, "expert_layer_offset": 1,
@@ -211,6 +232,28 @@ TEST(ImportHuggingFace, StateSpacesAloneHaveTheParametersOfMambaTwo) {
       "expand": 2, "conv_kernel": 4, "vocab_size": 50288, "tie_word_embeddings": true})");
   EXPECT_EQ(count, 64 * layer + int64_t{50288} * 2560 + 2560);
   EXPECT_NEAR(static_cast<double>(count), 2.7e9, 0.005 * 2.7e9);
+}
+
+// The number of heads follows from the inner size and the size of a head; without either it is
+// asked for, since Mamba-2 is not Mamba.
+TEST(ImportHuggingFace, MambaTwoNeedsItsHeads) {
+  constexpr char kMambaTwo[] = R"({"model_type": "mamba2", "hidden_size": 64, "expand": 2,
+      "num_hidden_layers": 2, "num_heads": 8, "head_dim": 16, "state_size": 4, "n_groups": 1,
+      "conv_kernel": 4, "vocab_size": 100, "tie_word_embeddings": false})";
+  EXPECT_EQ(ParametersOf(With(kMambaTwo, R"({"num_heads": null})")), ParametersOf(kMambaTwo));
+  EXPECT_THAT(ImportConfigText(With(kMambaTwo, R"({"num_heads": null, "head_dim": null})"))
+                  .status()
+                  .ToString(),
+              HasSubstr("config.json: num_heads: is required"));
+}
+
+// RWKV, whose attention has no heads.
+TEST(ImportHuggingFace, AttentionWithoutHeadsIsRefusedOrOpaque) {
+  constexpr char kRwkv[] = R"({"model_type": "rwkv", "hidden_size": 64, "intermediate_size": 96,
+      "attention_hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 100,
+      "context_length": 32})";
+  EXPECT_THAT(ImportConfigText(kRwkv).status().ToString(),
+              HasSubstr("config.json: attention_hidden_size: is of attention without heads"));
 }
 
 TEST(ImportHuggingFace, UnknownKindsOfLayersAreOpaqueIfTheirSizesAreGiven) {

@@ -42,7 +42,7 @@ TEST(ImportHuggingFace, WhatIsUnknownIsRefusedByNameOrNoted) {
       {R"({"v_head_dim": 128})", "v_head_dim"},
       {R"({"mamba_d_state": 16})", "mamba_d_state"},
       {R"({"add_cross_attention": true})", "add_cross_attention"},
-      {R"({"embedding_size": 32})", "embedding_size"},
+      {R"({"use_cla": true})", "use_cla"},
       {R"({"quux": [1, 2, 3]})", "quux"},
       {R"({"num_quuxes": 2})", "num_quuxes"},
       {R"({"layer_types": ["full_attention", "linear_attention", "full_attention"]})",

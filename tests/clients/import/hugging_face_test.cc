@@ -209,8 +209,10 @@ TEST(ImportHuggingFace, DefaultsOfAFamilyAreTakenWithANote) {
       "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
       "sliding_window": 1024}})";
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
-  EXPECT_THAT(import.notes, Contains(HasSubstr("num_attention_heads 8 is the default of gemma3")));
-  EXPECT_THAT(import.notes, Contains(HasSubstr("vocab_size 262208 is the default of gemma3_text")));
+  EXPECT_THAT(import.notes,
+              Contains(HasSubstr("text_config leaves these to the defaults of gemma3_text: "
+                                 "num_attention_heads 8, num_key_value_heads 4, vocab_size "
+                                 "262208")));
   EXPECT_EQ(ParametersOf(config), 34 * (int64_t{2560} * (2 * 8 * 256 + 2 * 4 * 256) +
                                         3 * 2560 * 10240 + 4 * 2560 + 2 * 256) +
                                       int64_t{262208} * 2560 + 2560);
@@ -227,8 +229,9 @@ TEST(ImportHuggingFace, WhisperHasAnEncoderAndADecoderOfTheirOwnLengths) {
   EXPECT_EQ(import.model.layer_definitions(1).sequence_length(), 1500);
   EXPECT_EQ(import.model.layer_definitions(2).kind(), v1::LAYER_KIND_CROSS_DECODER);
   EXPECT_EQ(import.model.layer_definitions(2).sequence_length(), 448);
-  const int64_t encoder = 4 * 64 * 64 + 2 * 64 * 128 + 4 * 64 + 128 + 64 + 2 * 2 * 64;
-  const int64_t decoder = 8 * 64 * 64 + 2 * 64 * 256 + 8 * 64 + 256 + 64 + 3 * 2 * 64;
+  // Keys have no biases.
+  const int64_t encoder = 4 * 64 * 64 + 2 * 64 * 128 + 3 * 64 + 128 + 64 + 2 * 2 * 64;
+  const int64_t decoder = 8 * 64 * 64 + 2 * 64 * 256 + 6 * 64 + 256 + 64 + 3 * 2 * 64;
   const int64_t convolutions = 3 * 80 * 64 + 64 + 3 * 64 * 64 + 64;
   EXPECT_EQ(ParametersOf(config),
             2 * encoder + 3 * decoder + convolutions + (1000 + 1500 + 448) * 64 + 2 * 64 + 2 * 64);
@@ -240,6 +243,44 @@ TEST(ImportHuggingFace, ImagesTakeTheirClassesFromTheirNames) {
       "id2label": {"0": "a", "1": "b", "2": "c"}})";
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
   EXPECT_EQ(import.model.layer_definitions(2).vocabulary_size(), 3);
+}
+
+// Llama's own files give a factor and a multiple: 14336 of Llama-3-8B, 28672 of Llama-3-70B.
+TEST(ImportHuggingFace, LlamasRuleHasAFactor) {
+  const struct {
+    const char* config;
+    int size;
+  } cases[] = {
+      {R"({"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "multiple_of": 1024,
+           "ffn_dim_multiplier": 1.3, "vocab_size": 128256})",
+       14336},
+      {R"({"dim": 8192, "n_layers": 80, "n_heads": 64, "n_kv_heads": 8, "multiple_of": 4096,
+           "ffn_dim_multiplier": 1.3, "vocab_size": 128256})",
+       28672},
+      {R"({"dim": 4096, "n_layers": 32, "n_heads": 32, "multiple_of": 256, "vocab_size": 32000})",
+       11008},
+      // Mistral's say the width.
+      {R"({"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "hidden_dim": 14336,
+           "vocab_size": 32000})",
+       14336},
+  };
+  for (const auto& test : cases) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(test.config));
+    EXPECT_EQ(import.model.layer_definitions(1).feed_forward_size(), test.size) << test.config;
+  }
+  EXPECT_THAT(
+      ImportConfigText(With(cases[0].config, R"({"ffn_dim_multiplier": -1})")).status().ToString(),
+      HasSubstr("config.json: ffn_dim_multiplier: must be above 0"));
+}
+
+// Files of Mamba-2 and Nemotron-H, which Python wrote.
+TEST(ImportHuggingFace, TakesInfinityWhereNoSizeIs) {
+  const std::string mamba = R"({"model_type": "mamba2", "hidden_size": 64, "num_heads": 8,
+      "head_dim": 16, "state_size": 4, "num_hidden_layers": 2, "vocab_size": 100,
+      "tie_word_embeddings": false, "time_step_limit": [0.0, Infinity], "quux": NaN)";
+  EXPECT_OK(ImportConfigText(mamba + "}").status());
+  EXPECT_THAT(ImportConfigText(mamba + R"(, "chunk_size": Infinity})").status().ToString(),
+              HasSubstr("config.json: chunk_size: must be a whole number"));
 }
 
 TEST(ImportHuggingFace, AFlagThatChangesASizeDropsTheParametersOfTheOldOne) {

@@ -122,7 +122,95 @@ class TorchPlanDraw {
   int rank_count_ = 1;
 };
 
+class GalvatronPlanDraw {
+ public:
+  GalvatronPlanDraw(std::mt19937_64& random, const ModelSpec& model)
+      : random_(random), model_(model) {}
+
+  Plan Draw() {
+    const int decoder_count = model_.layer_count() - 2;
+    const int degree = Number(1, std::min(decoder_count, 4));
+    rank_count_ = 1 << Number(0, 4);
+    default_level_ = Toss() ? ShardingLevel::kNone : ShardingLevel::kGradients;
+    Plan plan;
+    plan.schedule = Toss() ? Schedule::kOneForwardOneBackward : Schedule::kGpipe;
+    plan.device_count = rank_count_ * degree;
+    plan.micro_batch_count = Number(1, 4);
+    plan.global_batch_size = plan.micro_batch_count * rank_count_ * Number(1, 2);
+    LayerStrategies layers;
+    // Cuts between decoder layers.
+    std::vector<int> cuts;
+    for (int cut = 1; cut < decoder_count; ++cut) cuts.push_back(cut);
+    std::shuffle(cuts.begin(), cuts.end(), random_);
+    cuts.resize(static_cast<size_t>(degree - 1));
+    cuts.push_back(decoder_count);
+    std::sort(cuts.begin(), cuts.end());
+    int last = 0;
+    for (const int cut : cuts) {
+      layers.stage_layer_counts.push_back(cut - std::exchange(last, cut));
+    }
+    ++layers.stage_layer_counts.front();
+    ++layers.stage_layer_counts.back();
+    const Strategy ends = DrawStrategy(/*is_end=*/true);
+    layers.strategies.assign(static_cast<size_t>(model_.layer_count()), ends);
+    for (int layer = 1; layer <= decoder_count; ++layer) {
+      layers.strategies[static_cast<size_t>(layer)] =
+          layer > 1 && Number(0, 2) > 0 ? layers.strategies[static_cast<size_t>(layer - 1)]
+                                        : DrawStrategy(/*is_end=*/false);
+    }
+    plan.stages = StagesOf(layers, model_, degree, rank_count_);
+    return plan;
+  }
+
+ private:
+  int Number(int low, int high) {
+    return low + static_cast<int>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool Toss() { return Number(0, 1) == 1; }
+  // Draws a power of two of at most 8 that divides so many ranks.
+  int DrawDegree(int ranks) {
+    int degree = 1 << Number(0, 3);
+    while (ranks % degree != 0) degree /= 2;
+    return degree;
+  }
+
+  Strategy DrawStrategy(bool is_end) {
+    Strategy strategy;
+    const bool is_ulysses = Number(0, 3) == 0;
+    if (is_ulysses) {
+      strategy.context_parallel_degree = DrawDegree(rank_count_);
+      if (strategy.context_parallel_degree > 1) strategy.context_kind = ContextKind::kUlysses;
+    } else {
+      strategy.tensor_parallel_degree = DrawDegree(rank_count_);
+      if (Number(0, 2) == 0) {
+        strategy.context_parallel_degree =
+            DrawDegree(rank_count_ / strategy.tensor_parallel_degree);
+      }
+    }
+    strategy.data_parallel_degree =
+        rank_count_ / strategy.tensor_parallel_degree / strategy.context_parallel_degree;
+    strategy.sequence_parallel = strategy.tensor_parallel_degree > 1;
+    if (strategy.data_parallel_degree > 1) {
+      strategy.sharding_level = Toss() ? ShardingLevel::kParameters : default_level_;
+      if (!is_end && strategy.tensor_parallel_degree > 1 && Toss()) {
+        strategy.rank_order = RankOrder::kDataInnermost;
+      }
+    }
+    if (!is_end && Toss()) strategy.recompute_level = RecomputeLevel::kFull;
+    return strategy;
+  }
+
+  std::mt19937_64& random_;
+  const ModelSpec& model_;
+  int rank_count_ = 1;
+  ShardingLevel default_level_ = ShardingLevel::kNone;
+};
+
 }  // namespace
+
+Plan RandomGalvatronPlan(std::mt19937_64& random, const ModelSpec& model) {
+  return GalvatronPlanDraw(random, model).Draw();
+}
 
 Plan RandomTorchPlan(std::mt19937_64& random, const ModelSpec& model, TorchPlanFormat format) {
   return TorchPlanDraw(random, model, format).Draw();

@@ -16,6 +16,12 @@ namespace parplan {
 // sharding and recomputation.
 Plan RandomTorchPlan(std::mt19937_64& random, const ModelSpec& model, TorchPlanFormat format);
 
+// Returns a random plan of `model`, one of `DecoderModel`, that Galvatron can run: any stages with
+// a decoder layer, one strategy of embedding and head, and in each decoder layer tensor
+// parallelism, rings or Ulysses, full recomputation, and either sharded parameters or what the plan
+// has for other layers. Layers with tensor parallelism have sequence parallelism.
+Plan RandomGalvatronPlan(std::mt19937_64& random, const ModelSpec& model);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_TESTS_CLIENTS_IMPORT_LAYERWISE_PLANS_H_

@@ -458,6 +458,17 @@ TEST(StrategySpace, OfGalvatronHasPowersOfTwoAndOneInnerAxisALayer) {
   EXPECT_THAT(odd.Strategies(1, 4, 12), IsEmpty());
 }
 
+TEST(StrategySpace, OfGalvatronSpreadsNoExperts) {
+  EstimatedOptions options = Small(8);
+  options.rules.target = Target::kGalvatron;
+  options.expert_count = 4;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const std::vector<Strategy> strategies = StrategySpace(problem, costs).Strategies(1, 1, 8);
+  EXPECT_FALSE(strategies.empty());
+  for (const Strategy& strategy : strategies) EXPECT_EQ(strategy.expert_parallel_degree, 1);
+}
+
 // Knowledge about the strategies of one definition applies to equal definitions.
 TEST(StrategySpace, HasTheSameStrategiesOfDefinitionsThatAreAlike) {
   int alike_count = 0;

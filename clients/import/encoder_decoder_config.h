@@ -1,0 +1,28 @@
+// Reads an encoder and the decoder that attends to it from a `config.json`.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_ENCODER_DECODER_CONFIG_H_
+#define PARPLAN_CLIENTS_IMPORT_ENCODER_DECODER_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "clients/import/config_fields.h"
+#include "clients/import/model_facts.h"
+
+namespace parplan {
+
+// Reads T5 and those built like it, whose positions are biases of scores. Without
+// `counts_all_parameters` these are left out, as Galvatron wants it. After an error, which `config`
+// remembers, the facts must not be used.
+ModelFacts ReadT5(absl::string_view family, bool counts_all_parameters, ConfigFields& config);
+
+// Reads encoder and decoder with sizes of their own: Whisper, BART and those built like them. What
+// is not priced is appended to `notes`. After an error, which `config` remembers, the facts must
+// not be used.
+ModelFacts ReadEncoderAndDecoder(absl::string_view family, ConfigFields& config,
+                                 std::vector<std::string>* notes);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_ENCODER_DECODER_CONFIG_H_

@@ -1,0 +1,27 @@
+// Parameters before the first and behind the last layer of a decoder or encoder.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_END_PARAMETERS_H_
+#define PARPLAN_CLIENTS_IMPORT_END_PARAMETERS_H_
+
+#include <string>
+#include <vector>
+
+#include "clients/import/config_fields.h"
+#include "clients/import/extra_parameters.h"
+#include "clients/import/family_traits.h"
+#include "clients/import/model_facts.h"
+
+namespace parplan {
+
+// Reads what embedding and head of a model with the width of `run` have beyond a table of words, a
+// product and the scale of a norm, and sets both extra counts of `facts`: positions, types of
+// tokens, further norms, a narrower table with its projections, the head of masked words, a bias.
+// Appends what is not priced to `notes`. Without `counts_all_parameters` the counts stay as they
+// are.
+void ReadEndParameters(const FamilyTraits& traits, bool counts_all_parameters,
+                       const TransformerRunFacts& run, const LayerExtras& extra,
+                       ConfigFields& fields, std::vector<std::string>* notes, ModelFacts* facts);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_END_PARAMETERS_H_

@@ -1,0 +1,20 @@
+// Names of fields of a `config.json`, and what they say about fields that no reader knows.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_FIELD_NAMES_H_
+#define PARPLAN_CLIENTS_IMPORT_FIELD_NAMES_H_
+
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+
+// Returns whether the field is known to change neither the shape of a layer nor its time:
+// generation, tokens, initial values, dropout, positions without parameters, scales, losses, and
+// how files were saved.
+bool FieldHasNoEffect(absl::string_view key);
+
+// Returns whether a part of the name speaks of sizes or of another structure.
+bool FieldSpeaksOfSizes(absl::string_view key);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_FIELD_NAMES_H_

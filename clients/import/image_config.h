@@ -1,0 +1,29 @@
+// Reads an encoder of images from a `config.json`.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_IMAGE_CONFIG_H_
+#define PARPLAN_CLIENTS_IMPORT_IMAGE_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "clients/import/config_fields.h"
+#include "clients/import/model_facts.h"
+
+namespace parplan {
+
+// Reads encoder layers of one width over the patches of an image: ViT, DINOv2, BEiT and those built
+// like them. Without `counts_all_parameters` biases, norms and positions are left out, as Galvatron
+// wants it. Returns the first error of `config`, INVALID_ARGUMENT (SPEC_INVALID) with the field.
+absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_parameters,
+                                   ConfigFields& config);
+
+// Reads Swin's stages, each of half as many patches a side and twice the width of the one before.
+// The same errors; what is not priced is appended to `notes`.
+absl::StatusOr<ModelFacts> ReadSwin(bool counts_all_parameters, ConfigFields& config,
+                                    std::vector<std::string>* notes);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_IMAGE_CONFIG_H_

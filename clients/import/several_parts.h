@@ -1,0 +1,32 @@
+// The language model in the `config.json` of a model of several parts.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_SEVERAL_PARTS_H_
+#define PARPLAN_CLIENTS_IMPORT_SEVERAL_PARTS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "clients/import/config_fields.h"
+
+namespace parplan {
+
+// The fields of the language model, and the place of its object: for example `text_config.`.
+struct LanguagePart {
+  nlohmann::json fields;
+  std::string path;
+};
+
+// Returns the language model inside `whole`, or none if its fields are those of a language model.
+// Fields of the whole model hold where the language model is silent, and defaults of its family
+// where both are: such files hold only what differs from them. Names the other parts, the defaults
+// and the fields of the whole model that are not read in `notes`. An error is remembered by
+// `config`, the reader of `whole`.
+std::optional<LanguagePart> FindLanguagePart(const nlohmann::json& whole, ConfigFields& config,
+                                             std::vector<std::string>* notes);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_SEVERAL_PARTS_H_

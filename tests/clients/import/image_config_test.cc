@@ -1,0 +1,93 @@
+#include "clients/import/image_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tests/clients/import/hugging_face_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Two layers of 16 values in two heads over 4 by 4 patches of 2 by 2 pixels, and 5 classes.
+constexpr char kVit[] = R"({"model_type": "vit", "hidden_size": 16, "intermediate_size": 32,
+    "num_attention_heads": 2, "num_hidden_layers": 2, "image_size": 8, "patch_size": 2,
+    "num_labels": 5})";
+
+// A layer: four matrices and their biases, two matrices and theirs, two norms.
+constexpr int64_t kVitLayer = 4 * (16 * 16 + 16) + 2 * 16 * 32 + 32 + 16 + 4 * 16;
+constexpr int64_t kVitPatches = 12 * 16 + 16;
+constexpr int64_t kVitHead = 2 * 16 + 16 * 5 + 5;
+
+TEST(ReadVit, CountsTokensPositionsAndScalesOfBlocks) {
+  const int64_t plain = ParametersOf(kVit);
+  EXPECT_EQ(plain, 2 * kVitLayer + kVitPatches + (16 + 1 + 1) * 16 + kVitHead);
+  EXPECT_EQ(ParametersOf(With(kVit, R"({"qkv_bias": false})")) - plain, -2 * 3 * 16);
+  EXPECT_EQ(ParametersOf(With(kVit, R"({"num_register_tokens": 4})")) - plain, 4 * 16);
+  EXPECT_EQ(ParametersOf(With(kVit, R"({"model_type": "dinov2"})")) - plain, 2 * 2 * 16);
+}
+
+// The distances of 4 by 4 patches are 7 by 7, and three of the class's token.
+TEST(ReadVit, BeitHasDistancesAndNoPositionsAndNoBiasesOfKeys) {
+  const int64_t distances = (7 * 7 + 3) * 2;
+  const std::string own = With(kVit, R"({"model_type": "beit", "vocab_size": 8192,
+      "use_relative_position_bias": true, "use_absolute_position_embeddings": false,
+      "use_shared_relative_position_bias": false, "layer_scale_init_value": 0.1})");
+  EXPECT_EQ(ParametersOf(own),
+            2 * (kVitLayer - 16 + 2 * 16 + distances) + kVitPatches + 16 + kVitHead);
+  const std::string common = With(own.c_str(), R"({"use_relative_position_bias": false,
+      "use_shared_relative_position_bias": true, "use_absolute_position_embeddings": true})");
+  EXPECT_EQ(ParametersOf(common),
+            2 * (kVitLayer - 16 + 2 * 16) + kVitPatches + (16 + 1 + 1) * 16 + distances + kVitHead);
+}
+
+// Two stages: 8 by 8 patches of 4 by 4 pixels, 8 wide; then 4 by 4, 16 wide.
+constexpr char kSwin[] = R"({"model_type": "swin", "embed_dim": 8, "depths": [2, 1],
+    "num_heads": [2, 4], "window_size": 4, "mlp_ratio": 4.0, "image_size": 32, "patch_size": 4,
+    "num_labels": 5, "path_norm": true, "num_layers": 2, "hidden_size": 16})";
+
+TEST(ReadSwin, CountsWhatMergesPatchesAndTheDistancesInWindows) {
+  const int64_t distances = 7 * 7;
+  const int64_t first = 4 * (8 * 8 + 8) + 2 * 8 * 32 + 32 + 8 + 4 * 8 + distances * 2;
+  const int64_t second = 4 * (16 * 16 + 16) + 2 * 16 * 64 + 64 + 16 + 4 * 16 + distances * 4;
+  const int64_t merging = 4 * 8 * 2 * 8 + 2 * 4 * 8;
+  const int64_t patches = 48 * 8 + 8 + 2 * 8;
+  const int64_t head = 2 * 16 + 16 * 5 + 5;
+  EXPECT_EQ(ParametersOf(kSwin), patches + 2 * first + merging + second + head);
+  EXPECT_EQ(ParametersOf(With(kSwin, R"({"use_absolute_embeddings": true})")) - ParametersOf(kSwin),
+            64 * 8);
+}
+
+TEST(ReadSwin, WindowsAreChunksUnlessTheyHoldTheWholeImage) {
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(kSwin));
+  EXPECT_EQ(LayersOf(import.model), "cc.");
+  EXPECT_EQ(import.model.layer_definitions(1).sequence_length(), 64);
+  EXPECT_EQ(import.model.layer_definitions(2).sequence_length(), 16);
+}
+
+TEST(ReadSwin, RefusesBySize) {
+  const struct {
+    const char* change;
+    const char* field;
+  } cases[] = {
+      {R"({"num_heads": [2]})", "num_heads: must have as many entries"},
+      {R"({"num_heads": [3, 4]})", "num_heads[0]: must divide 8"},
+      {R"({"depths": 3})", "depths: must be a list"},
+      {R"({"embed_dim": 16777216})", "embed_dim: must be at most"},
+      {R"({"window_size": 4096})", "window_size: must be at most"},
+      {R"({"patch_size": 64})", "patch_size: must divide the image"},
+  };
+  for (const auto& test : cases) {
+    EXPECT_THAT(ImportConfigText(With(kSwin, test.change)).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(test.field)))
+        << test.change;
+  }
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,82 @@
+#include "clients/import/layer_layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/clients/import/hugging_face_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ReadLayerLayout, WindowsHaveManyNames) {
+  const struct {
+    const char* change;
+    const char* layers;
+  } cases[] = {
+      {R"({"model_type": "gpt_neo", "window_size": 16,
+           "attention_layers": ["global", "local", "global"]})",
+       ".w."},
+      {R"({"model_type": "cohere2", "sliding_window": 16, "layer_switch": 2,
+           "order_of_interleaved_layers": "local_attn_first"})",
+       "w.w"},
+      {R"({"model_type": "exaone4", "sliding_window": 16, "sliding_window_pattern": "LG"})", "w.w"},
+      // 15 tokens on either side, and itself.
+      {R"({"model_type": "modernbert", "local_attention": 30, "global_attn_every_n_layers": 2,
+           "num_key_value_heads": null})",
+       ".w."},
+      {R"({"model_type": "minimax_m2", "attn_type_list": [1, 1, 1]})", "..."},
+      {R"({"sliding_window": 16, "global_attn_every_n_layers": 3})", "ww."},
+  };
+  for (const auto& test : cases) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                         ImportConfigText(With(kGated, test.change)));
+    EXPECT_EQ(LayersOf(import.model), test.layers) << test.change;
+  }
+}
+
+// Files that newer releases of transformers wrote: they call state spaces linear attention, and the
+// list of layers says how many there are.
+TEST(ReadLayerLayout, ListsOfLayersSayTheirNumber) {
+  constexpr char kHybrid[] = R"({"model_type": "nemotron_h", "num_hidden_layers": null,
+      "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp"],
+      "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 4, "n_groups": 1,
+      "conv_kernel": 4, "chunk_size": 16, "num_nextn_predict_layers": 0,
+      "mtp_layers_block_type": ["full_attention"]})";
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, kHybrid)));
+  EXPECT_EQ(LayersOf(import.model), "sf.f");
+  EXPECT_EQ(ParametersOf(With(kGated, kHybrid)),
+            ParametersOf(With(With(kGated, kHybrid).c_str(),
+                              R"({"layers_block_type": null, "num_hidden_layers": 4,
+                                  "hybrid_override_pattern": "M-*-"})")));
+  EXPECT_THAT(ImportConfigText(With(kGated, R"({"num_hidden_layers": null})")).status().ToString(),
+              HasSubstr("config.json: num_hidden_layers: is required"));
+}
+
+TEST(ReadLayerLayout, RefusesByTheFieldThatSaysIt) {
+  const struct {
+    const char* change;
+    const char* field;
+  } cases[] = {
+      {R"({"attn_type_list": [1, 0, 1]})", "attn_type_list[1]: `linear_attention`"},
+      {R"({"attn_type_list": [1]})", "attn_type_list: must have an entry for each"},
+      {R"({"sliding_window": 16, "sliding_window_pattern": "LX"})",
+       "sliding_window_pattern: must be a whole number, or letters"},
+      {R"({"order_of_interleaved_layers": "global_first"})",
+       "order_of_interleaved_layers: must be"},
+      {R"({"attention_layers": ["global", "local", "global"]})", "sliding_window: is required"},
+      {R"({"mamba_d_ssm": 64})", "mamba_d_ssm: is of a state space"},
+  };
+  for (const auto& test : cases) {
+    EXPECT_THAT(ImportConfigText(With(kGated, test.change)).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr(absl::StrCat("config.json: ", test.field))))
+        << test.change;
+  }
+}
+
+}  // namespace
+}  // namespace parplan

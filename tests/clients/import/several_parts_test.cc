@@ -1,0 +1,69 @@
+#include "clients/import/several_parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/clients/import/hugging_face_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST(FindLanguagePart, FollowsPartsOfParts) {
+  const std::string config =
+      absl::StrCat(R"({"model_type": "omni", "talker_config": {"hidden_size": 8},
+      "thinker_config": {"model_type": "omni_thinker", "audio_config": {"d_model": 8},
+                         "text_config": )",
+                   kGated, "}}");
+  EXPECT_EQ(ParametersOf(config), ParametersOf(kGated));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_THAT(import.notes, Contains(HasSubstr("other parts than the language model: "
+                                               "talker_config")));
+  EXPECT_THAT(import.notes, Contains(HasSubstr("audio_config (d_model 8)")));
+  const std::string broken =
+      absl::StrCat(R"({"model_type": "omni", "thinker_config": {"text_config": )",
+                   With(kGated, R"({"hidden_size": -1})"), "}}");
+  EXPECT_THAT(ImportConfigText(broken).status().ToString(),
+              HasSubstr("config.json: thinker_config.text_config.hidden_size: "));
+}
+
+TEST(FindLanguagePart, FieldsOfOtherPartsAreNotedAndNotRefused) {
+  const std::string config =
+      absl::StrCat(R"({"model_type": "vision", "downsample_ratio": 0.5, "num_tiles": 12,
+      "speech_config": {"hidden_size": 8}, "use_lora": 0, "text_config": )",
+                   kGated, "}");
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_THAT(import.notes, Contains(HasSubstr("other parts than the language model: "
+                                               "downsample_ratio, num_tiles, speech_config")));
+  // Those inside the language model are not.
+  EXPECT_THAT(ImportConfigText(absl::StrCat(R"({"model_type": "vision", "text_config": )",
+                                            With(kGated, R"({"num_tiles": 12})"), "}"))
+                  .status()
+                  .ToString(),
+              HasSubstr("config.json: text_config.num_tiles: "));
+}
+
+// LLaVA-1.5's file says only what differs from Llama's defaults, those of Llama-2-7B.
+TEST(FindLanguagePart, WhatTheLanguageModelLeavesOutIsItsFamilysDefault) {
+  const char config[] = R"({"model_type": "llava", "text_config": {"model_type": "llama",
+      "vocab_size": 32064, "max_position_embeddings": 4096}})";
+  EXPECT_EQ(ParametersOf(config), int64_t{6738415616} + 2 * 64 * 4096);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_THAT(import.notes,
+              Contains(HasSubstr("text_config leaves these to the defaults of llama: "
+                                 "num_hidden_layers 32, hidden_size 4096, intermediate_size "
+                                 "11008, num_attention_heads 32")));
+  // The whole file of a language model says its sizes.
+  EXPECT_THAT(
+      ImportConfigText(R"({"model_type": "llama", "vocab_size": 32064})").status().ToString(),
+      HasSubstr("config.json: num_hidden_layers: is required"));
+}
+
+}  // namespace
+}  // namespace parplan
