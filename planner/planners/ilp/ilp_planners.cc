@@ -144,6 +144,8 @@ class IlpPlanner {
     if (goal_ != Goal::kLeastMemory && cuts_.empty()) return std::nullopt;
     AddQuickPlans();
     if (goal_ == Goal::kLeastMemory) AddLeastMemoryPlans();
+    // Nothing that programmes find can fit then.
+    if (is_least_ && FindFitting() == candidates_.end()) return Result();
     for (const BatchCut& cut : cuts_) {
       if (search_.stopped() || meter_.stopped()) break;
       if (goal_ == Goal::kLeastMemory) {
@@ -348,7 +350,7 @@ class IlpPlanner {
                      [this](const Candidate& a, const Candidate& b) { return ComesFirst(a, b); });
     const auto found = FindFitting();
     if (found == candidates_.end()) {
-      if (stopped()) return StoppedEmpty{Summary()};
+      if (stopped() && !is_least_) return StoppedEmpty{Summary()};
       const Candidate& least = *std::min_element(candidates_.begin(), candidates_.end(), IsSmaller);
       return NothingFits{.smallest_usable_memory = UpperOf(least),
                          .smallest_device_memory = DeviceMemoryFor(problem_, UpperOf(least)),

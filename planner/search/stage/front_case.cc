@@ -320,6 +320,14 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
       moves.push_back(transition.is_finite() ? scale.ToTicks(transition * 0.5) : TickStage::kNever);
     }
   }
+  ticks.shortest_half_resharding.resize(stage.kinds.size());
+  for (size_t run = 1; run < stage.runs.size(); ++run) {
+    std::vector<double>& shortest = ticks.shortest_half_resharding[stage.runs[run].kind];
+    if (stage.runs[run].layer_count > 1 && shortest.empty()) {
+      shortest =
+          ShortestHalfResharding(ticks.half_resharding[stage.runs[run].kind], stage.layout_count);
+    }
+  }
   const auto has_sync = [](const TickStage::Option& option) { return option.cost.sync > 0; };
   if (stage.joins_passes && cuts.size() == 1 && cuts.front().forward > 0.0 &&
       cuts.front().sync == 0.0 &&

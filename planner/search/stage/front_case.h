@@ -69,6 +69,9 @@ struct TickStage {
   std::vector<std::vector<Option>> options;
   // [kind][from * layout_count + to] half of a transition, or `kNever`.
   std::vector<std::vector<int64_t>> half_resharding;
+  // [kind] the least half moves through any layouts (`ShortestHalfResharding`); empty for a kind
+  // that no run of several layers behind the first run has.
+  std::vector<std::vector<double>> shortest_half_resharding;
   std::vector<FrontRun> runs;
   // [layout of the last layer] bytes the stage holds of its outputs; empty if none.
   std::vector<int64_t> output_bytes;

@@ -9,61 +9,63 @@
 namespace parplan {
 namespace {
 
-// Returns [from * layout count + to] the least half moves from one layout to another, possibly
-// through others.
-std::vector<double> ShortestHalfResharding(const TickStage& stage, int kind) {
-  const int count = stage.layout_count;
-  std::vector<double> resharding(static_cast<size_t>(count) * count, kInfinity);
-  for (int from = 0; from < count; ++from) {
-    for (int to = 0; to < count; ++to) {
-      const int64_t move = from == to ? 0 : stage.half_resharding[kind][from * count + to];
-      if (move < TickStage::kNever) resharding[from * count + to] = static_cast<double>(move);
-    }
-  }
-  for (int by = 0; by < count; ++by) {
-    for (int from = 0; from < count; ++from) {
-      for (int to = 0; to < count; ++to) {
-        double& move = resharding[from * count + to];
-        move = std::min(move, resharding[from * count + by] + resharding[by * count + to]);
-      }
-    }
-  }
-  return resharding;
-}
-
-// Returns [begin * layout count + end] a lower bound of the cost of a run that begins and ends with
-// these layouts: its first and last layer cost at least as much as the cheapest option of their
-// layouts, all others at least as much as the cheapest layout the run visits, and it must move
-// there and on.
-std::vector<double> RunCosts(const FrontCase& front_case, const FrontRun& run, size_t cut_index) {
+// Returns [begin] the least cost of a run that begins with the layout and of the layers after it,
+// where `suffix` is [end] the cost of these after a run that ends with the layout. The first and
+// last layer of the run cost at least as much as the cheapest option of their layouts, all others
+// at least as much as the cheapest layout the run visits, and it must move there and on.
+std::vector<double> CostsFromRun(const FrontCase& front_case, const FrontRun& run, size_t cut_index,
+                                 const double* suffix) {
   const PricedCut& cut = front_case.cuts[cut_index];
   const int count = front_case.stage->layout_count;
-  const double resharding_weight = cut.cut.forward + cut.cut.backward;
   std::vector<double> least(count, kInfinity);
   for (const auto& option : front_case.options[run.kind]) {
     least[option.layout] = std::min(least[option.layout], cut.Cost(option.cost));
   }
-  std::vector<double> costs(static_cast<size_t>(count) * count, kInfinity);
+  std::vector<double> costs(count, kInfinity);
   if (run.layer_count == 1) {
-    for (int layout = 0; layout < count; ++layout) costs[layout * count + layout] = least[layout];
+    for (int layout = 0; layout < count; ++layout) costs[layout] = least[layout] + suffix[layout];
     return costs;
   }
-  const std::vector<double> resharding = ShortestHalfResharding(*front_case.stage, run.kind);
-  for (int begin = 0; begin < count; ++begin) {
+  const double weight = cut.cut.forward + cut.cut.backward;
+  const std::vector<double>& resharding = front_case.stage->shortest_half_resharding[run.kind];
+  for (int by = 0; by < count; ++by) {
+    if (!(least[by] < kInfinity)) continue;
+    double onward = kInfinity;
     for (int end = 0; end < count; ++end) {
-      double& cost = costs[begin * count + end];
-      for (int by = 0; by < count; ++by) {
-        if (!(least[by] < kInfinity)) continue;
-        cost = std::min(cost, least[begin] + least[end] + least[by] * (run.layer_count - 2) +
-                                  resharding_weight * (resharding[begin * count + by] +
-                                                       resharding[by * count + end]));
-      }
+      onward = std::min(onward, weight * resharding[by * count + end] + least[end] + suffix[end]);
+    }
+    onward += least[by] * (run.layer_count - 2);
+    for (int begin = 0; begin < count; ++begin) {
+      costs[begin] =
+          std::min(costs[begin], least[begin] + weight * resharding[begin * count + by] + onward);
     }
   }
   return costs;
 }
 
 }  // namespace
+
+std::vector<double> ShortestHalfResharding(absl::Span<const int64_t> half_resharding,
+                                           int layout_count) {
+  std::vector<double> resharding(static_cast<size_t>(layout_count) * layout_count, kInfinity);
+  for (int from = 0; from < layout_count; ++from) {
+    for (int to = 0; to < layout_count; ++to) {
+      const int64_t move = from == to ? 0 : half_resharding[from * layout_count + to];
+      if (move < TickStage::kNever)
+        resharding[from * layout_count + to] = static_cast<double>(move);
+    }
+  }
+  for (int by = 0; by < layout_count; ++by) {
+    for (int from = 0; from < layout_count; ++from) {
+      for (int to = 0; to < layout_count; ++to) {
+        double& move = resharding[from * layout_count + to];
+        move = std::min(move,
+                        resharding[from * layout_count + by] + resharding[by * layout_count + to]);
+      }
+    }
+  }
+  return resharding;
+}
 
 void AddSuffixCostsByLayout(FrontCase& front_case) {
   const TickStage& stage = *front_case.stage;
@@ -81,20 +83,16 @@ void AddSuffixCostsByLayout(FrontCase& front_case) {
         continue;
       }
       const double* const suffix = costs + cut_count * layout_count;
-      const std::vector<double> run_costs = RunCosts(front_case, runs[run + 1], index);
+      const std::vector<double> from_run = CostsFromRun(front_case, runs[run + 1], index, suffix);
       const std::vector<int64_t>& resharding = stage.half_resharding[runs[run + 1].kind];
       std::fill_n(costs, layout_count, kInfinity);
       for (int begin = 0; begin < layout_count; ++begin) {
-        double from_begin = kInfinity;
-        for (int end = 0; end < layout_count; ++end) {
-          from_begin = std::min(from_begin, run_costs[begin * layout_count + end] + suffix[end]);
-        }
-        if (!(from_begin < kInfinity)) continue;
+        if (!(from_run[begin] < kInfinity)) continue;
         for (int layout = 0; layout < layout_count; ++layout) {
           const int64_t move = resharding[layout * layout_count + begin];
           if (move >= TickStage::kNever) continue;
           const double moved = (cut.cut.forward + cut.cut.backward) * static_cast<double>(move);
-          costs[layout] = std::min(costs[layout], moved + from_begin);
+          costs[layout] = std::min(costs[layout], moved + from_run[begin]);
         }
       }
     }

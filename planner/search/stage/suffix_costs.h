@@ -4,13 +4,23 @@
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_
 
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
 #include "planner/search/stage/front_case.h"
 
 namespace parplan {
 
+// Returns [from * layout_count + to] the least half moves, in ticks, from one layout to another,
+// possibly through others; infinite where there are none. `half_resharding` is that of a kind of
+// layers (`TickStage`). O(layouts^3).
+std::vector<double> ShortestHalfResharding(absl::Span<const int64_t> half_resharding,
+                                           int layout_count);
+
 // Sets `suffix_cost_of_layout` from options, cuts and `suffix`. Solves a shortest path from run to
 // run, with moves between runs and, within a run, from its first layout through the cheapest to its
-// last. O(cuts * runs * layouts^3).
+// last. O(cuts * runs * layouts^2).
 void AddSuffixCostsByLayout(FrontCase& front_case);
 
 }  // namespace parplan

@@ -179,6 +179,8 @@ class MemorySearch {
       masks = std::move(split);
     }
     for (const OptionMask& mask : masks) {
+      // There can be one for each strategy. The first plan is made whatever the limits say.
+      if (plan_.has_value() && !meter_.ShouldContinue()) return;
       const PipelineMemory memory(setting, mask);
       Bytes fits = best_ - Bytes::Of(1);
       if (!memory.Fits(fits)) continue;

@@ -11,10 +11,6 @@
 namespace parplan {
 namespace {
 
-// Runs of layers from which making a stage takes longer than its states, by whose number the meter
-// asks whether to go on: 40 unlike layers overran a limit of 2 s by 1 s.
-constexpr size_t kManyRuns = 8;
-
 // Fronts are solved for slightly larger cutoffs than asked, so that they serve the next stages.
 constexpr double kAhead = 1.001;
 // A front solved for a cutoff this much larger is not reused, because its many unneeded choices
@@ -144,7 +140,9 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
 
 FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const StageLimits& limits,
                                     SearchMeter& meter) {
-  if (question.runs.size() >= kManyRuns) meter.ShouldContinue();
+  // The meter asks by itself after some thousand states. A front with many layouts or unlike layers
+  // takes milliseconds and has few, so the limits are asked before each.
+  meter.ShouldContinue();
   const double count = setting_.recurrence().micro_batch_count();
   Entry entry;
   entry.limits = {limits.forward_backward * kAhead, limits.forward_backward_sync * kAhead,

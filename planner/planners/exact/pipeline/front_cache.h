@@ -50,8 +50,8 @@ class FrontCache {
   // Returns the front of layers [first, end) as stage `stage`. For every choice within `limits`,
   // the front has one at least as good; it may have others. Valid for the lifetime of the cache. A
   // front solved for fewer micro-batches in flight is reused for more if all its choices still fit.
-  // Incomplete if `meter` ended the search. Times are those of the layers, less what grains and
-  // layout classes lose, whichever times are compared.
+  // Incomplete if `meter`, which is asked before each front is solved, ended the search. Times are
+  // those of the layers, less what grains and layout classes lose, whichever times are compared.
   const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
                          SearchMeter& meter);
 

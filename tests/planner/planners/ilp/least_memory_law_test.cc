@@ -87,6 +87,40 @@ TEST(LeastMemory, HasAPlanWithinAnyLimit) {
   EXPECT_GT(count, 20);
 }
 
+// A limit ends the search for speed; that nothing fits is known by then.
+TEST(LeastMemory, KnowsThatNothingFitsWhereALimitEndsTheRest) {
+  const PlanningProblem problem = EstimatedProblem({.device_count = 4,
+                                                    .decoder_count = 2,
+                                                    .hidden_size = 1024,
+                                                    .attention_head_count = 16,
+                                                    .sequence_length = 512,
+                                                    .global_batch_size = 8})
+                                      .WithUsableMemory(Bytes::Of(1 << 20));
+  ASSERT_OK_AND_ASSIGN(const PlanningResult whole, FindPlan(problem, "min-memory-ilp"));
+  const auto* const none = std::get_if<NothingFits>(&whole);
+  ASSERT_NE(none, nullptr);
+  ASSERT_TRUE(none->memory_is_proved);
+  bool is_known = false;
+  for (int most = 0; most < 1'000 && !is_known; ++most) {
+    int questions = 0;
+    SearchControl control;
+    control.should_stop = [&] { return ++questions > most; };
+    ASSERT_OK_AND_ASSIGN(const PlanningResult stopped,
+                         FindPlan(problem, "min-memory-ilp", control));
+    EXPECT_GT(questions, most);
+    EXPECT_OK(CheckResult(problem, stopped));
+    const auto* const known = std::get_if<NothingFits>(&stopped);
+    is_known = known != nullptr;
+    if (!is_known) {
+      EXPECT_TRUE(std::holds_alternative<StoppedEmpty>(stopped));
+      continue;
+    }
+    EXPECT_TRUE(known->memory_is_proved);
+    EXPECT_EQ(known->smallest_usable_memory, none->smallest_usable_memory);
+  }
+  EXPECT_TRUE(is_known);
+}
+
 // The models of table 2 (docs/papers.md 3.2), held to one stage and no recomputation.
 PlanningProblem TableProblem(int layer_count, int hidden_size, int head_count, int device_count,
                              int64_t batch) {
