@@ -31,7 +31,8 @@ def with_policy(layer: nn.Module, policy: str, kind: LayerKind) -> nn.Module:
     level = Recompute.FULL if policy == "full" else Recompute.SELECTIVE
     # Nothing of the layout but the tokens of one rank is used.
     layout = ActivationLayout(0, Strategy(), 1, kind.given.shape[0] if kind.given.shape else 1)
-    return Layer(layer, level, Attention(kind.indices[0], layout, 0, level, None, True))
+    return Layer(layer, level, Attention(kind.indices[0], layout, 0, level, None, True),
+                 dtype=None)
 
 
 def _kept_operators() -> set[Any]:
