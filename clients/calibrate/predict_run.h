@@ -29,22 +29,20 @@ struct RunPrediction {
   // Sum of `memory_items`, which is compared with the measured peak.
   Bytes memory;
   // Total memory of the fullest device (whatever the source published) at the risk that the planner
-  // accepts: a run is refused when this is above the device's
-  // memory.
+  // accepts: a run is refused if this is above the device's memory.
   Bytes memory_upper;
 };
 
 // Returns a prediction, or the reason why there is none.
 using RunPredictor = std::function<absl::StatusOr<RunPrediction>(const RunQuestion&)>;
 
-// Returns the items of a stage's peak that `view` counts: tensors and workspaces for
-// allocated memory, with the allocator's loss for reserved memory, and all of them
-// for the device.
+// Returns the items of a stage's peak that `view` counts: tensors and workspaces for allocated
+// memory, with the allocator's loss for reserved memory, and all of them for the device.
 MemoryItems ItemsInView(const MemoryItems& items, MemoryView view);
 
-// Predicts with the cost model, from data sheets alone. A null `calibration` stands
-// for the built-in one. Pure, safe to call from any thread. REQUIRES: a question of `QuestionOf`.
-// Returns errors of `PlanningProblem::Create` and `CostModel::Create`.
+// Predicts with the cost model, from data sheets alone. A null `calibration` stands for the
+// built-in one. Pure, safe to call from any thread. REQUIRES: a question of `QuestionOf`. Returns
+// errors of `PlanningProblem::Create` and `CostModel::Create`.
 absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
                                          const std::shared_ptr<const Calibration>& calibration);
 
