@@ -10,6 +10,7 @@
 #include "planner/cost/group_costs.h"
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_source.h"
+#include "planner/cost/layer_traffic.h"
 #include "planner/model/strategy.h"
 
 namespace parplan {
@@ -49,7 +50,7 @@ class LayerPricing {
   Passes BarePasses();
 
  private:
-  using Exchange = GroupCosts::Exchange;
+  using Exchange = LayerTraffic::Exchange;
   // Times of both passes with all traffic but that of data parallelism.
   struct Timed {
     Seconds forward;
