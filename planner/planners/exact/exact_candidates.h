@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -24,9 +25,9 @@ namespace parplan {
 // All plans of one batch size, pipeline degree, micro-batch count and schedule.
 struct ExactCandidate {
   PipelineCandidate pipeline;
-  // Lower bound of the step of its plans, in seconds.
+  // Lower bound of the step of its plans.
+  Seconds bound;
   // The states of a candidate's life, in order (docs/glossary.md).
-  double bound = 0.0;
   enum class State {
     // Bounded by the least times of layers, regardless of memory.
     kListed,
@@ -39,7 +40,7 @@ struct ExactCandidate {
   };
   State state = State::kListed;
 
-  double bound_per_sample() const {
+  Seconds bound_per_sample() const {
     return bound / static_cast<double>(pipeline.global_batch_size);
   }
 };
@@ -78,16 +79,18 @@ class TableCache {
   std::map<Key, std::unique_ptr<const OptionTable>> tables_;
 };
 
-// Lists the candidates in which every layer definition has at least one strategy, most promising
-// first. If only one plan is wanted, dominated candidates are dropped: those for whose plans
-// another candidate has a plan at least as good. Ends early, with `complete` false, when `meter`
-// stops.
+// The candidates of a space.
 struct CandidateList {
+  // The most promising first.
   std::vector<ExactCandidate> candidates;
   // Those of plans with partitions that are not listed, in any order (interleaved_partitions.h).
   std::vector<ExactCandidate> uneven;
+  // Whether all were listed.
   bool complete = true;
 };
+// Lists the candidates in which every layer definition has at least one strategy. If only one plan
+// is wanted, dominated candidates are dropped: those for whose plans another candidate has a plan
+// at least as good. Ends early when `meter` stops.
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                              SearchMeter& meter);
 
