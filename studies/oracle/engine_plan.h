@@ -38,9 +38,6 @@ struct EngineStage {
 };
 std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan& plan);
 
-// Returns T of the engine's ranking, in seconds.
-double EngineStep(const EngineModel& model, const EnginePlan& plan);
-
 // Returns the times of the same stages for a simulation of the schedule pass by pass: a third of
 // each time is forward; the part of the layers' synchronisation that the ends do not hide follows
 // the last backward pass. `SimulatedEngineStep` returns the simulated step in seconds.
