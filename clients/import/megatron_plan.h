@@ -32,6 +32,8 @@ struct MegatronPlanImport {
 // here: virtual stages without layers, layers of multi-token prediction, experts in other
 // tensor-parallel groups, context parallelism by all-gather, recomputation of several layers at
 // once or of other parts than attention.
+//
+// Programs read whole runs (`ImportMegatronRun`); tests of the export read its file by this.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);
 
