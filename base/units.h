@@ -1,5 +1,6 @@
-// The quantities the planner computes with. A bare number never crosses a public function: a size
-// is `Bytes`, a span of time is `Seconds`, a rate of a link is `BusBandwidth`.
+// The quantities the planner computes with: a size is `Bytes`, a span of time is `Seconds`, a rate
+// of a link is `BusBandwidth`. Inside a search, where times, sizes and prices are terms of one sum,
+// they are bare numbers in seconds and bytes (docs/adr/0018-what-the-house-review-would-remove.md).
 //
 //   const Seconds step = forward + backward * 2.0;
 //   if (memory.Total() + Bytes::Ceil(share * 1e9) > budget) ...

@@ -67,7 +67,7 @@ absl::Span<const PlanExporter> AllExporters() { return kExporters; }
 
 absl::StatusOr<const PlanExporter*> FindExporter(absl::string_view target,
                                                  absl::string_view field) {
-  for (const PlanExporter& exporter : kExporters) {
+  for (const PlanExporter& exporter : AllExporters()) {
     if (exporter.target == target) return &exporter;
   }
   return FieldError(Reason::kSpecInvalid, field,
@@ -77,7 +77,7 @@ absl::StatusOr<const PlanExporter*> FindExporter(absl::string_view target,
 
 std::vector<std::string> ExportTargets() {
   std::vector<std::string> targets;
-  for (const PlanExporter& exporter : kExporters) targets.emplace_back(exporter.target);
+  for (const PlanExporter& exporter : AllExporters()) targets.emplace_back(exporter.target);
   return targets;
 }
 

@@ -36,14 +36,13 @@ struct RunPrediction {
 // Returns a prediction, or the reason why there is none.
 using RunPredictor = std::function<absl::StatusOr<RunPrediction>(const RunQuestion&)>;
 
-// Returns the items of a stage's peak that `view` counts: tensors and workspaces for
-// allocated memory, with the allocator's loss for reserved memory, and all of them
-// for the device.
+// Returns the items of a stage's peak that `view` counts: tensors and workspaces for allocated
+// memory, with the allocator's loss for reserved memory, and all of them for the device.
 MemoryItems ItemsInView(const MemoryItems& items, MemoryView view);
 
-// Predicts with the cost model, from data sheets alone. A null `calibration` stands
-// for the built-in one. Pure, safe to call from any thread. REQUIRES: a question of `QuestionOf`.
-// Returns errors of `PlanningProblem::Create` and `CostModel::Create`.
+// Predicts with the cost model, from data sheets alone. A null `calibration` stands for the
+// built-in one. Pure, safe to call from any thread. REQUIRES: a question of `QuestionOf`. Returns
+// errors of `PlanningProblem::Create` and `CostModel::Create`.
 absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
                                          const std::shared_ptr<const Calibration>& calibration);
 

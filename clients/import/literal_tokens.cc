@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-constexpr size_t kMostBrackets = 32;
+constexpr size_t kMaxBrackets = 32;
 
 class LiteralLexer {
  public:
@@ -156,8 +156,8 @@ class LiteralLexer {
 
   absl::Status ReadMark(char c) {
     if (c == '(' || c == '[' || c == '{') {
-      if (brackets_.size() == kMostBrackets) {
-        return Fault(absl::StrCat("nests deeper than ", kMostBrackets));
+      if (brackets_.size() == kMaxBrackets) {
+        return Fault(absl::StrCat("nests deeper than ", kMaxBrackets));
       }
       brackets_ += c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {

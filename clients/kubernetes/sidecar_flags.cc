@@ -38,8 +38,8 @@ Exit codes
   3  no plan fits (--question)
   4  measurements are missing (--question)
   5  the plan was refused: signature, time, job, node or topology
-  6  the server could not be reached in time; windows that it has not had are kept
-  7  nobody has made the plan in time)";
+  6  the server could not be reached in time; windows that it did not receive are kept
+  7  the plan was not made in time)";
 
 void AddServer(CLI::App& app, SidecarFlags& flags) {
   const char* const group = "Server";

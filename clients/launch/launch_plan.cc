@@ -155,7 +155,9 @@ void LaunchPlan::AddGroups(const ModelSpec& model) {
       return group < 0 ? -1 : numbers.Of(program->groups[group]);
     };
     for (const GroupSpec& group : program->groups) {
-      if (static_cast<int>(group.ranks.size()) == rank_count() && group.purpose == "loss") continue;
+      if (static_cast<int>(group.ranks.size()) == rank_count() &&
+          group.purpose == group_purpose::kLoss)
+        continue;
       member.groups.push_back(numbers.Of(group));
     }
     member.stage_group = number_of(program->stages.front().stage_group);

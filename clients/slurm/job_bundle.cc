@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "proto/envelope/durable_file.h"
+#include "proto/envelope/strict_json.h"
 
 namespace parplan::slurm {
 namespace {
@@ -24,31 +25,32 @@ absl::Status Malformed(absl::string_view field, absl::string_view rule) {
 }  // namespace
 
 absl::StatusOr<JobBundle> JobBundle::FromJson(absl::string_view text) {
-  const nlohmann::json object =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return Malformed("bundle", "must be a JSON object");
+  PARPLAN_ASSIGN_OR_RETURN(const JsonValue object, ParseStrictJson(text, "bundle", kMaxFileBytes,
+                                                                   Reason::kPayloadMalformed));
   JobBundle bundle;
   for (const auto& [name, field] :
        {std::pair("job_id", &bundle.job_id), std::pair("without_plan", &bundle.without_plan),
         std::pair("envelope", &bundle.envelope), std::pair("model", &bundle.model),
         std::pair("topology", &bundle.topology),
         std::pair("master_address", &bundle.master_address)}) {
-    const auto found = object.find(name);
-    if (found == object.end() || !found->is_string()) return Malformed(name, "must be a string");
-    *field = found->get<std::string>();
+    PARPLAN_ASSIGN_OR_RETURN(*field, GetString(object, "bundle", name, Reason::kPayloadMalformed));
   }
-  const auto names = object.find("node_names");
-  if (names == object.end() || !names->is_array()) return Malformed("node_names", "must be a list");
-  for (const auto& name : *names) {
-    if (!name.is_string()) return Malformed("node_names", "must be a list of strings");
-    bundle.node_names.push_back(name.get<std::string>());
+  const JsonValue* const names = object.Find("node_names");
+  if (names == nullptr || names->type != JsonValue::Type::kArray) {
+    return Malformed("node_names", "must be a list");
   }
-  const auto port = object.find("master_port");
-  if (port == object.end() || !port->is_number_integer() || port->get<int64_t>() < 0 ||
-      port->get<int64_t>() > kMaxPort) {
+  for (const JsonValue& name : names->items) {
+    if (name.type != JsonValue::Type::kString) {
+      return Malformed("node_names", "must be a list of strings");
+    }
+    bundle.node_names.push_back(name.text);
+  }
+  const JsonValue* const port = object.Find("master_port");
+  if (port == nullptr || port->type != JsonValue::Type::kInteger || port->integer < 0 ||
+      port->integer > kMaxPort) {
     return Malformed("master_port", absl::StrCat("must be from 0 to ", kMaxPort));
   }
-  bundle.master_port = port->get<int>();
+  bundle.master_port = static_cast<int>(port->integer);
   return bundle;
 }
 

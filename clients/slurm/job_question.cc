@@ -71,7 +71,7 @@ absl::StatusOr<std::string> TargetOf(const JobWishes& wishes) {
     return wishes.target;
   }
   const std::string name(exporters.front()->target);
-  return FindTarget(name).has_value() ? name : std::string();
+  return FindTarget(name) != nullptr ? name : std::string();
 }
 
 }  // namespace

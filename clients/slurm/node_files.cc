@@ -58,8 +58,9 @@ absl::Status MakeParents(const std::string& folder) {
     return FileError(parent, std::error_code(errno, std::generic_category()));
   }
   if (!S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 022) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "node_dir: ", parent.string(), " must be a folder that nobody else writes to"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("node_dir: ", parent.string(),
+                     " must be a folder of this user to which no other user may write"));
   }
   return absl::OkStatus();
 }

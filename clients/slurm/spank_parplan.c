@@ -115,7 +115,7 @@ static struct spank_option options[] = {
     {"plan-planner", "NAME", "Planner to ask", 1, OPTION_PLANNER, on_option},
     {"plan-runtime", "NAME", "Runtime that will train", 1, OPTION_RUNTIME, on_option},
     {"plan-target", "NAME", "Only plans that this program can run", 1, OPTION_TARGET, on_option},
-    {"plan-space", "LIST", "What may vary: all or none, then names, as of planctl plan", 1,
+    {"plan-space", "LIST", "Dimensions that may vary: all or none, then names (planctl plan)", 1,
      OPTION_SPACE, on_option},
     {"plan-export", "LIST", "Leave the plan as files of these programs on the nodes", 1,
      OPTION_EXPORT, on_option},

@@ -8,8 +8,6 @@
 namespace parplan {
 namespace {
 
-constexpr char kTable[] = "table";
-
 // Returns the definition with a table of its own, as the trainer lays out a tied head that holds a
 // copy of the embedding's table.
 LayerDefinition WithOwnTable(LayerDefinition definition) {
@@ -63,9 +61,10 @@ ParameterNumbers::ParameterNumbers(const ModelSpec& model) {
     const ParameterLayout layout =
         LayoutOfParameters(WithOwnTable(definition), /*tensor_parallel_degree=*/1, 0);
     for (const ParameterTensor& tensor : layout.tensors) {
-      const bool is_shared = definition.tied_embedding && index > 0 && tensor.name == kTable;
+      const bool is_shared =
+          definition.tied_embedding && index > 0 && tensor.name == tensor_names::kTable;
       if (is_shared) {
-        numbers_[{index, tensor.name}] = numbers_.at({0, kTable});
+        numbers_[{index, tensor.name}] = numbers_.at({0, tensor_names::kTable});
         continue;
       }
       numbers_[{index, tensor.name}] = count_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "planner/program/rank_program.h"
 
 namespace parplan {
 namespace {
@@ -16,12 +17,13 @@ constexpr size_t kMaxSampleCount = 256;
 
 // Returns the phase that a wait in a group counts for within a pass over a layer.
 StepPhase WaitOf(const std::string& purpose) {
-  if (purpose == "tensor") return StepPhase::kTensorParallel;
-  if (purpose == "context") return StepPhase::kContextParallel;
-  if (purpose == "gradient") return StepPhase::kShardedDataParallel;
-  if (purpose == "stage") return StepPhase::kResharding;
-  if (purpose == "tied") return StepPhase::kGradientSync;
-  if (absl::StartsWith(purpose, "forward") || absl::StartsWith(purpose, "backward")) {
+  if (purpose == group_purpose::kTensor) return StepPhase::kTensorParallel;
+  if (purpose == group_purpose::kContext) return StepPhase::kContextParallel;
+  if (purpose == group_purpose::kGradient) return StepPhase::kShardedDataParallel;
+  if (purpose == group_purpose::kStage) return StepPhase::kResharding;
+  if (purpose == group_purpose::kTied) return StepPhase::kGradientSync;
+  if (absl::StartsWith(purpose, group_purpose::kForward) ||
+      absl::StartsWith(purpose, group_purpose::kBackward)) {
     return StepPhase::kPipeline;
   }
   return StepPhase::kIdle;

@@ -3,15 +3,15 @@
 #include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/json/json_text.h"
 #include "base/status_macros.h"
 #include "clients/files/input_files.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
+#include "proto/wire/json_field.h"
 
 namespace parplan {
 namespace {
@@ -83,20 +83,22 @@ OptimizerSettings OptimizerOf(const ExecFlags& flags, const ModelSpec& model) {
   return settings;
 }
 
-absl::StatusOr<LinkShape> ParseShape(const nlohmann::json& object, const std::string& field) {
-  if (!object.is_object()) return FieldError(Reason::kSpecInvalid, field, "must be an object");
+absl::StatusOr<LinkShape> ParseShape(const JsonValue& object, const std::string& field) {
+  if (object.type != JsonValue::Type::kObject) {
+    return FieldError(Reason::kSpecInvalid, field, "must be an object");
+  }
   LinkShape shape;
-  for (const auto& [name, value] : object.items()) {
-    const std::string path = absl::StrCat(field, ".", name);
-    if (name != "bytes_per_second" && name != "latency_seconds") {
+  for (const JsonValue& member : object.items) {
+    const std::string path = absl::StrCat(field, ".", member.key);
+    if (member.key != "bytes_per_second" && member.key != "latency_seconds") {
       return FieldError(Reason::kSpecInvalid, path,
                         "no such field; fields are bytes_per_second, latency_seconds");
     }
-    const double number = value.is_number() ? value.get<double>() : -1.0;
+    const double number = JsonNumber(member).value_or(-1.0);
     if (!(number > 0.0) || number > 1e18) {
       return FieldError(Reason::kSpecInvalid, path, "must be a number above 0");
     }
-    if (name == "bytes_per_second") {
+    if (member.key == "bytes_per_second") {
       shape.bytes_per_second = number;
     } else {
       shape.latency = absl::Seconds(number);
@@ -109,23 +111,24 @@ absl::StatusOr<LinkShape> ParseShape(const nlohmann::json& object, const std::st
 
 absl::StatusOr<std::function<LinkShape(int, int)>> ParseLinkShapes(absl::string_view json,
                                                                    const std::string& file_name) {
-  const nlohmann::json object =
-      nlohmann::json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) {
+  PARPLAN_ASSIGN_OR_RETURN(const JsonValue object,
+                           ReadJsonText(json, file_name, {.refuses_repeated_members = true}));
+  if (object.type != JsonValue::Type::kObject) {
     return FieldError(Reason::kSpecInvalid, file_name, "must be a JSON object");
   }
   const std::set<std::string> known = {"ranks_per_node", "between_nodes", "within_node"};
-  for (const auto& [name, value] : object.items()) {
-    if (!known.contains(name)) {
-      return FieldError(Reason::kSpecInvalid, absl::StrCat(file_name, ": ", name),
+  for (const JsonValue& member : object.items) {
+    if (!known.contains(member.key)) {
+      return FieldError(Reason::kSpecInvalid, absl::StrCat(file_name, ": ", member.key),
                         "no such field; fields are ranks_per_node, between_nodes, within_node");
     }
   }
   const std::string ranks_field = absl::StrCat(file_name, ": ranks_per_node");
-  if (!object.contains("ranks_per_node") || !object["ranks_per_node"].is_number_integer()) {
+  const JsonValue* const ranks = object.Find("ranks_per_node");
+  if (ranks == nullptr || ranks->type != JsonValue::Type::kInteger) {
     return FieldError(Reason::kSpecInvalid, ranks_field, "must be a whole number");
   }
-  const auto ranks_per_node = object["ranks_per_node"].get<int64_t>();
+  const int64_t ranks_per_node = ranks->integer;
   if (ranks_per_node < 1) {
     return FieldError(Reason::kSpecInvalid, ranks_field, "must be at least 1");
   }
@@ -133,8 +136,9 @@ absl::StatusOr<std::function<LinkShape(int, int)>> ParseLinkShapes(absl::string_
   LinkShape within;
   for (const auto& [name, shape] :
        {std::pair("between_nodes", &between), std::pair("within_node", &within)}) {
-    if (!object.contains(name)) continue;
-    PARPLAN_ASSIGN_OR_RETURN(*shape, ParseShape(object[name], absl::StrCat(file_name, ": ", name)));
+    const JsonValue* const given = object.Find(name);
+    if (given == nullptr) continue;
+    PARPLAN_ASSIGN_OR_RETURN(*shape, ParseShape(*given, absl::StrCat(file_name, ": ", name)));
   }
   return [=](int from, int to) {
     return from / ranks_per_node == to / ranks_per_node ? within : between;

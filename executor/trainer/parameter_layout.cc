@@ -81,31 +81,34 @@ void AddTransformer(const LayerDefinition& layer, LayoutMaker& maker) {
   const bool has_biases =
       is_gpt && layer.parameter_count > 2 * hidden * (query + key_value + inner) + 2 * hidden;
   // Matrices of one product are adjacent.
-  maker.Add("query", query, hidden, SplitAxis::kRows, InitialValue::kNormal);
-  maker.Add("key", key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
-  maker.Add("value", key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
-  maker.Add("projection", hidden, query, SplitAxis::kColumns, InitialValue::kSmallNormal);
+  maker.Add(tensor_names::kQuery, query, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  maker.Add(tensor_names::kKey, key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  maker.Add(tensor_names::kValue, key_value, hidden, SplitAxis::kRows, InitialValue::kNormal);
+  maker.Add(tensor_names::kProjection, hidden, query, SplitAxis::kColumns,
+            InitialValue::kSmallNormal);
   if (is_gpt) {
-    maker.Add("first", inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
+    maker.Add(tensor_names::kFirst, inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
   } else {
-    maker.Add("gate", inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
-    maker.Add("up", inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
+    maker.Add(tensor_names::kGate, inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
+    maker.Add(tensor_names::kUp, inner, hidden, SplitAxis::kRows, InitialValue::kNormal);
   }
-  maker.Add("second", hidden, inner, SplitAxis::kColumns, InitialValue::kSmallNormal);
-  AddNorm("attention_norm_gain", "attention_norm_bias", hidden, has_biases, maker);
-  AddNorm("feed_forward_norm_gain", "feed_forward_norm_bias", hidden, has_biases, maker);
+  maker.Add(tensor_names::kSecond, hidden, inner, SplitAxis::kColumns, InitialValue::kSmallNormal);
+  AddNorm(tensor_names::kAttentionNormGain, tensor_names::kAttentionNormBias, hidden, has_biases,
+          maker);
+  AddNorm(tensor_names::kFeedForwardNormGain, tensor_names::kFeedForwardNormBias, hidden,
+          has_biases, maker);
   if (!has_biases) return;
   // Each element is a row, so that biases are split as the rows of their matrices are.
-  maker.Add("query_bias", query, 1, SplitAxis::kRows, InitialValue::kZero);
-  maker.Add("value_bias", key_value, 1, SplitAxis::kRows, InitialValue::kZero);
-  maker.Add("first_bias", inner, 1, SplitAxis::kRows, InitialValue::kZero);
-  maker.Add("projection_bias", 1, hidden, SplitAxis::kNone, InitialValue::kZero);
-  maker.Add("second_bias", 1, hidden, SplitAxis::kNone, InitialValue::kZero);
+  maker.Add(tensor_names::kQueryBias, query, 1, SplitAxis::kRows, InitialValue::kZero);
+  maker.Add(tensor_names::kValueBias, key_value, 1, SplitAxis::kRows, InitialValue::kZero);
+  maker.Add(tensor_names::kFirstBias, inner, 1, SplitAxis::kRows, InitialValue::kZero);
+  maker.Add(tensor_names::kProjectionBias, 1, hidden, SplitAxis::kNone, InitialValue::kZero);
+  maker.Add(tensor_names::kSecondBias, 1, hidden, SplitAxis::kNone, InitialValue::kZero);
 }
 
 }  // namespace
 
-const ParameterTensor& ParameterLayout::Find(const std::string& name) const {
+const ParameterTensor& ParameterLayout::Find(absl::string_view name) const {
   const auto found =
       std::find_if(tensors.begin(), tensors.end(),
                    [&](const ParameterTensor& tensor) { return tensor.name == name; });
@@ -113,7 +116,7 @@ const ParameterTensor& ParameterLayout::Find(const std::string& name) const {
   return *found;
 }
 
-bool ParameterLayout::Has(const std::string& name) const {
+bool ParameterLayout::Has(absl::string_view name) const {
   return std::any_of(tensors.begin(), tensors.end(),
                      [&](const ParameterTensor& tensor) { return tensor.name == name; });
 }
@@ -125,16 +128,18 @@ ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_para
     AddTransformer(layer, maker);
   } else {
     if (!layer.tied_embedding) {
-      maker.Add("table", layer.vocabulary_size, layer.hidden_size, SplitAxis::kRows,
+      maker.Add(tensor_names::kTable, layer.vocabulary_size, layer.hidden_size, SplitAxis::kRows,
                 InitialValue::kNormal);
     }
     const int64_t hidden = layer.hidden_size;
     const int64_t rest =
         layer.parameter_count - (layer.tied_embedding ? 0 : hidden * layer.vocabulary_size);
     if (layer.kind == LayerKind::kHead) {
-      AddNorm("norm_gain", "norm_bias", hidden, /*has_bias=*/rest > hidden, maker);
+      AddNorm(tensor_names::kNormGain, tensor_names::kNormBias, hidden, /*has_bias=*/rest > hidden,
+              maker);
     } else if (rest >= hidden * layer.sequence_length) {
-      maker.Add("positions", rest / hidden, hidden, SplitAxis::kNone, InitialValue::kSmallNormal);
+      maker.Add(tensor_names::kPositions, rest / hidden, hidden, SplitAxis::kNone,
+                InitialValue::kSmallNormal);
     }
   }
   return maker.Make();

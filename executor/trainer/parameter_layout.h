@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "planner/model/model_spec.h"
 
 namespace parplan {
@@ -20,10 +21,36 @@ enum class SplitAxis { kNone, kRows, kColumns };
 // all 0 or 1.
 enum class InitialValue { kNormal, kSmallNormal, kZero, kOne };
 
+// The names of tensors. They decide initial values, and exported states carry them: a name does not
+// change. A layer has some of them (`LayoutOfParameters`).
+namespace tensor_names {
+inline constexpr char kQuery[] = "query";
+inline constexpr char kKey[] = "key";
+inline constexpr char kValue[] = "value";
+inline constexpr char kProjection[] = "projection";
+inline constexpr char kFirst[] = "first";
+inline constexpr char kGate[] = "gate";
+inline constexpr char kUp[] = "up";
+inline constexpr char kSecond[] = "second";
+inline constexpr char kAttentionNormGain[] = "attention_norm_gain";
+inline constexpr char kAttentionNormBias[] = "attention_norm_bias";
+inline constexpr char kFeedForwardNormGain[] = "feed_forward_norm_gain";
+inline constexpr char kFeedForwardNormBias[] = "feed_forward_norm_bias";
+inline constexpr char kQueryBias[] = "query_bias";
+inline constexpr char kValueBias[] = "value_bias";
+inline constexpr char kFirstBias[] = "first_bias";
+inline constexpr char kProjectionBias[] = "projection_bias";
+inline constexpr char kSecondBias[] = "second_bias";
+inline constexpr char kTable[] = "table";
+inline constexpr char kNormGain[] = "norm_gain";
+inline constexpr char kNormBias[] = "norm_bias";
+inline constexpr char kPositions[] = "positions";
+}  // namespace tensor_names
+
 // A matrix (or, with one row, a vector) of a layer and this rank's part of it.
 struct ParameterTensor {
-  // Unique within the layer, for example `query`. With layer and position it determines the initial
-  // values.
+  // One of `tensor_names`, unique within the layer. With layer and position it determines the
+  // initial values.
   std::string name;
   int64_t row_count = 1;
   int64_t column_count = 0;
@@ -50,8 +77,8 @@ struct ParameterLayout {
   int64_t first_shared = 0;
 
   // Returns the tensor of this name. REQUIRES: Has(name).
-  const ParameterTensor& Find(const std::string& name) const;
-  bool Has(const std::string& name) const;
+  const ParameterTensor& Find(absl::string_view name) const;
+  bool Has(absl::string_view name) const;
 };
 
 // Returns the parameters of tensor-parallel rank `tensor_rank`. The number of parameters in the

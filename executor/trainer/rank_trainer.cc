@@ -159,7 +159,7 @@ absl::StatusOr<std::unique_ptr<RankTrainer>> RankTrainer::Create(const RankProgr
 absl::Status RankTrainer::Prepare() {
   for (const GroupSpec& group : program_.groups) {
     PARPLAN_ASSIGN_OR_RETURN(groups_.emplace_back(), setting_.make_group(group));
-    if (group.purpose == "loss") loss_group_ = groups_.back().get();
+    if (group.purpose == group_purpose::kLoss) loss_group_ = groups_.back().get();
   }
   TrainerLayer* embedding = nullptr;
   for (const StageProgram& stage : program_.stages) {
@@ -224,9 +224,9 @@ absl::Status RankTrainer::SynchronizeGradients() {
   // The ranks of embedding and head each have a copy of the table.
   for (const std::unique_ptr<Stage>& stage : stages_) {
     for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
-      if (!layer->layout().Has("table")) continue;
-      PARPLAN_RETURN_IF_ERROR(
-          layer->state().AddUpWith(*Group(program_.tied_group), layer->layout().Find("table")));
+      if (!layer->layout().Has(tensor_names::kTable)) continue;
+      PARPLAN_RETURN_IF_ERROR(layer->state().AddUpWith(*Group(program_.tied_group),
+                                                       layer->layout().Find(tensor_names::kTable)));
     }
   }
   return absl::OkStatus();

@@ -11,9 +11,9 @@ namespace parplan {
 EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout)
     : tools_(tools),
       layout_(layout),
-      table_(layout.Find("table")),
+      table_(layout.Find(tensor_names::kTable)),
       hidden_(tools.definition().hidden_size) {
-  if (!layout.Has("positions")) return;
+  if (!layout.Has(tensor_names::kPositions)) return;
   for (const Interval& interval : tools.setting().layout.TokensOf(tools.setting().rank)) {
     for (int64_t position = interval.begin; position < interval.end; ++position) {
       positions_.insert(positions_.end(), tools.sample_count(), static_cast<int32_t>(position));
@@ -30,7 +30,7 @@ absl::StatusOr<Array> EmbeddingLayer::Forward(const void* parameters, const int3
   PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
   if (!has_positions()) return sum;
   const int64_t size = tools_.row_count() * hidden_;
-  const ParameterTensor& table = layout_.Find("positions");
+  const ParameterTensor& table = layout_.Find(tensor_names::kPositions);
   PARPLAN_ASSIGN_OR_RETURN(const Array positions, tools_.Take(ArrayUse::kTransient, size));
   kernels.Embed(positions_.data(), tools_.row_count(), tools_.At(parameters, table.offset),
                 /*first_token=*/0, table.row_count, hidden_, positions.data());
@@ -47,7 +47,7 @@ absl::Status EmbeddingLayer::Backward(const int32_t* tokens, Array output_gradie
   kernels.EmbedBackward(tokens, tools_.product_row_count(), dy, table_.first_row,
                         table_.local_row_count, hidden_, tools_.At(gradients, table_.offset));
   if (!has_positions()) return absl::OkStatus();
-  const ParameterTensor& table = layout_.Find("positions");
+  const ParameterTensor& table = layout_.Find(tensor_names::kPositions);
   kernels.EmbedBackward(positions_.data(), tools_.row_count(), output_gradient.data(),
                         /*first_token=*/0, table.row_count, hidden_,
                         tools_.At(gradients, table.offset));
@@ -59,7 +59,7 @@ HeadLayer::HeadLayer(const LayerTools& tools, const ParameterLayout& layout,
     : tools_(tools),
       layout_(layout),
       table_(table),
-      norm_(layout.Has("norm_bias") ? NormKind::kLayerNorm : NormKind::kRmsNorm),
+      norm_(layout.Has(tensor_names::kNormBias) ? NormKind::kLayerNorm : NormKind::kRmsNorm),
       hidden_(tools.definition().hidden_size) {}
 
 absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept) const {
@@ -67,10 +67,12 @@ absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept)
   kept.input = std::move(input);
   PARPLAN_ASSIGN_OR_RETURN(kept.normal, tools_.Take(ArrayUse::kActivations, rows * hidden_));
   PARPLAN_ASSIGN_OR_RETURN(kept.moments, tools_.TakeStatistics(ArrayUse::kActivations, 2 * rows));
-  tools_.kernels().Norm(
-      norm_, kept.input.data(), tools_.At(parameters, layout_.Find("norm_gain").offset),
-      layout_.Has("norm_bias") ? tools_.At(parameters, layout_.Find("norm_bias").offset) : nullptr,
-      kept.normal.data(), kept.moments.data(), rows, hidden_);
+  tools_.kernels().Norm(norm_, kept.input.data(),
+                        tools_.At(parameters, layout_.Find(tensor_names::kNormGain).offset),
+                        layout_.Has(tensor_names::kNormBias)
+                            ? tools_.At(parameters, layout_.Find(tensor_names::kNormBias).offset)
+                            : nullptr,
+                        kept.normal.data(), kept.moments.data(), rows, hidden_);
   return absl::OkStatus();
 }
 
@@ -142,12 +144,14 @@ absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* ta
   PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
   PARPLAN_ASSIGN_OR_RETURN(Array dx, tools_.Take(ArrayUse::kTransient, rows * hidden_));
   kernels.Zero(dx.data(), rows * hidden_);
-  kernels.NormBackward(
-      norm_, d_normal.data(), kept.input.data(),
-      tools_.At(parameters, layout_.Find("norm_gain").offset), kept.moments.data(), dx.data(),
-      tools_.At(gradients, layout_.Find("norm_gain").offset),
-      layout_.Has("norm_bias") ? tools_.At(gradients, layout_.Find("norm_bias").offset) : nullptr,
-      rows, hidden_);
+  kernels.NormBackward(norm_, d_normal.data(), kept.input.data(),
+                       tools_.At(parameters, layout_.Find(tensor_names::kNormGain).offset),
+                       kept.moments.data(), dx.data(),
+                       tools_.At(gradients, layout_.Find(tensor_names::kNormGain).offset),
+                       layout_.Has(tensor_names::kNormBias)
+                           ? tools_.At(gradients, layout_.Find(tensor_names::kNormBias).offset)
+                           : nullptr,
+                       rows, hidden_);
   return dx;
 }
 

@@ -36,7 +36,8 @@ TrainerLayer::TrainerLayer(const Setting& setting)
 }
 
 const ParameterTensor& TrainerLayer::Table() const {
-  return setting_.tied == nullptr ? layout_.Find("table") : setting_.tied->layout_.Find("table");
+  return setting_.tied == nullptr ? layout_.Find(tensor_names::kTable)
+                                  : setting_.tied->layout_.Find(tensor_names::kTable);
 }
 
 absl::StatusOr<std::unique_ptr<TrainerLayer>> TrainerLayer::Create(const Setting& setting) {

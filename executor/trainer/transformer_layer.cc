@@ -17,7 +17,8 @@ TransformerLayer::TransformerLayer(const LayerTools& tools, const ParameterLayou
     : tools_(tools),
       layout_(layout),
       attention_(tools),
-      norm_(layout.Has("attention_norm_bias") ? NormKind::kLayerNorm : NormKind::kRmsNorm),
+      norm_(layout.Has(tensor_names::kAttentionNormBias) ? NormKind::kLayerNorm
+                                                         : NormKind::kRmsNorm),
       hidden_(tools.definition().hidden_size),
       inner_(tools.definition().feed_forward_size / tools.tensor_degree()),
       inner_product_(IsGpt(tools.definition()) ? inner_ : 2 * inner_) {}
@@ -65,8 +66,8 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
   PARPLAN_ASSIGN_OR_RETURN(kept.first_normal, tools_.Take(use, rows * hidden_));
   PARPLAN_ASSIGN_OR_RETURN(kept.first_moments, tools_.TakeStatistics(use, 2 * rows));
   PARPLAN_ASSIGN_OR_RETURN(Array projections, tools_.Take(use, product_rows * width));
-  Norm(parameters, "attention_norm_gain", "attention_norm_bias", kept.input.data(),
-       kept.first_normal.data(), kept.first_moments.data());
+  Norm(parameters, tensor_names::kAttentionNormGain, tensor_names::kAttentionNormBias,
+       kept.input.data(), kept.first_normal.data(), kept.first_moments.data());
   Array gathered;
   PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
                            tools_.Gather(kept.first_normal.data(), hidden_, gathered));
@@ -75,17 +76,18 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
                     .n = width,
                     .k = hidden_,
                     .a = normal,
-                    .b = In(parameters, "query"),
+                    .b = In(parameters, tensor_names::kQuery),
                     .c = projections.data()});
   gathered.Reset();
-  if (layout_.Has("query_bias")) {
+  if (layout_.Has(tensor_names::kQueryBias)) {
     // Queries and values have biases, keys have none.
     const int64_t query = attention_.output_width();
     const int64_t value = (width - query) / 2;
-    kernels.AddBiasToColumns(In(parameters, "query_bias"), projections.data(), product_rows, width,
+    kernels.AddBiasToColumns(In(parameters, tensor_names::kQueryBias), projections.data(),
+                             product_rows, width,
                              /*first_column=*/0, query);
-    kernels.AddBiasToColumns(In(parameters, "value_bias"), projections.data(), product_rows, width,
-                             query + value, value);
+    kernels.AddBiasToColumns(In(parameters, tensor_names::kValueBias), projections.data(),
+                             product_rows, width, query + value, value);
   }
   attention_.ApplyRotary(projections, /*inverse=*/false);
   PARPLAN_ASSIGN_OR_RETURN(kept.attended,
@@ -97,11 +99,11 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
                     .n = hidden_,
                     .k = attention_.output_width(),
                     .a = kept.attended.data(),
-                    .b = In(parameters, "projection"),
+                    .b = In(parameters, tensor_names::kProjection),
                     .c = partial.data()});
   PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
-  if (layout_.Has("projection_bias")) {
-    kernels.AddBias(In(parameters, "projection_bias"), sum.data(), rows, hidden_);
+  if (layout_.Has(tensor_names::kProjectionBias)) {
+    kernels.AddBias(In(parameters, tensor_names::kProjectionBias), sum.data(), rows, hidden_);
   }
   AddResidual(kept.input.data(), sum.data());
   return sum;
@@ -117,8 +119,8 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
   PARPLAN_ASSIGN_OR_RETURN(kept.second_moments, tools_.TakeStatistics(use, 2 * rows));
   PARPLAN_ASSIGN_OR_RETURN(kept.inner, tools_.Take(use, product_rows * inner_product_));
   PARPLAN_ASSIGN_OR_RETURN(kept.activated, tools_.Take(use, product_rows * inner_));
-  Norm(parameters, "feed_forward_norm_gain", "feed_forward_norm_bias", kept.middle.data(),
-       kept.second_normal.data(), kept.second_moments.data());
+  Norm(parameters, tensor_names::kFeedForwardNormGain, tensor_names::kFeedForwardNormBias,
+       kept.middle.data(), kept.second_normal.data(), kept.second_moments.data());
   Array gathered;
   PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
                            tools_.Gather(kept.second_normal.data(), hidden_, gathered));
@@ -127,12 +129,13 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
                     .n = inner_product_,
                     .k = hidden_,
                     .a = normal,
-                    .b = In(parameters, is_gpt ? "first" : "gate"),
+                    .b = In(parameters, is_gpt ? tensor_names::kFirst : tensor_names::kGate),
                     .c = kept.inner.data()});
   gathered.Reset();
   if (is_gpt) {
-    if (layout_.Has("first_bias")) {
-      kernels.AddBias(In(parameters, "first_bias"), kept.inner.data(), product_rows, inner_);
+    if (layout_.Has(tensor_names::kFirstBias)) {
+      kernels.AddBias(In(parameters, tensor_names::kFirstBias), kept.inner.data(), product_rows,
+                      inner_);
     }
     kernels.Gelu(kept.inner.data(), kept.activated.data(), product_rows * inner_);
   } else {
@@ -145,11 +148,11 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
                     .n = hidden_,
                     .k = inner_,
                     .a = kept.activated.data(),
-                    .b = In(parameters, "second"),
+                    .b = In(parameters, tensor_names::kSecond),
                     .c = partial.data()});
   PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
-  if (layout_.Has("second_bias")) {
-    kernels.AddBias(In(parameters, "second_bias"), sum.data(), rows, hidden_);
+  if (layout_.Has(tensor_names::kSecondBias)) {
+    kernels.AddBias(In(parameters, tensor_names::kSecondBias), sum.data(), rows, hidden_);
   }
   AddResidual(kept.middle.data(), sum.data());
   return sum;
@@ -202,8 +205,8 @@ absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept&
   const int64_t rows = tools_.row_count();
   const int64_t product_rows = tools_.product_row_count();
   const bool is_gpt = IsGpt(tools_.definition());
-  if (layout_.Has("second_bias")) {
-    kernels.AddRows(dx.data(), Out(gradients, "second_bias"), rows, hidden_);
+  if (layout_.Has(tensor_names::kSecondBias)) {
+    kernels.AddRows(dx.data(), Out(gradients, tensor_names::kSecondBias), rows, hidden_);
   }
   Array all_dy;
   PARPLAN_ASSIGN_OR_RETURN(const void* const dy, tools_.Gather(dx.data(), hidden_, all_dy));
@@ -213,14 +216,14 @@ absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept&
                     .k = product_rows,
                     .a = dy,
                     .b = kept.activated.data(),
-                    .c = Out(gradients, "second"),
+                    .c = Out(gradients, tensor_names::kSecond),
                     .adds = true});
   // The gradient takes the memory of the activated values.
   kernels.Multiply({.m = product_rows,
                     .n = inner_,
                     .k = hidden_,
                     .a = dy,
-                    .b = In(parameters, "second"),
+                    .b = In(parameters, tensor_names::kSecond),
                     .c = kept.activated.data()});
   all_dy.Reset();
   Array d_inner;
@@ -229,8 +232,9 @@ absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept&
                          product_rows * inner_);
     d_inner = std::move(kept.activated);
     kept.inner.Reset();
-    if (layout_.Has("first_bias")) {
-      kernels.AddRows(d_inner.data(), Out(gradients, "first_bias"), product_rows, inner_);
+    if (layout_.Has(tensor_names::kFirstBias)) {
+      kernels.AddRows(d_inner.data(), Out(gradients, tensor_names::kFirstBias), product_rows,
+                      inner_);
     }
   } else {
     kernels.SwigluBackward(kept.inner.data(), kept.activated.data(), kept.inner.data(),
@@ -239,9 +243,9 @@ absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept&
     kept.activated.Reset();
   }
   PARPLAN_RETURN_IF_ERROR(ProductBackward(
-      parameters, "feed_forward_norm_gain", "feed_forward_norm_bias", is_gpt ? "first" : "gate",
-      inner_product_, std::move(d_inner), std::move(kept.second_normal), kept.middle,
-      kept.second_moments, dx, gradients));
+      parameters, tensor_names::kFeedForwardNormGain, tensor_names::kFeedForwardNormBias,
+      is_gpt ? tensor_names::kFirst : tensor_names::kGate, inner_product_, std::move(d_inner),
+      std::move(kept.second_normal), kept.middle, kept.second_moments, dx, gradients));
   kept.second_moments.Reset();
   kept.middle.Reset();
   return absl::OkStatus();
@@ -254,8 +258,8 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
   const int64_t product_rows = tools_.product_row_count();
   const int64_t width = attention_.projection_width();
   const int64_t query = attention_.output_width();
-  if (layout_.Has("projection_bias")) {
-    kernels.AddRows(dx.data(), Out(gradients, "projection_bias"), rows, hidden_);
+  if (layout_.Has(tensor_names::kProjectionBias)) {
+    kernels.AddRows(dx.data(), Out(gradients, tensor_names::kProjectionBias), rows, hidden_);
   }
   Array all_dy;
   PARPLAN_ASSIGN_OR_RETURN(const void* const dy, tools_.Gather(dx.data(), hidden_, all_dy));
@@ -265,7 +269,7 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
                     .k = product_rows,
                     .a = dy,
                     .b = kept.attended.data(),
-                    .c = Out(gradients, "projection"),
+                    .c = Out(gradients, tensor_names::kProjection),
                     .adds = true});
   PARPLAN_ASSIGN_OR_RETURN(Array d_attended,
                            tools_.Take(ArrayUse::kTransient, product_rows * query));
@@ -273,21 +277,22 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
                     .n = query,
                     .k = hidden_,
                     .a = dy,
-                    .b = In(parameters, "projection"),
+                    .b = In(parameters, tensor_names::kProjection),
                     .c = d_attended.data()});
   all_dy.Reset();
   PARPLAN_ASSIGN_OR_RETURN(Array d_projections,
                            attention_.Backward(std::move(kept.attention), std::move(kept.attended),
                                                std::move(d_attended)));
   attention_.ApplyRotary(d_projections, /*inverse=*/true);
-  if (layout_.Has("query_bias")) {
+  if (layout_.Has(tensor_names::kQueryBias)) {
     const int64_t value = (width - query) / 2;
     kernels.AddColumnsOfRows(d_projections.data(), product_rows, width, /*first_column=*/0, query,
-                             Out(gradients, "query_bias"));
+                             Out(gradients, tensor_names::kQueryBias));
     kernels.AddColumnsOfRows(d_projections.data(), product_rows, width, query + value, value,
-                             Out(gradients, "value_bias"));
+                             Out(gradients, tensor_names::kValueBias));
   }
-  return ProductBackward(parameters, "attention_norm_gain", "attention_norm_bias", "query", width,
+  return ProductBackward(parameters, tensor_names::kAttentionNormGain,
+                         tensor_names::kAttentionNormBias, tensor_names::kQuery, width,
                          std::move(d_projections), std::move(kept.first_normal), kept.input,
                          kept.first_moments, dx, gradients);
 }

@@ -16,9 +16,6 @@
 namespace parplan {
 namespace {
 
-constexpr double kLargestLogRatio = 5.0;
-constexpr size_t kMedian = 4;
-
 double MedianOf(const std::vector<double>& sorted) {
   const size_t half = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
@@ -77,21 +74,22 @@ std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
   std::array<double, 9> quantiles;
   for (size_t i = 0; i < quantiles.size(); ++i) {
     double distance = 0.0;
-    if (i < kMedian) {
+    if (i < kResidualMedian) {
       distance = LowerQuantile(log_ratios, kResidualProbabilities[i]) - median;
-    } else if (i > kMedian) {
+    } else if (i > kResidualMedian) {
       distance = -LowerQuantile(mirrored, kResidualProbabilities[8 - i]) - median;
     }
     const double of_laboratories =
         options.laboratory_deviation * NormalScore(kResidualProbabilities[i]);
     distance = std::copysign(std::hypot(distance * optimism, of_laboratories),
-                             static_cast<double>(i) - static_cast<double>(kMedian));
-    quantiles[i] = std::clamp(median + distance, -kLargestLogRatio, kLargestLogRatio);
+                             static_cast<double>(i) - static_cast<double>(kResidualMedian));
+    quantiles[i] = std::clamp(median + distance, -kMaxLogRatio, kMaxLogRatio);
   }
-  quantiles[kMedian] = std::clamp(median, -kLargestLogRatio, kLargestLogRatio);
+  quantiles[kResidualMedian] = std::clamp(median, -kMaxLogRatio, kMaxLogRatio);
   // The normal distribution's bound may lie inside an inner order statistic.
-  for (size_t i = kMedian; i-- > 0;) quantiles[i] = std::min(quantiles[i], quantiles[i + 1]);
-  for (size_t i = kMedian + 1; i < 9; ++i) {
+  for (size_t i = kResidualMedian; i-- > 0;)
+    quantiles[i] = std::min(quantiles[i], quantiles[i + 1]);
+  for (size_t i = kResidualMedian + 1; i < 9; ++i) {
     quantiles[i] = std::max(quantiles[i], quantiles[i - 1]);
   }
   return quantiles;

@@ -18,6 +18,8 @@
 namespace parplan {
 namespace {
 
+// Relative difference of a bound from a step that is rounding, as in the search
+// (`kProofTolerance` of planner/search/base/search_numbers.h, which this folder does not include).
 constexpr double kResultTolerance = 1e-9;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 // Granularity of the smallest memory.
@@ -30,10 +32,6 @@ absl::Status InconsistentAnswer(const std::string& fact) {
       {{"fact", fact}});
 }
 
-Seconds PerSample(const PredictedPlan& plan) {
-  return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
-}
-
 absl::Status CheckOne(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
                       const Prediction& prediction) {
   PARPLAN_RETURN_IF_ERROR(CheckPlan(problem, costs, plan, prediction));
@@ -42,10 +40,10 @@ absl::Status CheckOne(const PlanningProblem& problem, const CostModel& costs, co
 
 absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& costs,
                                const PlanFound& found) {
-  const auto most = static_cast<size_t>(problem.rules().top_plan_count - 1);
-  if (found.alternatives.size() > most) {
+  const auto limit = static_cast<size_t>(problem.rules().top_plan_count - 1);
+  if (found.alternatives.size() > limit) {
     return InconsistentAnswer(
-        absl::StrCat(found.alternatives.size(), " alternatives where the rules allow ", most));
+        absl::StrCat(found.alternatives.size(), " alternatives where the rules allow ", limit));
   }
   std::vector<const PredictedPlan*> rivals;
   const PredictedPlan best{found.plan, found.prediction};
@@ -91,7 +89,7 @@ absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,
     PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, front[i].plan, front[i].prediction));
     if (i == 0) continue;
     const bool is_slower =
-        PerSample(front[i]) >= PerSample(front[i - 1]) * (1.0 - kResultTolerance);
+        front[i].time_per_sample() >= front[i - 1].time_per_sample() * (1.0 - kResultTolerance);
     const bool is_smaller =
         front[i].prediction.peak_memory_upper < front[i - 1].prediction.peak_memory_upper;
     if (!is_slower || !is_smaller) {
@@ -163,7 +161,7 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
   const int64_t present = problem.device_count();
   const int64_t a_node = problem.node_group(kSearchedGroup).devices_per_node;
   if (count < a_node || count == present || count % a_node != 0 ||
-      count > present + a_node * kMostNodesTried) {
+      count > present + a_node * kMaxNodesTried) {
     return InconsistentAnswer(
         absl::StrCat(count, " devices are no other number of whole nodes than ", present));
   }

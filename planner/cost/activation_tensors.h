@@ -88,6 +88,7 @@ struct ActivationBytes {
 // A short list of tensors that allocates nothing.
 class ActivationTensors {
  public:
+  // More than any layer has: the list checks it.
   static constexpr int kCapacity = 40;
 
   const ActivationTensor* begin() const { return tensors_.data(); }

@@ -78,6 +78,7 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
 
 absl::Status MissingError(const std::vector<std::string>& missing, const PlanningProblem& problem) {
   std::map<std::string, std::string> metadata = {{"count", absl::StrCat(missing.size())}};
+  // More would not be read, and details of an error have 8 KiB in the metadata of a call.
   constexpr size_t kMaxListed = 100;
   for (size_t i = 0; i < std::min(missing.size(), kMaxListed); ++i) {
     metadata[absl::StrCat("missing", i)] = missing[i];
@@ -144,22 +145,24 @@ RangeFactors Covering(const RangeFactors& a, const RangeFactors& b) {
   return both;
 }
 
+// Returns how many times slower computation and communication run while they overlap. A number that
+// was not measured is added to `notes` if the plans of the problem can overlap them at all.
+double OverlapSlowdown(const ProfileSnapshot& profile, std::optional<double> estimate,
+                       bool allow_estimates, bool has_overlap, ResolutionNotes& notes) {
+  if (profile.overlap_slowdown().has_value()) return *profile.overlap_slowdown();
+  const double slowdown = estimate.value_or(kDefaultOverlapSlowdown);
+  if (has_overlap) {
+    if (!allow_estimates) notes.missing.push_back("overlap_slowdown");
+    notes.estimated.push_back(absl::StrCat("overlap_slowdown taken as ", slowdown));
+  }
+  return slowdown;
+}
+
 }  // namespace
 
 void GroupCosts::ResolveOverheads(const ProfileSnapshot& profile, bool allow_estimates,
-                                  bool has_overlap, ResolutionNotes& notes) {
+                                  ResolutionNotes& notes) {
   const bool from_data_sheet = device_.has_value() && allow_estimates;
-  if (profile.overlap_slowdown().has_value()) {
-    overlap_slowdown_ = *profile.overlap_slowdown();
-  } else {
-    overlap_slowdown_ =
-        from_data_sheet ? coefficients_[Coefficient::kContention] : kDefaultOverlapSlowdown;
-  }
-  if (!profile.overlap_slowdown().has_value() && has_overlap) {
-    if (!allow_estimates) notes.missing.push_back("overlap_slowdown");
-    notes.estimated.push_back(absl::StrCat("overlap_slowdown taken as ", overlap_slowdown_));
-  }
-
   // A measured context contains everything a process holds before its first tensor.
   memory_coefficients_ = coefficients_;
   if (profile.context_memory().has_value() || !from_data_sheet) {
@@ -218,14 +221,10 @@ GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const P
     : precision_(problem.model().precision()),
       optimizer_(problem.model().optimizer()),
       runtime_(problem.rules().runtime),
-      device_count_(problem.device_count()),
       devices_per_node_(problem.node_group(group).devices_per_node) {
   const ModelSpec& model = problem.model();
   const ProfileSnapshot& profile = problem.profile(group);
   const bool allow_estimates = problem.rules().allow_estimates;
-  if (const LayerDefinition& head = model.layer(model.layer_count() - 1); head.tied_embedding) {
-    tied_vocabulary_size_ = head.vocabulary_size;
-  }
   std::optional<FabricTime> fabric;
   std::string family;
   const Hardware* const hardware = problem.hardware(group);
@@ -244,18 +243,24 @@ GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const P
     layers_.push_back(LayerSource::Resolve(problem, group, definition, layer_needs, notes));
   }
 
-  collectives_ = CollectiveCosts(profile, devices_per_node_, fabric, allow_estimates);
+  CollectiveCosts collectives(profile, devices_per_node_, fabric, allow_estimates);
   std::set<GroupShape> shapes = needs.tensor_groups;
   shapes.insert(needs.data_groups.begin(), needs.data_groups.end());
   for (const Collective collective :
        {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
-    collectives_.Resolve(collective, shapes, notes);
+    collectives.Resolve(collective, shapes, notes);
   }
-  collectives_.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
+  collectives.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
   const bool has_overlap = !needs.data_groups.empty() ||
                            (runtime_.overlap_tensor_parallel && !needs.tensor_groups.empty());
+  const std::optional<double> contention =
+      device_.has_value() && allow_estimates
+          ? std::optional<double>(coefficients_[Coefficient::kContention])
+          : std::nullopt;
+  const double slowdown = OverlapSlowdown(profile, contention, allow_estimates, has_overlap, notes);
+  traffic_ = LayerTraffic(problem, group, std::move(collectives), slowdown);
   ResolveOptimizer(profile);
-  ResolveOverheads(profile, allow_estimates, has_overlap, notes);
+  ResolveOverheads(profile, allow_estimates, notes);
 }
 
 absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {

@@ -20,17 +20,17 @@ GroupCosts::ReshardingTimes GroupCosts::ReshardingTimesOf(int definition_index,
                                                           int64_t micro_batch_size) const {
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
-  const int context = strategy.context_parallel_degree;
-  const double message =
-      samples * definition.sequence_length / context * definition.hidden_size * ElementBytes();
+  const CollectiveCosts& collectives = traffic_.collectives();
   ReshardingTimes times;
-  times.gather = collectives_.Time(
-      Collective::kAllGather, {strategy.tensor_parallel_degree, strategy.tensor_stride()}, message);
+  times.gather = collectives.Time(Collective::kAllGather,
+                                  {strategy.tensor_parallel_degree, strategy.tensor_stride()},
+                                  traffic_.OutputBytes(definition, strategy, samples));
   times.regroup = times.gather;
+  const int context = strategy.context_parallel_degree;
   if (context == 1) return times;
-  const double part = MessageBytes(definition, strategy, samples);
+  const double part = traffic_.MessageBytes(definition, strategy, samples);
   times.regroup +=
-      collectives_.Time(Collective::kAllToAll, {context, strategy.context_stride()}, part) * 2.0;
+      collectives.Time(Collective::kAllToAll, {context, strategy.context_stride()}, part) * 2.0;
   return times;
 }
 
@@ -68,42 +68,32 @@ Seconds GroupCosts::TransitionTime(int definition_index, const Strategy& from, c
                         ReshardingTimesOf(definition_index, to, micro_batch_size));
 }
 
-double GroupCosts::MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
-                                double samples) const {
-  if (definition.opaque.has_value() && definition.opaque->boundary_bytes_per_sample > 0) {
-    return samples * static_cast<double>(definition.opaque->boundary_bytes_per_sample);
-  }
-  // A layer that predicts further tokens hands on its own hidden states and all before.
-  const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                         definition.hidden_size * ElementBytes() *
-                         (1 + definition.prediction_depth);
-  return strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message;
-}
-
 Bytes GroupCosts::MessageSize(int definition_index, const Strategy& strategy,
                               int64_t micro_batch_size) const {
   const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
-  return Bytes::Ceil(MessageBytes(layers_[definition_index].definition(), strategy, samples));
+  return Bytes::Ceil(
+      traffic_.MessageBytes(layers_[definition_index].definition(), strategy, samples));
 }
 
 Seconds GroupCosts::MessageTime(int definition_index, const Strategy& from, int rank_count,
                                 bool leaves_node, int64_t micro_batch_size) const {
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / from.data_parallel_degree);
+  const CollectiveCosts& collectives = traffic_.collectives();
   GroupShape pair{2, rank_count};
   // Stages may be smaller than a node and still lie on either side of its edge.
   const GroupShape across{2, devices_per_node_};
   if (leaves_node && rank_count < devices_per_node_ &&
-      collectives_.Knows(Collective::kSendReceive, across)) {
+      collectives.Knows(Collective::kSendReceive, across)) {
     pair = across;
   }
-  const double message = MessageBytes(definition, from, samples);
+  const double message = traffic_.MessageBytes(definition, from, samples);
   const int tensor = from.tensor_parallel_degree;
   if (!runtime_.scattered_pipeline_messages || from.sequence_parallel || tensor == 1) {
-    return collectives_.Time(Collective::kSendReceive, pair, message);
+    return collectives.Time(Collective::kSendReceive, pair, message);
   }
-  return collectives_.Time(Collective::kSendReceive, pair, message / tensor) +
-         collectives_.Time(Collective::kAllGather, {tensor, from.tensor_stride()}, message);
+  return collectives.Time(Collective::kSendReceive, pair, message / tensor) +
+         collectives.Time(Collective::kAllGather, {tensor, from.tensor_stride()}, message);
 }
 
 Seconds GroupCosts::OptimizerTime(int64_t parameter_count, ShardingLevel level,
@@ -115,6 +105,17 @@ Seconds GroupCosts::OptimizerTime(int64_t parameter_count, ShardingLevel level,
   if (!device_.has_value()) return Seconds();
   return OptimizerStepTime(count, level, replica_count, precision_, optimizer_, runtime_, *device_,
                            coefficients_);
+}
+
+Seconds GroupCosts::ShardedGradientTime(int64_t parameter_count, int replica_count) const {
+  if (!optimizer_time_.has_value()) return Seconds();
+  return OptimizerTime(parameter_count, ShardingLevel::kNone, replica_count) *
+         ShardedGradientShare(precision_, optimizer_, replica_count);
+}
+
+LayerMemory GroupCosts::MemoryOf(const LayerFootprint& footprint, const Strategy& strategy,
+                                 double samples) const {
+  return MemoryOfLayer(footprint, precision_, optimizer_, runtime_, strategy, samples);
 }
 
 }  // namespace parplan

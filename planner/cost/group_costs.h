@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "base/units.h"
-#include "planner/cost/collective_costs.h"
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_needs.h"
 #include "planner/cost/layer_source.h"
+#include "planner/cost/layer_traffic.h"
 #include "planner/cost/memory_overheads.h"
 #include "planner/cost/size_curve.h"
 #include "planner/model/calibration.h"
@@ -91,78 +91,38 @@ class GroupCosts {
 
   // The source of the numbers of one definition.
   const LayerSource& layer_source(int definition_index) const { return layers_[definition_index]; }
+  // The collectives of layers.
+  const LayerTraffic& traffic() const { return traffic_; }
+  const RuntimeTraits& runtime() const { return runtime_; }
+
+  // Returns the time of the optimizer's step over the parameters of a layer that `replica_count`
+  // ranks have in common.
+  Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
+  // Returns the time by which a backward pass is longer because it updates its shard of the
+  // gradients over `parameter_count` parameters; 0 if the optimizer was not measured.
+  Seconds ShardedGradientTime(int64_t parameter_count, int replica_count) const;
+  // Returns the memory of a layer with `footprint` under `strategy`, without its message.
+  LayerMemory MemoryOf(const LayerFootprint& footprint, const Strategy& strategy,
+                       double samples) const;
 
  private:
   friend class CostModel;
-  friend class LayerPricing;
 
   // Resolves the numbers of `group`; missing and estimated ones are added to `notes`. The ranges of
   // `overheads` are left to `ResolveRanges`.
   GroupCosts(const PlanningProblem& problem, GroupIndex group, const ProblemNeeds& needs,
              ResolutionNotes& notes);
 
-  // Times of one kind of collectives of one layer.
-  struct Exchange {
-    Seconds forward;
-    Seconds backward;
-  };
-  Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
-                          double samples, Seconds hiding_backward) const;
-  // Returns the part of the exchange that attention does not hide. Attention hides nothing of
-  // Ulysses.
-  Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
-                           double samples, const LayerPasses& passes) const;
-  Exchange UlyssesExchange(const LayerDefinition& definition, const Strategy& strategy,
-                           double samples) const;
-  Exchange OpaqueExchange(const LayerDefinition& definition, const Strategy& strategy,
-                          double samples) const;
-  Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
-                          double samples) const;
-  // Returns the times to gather all parameters and to reduce all gradients, before any of it is
-  // hidden.
-  Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
-                        ShardingLevel level) const;
-  // Adds the part of `exchange` that the computations `forward` and `backward` do not hide.
-  void AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
-                       bool has_pipeline, Seconds forward, Seconds backward, LayerCost& cost) const;
-  // Returns the time of a collective over `bytes` of gradients or parameters, in buckets of the
-  // runtime's size or in one message.
-  Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,
-                     bool in_buckets) const;
-  // Returns the time that `communication` adds to `compute`; all of it unless they overlap.
-  Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
-  // Returns whether the layer uses the table that embedding and tied head share.
-  bool SharesTable(const LayerDefinition& definition) const;
-  // Returns whether tensor-parallel ranks hold all of the layer's table.
-  bool KeepsTableWhole(const LayerDefinition& definition) const;
-  // Returns the time to add up the gradients of the shared table, of which the first and the last
-  // stage each have a copy.
-  Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;
-  // Returns the bytes a rank sends to the next stage, a fraction if `samples` is one.
-  double MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
-                      double samples) const;
-  // Bytes of one activation or parameter in a message.
-  double ElementBytes() const {
-    return static_cast<double>(BytesPerElement(TraitsOf(precision_).communication));
-  }
-
-  void ResolveOverheads(const ProfileSnapshot& profile, bool allow_estimates, bool has_overlap,
+  void ResolveOverheads(const ProfileSnapshot& profile, bool allow_estimates,
                         ResolutionNotes& notes);
   void ResolveOptimizer(const ProfileSnapshot& profile);
   // Fills in the ranges of memory and step time of predictions with this confidence.
   void ResolveRanges(const PlanningProblem& problem, Confidence confidence);
-  // Returns the time of the optimizer's step over the parameters of a layer that `replica_count`
-  // ranks have in common.
-  Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
 
   Precision precision_ = Precision::kBf16;
   Optimizer optimizer_ = Optimizer::kAdam;
   RuntimeTraits runtime_;
-  int device_count_ = 1;
   int devices_per_node_ = 1;
-  // Vocabulary size of the shared table if the head is tied to the embedding, else 0.
-  int tied_vocabulary_size_ = 0;
-  double overlap_slowdown_ = 1.0;
   // Absent if the device is unknown.
   std::optional<DeviceDescription> device_;
   // Time over the number of parameters a device updates; absent if the optimizer was not measured.
@@ -177,13 +137,8 @@ class GroupCosts {
   RangeFactors step_across_nodes_;
   // [definition of the model]
   std::vector<LayerSource> layers_;
-  CollectiveCosts collectives_;
+  LayerTraffic traffic_;
 };
-
-// Returns the time until both `compute` and `communication` are done if they start together and
-// each runs `slowdown` times slower while the other runs: max(a, d) + (k - 1) * min(a, d)
-// (docs/papers.md 1.5). REQUIRES: slowdown >= 1.
-Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown);
 
 }  // namespace parplan
 

@@ -43,16 +43,16 @@ struct LayerOperation {
   // Bytes that `kElementwise` and `kScan` read and write, and random numbers it draws.
   double bytes;
   double random_count;
-  // These bytes are rows of attention scores.
+  // Whether `bytes` are rows of attention scores.
   bool of_scores;
-  // Floating-point operations of `kFusedAttention`, and the factor by which they take longer than
-  // with long sequences and heads of 128; of `kScan`, in vector units.
+  // Floating-point operations of `kFusedAttention`, or of `kScan` in vector units.
   double flops;
+  // Time of `kFusedAttention` divided by its time with long sequences and heads of 128.
   double slowdown;
   // Number of kernels.
   int kernel_count;
-  // A weight gradient that a tensor-parallel collective can hide behind: the gradient
-  // of the input is ready and on its way.
+  // Whether this is a weight gradient behind which a tensor-parallel collective can hide: the
+  // gradient of the input is ready and on its way.
   bool hides_collective;
 };
 

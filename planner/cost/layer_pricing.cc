@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "planner/cost/optimizer_step.h"
 
 namespace parplan {
 namespace {
@@ -19,7 +18,7 @@ LayerPricing::LayerPricing(const GroupCosts& costs, int definition_index, const 
                            int64_t micro_batch_size, int pipeline_parallel_degree,
                            bool with_selective_recompute)
     : costs_(costs),
-      layer_(costs.layers_[definition_index]),
+      layer_(costs.layer_source(definition_index)),
       pipeline_parallel_degree_(pipeline_parallel_degree),
       samples_(SamplesOf(strategy, micro_batch_size)),
       strategy_(strategy),
@@ -50,7 +49,7 @@ void LayerPricing::UseRankOrder(RankOrder order) {
 const LayerFootprint& LayerPricing::footprint() {
   if (!footprint_.has_value()) {
     Strategy strategy = strategy_;
-    if (costs_.KeepsTableWhole(layer_.definition())) {
+    if (costs_.traffic().KeepsTableWhole(layer_.definition())) {
       strategy.tensor_parallel_degree = 1;
       strategy.sequence_parallel = false;
     }
@@ -61,16 +60,17 @@ const LayerFootprint& LayerPricing::footprint() {
 
 void LayerPricing::PriceExchanges() {
   const LayerDefinition& definition = layer_.definition();
-  tensor_ = costs_.TensorParallel(definition, strategy_, samples_, work_.bare.hiding_backward);
-  expert_ = costs_.ExpertParallel(definition, strategy_, samples_);
-  context_ = costs_.ContextParallel(definition, strategy_, samples_, work_.bare);
+  const LayerTraffic& traffic = costs_.traffic();
+  tensor_ = traffic.TensorParallel(definition, strategy_, samples_, work_.bare.hiding_backward);
+  expert_ = traffic.ExpertParallel(definition, strategy_, samples_);
+  context_ = traffic.ContextParallel(definition, strategy_, samples_, work_.bare);
 }
 
 const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
   std::optional<Timed>& known = timed_[static_cast<int>(recompute) - 1];
   if (known.has_value()) return *known;
   Timed& timed = known.emplace();
-  const RuntimeTraits& runtime = costs_.runtime_;
+  const RuntimeTraits& runtime = costs_.runtime();
   const LayerPasses passes = work_.At(recompute);
   timed.busy_forward = passes.forward;
   timed.busy_backward = passes.backward + passes.recompute;
@@ -110,40 +110,38 @@ const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel shardin
   // Sharded gradients are scattered in the same way whether parameters are sharded or not.
   const ShardingLevel alike = std::min(sharding, ShardingLevel::kGradients);
   std::optional<Exchange>& known = data_[static_cast<int>(alike) - 1];
-  if (!known.has_value()) known = costs_.DataParallel(footprint(), strategy_, alike);
+  if (!known.has_value()) known = costs_.traffic().DataParallel(footprint(), strategy_, alike);
   return *known;
 }
 
 LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute) {
   const Timed& timed = TimeOf(recompute);
   const LayerFootprint& footprint = this->footprint();
+  const LayerTraffic& traffic = costs_.traffic();
   LayerCost cost;
   cost.forward = timed.forward;
   cost.backward = timed.backward;
   cost.time = timed.items;
-  costs_.AddDataParallel(layer_.definition().kind, DataParallelOf(sharding), sharding,
-                         pipeline_parallel_degree_ > 1, timed.busy_forward, timed.busy_backward,
-                         cost);
-  if (pipeline_parallel_degree_ > 1 && costs_.SharesTable(layer_.definition())) {
-    cost.gradient_sync += costs_.TiedTableSync(footprint, pipeline_parallel_degree_);
+  traffic.AddDataParallel(layer_.definition().kind, DataParallelOf(sharding), sharding,
+                          pipeline_parallel_degree_ > 1, timed.busy_forward, timed.busy_backward,
+                          cost);
+  if (pipeline_parallel_degree_ > 1 && traffic.SharesTable(layer_.definition())) {
+    cost.gradient_sync += traffic.TiedTableSync(footprint, pipeline_parallel_degree_);
   }
   const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
   cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
                         costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
                                              replicas / strategy_.expert_parallel_degree);
-  if (costs_.optimizer_time_.has_value() && sharding >= ShardingLevel::kGradients && replicas > 1) {
-    const Seconds work =
-        costs_.OptimizerTime(footprint.parameter_count + footprint.expert_parameter_count,
-                             ShardingLevel::kNone, replicas) *
-        ShardedGradientShare(costs_.precision_, costs_.optimizer_, replicas);
+  if (sharding >= ShardingLevel::kGradients && replicas > 1) {
+    const Seconds work = costs_.ShardedGradientTime(
+        footprint.parameter_count + footprint.expert_parameter_count, replicas);
     cost.backward += work;
     cost.time[TimeItemKind::kShardedDataParallel] += work;
   }
   Strategy strategy = strategy_;
   strategy.sharding_level = sharding;
   strategy.recompute_level = recompute;
-  cost.memory = MemoryOfLayer(footprint, costs_.precision_, costs_.optimizer_, costs_.runtime_,
-                              strategy, samples_);
+  cost.memory = costs_.MemoryOf(footprint, strategy, samples_);
   cost.memory.message = message_;
   return cost;
 }

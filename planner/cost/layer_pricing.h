@@ -11,6 +11,7 @@
 #include "planner/cost/group_costs.h"
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_source.h"
+#include "planner/cost/layer_traffic.h"
 #include "planner/model/strategy.h"
 
 namespace parplan {
@@ -51,7 +52,7 @@ class LayerPricing {
   Passes BarePasses();
 
  private:
-  using Exchange = GroupCosts::Exchange;
+  using Exchange = LayerTraffic::Exchange;
   // Times of both passes with all traffic but that of data parallelism.
   struct Timed {
     Seconds forward;

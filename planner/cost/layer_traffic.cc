@@ -1,137 +1,13 @@
-// The time of a layer's collectives, and the part of it that computation does not hide.
+#include "planner/cost/layer_traffic.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <utility>
 
-#include "planner/cost/group_costs.h"
+#include "planner/cost/tensor_parallel_traffic.h"
 #include "planner/model/layer_matrices.h"
 
 namespace parplan {
 namespace {
-
-// The numbers of collectives of one layer over its tensor-parallel group, each over the activations
-// of the micro-batch. With sequence parallelism reduce-scatters and all-gathers replace
-// all-reduces.
-struct PassTraffic {
-  int all_reduces = 0;
-  int gathers = 0;
-  int scatters = 0;
-};
-struct TensorParallelTraffic {
-  // Exchanges of the residual stream.
-  PassTraffic forward;
-  PassTraffic backward;
-  // Exchanges of vectors inside the layer, `inner_width` elements wide.
-  PassTraffic inner_forward;
-  PassTraffic inner_backward;
-  double inner_width = 0.0;
-  // Part of `backward` and `inner_backward` that gradients of weights can hide.
-  PassTraffic hidden;
-  PassTraffic inner_hidden;
-};
-
-// Returns the sums beside those of `TrafficOfParts` in the backward pass of a runtime that sums the
-// gradient of an input for each projection which reads it: queries, keys and values of each
-// attention, gate and up of a gated feed-forward part. Of latent attention each compressed vector
-// feeds one projection.
-int FurtherReductions(const LayerDefinition& layer, const RuntimeTraits& runtime) {
-  if (!runtime.reduces_each_projection) return 0;
-  int attention_count = 0;
-  if (HasAttention(layer.kind) && !layer.latent_attention.has_value()) {
-    attention_count = layer.kind == LayerKind::kCrossDecoder ? 2 : 1;
-  }
-  return 2 * attention_count + (layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 1 : 0);
-}
-
-// Returns the traffic of `count` parts of a layer. Each ends with one all-reduce, and begins with
-// one in the backward pass; sequence parallelism gathers its input once more for the gradients of
-// the weights.
-TensorParallelTraffic TrafficOfParts(int count, bool sequence_parallel) {
-  TensorParallelTraffic traffic;
-  if (!sequence_parallel) {
-    traffic.forward = traffic.backward = traffic.hidden = {.all_reduces = count};
-    return traffic;
-  }
-  traffic.forward = traffic.hidden = {.gathers = count, .scatters = count};
-  traffic.backward = {.gathers = 2 * count, .scatters = count};
-  return traffic;
-}
-
-// Replaces the exchanges at the input of latent attention: ranks exchange the compressed vectors,
-// from which the split products start, and not the residual stream (Megatron Core,
-// multi_latent_attention.py).
-void ExchangeCompressedVectors(const LayerDefinition& layer, bool sequence_parallel,
-                               TensorParallelTraffic& traffic) {
-  traffic.inner_width = static_cast<double>(AttentionInputWidth(layer));
-  if (!sequence_parallel) {
-    --traffic.backward.all_reduces;
-    traffic.inner_backward = {.all_reduces = 1};
-  } else {
-    --traffic.forward.gathers;
-    --traffic.backward.gathers;
-    --traffic.backward.scatters;
-    traffic.inner_forward = {.gathers = 1};
-    traffic.inner_backward = {.gathers = 1, .scatters = 1};
-  }
-  traffic.hidden = TrafficOfParts(1, sequence_parallel).hidden;
-  traffic.inner_hidden =
-      sequence_parallel ? PassTraffic{.gathers = 1, .scatters = 1} : PassTraffic{.all_reduces = 1};
-}
-
-// Returns the traffic of Megatron-LM's layers. A table split by rows sums once. A head split by
-// classes sums the gradient of its input once for each predicted token; with sequence parallelism
-// it gathers its input in both passes, or once if it computes its logits in the backward pass.
-TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
-                                const RuntimeTraits& runtime) {
-  TensorParallelTraffic traffic;
-  switch (layer.kind) {
-    case LayerKind::kEncoder:
-    case LayerKind::kDecoder:
-    case LayerKind::kCrossDecoder:
-    case LayerKind::kStateSpace:
-    case LayerKind::kFeedForward:
-      break;
-    case LayerKind::kEmbedding:
-    case LayerKind::kPatchEmbedding:
-      if (!sequence_parallel) {
-        traffic.forward = {.all_reduces = 1};
-      } else {
-        traffic.forward = {.scatters = 1};
-        traffic.backward = {.gathers = 1};
-      }
-      return traffic;
-    case LayerKind::kHead: {
-      const int predictions = 1 + layer.further_token_count;
-      if (!sequence_parallel) {
-        traffic.backward = {.all_reduces = predictions};
-      } else {
-        traffic.forward = {.gathers = runtime.logits_in_backward_pass ? 0 : predictions};
-        traffic.backward = {.gathers = predictions, .scatters = predictions};
-      }
-      return traffic;
-    }
-    case LayerKind::kOpaque:
-      // Its exchanges are given (`OpaqueExchange`).
-      return traffic;
-  }
-  // A part for each norm.
-  traffic = TrafficOfParts(NormCount(layer), sequence_parallel);
-  if (!sequence_parallel) traffic.backward.all_reduces += FurtherReductions(layer, runtime);
-  if (layer.latent_attention.has_value()) {
-    ExchangeCompressedVectors(layer, sequence_parallel, traffic);
-  }
-  if (layer.state_space.has_value() && layer.state_space->kind == StateSpaceKind::kSelective) {
-    // Time steps and projections of the state are sums over all channels.
-    traffic.inner_width = layer.state_space->time_step_rank + 2.0 * layer.state_space->state_size;
-    traffic.inner_forward = traffic.inner_backward = {.all_reduces = 1};
-  }
-  if (layer.prediction_depth > 0) {
-    // The product of hidden state and embedding is gathered; backward both gradients are summed up.
-    ++traffic.forward.gathers;
-    (sequence_parallel ? traffic.backward.scatters : traffic.backward.all_reduces) += 2;
-  }
-  return traffic;
-}
 
 // Returns the group of ranks with the same parameters: data- and context-parallel ones together.
 GroupShape ReplicaGroup(const Strategy& strategy) {
@@ -146,16 +22,46 @@ Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) 
   return std::max(compute, communication) + std::min(compute, communication) * (slowdown - 1.0);
 }
 
+LayerTraffic::LayerTraffic(const PlanningProblem& problem, GroupIndex group,
+                           CollectiveCosts collectives, double overlap_slowdown)
+    : precision_(problem.model().precision()),
+      runtime_(problem.rules().runtime),
+      device_count_(problem.device_count()),
+      devices_per_node_(problem.node_group(group).devices_per_node),
+      overlap_slowdown_(overlap_slowdown),
+      collectives_(std::move(collectives)) {
+  const ModelSpec& model = problem.model();
+  if (const LayerDefinition& head = model.layer(model.layer_count() - 1); head.tied_embedding) {
+    tied_vocabulary_size_ = head.vocabulary_size;
+  }
+}
+
+double LayerTraffic::OutputBytes(const LayerDefinition& definition, const Strategy& strategy,
+                                 double samples) const {
+  return samples * definition.sequence_length / strategy.context_parallel_degree *
+         definition.hidden_size * ElementBytes();
+}
+
+double LayerTraffic::MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
+                                  double samples) const {
+  if (definition.opaque.has_value() && definition.opaque->boundary_bytes_per_sample > 0) {
+    return samples * static_cast<double>(definition.opaque->boundary_bytes_per_sample);
+  }
+  // A layer that predicts further tokens hands on its own hidden states and all before.
+  const double message =
+      OutputBytes(definition, strategy, samples) * (1 + definition.prediction_depth);
+  return strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message;
+}
+
 // The traffic is exposed, since the next product waits for it, but for the part that the runtime
 // hides behind the gradients of weights (Korthikanti et al., 4.2.2).
-GroupCosts::Exchange GroupCosts::TensorParallel(const LayerDefinition& definition,
-                                                const Strategy& strategy, double samples,
-                                                Seconds hiding_backward) const {
+LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& definition,
+                                                    const Strategy& strategy, double samples,
+                                                    Seconds hiding_backward) const {
   const int tensor = strategy.tensor_parallel_degree;
   if (tensor == 1 || KeepsTableWhole(definition)) return {};
   if (definition.kind == LayerKind::kOpaque) return OpaqueExchange(definition, strategy, samples);
-  const double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                         definition.hidden_size * ElementBytes();
+  const double message = OutputBytes(definition, strategy, samples);
   const GroupShape group{tensor, strategy.tensor_stride()};
   const TensorParallelTraffic traffic = TrafficOf(definition, strategy.sequence_parallel, runtime_);
   const double inner_message = message / definition.hidden_size * traffic.inner_width;
@@ -198,8 +104,9 @@ GroupCosts::Exchange GroupCosts::TensorParallel(const LayerDefinition& definitio
 }
 
 // The exchanges of an opaque layer are given with it.
-GroupCosts::Exchange GroupCosts::OpaqueExchange(const LayerDefinition& definition,
-                                                const Strategy& strategy, double samples) const {
+LayerTraffic::Exchange LayerTraffic::OpaqueExchange(const LayerDefinition& definition,
+                                                    const Strategy& strategy,
+                                                    double samples) const {
   const int tensor = strategy.tensor_parallel_degree;
   const OpaqueTensorDegree part = OpaquePart(definition, tensor);
   if (part.all_reduce_bytes_per_sample == 0) return {};
@@ -212,8 +119,9 @@ GroupCosts::Exchange GroupCosts::OpaqueExchange(const LayerDefinition& definitio
 // After the projection every rank exchanges its tokens of the other heads for all tokens of its own
 // heads, and after attention back: queries, keys, values and output, and the gradients of each
 // (DeepSpeed-Ulysses, arXiv 2309.14509, section 3). No computation overlaps the exchange.
-GroupCosts::Exchange GroupCosts::UlyssesExchange(const LayerDefinition& definition,
-                                                 const Strategy& strategy, double samples) const {
+LayerTraffic::Exchange LayerTraffic::UlyssesExchange(const LayerDefinition& definition,
+                                                     const Strategy& strategy,
+                                                     double samples) const {
   const GroupShape group{strategy.context_parallel_degree, strategy.context_stride()};
   const AttentionWidths widths = AttentionWidthsOf(definition);
   const double tokens = samples * definition.sequence_length / strategy.context_parallel_degree;
@@ -236,9 +144,9 @@ GroupCosts::Exchange GroupCosts::UlyssesExchange(const LayerDefinition& definiti
 // in the backward pass their gradients too. The ring is as fast as its slowest link. Keys and
 // values travel while attention works on those already there, except for the last ones. All of them
 // travel also where a window reads only some: rings of today's programs do not skip hops.
-GroupCosts::Exchange GroupCosts::ContextParallel(const LayerDefinition& definition,
-                                                 const Strategy& strategy, double samples,
-                                                 const LayerPasses& passes) const {
+LayerTraffic::Exchange LayerTraffic::ContextParallel(const LayerDefinition& definition,
+                                                     const Strategy& strategy, double samples,
+                                                     const LayerPasses& passes) const {
   const int context = strategy.context_parallel_degree;
   if (context == 1 || !HasAttention(definition.kind)) return {};
   if (strategy.context_kind == ContextKind::kUlysses) {
@@ -258,8 +166,9 @@ GroupCosts::Exchange GroupCosts::ContextParallel(const LayerDefinition& definiti
 }
 
 // Tokens go to their experts and come back, forward and backward.
-GroupCosts::Exchange GroupCosts::ExpertParallel(const LayerDefinition& definition,
-                                                const Strategy& strategy, double samples) const {
+LayerTraffic::Exchange LayerTraffic::ExpertParallel(const LayerDefinition& definition,
+                                                    const Strategy& strategy,
+                                                    double samples) const {
   const int expert = strategy.expert_parallel_degree;
   if (expert == 1 || definition.expert_count == 0) return {};
   double message = samples * definition.sequence_length / strategy.context_parallel_degree *
@@ -270,22 +179,23 @@ GroupCosts::Exchange GroupCosts::ExpertParallel(const LayerDefinition& definitio
   return {both, both};
 }
 
-Seconds GroupCosts::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
+Seconds LayerTraffic::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
   if (!overlaps) return communication;
   return OverlappedTime(compute, communication, overlap_slowdown_) - compute;
 }
 
 // Layers smaller than a bucket share a message with others.
-Seconds GroupCosts::BucketTime(Collective collective, const GroupShape& group, double bytes,
-                               bool in_buckets) const {
+Seconds LayerTraffic::BucketTime(Collective collective, const GroupShape& group, double bytes,
+                                 bool in_buckets) const {
   const double bucket = runtime_.gradient_bucket.as_double();
   if (!in_buckets || bytes >= bucket) return collectives_.Time(collective, group, bytes);
   return collectives_.Time(collective, group, bucket) * (bytes / bucket);
 }
 
 // Gradients are reduced once per step; sharded parameters are gathered for every pass.
-GroupCosts::Exchange GroupCosts::DataParallel(const LayerFootprint& footprint,
-                                              const Strategy& strategy, ShardingLevel level) const {
+LayerTraffic::Exchange LayerTraffic::DataParallel(const LayerFootprint& footprint,
+                                                  const Strategy& strategy,
+                                                  ShardingLevel level) const {
   const GroupShape replicas = ReplicaGroup(strategy);
   const int expert = strategy.expert_parallel_degree;
   struct Part {
@@ -317,9 +227,9 @@ GroupCosts::Exchange GroupCosts::DataParallel(const LayerFootprint& footprint,
   return exchange;
 }
 
-void GroupCosts::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
-                                 bool has_pipeline, Seconds forward, Seconds backward,
-                                 LayerCost& cost) const {
+void LayerTraffic::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
+                                   bool has_pipeline, Seconds forward, Seconds backward,
+                                   LayerCost& cost) const {
   const Seconds gather = exchange.forward;
   const Seconds reduce = exchange.backward;
   const bool is_late =
@@ -360,20 +270,20 @@ void GroupCosts::AddDataParallel(LayerKind kind, const Exchange& exchange, Shard
   cost.time[TimeItemKind::kShardedDataParallel] += in_forward + in_backward;
 }
 
-bool GroupCosts::SharesTable(const LayerDefinition& definition) const {
+bool LayerTraffic::SharesTable(const LayerDefinition& definition) const {
   if (tied_vocabulary_size_ == 0) return false;
   return definition.tied_embedding || (definition.kind == LayerKind::kEmbedding &&
                                        definition.vocabulary_size == tied_vocabulary_size_);
 }
 
-bool GroupCosts::KeepsTableWhole(const LayerDefinition& definition) const {
+bool LayerTraffic::KeepsTableWhole(const LayerDefinition& definition) const {
   return runtime_.whole_untied_tables && definition.kind == LayerKind::kEmbedding &&
          !SharesTable(definition);
 }
 
 // Both stages take part, each after its last backward pass.
-Seconds GroupCosts::TiedTableSync(const LayerFootprint& footprint,
-                                  int pipeline_parallel_degree) const {
+Seconds LayerTraffic::TiedTableSync(const LayerFootprint& footprint,
+                                    int pipeline_parallel_degree) const {
   const int ranks = device_count_ / pipeline_parallel_degree;
   const double bytes = TraitsOf(precision_).has_master_weights() ? runtime_.gradient_bytes : 4.0;
   const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;

@@ -15,13 +15,13 @@
 namespace parplan {
 namespace {
 
+// Limits of a calibration, so that a wrong file is refused before it takes memory. The published
+// one has tens of values and classes.
 constexpr size_t kMaxValueCount = 4096;
 constexpr size_t kMaxClassCount = 1024;
 constexpr size_t kMaxSourceCount = 1024;
 constexpr size_t kMaxNameSize = 63;
 constexpr size_t kMaxTextSize = 4096;
-constexpr double kLargestLogRatio = 5.0;
-constexpr int kMedian = 4;
 
 absl::Status CheckName(const std::string& name, const std::string& field) {
   if (name.size() <= kMaxNameSize) return absl::OkStatus();
@@ -85,9 +85,9 @@ absl::Status CheckClass(const ResidualClass& residuals, const std::string& path)
   if (residuals.residual_count < 0) {
     return SpecError(path + ".residual_count", "must be at least 0");
   }
-  double before = -kLargestLogRatio;
+  double before = -kMaxLogRatio;
   for (double log_ratio : residuals.log_ratio) {
-    if (!(log_ratio >= before && log_ratio <= kLargestLogRatio)) {
+    if (!(log_ratio >= before && log_ratio <= kMaxLogRatio)) {
       return SpecError(path + ".log_ratio_quantiles",
                        "none may be below the one before, and all within -5 and 5");
     }
@@ -153,10 +153,10 @@ void LookUp(const std::vector<ResidualClass>& classes, const ResidualKey& key, Q
     if (!found.found) {
       found = {match->log_ratio, Basis(*match), match->residual_count, true, false};
     } else {
-      for (int i = 0; i < kMedian; ++i) {
+      for (int i = 0; i < kResidualMedian; ++i) {
         found.log_ratio[i] = std::min(found.log_ratio[i], match->log_ratio[i]);
       }
-      for (int i = kMedian + 1; i < 9; ++i) {
+      for (int i = kResidualMedian + 1; i < 9; ++i) {
         found.log_ratio[i] = std::max(found.log_ratio[i], match->log_ratio[i]);
       }
     }
@@ -176,7 +176,7 @@ double LogRatioAt(const std::array<double, 9>& log_ratio, double probability) {
   // Beyond the ends the slope is that at the end, and at least that between the median and the end.
   const auto beyond = [&](int end, int inner) {
     const double at_end = (log_ratio[end] - log_ratio[inner]) / (scores[end] - scores[inner]);
-    const double from_median = (log_ratio[end] - log_ratio[kMedian]) / scores[end];
+    const double from_median = (log_ratio[end] - log_ratio[kResidualMedian]) / scores[end];
     return log_ratio[end] + std::max(at_end, from_median) * (score - scores[end]);
   };
   if (score <= scores.front()) return beyond(0, 1);
@@ -270,7 +270,7 @@ RangeFactors Calibration::Range(const ResidualKey& key, double coverage) const {
   PARPLAN_CHECK(quantiles.found);
   RangeFactors factors;
   factors.lower = std::exp(LogRatioAt(quantiles.log_ratio, 0.5 * (1.0 - coverage)));
-  factors.median = std::exp(quantiles.log_ratio[kMedian]);
+  factors.median = std::exp(quantiles.log_ratio[kResidualMedian]);
   factors.upper = std::exp(LogRatioAt(quantiles.log_ratio, 0.5 * (1.0 + coverage)));
   factors.residual_count = quantiles.residual_count;
   factors.basis = std::move(quantiles.basis);

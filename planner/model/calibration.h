@@ -69,6 +69,11 @@ std::array<ResidualKey, 5> WiderKeys(const ResidualKey& key);
 // The probabilities of a class's quantiles.
 inline constexpr std::array<double, 9> kResidualProbabilities = {0.005, 0.01, 0.05, 0.25, 0.5,
                                                                  0.75,  0.95, 0.99, 0.995};
+// Index of the median among them.
+inline constexpr int kResidualMedian = 4;
+// Largest ln(measured / predicted) of a class, either way: a factor of 148. A larger one is an
+// error in units or in a run, and not of the model.
+inline constexpr double kMaxLogRatio = 5.0;
 
 // The distances of predictions of one class from measurements.
 struct ResidualClass {

@@ -57,10 +57,10 @@ bool ComesFirstByLayers(const Plan& a, const Plan& b) {
 
 bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b) {
   const auto key = [](const PredictedPlan& plan) {
-    return std::tuple(plan.prediction.step / static_cast<double>(plan.plan.global_batch_size),
-                      plan.prediction.peak_memory, plan.plan.global_batch_size,
-                      plan.plan.pipeline_parallel_degree(), plan.plan.virtual_stage_count,
-                      plan.plan.micro_batch_count, plan.plan.schedule);
+    return std::tuple(plan.time_per_sample(), plan.prediction.peak_memory,
+                      plan.plan.global_batch_size, plan.plan.pipeline_parallel_degree(),
+                      plan.plan.virtual_stage_count, plan.plan.micro_batch_count,
+                      plan.plan.schedule);
   };
   if (key(a) != key(b)) return key(a) < key(b);
   return ComesFirstByLayers(a.plan, b.plan);

@@ -55,6 +55,11 @@ struct SearchControl {
 struct PredictedPlan {
   Plan plan;
   Prediction prediction;
+
+  // The step time divided by the global batch size: what plans of any batch size are compared by.
+  Seconds time_per_sample() const {
+    return prediction.step / static_cast<double>(plan.global_batch_size);
+  }
 };
 
 // Returns whether `a` comes before `b` in the order of plans: less time per sample, then smaller
@@ -91,14 +96,14 @@ struct NothingFits {
   // A plan that fits in `smallest_usable_memory`, if the planner kept one.
   std::optional<Plan> smallest_plan;
   // The fewest devices, in whole nodes of the same kind, with which the same planner finds a plan;
-  // for every smaller number it is proved that nothing fits. Absent if `kMostNodesTried` nodes more
-  // than the question has are not enough, or the planner did not look.
+  // for every smaller number it is proved that nothing fits. Absent if up to `kMaxNodesTried` more
+  // nodes are not enough, or the planner did not look.
   std::optional<int> smallest_device_count;
   SearchSummary search;
 };
-// Bounds the time of the answer "nothing fits": each number of nodes tried is one more search. Not
-// measured: 64 more nodes of eight devices is more than a user can usually add.
-inline constexpr int kMostNodesTried = 64;
+// Bounds the time of the answer "nothing fits": every node tried is one more search. Not measured:
+// 64 more nodes of eight devices is more than a user can usually add.
+inline constexpr int kMaxNodesTried = 64;
 
 // A limit ended the search before any plan was found; `search.limit` names it.
 struct StoppedEmpty {

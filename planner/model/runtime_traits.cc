@@ -8,6 +8,8 @@
 namespace parplan {
 namespace {
 
+// Bucket of programs that sum gradients in buckets: about 40 million gradients of 32 bits. In
+// larger ones more layers share a latency. Not measured.
 constexpr Bytes kUsualBucket = Bytes::Of(int64_t{160} << 20);
 
 // Megatron-LM as of SC'21 and its successors with Apex: unfused attention with

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -262,11 +263,11 @@ bool AllowsPipeline(const TargetLimits& limits, const ModelSpec& model) {
   return !limits.one_stage_with_tied_table || !HasTiedTable(model);
 }
 
-std::optional<Target> FindTarget(absl::string_view name) {
+const TargetLimits* FindTarget(absl::string_view name) {
   for (const TargetLimits& limits : KnownTargets()) {
-    if (limits.name == name) return limits.target;
+    if (limits.name == name) return &limits;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 }  // namespace parplan

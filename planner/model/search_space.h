@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -172,9 +171,9 @@ bool AllowsPipeline(const TargetLimits& limits, const ModelSpec& model);
 absl::Span<const TargetLimits> KnownTargets();
 const TargetLimits& LimitsOf(Target target);
 
-// Returns the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`, `torchtitan`,
-// `fsdp2`, `accelerate`), or nothing.
-std::optional<Target> FindTarget(absl::string_view name);
+// Returns the limits of the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`,
+// `torchtitan`, `fsdp2`, `accelerate`), or null.
+const TargetLimits* FindTarget(absl::string_view name);
 
 }  // namespace parplan
 

@@ -272,7 +272,7 @@ class ProgramMaker {
     program.tied_group = TiedGroup();
     std::vector<int> all(plan_.device_count);
     std::iota(all.begin(), all.end(), 0);
-    groups_.Add("loss", std::move(all));
+    groups_.Add(group_purpose::kLoss, std::move(all));
     Renumber(groups_.Sort(), program);
     program.groups = groups_.Take();
     program.passes = PassOrder({.schedule = plan_.schedule,
@@ -301,21 +301,21 @@ class ProgramMaker {
   StageProgram MakeStage(int index) {
     const StagePlan& stage = plan_.stages[index];
     StageProgram program{.stage_index = index};
-    program.stage_group = groups_.Add("stage", RanksOf(stage));
+    program.stage_group = groups_.Add(group_purpose::kStage, RanksOf(stage));
     for (const StageLayerRun& run : stage.layer_runs) {
       for (int k = 0; k < run.layer_count; ++k) AddLayer(stage, run, k, program);
     }
     if (index > 0) {
       const StagePlan& previous = plan_.stages[index - 1];
-      program.receive_forward_group = BoundaryGroup("forward", index - 1);
-      program.send_backward_group = BoundaryGroup("backward", index - 1);
+      program.receive_forward_group = BoundaryGroup(group_purpose::kForward, index - 1);
+      program.send_backward_group = BoundaryGroup(group_purpose::kBackward, index - 1);
       program.receive_forward = MakeReshard(LastLayout(previous), FirstLayout(stage), rank_);
       program.send_backward = MakeReshard(FirstLayout(stage), LastLayout(previous), rank_);
     }
     if (index + 1 < static_cast<int>(plan_.stages.size())) {
       const StagePlan& next = plan_.stages[index + 1];
-      program.send_forward_group = BoundaryGroup("forward", index);
-      program.receive_backward_group = BoundaryGroup("backward", index);
+      program.send_forward_group = BoundaryGroup(group_purpose::kForward, index);
+      program.receive_backward_group = BoundaryGroup(group_purpose::kBackward, index);
       program.send_forward = MakeReshard(LastLayout(stage), FirstLayout(next), rank_);
       program.receive_backward = MakeReshard(FirstLayout(next), LastLayout(stage), rank_);
     }
@@ -345,9 +345,9 @@ class ProgramMaker {
       const auto along = [&](bool tensor, bool context, bool data) {
         return RanksAlong(stage.first_rank, strategy, layer.place, tensor, context, data);
       };
-      layer.tensor_group = groups_.Add("tensor", along(true, false, false));
-      layer.context_group = groups_.Add("context", along(false, true, false));
-      layer.gradient_group = groups_.Add("gradient", along(false, true, true));
+      layer.tensor_group = groups_.Add(group_purpose::kTensor, along(true, false, false));
+      layer.context_group = groups_.Add(group_purpose::kContext, along(false, true, false));
+      layer.gradient_group = groups_.Add(group_purpose::kGradient, along(false, true, true));
       if (!program.layers.empty()) {
         const ActivationLayout& before = program.layers.back().layout;
         if (!before.IsSameAs(layer.layout)) {
@@ -370,7 +370,7 @@ class ProgramMaker {
     for (const StagePlan* stage : {&first, &last}) {
       const int place = rank_ - stage->first_rank;
       if (place < 0 || place >= stage->rank_count) continue;
-      return groups_.Add("tied", {first.first_rank + place, last.first_rank + place});
+      return groups_.Add(group_purpose::kTied, {first.first_rank + place, last.first_rank + place});
     }
     return -1;
   }

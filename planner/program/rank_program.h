@@ -36,10 +36,23 @@
 
 namespace parplan {
 
+// The purposes of groups of ranks. `parplan_group` (executor/capi/parplan_executor.h) and the
+// files of a launch carry these words: they do not change.
+namespace group_purpose {
+inline constexpr char kTensor[] = "tensor";
+inline constexpr char kContext[] = "context";
+inline constexpr char kGradient[] = "gradient";
+inline constexpr char kStage[] = "stage";
+inline constexpr char kTied[] = "tied";
+inline constexpr char kLoss[] = "loss";
+inline constexpr char kForward[] = "forward";
+inline constexpr char kBackward[] = "backward";
+}  // namespace group_purpose
+
 // A group of ranks of the job that communicate.
 struct GroupSpec {
-  // One of `tensor`, `context`, `gradient`, `stage`, `tied`, `loss`, or `forward 3` and `backward
-  // 3` for messages between stages 3 and 4.
+  // One of `group_purpose`; the last two with a stage: `forward 3` and `backward 3` are for
+  // messages between stages 3 and 4.
   std::string purpose;
   // Ranks of the job in the order of the communicator.
   std::vector<int> ranks;

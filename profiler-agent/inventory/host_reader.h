@@ -11,12 +11,14 @@
 
 namespace parplan {
 
+// One NUMA node: a part of the memory and the cores next to it.
 struct NumaNode {
   int64_t memory_bytes = 0;
   int core_count = 0;
   friend bool operator==(const NumaNode&, const NumaNode&) = default;
 };
 
+// The processor and memory of a node.
 struct HostFacts {
   // Model name as the processor reports it, for example `Intel(R) Xeon(R) Processor`; `unknown` if
   // it has none.

@@ -10,10 +10,10 @@
 namespace parplan {
 
 std::string ReadSmallFile(const std::string& path) {
-  constexpr int kMostBytes = 4096;
+  constexpr int kMaxBytes = 4096;
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMostBytes, '\0');
-  file.read(text.data(), kMostBytes);
+  std::string text(kMaxBytes, '\0');
+  file.read(text.data(), kMaxBytes);
   text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   absl::StripAsciiWhitespace(&text);
   return text;

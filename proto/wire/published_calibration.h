@@ -11,7 +11,7 @@ namespace parplan {
 
 // Returns the calibration that was fitted to a declared part of published runs
 // (deploy/calibrations/published.json, docs/calibration.md). Programs predict with it if no other
-// calibration is given. Has its digest. Lives until the process ends.
+// calibration is given. It contains its digest and lives until the process ends.
 const std::shared_ptr<const Calibration>& PublishedCalibration();
 
 }  // namespace parplan

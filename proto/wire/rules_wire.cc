@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -33,6 +34,13 @@ absl::Status CheckNotNegative(absl::Span<const NamedNumber> numbers, absl::strin
     return FieldError(Reason::kSpecInvalid, JoinPath(field, number.name), "must not be negative");
   }
   return absl::OkStatus();
+}
+
+// Returns the names of the rows of a table, with commas between them.
+template <typename Row, typename Name>
+std::string NamesOfRows(absl::Span<const Row> rows, Name Row::*name) {
+  return absl::StrJoin(
+      rows, ", ", [name](std::string* out, const Row& row) { absl::StrAppend(out, row.*name); });
 }
 
 }  // namespace
@@ -82,18 +90,6 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   rules.allow_recompute = !message.disable_recompute();
   rules.allow_sharded_data_parallel = !message.disable_sharded_data_parallel();
   rules.allow_estimates = message.allow_estimates();
-  if (!message.runtime_id().empty()) {
-    const RuntimeTraits* const runtime = FindRuntime(message.runtime_id());
-    if (runtime == nullptr) {
-      std::string known;
-      for (const RuntimeTraits& traits : KnownRuntimes()) {
-        absl::StrAppend(&known, known.empty() ? "" : ", ", traits.runtime_id);
-      }
-      return FieldError(Reason::kSpecInvalid, JoinPath(field, "runtime_id"),
-                        absl::StrCat("must be one of ", known));
-    }
-    rules.runtime = *runtime;
-  }
   if (message.has_out_of_memory_probability()) {
     rules.out_of_memory_risk = message.out_of_memory_probability();
   }
@@ -105,19 +101,26 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
     PARPLAN_ASSIGN_OR_RETURN(rules.dimensions,
                              DimensionSet::Parse(message.space(), JoinPath(field, "space")));
   }
+  std::string runtime_id = message.runtime_id();
   if (!message.target().empty()) {
-    const std::optional<Target> target = FindTarget(message.target());
-    if (!target.has_value()) {
-      std::string known;
-      for (const TargetLimits& limits : KnownTargets()) {
-        absl::StrAppend(&known, known.empty() ? "" : ", ", limits.name);
-      }
-      return FieldError(Reason::kSpecInvalid, JoinPath(field, "target"),
-                        absl::StrCat("must be one of ", known));
+    const TargetLimits* const target = FindTarget(message.target());
+    if (target == nullptr) {
+      return FieldError(
+          Reason::kSpecInvalid, JoinPath(field, "target"),
+          absl::StrCat("must be one of ", NamesOfRows(KnownTargets(), &TargetLimits::name)));
     }
-    rules.target = *target;
+    rules.target = target->target;
     // The program that runs the plan also takes its time.
-    if (message.runtime_id().empty()) rules.runtime = *FindRuntime(LimitsOf(*target).runtime_id);
+    if (runtime_id.empty()) runtime_id = std::string(target->runtime_id);
+  }
+  if (!runtime_id.empty()) {
+    const RuntimeTraits* const runtime = FindRuntime(runtime_id);
+    if (runtime == nullptr) {
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "runtime_id"),
+                        absl::StrCat("must be one of ",
+                                     NamesOfRows(KnownRuntimes(), &RuntimeTraits::runtime_id)));
+    }
+    rules.runtime = *runtime;
   }
   rules.smallest_global_batch_size = message.smallest_global_batch_size();
   if (message.global_batch_size_step() > 0) {

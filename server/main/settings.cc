@@ -102,7 +102,7 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   AddDurationFlag(app, "--default-deadline", settings.default_deadline,
                   "Deadline of calls that have none [10m]");
   AddDurationFlag(app, "--execution-silence", settings.limits.longest_execution_silence,
-                  "Mark an execution as failed after so long without a report [6h]");
+                  "Mark an execution as failed after this time without a report [6h]");
   AddDurationFlag(app, "--drain-time", settings.drain_time,
                   "How long calls may go on after SIGTERM [20s]");
   app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes, "Largest upload")

@@ -14,7 +14,7 @@ namespace parplan::oracle {
 namespace {
 
 // Suffixes kept for each boundary: more change nothing that was ever seen.
-constexpr size_t kMostSuffixes = 8;
+constexpr size_t kMaxSuffixes = 8;
 // Weights of gradient synchronisation against the time of all micro-batches. A stage is solved once
 // with each, since it depends on the other stages how much synchronisation is hidden.
 constexpr double kSyncWeights[] = {2.0, 1.0, 0.5, 0.25, 0.1, 0.0};
@@ -215,7 +215,7 @@ void ShapeSearch::Search(const EngineStrategy& ends, std::optional<BetterEngineP
       }
       std::sort(here.begin(), here.end(),
                 [](const Suffix& a, const Suffix& b) { return a.end < b.end; });
-      if (here.size() > kMostSuffixes) here.resize(kMostSuffixes);
+      if (here.size() > kMaxSuffixes) here.resize(kMaxSuffixes);
     }
   }
   for (size_t start = 0; start < suffixes[0][0].size(); ++start) {

@@ -133,16 +133,6 @@ std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan
   return stages;
 }
 
-double EngineStep(const EngineModel& model, const EnginePlan& plan) {
-  std::vector<double> without_sync;
-  std::vector<double> with_sync;
-  for (const EngineStage& stage : EngineStages(model, plan)) {
-    without_sync.push_back(stage.without_sync());
-    with_sync.push_back(stage.layers.with_sync());
-  }
-  return EnginePipelineTime(without_sync, with_sync, plan.shape.chunks);
-}
-
 std::vector<StageTimes> EngineStageTimes(const std::vector<EngineStage>& stages) {
   std::vector<StageTimes> times;
   for (const EngineStage& stage : stages) {

@@ -41,9 +41,6 @@ struct EngineStage {
 // has every strategy of the plan.
 std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan& plan);
 
-// Returns the step time in seconds by which the engine ranks the plan (`EnginePipelineTime`).
-double EngineStep(const EngineModel& model, const EnginePlan& plan);
-
 // Returns the times of the same stages for a simulation of the schedule pass by pass: a third of
 // each time is forward; the part of the layers' synchronisation that the ends do not hide follows
 // the last backward pass. `SimulatedEngineStep` returns the simulated step in seconds.

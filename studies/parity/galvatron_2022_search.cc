@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kBatchStep = 8;
 // Far beyond any batch that fits; ends a question in which activations take nothing.
-constexpr int64_t kMostBatch = 4096;
+constexpr int64_t kMaxBatch = 4096;
 // Rates that differ by no more are equal: sums round.
 constexpr double kSame = 1e-9;
 
@@ -216,7 +216,7 @@ absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question20
   const size_t layer_count = RunOfLayer(question).size();
   std::vector<std::optional<Plan2022>> best(budgets_mb.size());
   std::vector<char> open(budgets_mb.size(), 1);
-  for (int64_t batch = kBatchStep; batch <= kMostBatch; batch += kBatchStep) {
+  for (int64_t batch = kBatchStep; batch <= kMaxBatch; batch += kBatchStep) {
     // Each budget ends with the first batch that does not fit.
     std::vector<int> budgets;
     for (size_t index = 0; index < open.size(); ++index) {
@@ -247,32 +247,6 @@ absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question20
     open = fits;
   }
   return best;
-}
-
-absl::StatusOr<double> PlanMs2022(const Question2022& question, const Plan2022& plan) {
-  const std::vector<int> run_of_layer = RunOfLayer(question);
-  const auto stage_count = static_cast<int>(plan.stages.size());
-  double ms = 0.0;
-  size_t layer = 0;
-  for (const std::vector<Strategy>& stage : plan.stages) {
-    for (size_t index = 0; index < stage.size(); ++index, ++layer) {
-      PARPLAN_CHECK(layer < run_of_layer.size());
-      PARPLAN_ASSIGN_OR_RETURN(
-          const Galvatron2022LayerCost cost,
-          CostOfLayerIn2022(question.hardware, question.model,
-                            question.layers[run_of_layer[layer]].layer, stage_count, stage[index],
-                            plan.global_batch_size,
-                            MicroBatchCountIn2022(question.micro_batch_rule, stage_count,
-                                                  stage[index], plan.global_batch_size)));
-      ms += cost.layer_ms();
-      if (index == 0) continue;
-      PARPLAN_ASSIGN_OR_RETURN(const double transition,
-                               TransitionMsIn2022(question.hardware, stage_count, stage[index - 1],
-                                                  stage[index], plan.global_batch_size));
-      ms += transition;
-    }
-  }
-  return ms;
 }
 
 }  // namespace parplan

@@ -71,11 +71,6 @@ absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question20
                                                                 Subspace2022 subspace,
                                                                 absl::Span<const int> budgets_mb);
 
-// Returns the cost of a plan by the same rules, for plans of other sources: milliseconds of the
-// layers and of moving activations between them. The error of `Search2022`. REQUIRES: the plan's
-// stages have no more layers than the question.
-absl::StatusOr<double> PlanMs2022(const Question2022& question, const Plan2022& plan);
-
 }  // namespace parplan
 
 #endif  // PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_

@@ -89,7 +89,8 @@ Hypothesis YardstickOf(const PublishedTable& table);
 inline constexpr int64_t kTriedBatches[] = {1, 2, 4, 8, 16, 32, 64};
 
 // Returns the hypothesis that sets these, with its errors; `batches` has a global batch size for
-// each row. The errors of `MemoryOfPlan`.
+// each row. The errors of `MemoryOfPlan`. The test of the page calls it, which plans the page's
+// best hypothesis again without the others.
 absl::StatusOr<Hypothesis> TryOne(const PublishedTable& table, const std::string& device,
                                   Definition definition, Precision precision, Optimizer optimizer,
                                   std::vector<int64_t> batches, std::string batch_text);

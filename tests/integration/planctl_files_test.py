@@ -178,6 +178,19 @@ class Import(PlanctlTest):
             made = self.json("export", today, "--model", model, "--to", target, "--out",
                              self.folder / target)
             self.assertEqual(len(made["files"]), 4)
+        document = {"fsdp2": "fsdp2.json", "torch-pipelining": "stages.json"}
+        for target, name in document.items():
+            with self.subTest(target=target):
+                exported = self.folder / target
+                back = self.folder / f"{target}.plan.json"
+                self.json("import", "torch", exported / name, "--schedule",
+                          exported / "schedule.csv", "--model", model, "--out", back)
+                read = self.json("evaluate", back, *question)
+                self.assertEqual(read["prediction"], ours["prediction"])
+                self.assertEqual(read["plan"]["gist"], ours["plan"]["gist"])
+        error = self.json("import", "torch", self.folder / "fsdp2" / "fsdp2.json", "--model", model,
+                          "--out", self.folder / "p.json", code=BAD_INPUT)["error"]
+        self.assertIn("table of passes", error["message"])
         error = self.json("import", "torchtitan", config, "--model", model, "--devices", "7",
                           "--out", self.folder / "p.json", code=BAD_INPUT)["error"]
         self.assertIn("does not divide 7 devices", error["message"])

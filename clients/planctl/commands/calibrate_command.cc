@@ -232,7 +232,7 @@ void AddCalibrateCommand(Command app, const Session& session, Action& action) {
                     "Runs whose steps are fitted [" + flags->time_slice + "]");
   command.AddOption("--memory-slice", flags->memory_slice,
                     "Runs whose memory is fitted [" + flags->memory_slice + "]");
-  command.AddOption("--time", flags->fit_time, "When this is, for the provenance [now]");
+  command.AddOption("--time", flags->fit_time, "Time to write into the provenance [now]");
   command.AddOption("--out", flags->out_path, "Calibration file to write").Required();
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return RunCalibrate(session, *flags); };

@@ -166,7 +166,7 @@ absl::Status ActivateNamed(const Session& session, const CalibrationFlags& flags
 void AddCalibrationCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<CalibrationFlags>();
   Command calibration =
-      app.AddCommand("calibration", "What a server has learned from measured runs");
+      app.AddCommand("calibration", "Upload, list and activate what measured runs taught a server");
   calibration.RequireCommand();
   calibration.Footer(
       "Example:\n  planctl calibration upload c.calibration.json --cluster a100-8 --activate");

@@ -64,20 +64,20 @@ void AddEvaluateCommand(Command app, const Session& session, Action& action) {
       "  planctl evaluate --megatron-args pretrain.sh --cluster x.cluster.json");
   command.AddOption("plan", flags->plan_path, "Plan file, with or without a prediction");
   command.AddOption("--megatron-args", flags->megatron_arguments,
-                    "In the place of a plan file: a launch script or YAML of Megatron-LM, or its "
+                    "Instead of a plan file: a launch script or YAML of Megatron-LM, or its "
                     "arguments as one text; they also give the model, unless --model does");
   command.AddOption("--report", flags->report_path, "Also write the HTML page");
   command.AddFlag("--ulysses-as-data-parallel", flags->galvatron.ulysses_as_data_parallel,
                   "Take Ulysses groups of a Galvatron plan as data-parallel ones");
   command.AddOption("--galvatron-micro-batches", flags->galvatron.micro_batch_count,
-                    "In the place of `chunks` of a Galvatron plan");
+                    "Micro-batches, instead of `chunks` of a Galvatron plan");
   flags->question.AddTo(command, /*with_planner=*/false);
   // The plan says how it is run.
   for (const char* name : {"--batch-step", "--batch-from", "--schedule", "--space", "--target"}) {
     command.RemoveOption(name);
   }
   command.GetOption("--model").Required(false);
-  command.GetOption("--runtime").Help("What trains [that of the plan, else parplan]");
+  command.GetOption("--runtime").Help("Program that trains [that of the plan, else parplan]");
   command.GetOption("--batch").Required(false).Help("Samples per optimizer step [the plan's]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Evaluate(session, *flags); };

@@ -79,7 +79,8 @@ absl::Status ShowExecution(const Session& session, const ExecutionsFlags& flags)
 
 void AddExecutionsCommand(Command app, const Session& session, Action& action) {
   auto flags = std::make_shared<ExecutionsFlags>();
-  Command executions = app.AddCommand("executions", "What jobs measured beside what was predicted");
+  Command executions =
+      app.AddCommand("executions", "List and show what jobs measured, with what was predicted");
   executions.RequireCommand();
   executions.Footer("Example:\n  planctl executions list --cluster lab");
   const auto finish = [&](Command command, const char* example, auto run) {
@@ -90,13 +91,13 @@ void AddExecutionsCommand(Command app, const Session& session, Action& action) {
     });
   };
   Command list = executions.AddCommand("list", "List executions, newest first");
-  list.AddOption("--plan", flags->plan, "Of this plan: clusters/{c}/plans/{p}");
-  list.AddOption("--cluster", flags->cluster, "Of all plans of this cluster");
+  list.AddOption("--plan", flags->plan, "Only those of this plan: clusters/{c}/plans/{p}");
+  list.AddOption("--cluster", flags->cluster, "Those of all plans of this cluster");
   finish(list, "planctl --format json executions list --cluster lab > executions.json",
          ListExecutions);
 
   Command show =
-      executions.AddCommand("show", "Phases and memory of one execution, stage by stage");
+      executions.AddCommand("show", "Show phases and memory of one execution, stage by stage");
   show.AddOption("name", flags->name, "clusters/{c}/plans/{p}/executions/{e}").Required();
   finish(show, "planctl executions show clusters/lab/plans/p/executions/e", ShowExecution);
 }

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "clients/import/accelerate_plan.h"
 #include "clients/import/deepspeed_plan.h"
+#include "clients/import/torch_plan.h"
 #include "clients/planctl/commands/import_flags.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_view.h"
@@ -30,6 +31,8 @@ struct ImportedPlanFlags {
   int accumulation_step_count = 0;
   // Empty if the file decides.
   std::string recompute;
+  // The table of passes; empty for plans of one stage.
+  std::string passes_path;
 
   std::optional<bool> recomputes() const {
     return recompute.empty() ? std::nullopt : std::optional(recompute == "full");
@@ -88,6 +91,36 @@ absl::Status RunAccelerate(const Session& session, const ImportedPlanFlags& flag
   return WritePlan(session, flags, made.plan, model, Target::kAccelerate, made.notes);
 }
 
+absl::Status RunTorch(const Session& session, const ImportedPlanFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(const NamedText file, ReadNamed(flags.file));
+  std::optional<NamedText> passes;
+  if (!flags.passes_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(passes, ReadNamed(flags.passes_path));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelOf(flags));
+  PARPLAN_ASSIGN_OR_RETURN(const TorchPlanImport made, ImportTorchPlan(file, passes, model));
+  return WritePlan(session, flags, made.plan, model, Target::kFsdp2, /*notes=*/{});
+}
+
+void AddTorchImport(Command import, const Session& session, Action& action) {
+  auto flags = std::make_shared<ImportedPlanFlags>();
+  Command command = import.AddCommand(
+      "torch", "Files of `export --to fsdp2|torch-pipelining` as a plan without a prediction");
+  command.Footer(
+      "Refuses a file whose members contradict each other, by the place of the first.\n"
+      "Example:\n"
+      "  planctl import torch stages.json --schedule schedule.csv --model llama2-7b.model.json "
+      "--out today.plan.json");
+  command.AddOption("file", flags->file, "fsdp2.json or stages.json").Required();
+  command.AddOption("--schedule", flags->passes_path,
+                    "schedule.csv, if the plan has several stages");
+  command.AddOption("--model", flags->model_path, "Model file of the run").Required();
+  command.AddOption("--out", flags->plan_path, "Plan file to write").Required();
+  command.OnChosen([&session, &action, flags] {
+    action = [&session, flags] { return RunTorch(session, *flags); };
+  });
+}
+
 }  // namespace
 
 void AddImportPlanCommands(Command import, const Session& session, Action& action) {
@@ -129,6 +162,8 @@ void AddImportPlanCommands(Command import, const Session& session, Action& actio
   command.OnChosen([&session, &action, accelerate] {
     action = [&session, accelerate] { return RunAccelerate(session, *accelerate); };
   });
+
+  AddTorchImport(import, session, action);
 }
 
 }  // namespace parplan::planctl

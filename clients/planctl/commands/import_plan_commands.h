@@ -1,4 +1,5 @@
-// `planctl import deepspeed|accelerate`: what people run today as plans without a prediction.
+// `planctl import deepspeed|accelerate|torch`: runs of today, and exported files, as plans without
+// a prediction.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_PLAN_COMMANDS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_PLAN_COMMANDS_H_

@@ -58,7 +58,7 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
       .Required();
   command.AddOption("--profile", profile_paths,
                     "Profile file; may be given several times, the first wins");
-  command.AddOption("--nodes", node_count, "Use so many nodes instead of the file's")
+  command.AddOption("--nodes", node_count, "Number of nodes, instead of the file's")
       .Check(shell::Positive());
   command
       .AddOption("--headroom", memory_headroom_ratio,
@@ -69,9 +69,9 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
                  "Accepted probability of running out of memory [0.01]")
       .Check(shell::Risk());
   command
-      .AddOption(
-          "--runtime", runtime,
-          absl::StrCat("What will train: ", RuntimeNames(), " [that of --target, else parplan]"))
+      .AddOption("--runtime", runtime,
+                 absl::StrCat("Program that will train: ", RuntimeNames(),
+                              " [that of --target, else parplan]"))
       .Check(shell::NotEmpty());
   command.AddOption("--calibration", calibration_path,
                     "Calibration file, without a server (docs/calibration.md)");
@@ -86,9 +86,10 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
                               " [search]"))
       .Check(shell::OneOf(ScheduleNames()));
   command
-      .AddOption("--space", space,
-                 "What may vary: `all` or `none`, then names to add and, with `-`, to take "
-                 "away: all,-gpipe (docs/search.md) [all]")
+      .AddOption(
+          "--space", space,
+          "Dimensions that may vary: `all` or `none`, then names to add and, with `-`, to take "
+          "away: all,-gpipe (docs/search.md) [all]")
       .Check(shell::NotEmpty());
   command
       .AddOption(
@@ -101,7 +102,9 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
                      "Search the batch too, for the least time a sample: from this one up to "
                      "--batch")
           .Check(shell::Positive());
-  command.AddOption("--batch-step", global_batch_size_step, "From one batch to the next [1]")
+  command
+      .AddOption("--batch-step", global_batch_size_step,
+                 "Difference from one batch to the next [1]")
       .Check(shell::Positive())
       .Needs(from);
   command.AddFlag("--no-recompute", disable_recompute, "Never recompute activations");
@@ -116,7 +119,7 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
       .Check(shell::NotEmpty());
   command
       .AddOption("--ilp-alpha", ilp_alpha_bytes_per_second,
-                 "What a second of a step weighs for --planner min-memory-ilp, bytes [least "
+                 "Weight of a second of a step for --planner min-memory-ilp, bytes [least "
                  "memory, then least time]")
       .Check(shell::NotNegative());
   AddPaperOptionsTo(command);
@@ -136,7 +139,7 @@ void QuestionFlags::AddPaperOptionsTo(shell::Command command) {
       .Check(shell::Between(1, kMaxMemoryGranule.count() >> 20));
   command
       .AddOption("--fuse-layers", fused_layer_count,
-                 "So many equal layers in a row get one strategy of the galvatron planners [1]")
+                 "Equal layers in a row to which the galvatron planners give one strategy [1]")
       .Check(shell::Between(1, kMaxLayerCount));
 }
 
@@ -148,7 +151,7 @@ void QuestionFlags::AddLimitsTo(shell::Command command) {
 }
 
 void QuestionFlags::AddAnswersTo(shell::Command command) {
-  command.AddOption("--top", top_plan_count, "So many distinct plans, the best first [1]")
+  command.AddOption("--top", top_plan_count, "Number of distinct plans, the best first [1]")
       .Check(shell::Between(1, kMaxTopPlanCount));
   command.AddFlag("--front", wants_memory_front,
                   "Also the plans of which none is both faster and smaller than another");
@@ -157,7 +160,7 @@ void QuestionFlags::AddAnswersTo(shell::Command command) {
 absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   v1::PlanSpec spec;
   if (!space.empty()) PARPLAN_RETURN_IF_ERROR(DimensionSet::Parse(space, "--space").status());
-  if (!target.empty() && !FindTarget(target).has_value()) {
+  if (!target.empty() && FindTarget(target) == nullptr) {
     return FieldError(Reason::kSpecInvalid, "--target",
                       absl::StrCat("must be one of ", TargetNames()));
   }

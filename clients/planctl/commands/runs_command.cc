@@ -31,7 +31,7 @@ absl::Status ShowRuns(const Session& session, const std::vector<std::string>& pa
 }  // namespace
 
 void AddRunsCommand(Command app, const Session& session, Action& action) {
-  Command command = app.AddCommand("runs", "Set what runs measured beside what was predicted");
+  Command command = app.AddCommand("runs", "Compare what runs measured with what was predicted");
   command.Footer("Example:\n  planctl runs best.results.json dp.results.json");
   auto paths = std::make_shared<std::vector<std::string>>();
   command.AddOption("RESULTS", *paths, "Files that parplan-exec --results has written").Required();

@@ -157,7 +157,7 @@ void AddVerifyCommand(Command app, const Session& session, Action& action) {
                         "plan without");
   command
       .AddOption("--evidence-key", flags->evidence_key_path,
-                 "Public key (PEM) of who checked [the keys of --trust]")
+                 "Public key (PEM) by which the evidence was signed [the keys of --trust]")
       .Needs(evidence);
   command.AddOption("--at", flags->at, "Check as if it were this time (RFC 3339) [now]");
   command.OnChosen([&session, &action, flags] {

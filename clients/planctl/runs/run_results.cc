@@ -5,38 +5,43 @@
 #include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/json/json_text.h"
 #include "base/status_macros.h"
 #include "clients/calibrate/rank_statistics.h"
 
 namespace parplan::planctl {
 namespace {
 
-using Json = nlohmann::json;
-
 absl::Status Wrong(absl::string_view path, const std::string& field, const std::string& rule) {
   return FieldError(Reason::kSpecInvalid, absl::StrCat(path, ": ", field), rule);
 }
 
-// The number at `key` of `object`, which `field` names.
+bool IsArray(const JsonValue* value) {
+  return value != nullptr && value->type == JsonValue::Type::kArray;
+}
+bool IsNumber(const JsonValue& value) {
+  return value.type == JsonValue::Type::kInteger || value.type == JsonValue::Type::kNumber;
+}
+
+// Returns the number at `key` of `object`, which `field` names.
 absl::StatusOr<double> NumberAt(absl::string_view path, const std::string& field,
-                                const Json& object, const char* key, double above) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number() ||
-      !std::isfinite(found->template get<double>()) || !(found->template get<double>() > above)) {
+                                const JsonValue& object, const char* key, double above) {
+  const JsonValue* const found = object.Find(key);
+  if (found == nullptr || !IsNumber(*found) || !(found->number > above)) {
     return Wrong(path, absl::StrCat(field, ".", key),
                  above < 0.0 ? "must be a number, not negative" : "must be a number above 0");
   }
-  return found->template get<double>();
+  return found->number;
 }
 
-absl::StatusOr<int64_t> BytesAt(absl::string_view path, const std::string& field,
-                                const Json& object, const char* key) {
-  PARPLAN_ASSIGN_OR_RETURN(const double bytes, NumberAt(path, field, object, key, -1.0));
-  return static_cast<int64_t>(bytes);
+absl::StatusOr<int64_t> CountAt(absl::string_view path, const std::string& field,
+                                const JsonValue& object, const char* key) {
+  PARPLAN_ASSIGN_OR_RETURN(const double count, NumberAt(path, field, object, key, -1.0));
+  constexpr double kMaxCount = 0x1p62;
+  if (count > kMaxCount) return Wrong(path, absl::StrCat(field, ".", key), "must be below 2^62");
+  return static_cast<int64_t>(count);
 }
 
 std::string LabelOf(absl::string_view path) {
@@ -49,24 +54,24 @@ std::string LabelOf(absl::string_view path) {
 
 // The items that the prediction or the measurement of a stage names.
 absl::StatusOr<std::vector<RunMemoryItem>> ItemsOf(absl::string_view path, const std::string& field,
-                                                   const Json& stage, int index) {
+                                                   const JsonValue& stage, int index) {
   std::vector<RunMemoryItem> items;
-  const auto predicted = stage.find("predicted_memory_bytes");
-  const auto measured = stage.find("measured_memory_bytes");
-  if (predicted == stage.end() || measured == stage.end()) return items;
-  if (!predicted->is_object() || !measured->is_object()) {
+  const JsonValue* const predicted = stage.Find("predicted_memory_bytes");
+  const JsonValue* const measured = stage.Find("measured_memory_bytes");
+  if (predicted == nullptr || measured == nullptr) return items;
+  if (predicted->type != JsonValue::Type::kObject || measured->type != JsonValue::Type::kObject) {
     return Wrong(path, absl::StrCat(field, ".predicted_memory_bytes, .measured_memory_bytes"),
                  "must be objects of bytes by item");
   }
   std::set<std::string> names;
-  for (const auto& [name, unused] : predicted->items()) names.insert(name);
-  for (const auto& [name, unused] : measured->items()) names.insert(name);
+  for (const JsonValue& item : predicted->items) names.insert(item.key);
+  for (const JsonValue& item : measured->items) names.insert(item.key);
   for (const std::string& name : names) {
     RunMemoryItem item = {.stage = index, .name = name};
     for (const auto& [side, bytes] :
          {std::pair{predicted, &item.predicted_bytes}, std::pair{measured, &item.measured_bytes}}) {
-      if (side->contains(name)) {
-        PARPLAN_ASSIGN_OR_RETURN(*bytes, BytesAt(path, field, *side, name.c_str()));
+      if (side->Find(name) != nullptr) {
+        PARPLAN_ASSIGN_OR_RETURN(*bytes, CountAt(path, field, *side, name.c_str()));
       }
     }
     items.push_back(std::move(item));
@@ -75,37 +80,38 @@ absl::StatusOr<std::vector<RunMemoryItem>> ItemsOf(absl::string_view path, const
 }
 
 absl::StatusOr<RunResult> ReadPlan(absl::string_view path, const std::string& field,
-                                   const Json& plan) {
+                                   const JsonValue& plan) {
   RunResult result;
-  if (plan.contains("gist") && plan["gist"].is_string()) result.gist = plan["gist"];
-  PARPLAN_ASSIGN_OR_RETURN(result.step_count, BytesAt(path, field, plan, "step_count"));
+  if (const JsonValue* const gist = plan.Find("gist"); gist != nullptr) result.gist = gist->text;
+  PARPLAN_ASSIGN_OR_RETURN(result.step_count, CountAt(path, field, plan, "step_count"));
   PARPLAN_ASSIGN_OR_RETURN(result.predicted_step,
                            NumberAt(path, field, plan, "predicted_step_seconds", 0.0));
   PARPLAN_ASSIGN_OR_RETURN(result.measured_step,
                            NumberAt(path, field, plan, "measured_step_seconds", 0.0));
   PARPLAN_ASSIGN_OR_RETURN(result.predicted_peak_bytes,
-                           BytesAt(path, field, plan, "predicted_peak_memory_bytes"));
+                           CountAt(path, field, plan, "predicted_peak_memory_bytes"));
   PARPLAN_ASSIGN_OR_RETURN(result.measured_peak_bytes,
-                           BytesAt(path, field, plan, "measured_peak_memory_bytes"));
-  if (plan.contains("machine_used_by_others_ratio")) {
+                           CountAt(path, field, plan, "measured_peak_memory_bytes"));
+  if (plan.Find("machine_used_by_others_ratio") != nullptr) {
     PARPLAN_ASSIGN_OR_RETURN(result.used_by_others,
                              NumberAt(path, field, plan, "machine_used_by_others_ratio", -1.0));
     if (*result.used_by_others < 0.0) {
       return Wrong(path, field + ".machine_used_by_others_ratio", "must not be negative");
     }
   }
-  const auto busy = plan.find("machine_is_busy");
-  if (busy != plan.end()) {
-    if (!busy->is_boolean())
+  if (const JsonValue* const busy = plan.Find("machine_is_busy"); busy != nullptr) {
+    if (busy->type != JsonValue::Type::kBoolean) {
       return Wrong(path, field + ".machine_is_busy", "must be true or false");
-    result.is_machine_busy = busy->get<bool>();
+    }
+    result.is_machine_busy = busy->boolean;
   }
-  if (!plan.contains("stages")) return result;
-  if (!plan["stages"].is_array()) return Wrong(path, field + ".stages", "must be a list");
-  for (size_t s = 0; s < plan["stages"].size(); ++s) {
-    const Json& stage = plan["stages"][s];
+  const JsonValue* const stages = plan.Find("stages");
+  if (stages == nullptr) return result;
+  if (!IsArray(stages)) return Wrong(path, field + ".stages", "must be a list");
+  for (size_t s = 0; s < stages->items.size(); ++s) {
+    const JsonValue& stage = stages->items[s];
     const std::string name = absl::StrCat(field, ".stages[", s, "]");
-    if (!stage.is_object()) return Wrong(path, name, "must be an object");
+    if (stage.type != JsonValue::Type::kObject) return Wrong(path, name, "must be an object");
     PARPLAN_ASSIGN_OR_RETURN(const std::vector<RunMemoryItem> items,
                              ItemsOf(path, name, stage, static_cast<int>(s)));
     result.items.insert(result.items.end(), items.begin(), items.end());
@@ -129,28 +135,30 @@ double RunResult::PeakError() const {
 
 absl::StatusOr<std::vector<RunResult>> ReadRunResults(absl::string_view path,
                                                       absl::string_view text) {
-  const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object() || !file.contains("plans") || !file["plans"].is_array()) {
+  PARPLAN_ASSIGN_OR_RETURN(const JsonValue file,
+                           ReadJsonText(text, path, {.refuses_repeated_members = true}));
+  const JsonValue* const plans = file.Find("plans");
+  if (!IsArray(plans)) {
     return Wrong(path, "plans", "must be a list, as in what `parplan-exec --results` writes");
   }
   std::vector<double> losses;
-  if (file.contains("losses") && file["losses"].is_array()) {
-    for (const Json& loss : file["losses"]) {
-      if (!loss.is_number()) return Wrong(path, "losses", "must be numbers");
-      losses.push_back(loss);
+  if (const JsonValue* const given = file.Find("losses"); IsArray(given)) {
+    for (const JsonValue& loss : given->items) {
+      if (!IsNumber(loss)) return Wrong(path, "losses", "must be numbers");
+      losses.push_back(loss.number);
     }
   }
   std::vector<RunResult> results;
-  for (size_t p = 0; p < file["plans"].size(); ++p) {
-    const Json& plan = file["plans"][p];
+  for (size_t p = 0; p < plans->items.size(); ++p) {
+    const JsonValue& plan = plans->items[p];
     const std::string field = absl::StrCat("plans[", p, "]");
-    if (!plan.is_object()) return Wrong(path, field, "must be an object");
+    if (plan.type != JsonValue::Type::kObject) return Wrong(path, field, "must be an object");
     // A run may end before the first window of a plan is full.
-    const auto windows = plan.find("windows");
-    if (windows != plan.end() && windows->is_array() && windows->empty()) continue;
+    const JsonValue* const windows = plan.Find("windows");
+    if (IsArray(windows) && windows->items.empty()) continue;
     PARPLAN_ASSIGN_OR_RETURN(RunResult result, ReadPlan(path, field, plan));
     result.label = LabelOf(path);
-    if (file["plans"].size() > 1) absl::StrAppend(&result.label, "/", p + 1);
+    if (plans->items.size() > 1) absl::StrAppend(&result.label, "/", p + 1);
     if (!losses.empty()) {
       result.first_loss = losses.front();
       result.last_loss = losses.back();

@@ -81,7 +81,7 @@ std::string ExplanationText(const std::string& name, const PlanExplanation& expl
                   Row("together", TimeText(plan.prediction.step), TimeText(rival_step),
                       Signed(plan.prediction.step, rival_step, &TimeText)),
                   "  ",
-                  Wrap(absl::StrCat("Of the busiest device: stage ", plan.step.stage_index,
+                  Wrap(absl::StrCat("On the busiest device, stage ", plan.step.stage_index,
                                     " here, stage ", rival.step.stage_index, " there",
                                     samples == 1.0 ? "." : "; the rival's for as many samples."),
                        2),

@@ -290,8 +290,8 @@ class DeviceKernels : public LayerKernels {
     if (row_count == 0 || column_count == 0) return;
     // Enough blocks to fill a GPU, with at least this number of rows in each. Not measured.
     constexpr int64_t kMinRows = 64;
-    constexpr int64_t kMostChunks = 64;
-    const int64_t chunks = std::min(kMostChunks, (row_count + kMinRows - 1) / kMinRows);
+    constexpr int64_t kMaxChunks = 64;
+    const int64_t chunks = std::min(kMaxChunks, (row_count + kMinRows - 1) / kMinRows);
     const int64_t chunk_rows = (row_count + chunks - 1) / chunks;
     auto* const parts = static_cast<float*>(
         queue_.Scratch(chunks * column_count * static_cast<int64_t>(sizeof(float))));

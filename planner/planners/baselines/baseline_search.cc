@@ -36,10 +36,6 @@ bool MorePromisingCandidate(const Candidate& a, const Candidate& b) {
   return key(a) < key(b);
 }
 
-Seconds PerSample(const PredictedPlan& plan) {
-  return plan.prediction.step / static_cast<double>(plan.plan.global_batch_size);
-}
-
 // Returns whether a runtime keeps memory that the tables of a stage do not include.
 bool KeepsMoreThanTables(const RuntimeTraits& runtime) {
   return runtime.keep_stage_outputs || runtime.widens_gradients_in_step ||
@@ -193,7 +189,7 @@ class BaselineSearch {
   }
 
   void Visit(const Candidate& candidate) {
-    if (best_ && candidate.bound_per_sample >= PerSample(*best_)) {
+    if (best_ && candidate.bound_per_sample >= best_->time_per_sample()) {
       meter_.Prune(1);
       return;
     }

@@ -7,7 +7,6 @@
 #include "planner/planners/exact/pipeline/pipeline_search.h"
 #include "planner/planners/exact/pipeline/priced_search.h"
 #include "planner/planners/exact/steady_bound.h"
-#include "planner/search/base/search_numbers.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
@@ -76,13 +75,14 @@ void BestFirstSearch::MakeGroups() {
   }
 }
 
-double BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
+Seconds BestFirstSearch::GroupBound(const PipelineCandidate& candidate) const {
   const Group& group = groups_.at(TableCache::KeyOf(candidate));
   if (IsGpipe(candidate)) {
-    return candidate.micro_batch_count >= group.too_many_for_gpipe ? kInfinity : 0.0;
+    return candidate.micro_batch_count >= group.too_many_for_gpipe ? Seconds::Infinite()
+                                                                   : Seconds();
   }
-  if (!IsSteady(candidate)) return 0.0;
-  return group.steady(Interleaves(candidate)).bound.value_or(0.0) *
+  if (!IsSteady(candidate)) return Seconds();
+  return group.steady(Interleaves(candidate)).bound.value_or(Seconds()) *
          static_cast<double>(candidate.micro_batch_count);
 }
 
@@ -96,8 +96,8 @@ bool BestFirstSearch::IsDominated(const ExactCandidate& candidate) const {
 }
 
 void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
-  const double cutoff = plans_.CutoffPerSample();
-  if (!(cutoff < kInfinity)) return;
+  const Seconds cutoff = plans_.CutoffPerSample();
+  if (!cutoff.is_finite()) return;
   std::vector<Question> questions;
   for (const size_t index : round) {
     const PipelineCandidate& candidate = candidates_[index].pipeline;
@@ -112,7 +112,7 @@ void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
   }
   std::sort(questions.begin(), questions.end());
   questions.erase(std::unique(questions.begin(), questions.end()), questions.end());
-  std::vector<double> answers(questions.size());
+  std::vector<Seconds> answers(questions.size());
   // The bounds are cheap, and states count candidates, so they have no limit of states.
   SearchControl control = control_;
   control.max_state_count = 0;
@@ -121,8 +121,8 @@ void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
     SearchMeter meter(control);
     const Seconds bound = SteadyBound(space_, costs_, tables_.At(key),
                                       interleaves ? Schedule::kInterleaved : kDefaultSchedule,
-                                      Seconds::Of(cutoff * static_cast<double>(key.second)), meter);
-    answers[k] = meter.stopped() ? 0.0 : bound.value();
+                                      cutoff * static_cast<double>(key.second), meter);
+    answers[k] = meter.stopped() ? Seconds() : bound;
   });
   for (size_t k = 0; k < questions.size(); ++k) {
     groups_[questions[k].key].steady(questions[k].interleaves).bound = answers[k];
@@ -154,21 +154,21 @@ void BestFirstSearch::Run() {
   // Sixteen tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans few
   // are simulated, because where layers have strategies of their own these are hardly ever the
   // fastest.
-  SearchUneven({.most_new_tables = 16,
-                .most_looks = 32,
-                .most_looks_of_candidate = 16,
+  SearchUneven({.max_new_tables = 16,
+                .max_looks = 32,
+                .max_looks_of_candidate = 16,
                 .ends_with_bound = true});
 }
 
 void BestFirstSearch::RunUneven() {
-  SearchUneven({.most_new_tables = 8, .most_looks = 128, .most_looks_of_candidate = 64});
+  SearchUneven({.max_new_tables = 8, .max_looks = 128, .max_looks_of_candidate = 64});
 }
 
 void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
   if (space_.problem().model().layer_definitions().size() > kMaxDefinitionsChosen) return;
   CandidateQueue queue(uneven_);
   for (size_t index = 0; index < uneven_.size(); ++index) queue.Put(index);
-  int64_t looks_left = limits.most_looks;
+  int64_t looks_left = limits.max_looks;
   int new_tables = 0;
   while (!queue.empty() && meter_.ShouldContinue()) {
     ExactCandidate& candidate = uneven_[queue.first()];
@@ -178,23 +178,23 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
       return;
     }
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
-    if (!tables_.has(key) && new_tables++ == limits.most_new_tables) return;
+    if (!tables_.has(key) && new_tables++ == limits.max_new_tables) return;
     if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
     const OptionTable& table = tables_.At(key);
     const size_t index = queue.first();
     queue.Pop();
     candidate.state = ExactCandidate::State::kSearched;
     if (!table.usable()) {
-      candidate.bound = kInfinity;
+      candidate.bound = Seconds::Infinite();
     } else {
-      int64_t looks = std::min(looks_left, limits.most_looks_of_candidate);
+      int64_t looks = std::min(looks_left, limits.max_looks_of_candidate);
       looks_left -= looks;
-      const Seconds cutoff = Seconds::Of(plans_.CutoffPerSample() *
-                                         static_cast<double>(candidate.pipeline.global_batch_size));
+      const Seconds cutoff =
+          plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
       PipelineOutcome outcome = SearchUnevenStages(space_, costs_, table, candidate.pipeline,
                                                    cutoff, wanted_, looks, meter_);
       looks_left += std::max<int64_t>(looks, 0);
-      candidate.bound = std::max(candidate.bound, outcome.bound.value());
+      candidate.bound = std::max(candidate.bound, outcome.bound);
       for (PredictedPlan& plan : outcome.plans) plans_.Offer(std::move(plan));
     }
     if (limits.ends_with_bound) queue.Put(index);
@@ -202,13 +202,13 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
 }
 
 bool BestFirstSearch::IsEmpty() const {
-  const auto is_empty = [](const ExactCandidate& each) { return each.bound == kInfinity; };
+  const auto is_empty = [](const ExactCandidate& each) { return !each.bound.is_finite(); };
   return listed_all_ && std::all_of(candidates_.begin(), candidates_.end(), is_empty) &&
          std::all_of(uneven_.begin(), uneven_.end(), is_empty);
 }
 
-double BestFirstSearch::InterleavedBoundPerSample() const {
-  double bound = kInfinity;
+Seconds BestFirstSearch::InterleavedBoundPerSample() const {
+  Seconds bound = Seconds::Infinite();
   for (const std::vector<ExactCandidate>* const list : {&candidates_, &uneven_}) {
     for (const ExactCandidate& candidate : *list) {
       if (Interleaves(candidate.pipeline)) bound = std::min(bound, candidate.bound_per_sample());
@@ -217,21 +217,21 @@ double BestFirstSearch::InterleavedBoundPerSample() const {
   return bound;
 }
 
-double BestFirstSearch::BoundPerSample() const {
-  if (!listed_all_) return 0.0;
-  double bound = kInfinity;
+Seconds BestFirstSearch::BoundPerSample() const {
+  if (!listed_all_) return Seconds();
+  Seconds bound = Seconds::Infinite();
   for (const ExactCandidate& candidate : candidates_) {
     bound = std::min(bound, candidate.bound_per_sample());
   }
   for (const ExactCandidate& candidate : uneven_) {
     bound = std::min(bound, candidate.bound_per_sample());
   }
-  if (!plans_.plans().empty()) bound = std::min(bound, TimePerSample(plans_.plans().front()));
-  return bound < kInfinity ? bound : 0.0;
+  if (!plans_.plans().empty()) bound = std::min(bound, plans_.plans().front().time_per_sample());
+  return bound.is_finite() ? bound : Seconds();
 }
 
 std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
-  const double cutoff = CutoffPerSample();
+  const Seconds cutoff = CutoffPerSample();
   std::vector<size_t> round;
   size_t together = 1;
   while (!queue.empty() && round.size() < together) {
@@ -242,7 +242,7 @@ std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
       queue.Pop();
       continue;
     }
-    const double group_bound = GroupBound(next.pipeline);
+    const Seconds group_bound = GroupBound(next.pipeline);
     if (group_bound > next.bound) {
       queue.Pop();
       next.bound = group_bound;
@@ -276,7 +276,7 @@ void BestFirstSearch::Seed() {
   const bool is_hard =
       meter_.expanded_state_count() > kMaxStatesWithoutPlan ||
       std::any_of(candidates_.begin(), candidates_.end(), [](const ExactCandidate& candidate) {
-        return candidate.state == ExactCandidate::State::kSearched && candidate.bound < kInfinity;
+        return candidate.state == ExactCandidate::State::kSearched && candidate.bound.is_finite();
       });
   if (!is_hard) return;
   was_seeded_ = true;
@@ -333,7 +333,7 @@ void BestFirstSearch::Settle(Visited visited, ExactCandidate& candidate) {
   Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
   const int64_t micro_batch_count = candidate.pipeline.micro_batch_count;
   candidate.bound = std::max(candidate.bound, visited.bound);
-  if (IsGpipe(candidate.pipeline) && visited.bound == kInfinity) {
+  if (IsGpipe(candidate.pipeline) && !visited.bound.is_finite()) {
     group.too_many_for_gpipe = std::min(group.too_many_for_gpipe, micro_batch_count);
   }
   const bool ended = visited.limit != SearchLimit::kNone;
@@ -362,18 +362,18 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
   Visited visited;
   const OptionTable& table = tables_.At(TableCache::KeyOf(candidate.pipeline));
   if (!table.usable()) {
-    visited.bound = kInfinity;
+    visited.bound = Seconds::Infinite();
     return visited;
   }
   SearchMeter meter(control);
-  const Seconds cutoff = Seconds::Of(plans_.CutoffPerSample() *
-                                     static_cast<double>(candidate.pipeline.global_batch_size));
+  const Seconds cutoff =
+      plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
   const bool interleaves = Interleaves(candidate.pipeline);
   if (candidate.state == ExactCandidate::State::kListed) {
     const Seconds bound =
         interleaves ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, cutoff)
                     : PipelineBound(space_, costs_, table, candidate.pipeline, cutoff, meter);
-    if (!meter.stopped()) visited.bound = bound.value();
+    if (!meter.stopped()) visited.bound = bound;
   } else {
     // Other candidates of similar bounds may have a plan that closes this one, so it is tried
     // quickly first.
@@ -382,7 +382,7 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
     const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;
     PipelineOutcome outcome =
         search(space_, costs_, table, candidate.pipeline, cutoff, wanted_, meter);
-    visited.bound = outcome.bound.value();
+    visited.bound = outcome.bound;
     visited.plans = std::move(outcome.plans);
     visited.is_exact = outcome.is_exact;
     visited.is_open = is_quick && !outcome.is_exact;
@@ -398,7 +398,7 @@ void BestFirstSearch::Report(int64_t states_of_round) {
   reported_states_ = std::max(reported_states_, meter_.expanded_state_count() + states_of_round);
   SearchProgress progress{.total_candidate_count = candidate_count(),
                           .expanded_state_count = reported_states_};
-  const double cutoff = CutoffPerSample();
+  const Seconds cutoff = CutoffPerSample();
   for (const ExactCandidate& candidate : candidates_) {
     if (candidate.state == ExactCandidate::State::kSearched ||
         candidate.bound_per_sample() >= cutoff) {
@@ -411,7 +411,7 @@ void BestFirstSearch::Report(int64_t states_of_round) {
     progress.incumbent = best.prediction.step;
     batch = static_cast<double>(best.plan.global_batch_size);
   }
-  progress.bound = Seconds::Of(BoundPerSample() * batch);
+  progress.bound = BoundPerSample() * batch;
   control_.on_progress(progress);
 }
 

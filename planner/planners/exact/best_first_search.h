@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -21,11 +22,6 @@
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
-
-// Returns the step time divided by the batch size, in seconds.
-inline double TimePerSample(const PredictedPlan& plan) {
-  return plan.prediction.step.value() / static_cast<double>(plan.plan.global_batch_size);
-}
 
 // A best-first branch-and-bound search over the candidates of one problem. A memory front uses
 // several, which differ in memory only. Keeps references to its arguments.
@@ -66,19 +62,19 @@ class BestFirstSearch {
   bool has_none() const { return candidates_.empty() && uneven_.empty(); }
   // Returns the candidates with the bounds found so far.
   CandidateList list() const { return {candidates_, uneven_, listed_all_}; }
-  // Returns the lower bound of the time per sample of interleaved plans, in seconds.
-  double InterleavedBoundPerSample() const;
+  // Returns the lower bound of the time per sample of interleaved plans.
+  Seconds InterleavedBoundPerSample() const;
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
 
-  // Returns the proved lower bound of the time per sample of any plan, in seconds.
-  double BoundPerSample() const;
+  // Returns the proved lower bound of the time per sample of any plan.
+  Seconds BoundPerSample() const;
 
  private:
   // The outcome of one visit.
   struct Visited {
-    double bound = 0.0;
+    Seconds bound;
     std::vector<PredictedPlan> plans;
     bool is_exact = true;
     // Whether the candidate must be searched again, to its end.
@@ -91,14 +87,14 @@ class BestFirstSearch {
   // A search that ended without a proof.
   struct Unproved {
     int64_t micro_batch_count = 0;
-    double bound_per_sample = 0.0;
+    Seconds bound_per_sample;
   };
   // Facts about the candidates of a group to which `SteadyBound` applies, for one of the two kinds
   // of schedules.
   struct SteadyGroup {
     int candidate_count = 0;
-    // Seconds per micro-batch of `SteadyBound`, once computed.
-    std::optional<double> bound;
+    // `SteadyBound` per micro-batch, once computed.
+    std::optional<Seconds> bound;
   };
   // Facts about all candidates that share a table of options, and so about many batch sizes.
   struct Group {
@@ -124,8 +120,8 @@ class BestFirstSearch {
   };
 
   void MakeGroups();
-  // Returns the lower bound, in seconds, that follows from the facts about the candidate's group.
-  double GroupBound(const PipelineCandidate& candidate) const;
+  // Returns the lower bound that follows from the facts about the candidate's group.
+  Seconds GroupBound(const PipelineCandidate& candidate) const;
   // Returns whether searching the candidate cannot improve the answer: a candidate of its group
   // with more micro-batches and a bound no higher ended without a proof. The proved bound of the
   // answer cannot exceed that one's, whatever this search finds, and the plan it finds is hardly
@@ -134,8 +130,8 @@ class BestFirstSearch {
   // Computes the steady bounds of the groups of a round that have enough candidates.
   void BoundGroups(const std::vector<size_t>& round);
 
-  // Returns the cutoff: the time per sample, in seconds, that a plan must stay below to be kept.
-  double CutoffPerSample() const { return plans_.CutoffPerSample() * (1.0 - kProofTolerance); }
+  // Returns the cutoff: the time per sample that a plan must stay below to be kept.
+  Seconds CutoffPerSample() const { return plans_.CutoffPerSample() * (1.0 - kProofTolerance); }
   // Removes from the queue and returns its first candidates, all in one state.
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
@@ -143,10 +139,10 @@ class BestFirstSearch {
   // The work that `SearchUneven` may do.
   struct UnevenLimits {
     // Candidates whose tables of options have to be made first.
-    int most_new_tables = 0;
+    int max_new_tables = 0;
     // Plans simulated for all candidates, and for one.
-    int64_t most_looks = 0;
-    int64_t most_looks_of_candidate = 0;
+    int64_t max_looks = 0;
+    int64_t max_looks_of_candidate = 0;
     // Whether to end when the candidate of the least bound has been searched: no bound of the whole
     // question can be found then.
     bool ends_with_bound = false;

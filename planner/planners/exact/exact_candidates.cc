@@ -14,7 +14,6 @@
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/pipeline_bound.h"
 #include "planner/planners/galvatron/galvatron_search.h"
-#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
@@ -32,13 +31,12 @@ constexpr int64_t kMaxOptionsKept = 1'500'000;
 // the search it helps. Not measured.
 constexpr int64_t kMaxSeedStates = 50'000'000;
 
-double BoundOf(const StrategySpace& space, const LeastTimes& least,
-               const std::map<int, InterleavedBounds>& interleaved,
-               const PipelineCandidate& candidate) {
+Seconds BoundOf(const StrategySpace& space, const LeastTimes& least,
+                const std::map<int, InterleavedBounds>& interleaved,
+                const PipelineCandidate& candidate) {
   if (TraitsOf(candidate.schedule).has_virtual_stages) {
     return interleaved.at(candidate.pipeline_parallel_degree)
-        .Bound(least, candidate.micro_batch_count)
-        .value();
+        .Bound(least, candidate.micro_batch_count);
   }
   double total = 0.0;
   double longest = 0.0;
@@ -47,9 +45,9 @@ double BoundOf(const StrategySpace& space, const LeastTimes& least,
     total += forward_backward * run.layer_count;
     longest = std::max(longest, forward_backward);
   }
-  return SpreadStepBound(candidate.schedule, candidate.pipeline_parallel_degree,
-                         candidate.micro_batch_count, total, longest) *
-         (1.0 - 1e-12);
+  const double spread = SpreadStepBound(candidate.schedule, candidate.pipeline_parallel_degree,
+                                        candidate.micro_batch_count, total, longest);
+  return Seconds::Of(spread * (1.0 - 1e-12));
 }
 
 // Drops all but the largest micro-batch count of each micro-batch size, for candidates with one
@@ -157,13 +155,13 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
   for (const int degree : space.PipelineDegrees()) {
     interleaved.try_emplace(degree, space, degree);
   }
-  const double overhead = costs.step_overhead().value();
+  const Seconds overhead = costs.step_overhead();
   for (ExactCandidate& candidate : list.candidates) {
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
     const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
     candidate.bound = times.usable
                           ? BoundOf(space, times, interleaved, candidate.pipeline) + overhead
-                          : kInfinity;
+                          : Seconds::Infinite();
   }
   for (ExactCandidate candidate : list.candidates) {
     if (!TraitsOf(candidate.pipeline.schedule).has_virtual_stages) continue;
@@ -171,13 +169,12 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
     const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
     if (!times.usable) continue;
     candidate.bound = interleaved.at(candidate.pipeline.pipeline_parallel_degree)
-                          .UnevenBound(times, candidate.pipeline.micro_batch_count)
-                          .value() +
+                          .UnevenBound(times, candidate.pipeline.micro_batch_count) +
                       overhead;
-    if (candidate.bound < kInfinity) list.uneven.push_back(candidate);
+    if (candidate.bound.is_finite()) list.uneven.push_back(candidate);
   }
   std::erase_if(list.candidates,
-                [](const ExactCandidate& candidate) { return candidate.bound == kInfinity; });
+                [](const ExactCandidate& candidate) { return !candidate.bound.is_finite(); });
   std::sort(list.candidates.begin(), list.candidates.end(), MorePromising);
   return list;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -25,8 +26,8 @@ namespace parplan {
 // All plans of one batch size, pipeline degree, micro-batch count and schedule.
 struct ExactCandidate {
   PipelineCandidate pipeline;
-  // Lower bound of the step of its plans, in seconds.
-  double bound = 0.0;
+  // Lower bound of the step of its plans.
+  Seconds bound;
   // The states of a candidate's life, in order (docs/glossary.md).
   enum class State {
     // Bounded by the least times of layers, regardless of memory.
@@ -40,7 +41,7 @@ struct ExactCandidate {
   };
   State state = State::kListed;
 
-  double bound_per_sample() const {
+  Seconds bound_per_sample() const {
     return bound / static_cast<double>(pipeline.global_batch_size);
   }
 };

@@ -31,12 +31,12 @@ SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best
   SearchSummary summary{.expanded_state_count = meter.expanded_state_count(),
                         .pruned_state_count = meter.pruned_state_count(),
                         .candidate_count = search.candidate_count()};
-  const double bound = search.BoundPerSample();
+  const Seconds bound = search.BoundPerSample();
   bool proved = !meter.stopped() && search.IsEmpty();
   if (best != nullptr) {
-    const double time = TimePerSample(*best);
-    summary.bound = Seconds::Of(std::min(
-        best->prediction.step.value(), bound * static_cast<double>(best->plan.global_batch_size)));
+    const Seconds time = best->time_per_sample();
+    summary.bound =
+        std::min(best->prediction.step, bound * static_cast<double>(best->plan.global_batch_size));
     summary.gap_ratio = std::clamp((time - bound) / time, 0.0, 1.0);
     proved = bound >= time * (1.0 - kProofTolerance);
     if (proved) summary.gap_ratio = 0.0;
@@ -82,7 +82,7 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     is_cut |= SummaryOf(search, &next, meter).termination != Termination::kOptimal;
     next.prediction.usable_memory = problem.usable_memory();
     // Among equally fast plans the smaller one stays.
-    while (!front.empty() && TimePerSample(front.back()) >= TimePerSample(next)) {
+    while (!front.empty() && front.back().time_per_sample() >= next.time_per_sample()) {
       front.pop_back();
     }
     front.push_back(std::move(next));

@@ -16,7 +16,7 @@ namespace {
 // all models of table 2 of the paper are proved (not measured for other values).
 constexpr int64_t kStatesWithinMemory = 50'000;
 // Searches for a smaller plan, each of which gains at least a byte. Not measured for other values.
-constexpr int kMostDescents = 16;
+constexpr int kMaxDescents = 16;
 
 // The outcome of a search within a memory.
 struct Within {
@@ -36,7 +36,7 @@ class LeastMemorySearch {
     if (!smallest) return std::nullopt;
     LeastMemoryPlan best{.predicted = Predicted(std::move(smallest->plan)),
                          .memory_is_proved = smallest->is_proved};
-    for (int round = 0; !best.memory_is_proved && round < kMostDescents; ++round) {
+    for (int round = 0; !best.memory_is_proved && round < kMaxDescents; ++round) {
       Within less = FastestWithin(UpperOf(best) - Bytes::Of(1));
       if (!less.fastest) {
         best.memory_is_proved = less.is_proved;
@@ -77,10 +77,8 @@ class LeastMemorySearch {
     answer.is_proved = !meter.stopped() && search.IsEmpty();
     if (!search.plans().plans().empty()) {
       PredictedPlan fastest = search.plans().plans().front();
-      const double bound = search.BoundPerSample();
-      answer.is_proved = bound >= fastest.prediction.step.value() /
-                                      static_cast<double>(fastest.plan.global_batch_size) *
-                                      (1.0 - kProofTolerance);
+      answer.is_proved =
+          search.BoundPerSample() >= fastest.time_per_sample() * (1.0 - kProofTolerance);
       answer.fastest = Predicted(std::move(fastest.plan));
     }
     meter_.Add(meter);

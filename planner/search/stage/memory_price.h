@@ -36,8 +36,9 @@ struct MemoryPrice {
 std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> transients,
                                                          int64_t budget);
 
-// Returns the price at which the sum of (time + price * bytes) less price * room is largest. There,
-// choices that fit and choices that do not cost the same. A few passes over the options.
+// Returns the price at which the sum of (time + price * bytes) less price * room is largest. At
+// that price, choices that fit cost as much as choices that do not. Takes a few passes over the
+// options.
 MemoryPrice BestMemoryPrice(const std::vector<FreeLayers>& layers, double room);
 
 }  // namespace parplan

@@ -196,6 +196,7 @@ TEST(JobBundle, ComesBackFromTheSpool) {
   RemoveBundle(spool, "17");
   EXPECT_EQ(ReadBundle(spool, "17").status().code(), absl::StatusCode::kNotFound);
   EXPECT_FALSE(JobBundle::FromJson("{\"job_id\": 4}").ok());
+  EXPECT_FALSE(JobBundle::FromJson(R"({"job_id": "4", "job_id": "5"})").ok());
 }
 
 }  // namespace

@@ -413,6 +413,7 @@ TEST(LinkShapes, AreReadStrictly) {
   for (const char* const wrong :
        {"", "[]", "{}", R"({"ranks_per_node": 0})", R"({"ranks_per_node": 1, "x": 1})",
         R"({"ranks_per_node": 1, "within_node": {"bytes_per_second": -1}})",
+        R"({"ranks_per_node": 1, "ranks_per_node": 2})",
         R"({"ranks_per_node": 1, "within_node": {"latency": 1}})"}) {
     EXPECT_FALSE(ParseLinkShapes(wrong, "links.json").ok()) << wrong;
   }

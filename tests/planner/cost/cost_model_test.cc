@@ -16,12 +16,6 @@
 namespace parplan {
 namespace {
 
-TEST(OverlappedTime, IsTheClosedFormOfThePaper) {
-  EXPECT_DOUBLE_EQ(OverlappedTime(Seconds::Of(4.583), Seconds::Of(29.005), 1.3).value(),
-                   29.005 + 0.3 * 4.583);
-  EXPECT_EQ(OverlappedTime(Seconds::Of(2), Seconds(), 1.3), Seconds::Of(2));
-}
-
 TEST(CostModel, OneDeviceOnlyComputes) {
   const LayerCost cost = SmallCosts().group(kFirstGroup).CostOfLayer(kDecoder, Degrees(1, 1), 2, 1);
   EXPECT_DOUBLE_EQ(cost.forward.milliseconds(), 2.0);

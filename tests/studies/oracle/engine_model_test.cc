@@ -94,6 +94,17 @@ TEST(EngineModel, IsThatOfTheTables) {
   EXPECT_EQ(table_count, 21);
 }
 
+// Returns T of the engine's ranking, in seconds.
+double EngineStep(const EngineModel& model, const EnginePlan& plan) {
+  std::vector<double> without_sync;
+  std::vector<double> with_sync;
+  for (const EngineStage& stage : EngineStages(model, plan)) {
+    without_sync.push_back(stage.without_sync());
+    with_sync.push_back(stage.layers.with_sync());
+  }
+  return EnginePipelineTime(without_sync, with_sync, plan.shape.chunks);
+}
+
 TEST(EngineModel, TakesItsPlansForWhatTheEngineSaid) {
   const std::optional<std::string> folder = OracleFolder();
   if (!folder) GTEST_SKIP() << kNoSharedData;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "studies/parity/galvatron_constants.h"
 #include "tests/support/status_matchers.h"
@@ -34,6 +35,36 @@ std::vector<Strategy> TwoRanks() {
   return {{.data_parallel_degree = 2},
           {.data_parallel_degree = 2, .sharding_level = ShardingLevel::kParameters},
           {.tensor_parallel_degree = 2}};
+}
+
+// Returns the cost of a plan by the rules of `Search2022`: milliseconds of the layers and of moving
+// activations between them.
+absl::StatusOr<double> PlanMs2022(const Question2022& question, const Plan2022& plan) {
+  std::vector<const LayerRun2022*> run_of_layer;
+  for (const LayerRun2022& run : question.layers) {
+    run_of_layer.insert(run_of_layer.end(), run.layer_count, &run);
+  }
+  const auto stage_count = static_cast<int>(plan.stages.size());
+  double ms = 0.0;
+  size_t layer = 0;
+  for (const std::vector<Strategy>& stage : plan.stages) {
+    for (size_t index = 0; index < stage.size(); ++index, ++layer) {
+      if (layer == run_of_layer.size()) return absl::InternalError("the plan has more layers");
+      PARPLAN_ASSIGN_OR_RETURN(
+          const Galvatron2022LayerCost cost,
+          CostOfLayerIn2022(question.hardware, question.model, run_of_layer[layer]->layer,
+                            stage_count, stage[index], plan.global_batch_size,
+                            MicroBatchCountIn2022(question.micro_batch_rule, stage_count,
+                                                  stage[index], plan.global_batch_size)));
+      ms += cost.layer_ms();
+      if (index == 0) continue;
+      PARPLAN_ASSIGN_OR_RETURN(const double transition,
+                               TransitionMsIn2022(question.hardware, stage_count, stage[index - 1],
+                                                  stage[index], plan.global_batch_size));
+      ms += transition;
+    }
+  }
+  return ms;
 }
 
 // The best plan of a batch on one stage by trying every assignment.

@@ -63,9 +63,9 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
 }
 
 double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
-  return std::min(
-      finds.cutoff.value(),
-      finds.plans.CutoffPerSample() * static_cast<double>(setting.candidate().global_batch_size));
+  const Seconds cutoff =
+      finds.plans.CutoffPerSample() * static_cast<double>(setting.candidate().global_batch_size);
+  return std::min(finds.cutoff, cutoff).value();
 }
 
 PartitionChoices::PartitionChoices(const PipelineSetting& setting,

@@ -102,16 +102,16 @@ UnevenPartition EqualLoads(const LayerSums& sums, int device_count, int virtual_
 
 // Stages that are tried to take a layer from, and to give it to. All of a pipeline of so many; of
 // larger ones the best, because pairs grow with the square. Not measured for other values.
-constexpr size_t kMostStagesTried = 48;
+constexpr size_t kMaxStagesTried = 48;
 
 // Returns the indices of the largest values, in the order of the stages.
 std::vector<int> MostOf(const std::vector<double>& values) {
   std::vector<int> indices(values.size());
   for (size_t k = 0; k < indices.size(); ++k) indices[k] = static_cast<int>(k);
-  if (indices.size() <= kMostStagesTried) return indices;
+  if (indices.size() <= kMaxStagesTried) return indices;
   std::stable_sort(indices.begin(), indices.end(),
                    [&values](int a, int b) { return values[a] > values[b]; });
-  indices.resize(kMostStagesTried);
+  indices.resize(kMaxStagesTried);
   std::sort(indices.begin(), indices.end());
   return indices;
 }
@@ -297,6 +297,8 @@ std::vector<UnevenPartition> NeighboursOf(const PipelineSetting& setting,
   std::stable_sort(moves.begin(), moves.end(),
                    [](const Move& a, const Move& b) { return a.gain > b.gain; });
   std::vector<UnevenPartition> neighbours;
+  // Those of the largest gains: the others hardly ever lead further, and each takes a simulation.
+  // Not measured for other values.
   constexpr size_t kMaxNeighbours = 40;
   for (const Move& move : moves) {
     if (neighbours.size() == kMaxNeighbours) break;

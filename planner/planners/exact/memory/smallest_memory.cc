@@ -250,7 +250,7 @@ std::optional<Plan> FindPlanThatFits(const StrategySpace& space, const CostModel
 
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter) {
   const NodeGroup& group = problem.node_group(kSearchedGroup);
-  for (int nodes = 1; nodes <= group.node_count + kMostNodesTried; ++nodes) {
+  for (int nodes = 1; nodes <= group.node_count + kMaxNodesTried; ++nodes) {
     const int64_t count = int64_t{group.devices_per_node} * nodes;
     if (count > kMaxDeviceCount || !meter.ShouldContinue()) return std::nullopt;
     const PlanningProblem other = problem.WithNodeCount(nodes);

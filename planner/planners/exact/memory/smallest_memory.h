@@ -41,7 +41,7 @@ std::optional<Plan> FindPlanThatFits(const StrategySpace& space, const CostModel
                                      SearchMeter& meter);
 
 // Returns the fewest devices, in whole nodes, with which some plan of `exact` fits: tries one node,
-// two, and so on up to `kMostNodesTried` (planning_result.h) more than the problem has. Creates a
+// two, and so on up to `kMaxNodesTried` (planning_result.h) more than the problem has. Creates a
 // cost model for each number. Returns nothing at the first number for which no cost model can be
 // made or the answer is undecided, when a limit ends the search, or if none tried is enough.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);

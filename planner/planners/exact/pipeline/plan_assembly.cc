@@ -1,7 +1,6 @@
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -87,10 +86,8 @@ bool PlanList::Offer(PredictedPlan plan) {
   return true;
 }
 
-double PlanList::CutoffPerSample() const {
-  if (!is_full()) return std::numeric_limits<double>::infinity();
-  const PredictedPlan& last = plans_.back();
-  return last.prediction.step.value() / static_cast<double>(last.plan.global_batch_size);
+Seconds PlanList::CutoffPerSample() const {
+  return is_full() ? plans_.back().time_per_sample() : Seconds::Infinite();
 }
 
 }  // namespace parplan

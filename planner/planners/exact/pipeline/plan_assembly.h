@@ -38,9 +38,9 @@ class PlanList {
   const std::vector<PredictedPlan>& plans() const { return plans_; }
   std::vector<PredictedPlan> Take() { return std::move(plans_); }
   bool is_full() const { return static_cast<int>(plans_.size()) == wanted_; }
-  // Returns the cutoff in seconds per sample: a plan must take less to enter the list; infinite
-  // while the list is not full.
-  double CutoffPerSample() const;
+  // Returns the cutoff: a plan must take less time per sample to enter the list; infinite while the
+  // list is not full.
+  Seconds CutoffPerSample() const;
 
  private:
   int wanted_;

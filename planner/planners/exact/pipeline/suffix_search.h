@@ -49,6 +49,7 @@ class SuffixSearch {
   // Returns the number of plans found, least bound first. Call after `Run`, regardless of its
   // result.
   int result_count() const { return static_cast<int>(results_.size()); }
+  // Returns the bound of a plan, in seconds, without the overhead of the step.
   double bound(int result) const;
   // Returns the stages of a plan, [stage].
   std::vector<ChosenStage> Stages(int result) const;

@@ -135,7 +135,13 @@ TEST(RunResults, NamesWhatIsWrong) {
     return std::string(ReadRunResults("a.json", file.dump()).status().message());
   };
   EXPECT_THAT(ReadRunResults("a.json", "no JSON").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a.json:1: ")));
+  EXPECT_THAT(ReadRunResults("a.json", "{}").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a.json: plans")));
+  EXPECT_THAT(ReadRunResults("a.json", "{\"plans\": [], \"plans\": []}").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("plans")));
+  EXPECT_THAT(fault("/plans/0/predicted_peak_memory_bytes", 1e30),
+              HasSubstr("plans[0].predicted_peak_memory_bytes: must be below 2^62"));
   EXPECT_THAT(fault("/plans", 3), HasSubstr("plans"));
   EXPECT_THAT(fault("/losses/1", "low"), HasSubstr("losses"));
   EXPECT_THAT(fault("/plans/0", 3), HasSubstr("plans[0]"));

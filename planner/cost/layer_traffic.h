@@ -1,0 +1,107 @@
+// The times of the collectives of one layer on the devices of one node group, and the part of them
+// that computation does not hide.
+
+#ifndef PARPLAN_PLANNER_COST_LAYER_TRAFFIC_H_
+#define PARPLAN_PLANNER_COST_LAYER_TRAFFIC_H_
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "planner/cost/collective_costs.h"
+#include "planner/cost/layer_cost.h"
+#include "planner/cost/layer_source.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/strategy.h"
+
+namespace parplan {
+
+// The formulas of a layer's traffic; `LayerPricing` adds them to its computation. Every method
+// takes the samples of one rank, `samples`, which may be a fraction. Immutable; any thread may read
+// it.
+//
+//   const LayerTraffic::Exchange exchange = traffic.ExpertParallel(definition, strategy, samples);
+//   forward += exchange.forward;
+class LayerTraffic {
+ public:
+  // Times of one kind of collectives of one layer, in each pass.
+  struct Exchange {
+    Seconds forward;
+    Seconds backward;
+  };
+
+  LayerTraffic() = default;
+  // Takes collectives whose shapes are resolved. `overlap_slowdown` is how many times slower
+  // computation and communication run while they overlap, at least 1.
+  LayerTraffic(const PlanningProblem& problem, GroupIndex group, CollectiveCosts collectives,
+               double overlap_slowdown);
+
+  // Returns the part of the exchange that products do not hide. Up to `hiding_backward` of the
+  // backward pass can.
+  Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples, Seconds hiding_backward) const;
+  // Returns the part of the exchange that attention does not hide. Attention hides nothing of
+  // Ulysses.
+  Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
+                           double samples, const LayerPasses& passes) const;
+  Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples) const;
+  // Returns the times to gather all parameters and to reduce all gradients, before any of it is
+  // hidden.
+  Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
+                        ShardingLevel level) const;
+  // Adds the part of `exchange` that the computations `forward` and `backward` do not hide.
+  void AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
+                       bool has_pipeline, Seconds forward, Seconds backward, LayerCost& cost) const;
+
+  // Returns whether the layer uses the table that embedding and tied head share.
+  bool SharesTable(const LayerDefinition& definition) const;
+  // Returns whether tensor-parallel ranks hold all of the layer's table.
+  bool KeepsTableWhole(const LayerDefinition& definition) const;
+  // Returns the time to add up the gradients of the shared table, of which the first and the last
+  // stage each have a copy.
+  Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;
+
+  // Returns the bytes that a rank sends to the next stage, a fraction if `samples` is one.
+  double MessageBytes(const LayerDefinition& definition, const Strategy& strategy,
+                      double samples) const;
+  // Returns the bytes of a layer's output that one rank has once its tensor-parallel group has
+  // gathered it.
+  double OutputBytes(const LayerDefinition& definition, const Strategy& strategy,
+                     double samples) const;
+
+  const CollectiveCosts& collectives() const { return collectives_; }
+
+ private:
+  Exchange UlyssesExchange(const LayerDefinition& definition, const Strategy& strategy,
+                           double samples) const;
+  Exchange OpaqueExchange(const LayerDefinition& definition, const Strategy& strategy,
+                          double samples) const;
+  // Returns the time of a collective over `bytes` of gradients or parameters, in buckets of the
+  // runtime's size or in one message.
+  Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,
+                     bool in_buckets) const;
+  // Returns the time that `communication` adds to `compute`; all of it unless they overlap.
+  Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
+  // Bytes of one activation or parameter in a message.
+  double ElementBytes() const {
+    return static_cast<double>(BytesPerElement(TraitsOf(precision_).communication));
+  }
+
+  Precision precision_ = Precision::kBf16;
+  RuntimeTraits runtime_;
+  int device_count_ = 1;
+  int devices_per_node_ = 1;
+  // Vocabulary size of the shared table if the head is tied to the embedding, else 0.
+  int tied_vocabulary_size_ = 0;
+  double overlap_slowdown_ = 1.0;
+  CollectiveCosts collectives_;
+};
+
+// Returns the time until both `compute` and `communication` are done if they start together and
+// each runs `slowdown` times slower while the other runs: max(a, d) + (k - 1) * min(a, d)
+// (docs/papers.md 1.5). REQUIRES: slowdown >= 1.
+Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_LAYER_TRAFFIC_H_
