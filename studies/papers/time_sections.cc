@@ -165,8 +165,8 @@ std::string TimesSection(const PapersResults& results) {
       "the plan as a share of the best that any search of the question found, in this table or "
       "another. `",
       kTreeOptimum,
-      "` is `exact` in the space of `galvatron-bmw`; `exact` has all of ours. Neither is an optimum "
-      "where a gap is left",
+      "` is `exact` in the space of `galvatron-bmw`; `exact` has all of ours. Neither is an "
+      "optimum where a gap is left",
       BehindOthers(results),
       ". This is open question 1 of the summary of BMW: what thousands of layers take, and what "
       "quality they cost."));
