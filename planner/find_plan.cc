@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -243,13 +244,18 @@ absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::st
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   std::optional<PlanningResult> result = chosen->search(problem, costs, control);
   if (!result) {
+    const int widest = problem.max_tensor_parallel_degree();
+    const std::string limit = widest < problem.device_count()
+                                  ? absl::StrCat(", tensor parallelism is at most ", widest,
+                                                 " unless max_tensor_parallel_degree allows more")
+                                  : "";
     return MakeError(
         absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
         absl::StrCat("planner `", planner, "` has no strategy for all layers on ",
                      problem.device_count(),
-                     " device(s): degrees must divide devices, heads and micro-batch, stages need "
-                     "a layer each, and all that within the space and the target; change the "
-                     "number of devices, global_batch_size, the rules or the planner"));
+                     " device(s): degrees must divide devices, heads and micro-batch", limit,
+                     ", stages need a layer each, and all that within the space and the target; "
+                     "change the number of devices, global_batch_size, the rules or the planner"));
   }
   return *std::move(result);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -90,7 +91,8 @@ void Run(const Session& session, const PapersFlags& flags, papers::PapersResults
   const auto replace_times = [&results](bool long_ones, std::vector<papers::TimedSearch> made) {
     results.times.erase(std::remove_if(results.times.begin(), results.times.end(),
                                        [long_ones](const papers::TimedSearch& timed) {
-                                         return (timed.axis == "long") == long_ones;
+                                         return absl::StartsWith(timed.axis, papers::kLong) ==
+                                                long_ones;
                                        }),
                         results.times.end());
     results.times.insert(results.times.end(), made.begin(), made.end());

@@ -68,18 +68,21 @@ std::vector<TimedSearch> TimeLongSearches() {
   const Granularity coarsest = *std::rbegin(kCurve);
   std::vector<TimedSearch> searches;
   for (const auto& [layers, problem] : QuestionsOfAxis("layers")) {
-    if (layers < kLeastLayers) continue;
-    const auto add = [&, value = layers](const PlanningProblem& question, const char* planner,
-                                         const std::string& name) {
+    const auto add = [&, value = layers](const char* axis, const PlanningProblem& question,
+                                         const std::string& planner, const std::string& name) {
       searches.push_back(TimeSearch(question, planner, kLongSearchSeconds));
-      searches.back().axis = "long";
+      searches.back().axis = axis;
       searches.back().value = value;
       searches.back().planner = name;
     };
-    for (const char* const planner : kPaperPlanners) add(problem, planner, planner);
-    add(Under(problem, coarsest), kPlanner,
+    for (const std::string& planner : OtherPlanners("other-layers")) {
+      add("long-other", problem, planner, planner);
+    }
+    if (layers < kLeastLayers) continue;
+    for (const char* const planner : kPaperPlanners) add("long", problem, planner, planner);
+    add("long", Under(problem, coarsest), kPlanner,
         absl::StrCat(kPlanner, ", ", GranularityName(coarsest)));
-    add(problem, kTreeOptimum, kTreeOptimum);
+    add("long", problem, kTreeOptimum, kTreeOptimum);
   }
   return searches;
 }

@@ -45,7 +45,8 @@ std::vector<TimedSearch> TimeGranularities();
 
 // Runs the paper planners over the questions of the axis `layers` with 1,000 layers and more, as
 // the axis `long`: each with its default setting, and `galvatron-bmw` with the coarsest of
-// `TimeGranularities`. Takes minutes.
+// `TimeGranularities`. Runs all others over all questions of that axis, as `long-other`. Takes
+// minutes.
 std::vector<TimedSearch> TimeLongSearches();
 
 }  // namespace parplan::papers

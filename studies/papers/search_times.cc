@@ -48,7 +48,7 @@ PlanningProblem InPartOfTree(const PlanningProblem& problem, int strategy_count)
 }  // namespace
 
 double LimitOfAxis(absl::string_view axis) {
-  if (axis == "long") return kLongSearchSeconds;
+  if (absl::StartsWith(axis, kLong)) return kLongSearchSeconds;
   return absl::StartsWith(axis, kOther) ? kOtherSearchSeconds : kSearchSeconds;
 }
 
@@ -142,7 +142,7 @@ std::vector<std::string> OtherGridAxes() {
 
 std::string QuestionAxis(absl::string_view axis) {
   if (absl::ConsumePrefix(&axis, kOther)) return std::string(axis);
-  return axis == "granularity" || axis == "long" ? "layers" : std::string(axis);
+  return axis == "granularity" || absl::StartsWith(axis, kLong) ? "layers" : std::string(axis);
 }
 
 std::vector<TimedSearch> TimeAxis(const std::string& axis) {

@@ -19,12 +19,12 @@ namespace parplan::papers {
 inline constexpr double kSearchSeconds = 0.5;
 // The same for the planners that are not of the Galvatron papers, of which most searches end so.
 inline constexpr double kOtherSearchSeconds = 0.2;
-// The same on the axis `long`, which is no part of a whole run.
+// The same on the axes that begin with `kLong`, which are no part of a whole run.
 inline constexpr double kLongSearchSeconds = 30.0;
 
 struct TimedSearch {
-  // One of `kTimeAxes` or of `OtherGridAxes`, `granularity` (layers again), or `long` (most
-  // layers).
+  // One of `kTimeAxes` or of `OtherGridAxes`, `granularity` (layers again), `long` (most layers) or
+  // `long-other` (layers, the planners of `other-layers`).
   std::string axis;
   int value = 0;
   std::string planner;
@@ -66,6 +66,9 @@ std::vector<std::string> OtherPlanners(absl::string_view axis);
 // The start of the name of an axis that asks `OtherPlanners` instead of `TimedPlanners`.
 inline constexpr absl::string_view kOther = "other-";
 
+// The start of the names of axes whose searches may take `kLongSearchSeconds`, minutes in all.
+inline constexpr absl::string_view kLong = "long";
+
 // Runs all searches of an axis: its questions in ascending order, each by every planner of
 // `TimedPlanners`, or of `OtherPlanners` for an axis that begins with `kOther`; of the latter the
 // first, the middle and the last question of devices, memory and strategies.
@@ -84,7 +87,7 @@ inline constexpr const char* kTimeAxes[] = {"layers",       "devices",         "
 std::vector<std::string> OtherGridAxes();
 
 // Returns the axis whose questions an axis asks: itself without `kOther`, and `layers` for
-// `granularity` and `long`.
+// `granularity` and what begins with `kLong`.
 std::string QuestionAxis(absl::string_view axis);
 
 }  // namespace parplan::papers

@@ -250,7 +250,24 @@ TEST(FindPlan, SaysWhenNoDegreesDivide) {
   // Six heads cannot be split eight ways.
   const SyntheticOptions options{.hidden_size = 768, .attention_head_count = 6};
   EXPECT_THAT(FindPlan(SyntheticProblem(options), "tp"),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("heads")));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::AllOf(HasSubstr("heads"),
+                                      testing::Not(HasSubstr("max_tensor_parallel_degree")))));
+}
+
+// The one degree of this baseline is that of all devices, but rules keep it within a node.
+TEST(FindPlan, NamesTheLimitOfTensorParallelism) {
+  EstimatedOptions options{.device_count = 16,
+                           .devices_per_node = 8,
+                           .decoder_count = 2,
+                           .hidden_size = 1024,
+                           .attention_head_count = 16,
+                           .global_batch_size = 16};
+  EXPECT_THAT(FindPlan(EstimatedProblem(options), "tp"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("at most 8 unless max_tensor_parallel_degree allows more")));
+  options.rules.max_tensor_parallel_degree = 16;
+  EXPECT_OK(FindPlan(EstimatedProblem(options), "tp"));
 }
 
 TEST(FindPlan, StopsAtALimitWithTheBestSoFar) {

@@ -33,10 +33,10 @@ BalanceDegrees DegreesOf(const StageFigures& figures);
 // 512; with thousands of layers time grows in proportion.
 inline constexpr int kMaxPartitions = 512;
 
-// Why a partition is in the queue, or is not.
+// Why a partition is in the queue, or is not. The planner offers the plan of any that fits.
 enum class PartitionVerdict {
   kStart,       // the memory-balanced partition; without figures if a stage does not fit
-  kEnd,         // the time-balanced partition, which is offered where it fits, joined or not
+  kEnd,         // the time-balanced partition
   kJoined,      // satisfies the three tests below
   kSlower,      // test 1: its slowest stage takes longer than that of its parent
   kDoesNotFit,  // test 2: a stage does not fit

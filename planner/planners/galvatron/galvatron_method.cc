@@ -258,10 +258,8 @@ std::optional<PredictedPlan> GalvatronMethodSearch::BestByAdjustment(const Candi
       *candidate.tables, stages,
       [&](MemoryMeasure, const AdjustmentStep& step,
           const std::vector<const GalvatronStage*>& solved) {
-        const bool is_offered = step.verdict == PartitionVerdict::kStart ||
-                                step.verdict == PartitionVerdict::kEnd ||
-                                step.verdict == PartitionVerdict::kJoined;
-        if (!is_offered || !step.figures) return !meter_.stopped();
+        // A partition that a test keeps out of the queue may still have the fastest plan.
+        if (!step.figures) return !meter_.stopped();
         // The work of a stage alone takes longer than the best plan of the walk.
         const Seconds slowest =
             *std::max_element(step.figures->times.begin(), step.figures->times.end());

@@ -144,8 +144,9 @@ class IlpPlanner {
     if (goal_ != Goal::kLeastMemory && cuts_.empty()) return std::nullopt;
     AddQuickPlans();
     if (goal_ == Goal::kLeastMemory) AddLeastMemoryPlans();
-    // Nothing that programmes find can fit then.
-    if (is_least_ && FindFitting() == candidates_.end()) return Result();
+    nothing_fits_ |= is_least_ && FindFitting() == candidates_.end();
+    // Then nothing that programmes find can fit either.
+    if (nothing_fits_ && !candidates_.empty()) return Result();
     for (const BatchCut& cut : cuts_) {
       if (search_.stopped() || meter_.stopped()) break;
       if (goal_ == Goal::kLeastMemory) {
@@ -192,8 +193,9 @@ class IlpPlanner {
     if (goal_ != Goal::kLeastMemory || FindFitting() != candidates_.end()) return;
     const SearchControl patient{.max_state_count = kPatientCandidates};
     SearchMeter meter(patient);
-    std::optional<Plan> plan = FindPlanThatFits(StrategySpace(problem_, costs_), costs_, meter);
-    if (plan) Add(*std::move(plan), std::nullopt);
+    FittingPlan fitting = FindPlanThatFits(StrategySpace(problem_, costs_), costs_, meter);
+    if (fitting.plan) Add(*std::move(fitting.plan), std::nullopt);
+    nothing_fits_ = fitting.none_fits;
   }
 
   // Adds the plan of least memory of the whole space. Where that is not proved, also the smallest
@@ -350,7 +352,7 @@ class IlpPlanner {
                      [this](const Candidate& a, const Candidate& b) { return ComesFirst(a, b); });
     const auto found = FindFitting();
     if (found == candidates_.end()) {
-      if (stopped() && !is_least_) return StoppedEmpty{Summary()};
+      if (stopped() && !nothing_fits_) return StoppedEmpty{Summary()};
       const Candidate& least = *std::min_element(candidates_.begin(), candidates_.end(), IsSmaller);
       return NothingFits{.smallest_usable_memory = UpperOf(least),
                          .smallest_device_memory = DeviceMemoryFor(problem_, UpperOf(least)),
@@ -392,6 +394,8 @@ class IlpPlanner {
   std::vector<Candidate> candidates_;
   // Whether a candidate has the least memory of the space, proved.
   bool is_least_ = false;
+  // Whether it is proved that no plan of the space fits.
+  bool nothing_fits_ = false;
   int64_t done_count_ = 0;
 };
 

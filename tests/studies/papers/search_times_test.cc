@@ -53,6 +53,7 @@ TEST(SearchTimes, AxesBesideEachOtherAskTheSameQuestions) {
   EXPECT_EQ(QuestionAxis("other-devices"), "devices");
   EXPECT_EQ(QuestionAxis("granularity"), "layers");
   EXPECT_EQ(QuestionAxis("long"), "layers");
+  EXPECT_EQ(QuestionAxis("long-other"), "layers");
   EXPECT_EQ(QuestionAxis("memory"), "memory");
 }
 

@@ -92,9 +92,9 @@ class MemorySearch {
   }
 
   // Returns the first plan found that needs no more than `enough`.
-  std::optional<Plan> FirstWithin(Bytes enough) {
-    Fits(enough);
-    return plan_;
+  FittingPlan FirstWithin(Bytes enough) {
+    const std::optional<bool> fits = Fits(enough);
+    return {.plan = plan_, .none_fits = fits == false};
   }
 
   // Returns whether some plan needs no more than `enough`; nothing if undecided.
@@ -243,8 +243,8 @@ std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& cos
   return MemorySearch(space, costs, meter).Fits(space.problem().usable_memory());
 }
 
-std::optional<Plan> FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
-                                     SearchMeter& meter) {
+FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
+                             SearchMeter& meter) {
   return MemorySearch(space, costs, meter).FirstWithin(space.problem().usable_memory());
 }
 

@@ -35,10 +35,17 @@ std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, con
 std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& costs,
                                 SearchMeter& meter);
 
-// Returns the first plan found that fits in the problem's memory, by the same search; nothing if it
-// finds none, which proves nothing.
-std::optional<Plan> FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
-                                     SearchMeter& meter);
+// A plan that fits, or that there is none.
+struct FittingPlan {
+  std::optional<Plan> plan;
+  // Whether it is proved that no plan fits.
+  bool none_fits = false;
+};
+
+// Returns the first plan found that fits in the problem's memory, by the same search. If it finds
+// none and `none_fits` is not set, that is undecided.
+FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
+                             SearchMeter& meter);
 
 // Returns the fewest devices, in whole nodes, with which some plan of `exact` fits: tries one node,
 // two, and so on up to `kMaxNodesTried` (planning_result.h) more than the problem has. Creates a

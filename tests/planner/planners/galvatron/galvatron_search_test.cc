@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "planner/check/plan_check.h"
 #include "planner/planners/baselines/baseline_search.h"
+#include "planner/planners/galvatron/bmw_walk.h"
 #include "planner/planners/galvatron/galvatron_stages.h"
 #include "planner/search/stage/layer_assignment.h"
 #include "tests/planner/search/plain_programme.h"
@@ -254,6 +255,35 @@ TEST(SearchGalvatron, IsNeverSlowerThanItsParts) {
   }
   EXPECT_GT(found_count, 100);
   EXPECT_GT(pipeline_count, 20);
+}
+
+// No partition that a walk came to has a faster plan than the answer, whether a test kept it out of
+// the queue or not.
+TEST(SearchGalvatron, AdjustedStagesAreTheFastestOfTheirWalks) {
+  int joined_count = 0, refused_count = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    for (const bool with_recompute : {false, true}) {
+      const std::optional<PlanningResult> result = SearchGalvatronMethod(
+          problem, costs, {.with_recompute = with_recompute, .adjusts = true}, {});
+      const auto* const found = result ? std::get_if<PlanFound>(&*result) : nullptr;
+      if (found == nullptr) continue;
+      for (const ExplainedWalk& walk : ExplainWalks(problem, costs, found->plan, {})) {
+        if (walk.with_recompute != with_recompute) continue;
+        for (const ExplainedStep& step : walk.steps) {
+          if (!step.plan || !step.plan->prediction.fits()) continue;
+          const bool is_refused = step.step.verdict == PartitionVerdict::kSlower ||
+                                  step.step.verdict == PartitionVerdict::kTooFull;
+          ++(is_refused ? refused_count : joined_count);
+          EXPECT_LE(found->prediction.step, step.plan->prediction.step);
+        }
+      }
+    }
+  }
+  EXPECT_GT(joined_count, 20);
+  EXPECT_GT(refused_count, 20);
 }
 
 // Two equal layers in a row have one strategy, and a coarser grid only loses plans.
