@@ -20,6 +20,8 @@ from parplan.torch.measure.splits import Split, SplitLayers, local_count
 from parplan.torch.measure.steady import Bench, Effort
 from parplan.torch.measure.traffic import summed, traffic_of
 
+# Threads that wait for each other make tests slow on a busy machine.
+torch.set_num_threads(1)
 WIDTH, TOKENS, VOCABULARY = 64, 32, 96
 SPEC = {
     "model_id": "toy", "precision": "PRECISION_FP32", "optimizer": "OPTIMIZER_ADAM",

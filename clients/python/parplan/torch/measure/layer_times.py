@@ -8,11 +8,12 @@ from typing import Any
 
 from torch import nn
 
-from parplan.errors import Error, SpecInvalid
+from parplan.errors import Error, SpecInvalid, field_error
+from parplan.torch.measure.compiled import compile_layers
 from parplan.torch.measure.durations import text_of
 from parplan.torch.measure.kept import KeptBytes, kept_by_one, measure_kept
 from parplan.torch.measure.models import LayerKind, Model
-from parplan.torch.measure.passes import LONG, measure_passes
+from parplan.torch.measure.passes import LONG, Pass, measure_passes
 from parplan.torch.measure.recompute import OperatorCheckpoint, with_policy
 from parplan.torch.measure.request import COMPILED, EAGER, Measured, Request
 from parplan.torch.measure.splits import SplitLayers, local_count
@@ -83,11 +84,11 @@ class LayerMeasurement:
     def _measure(self, layer: _Layer, maker: SplitLayers) -> None:
         kind = maker.kind_of(layer.kind)
         modules = maker.make(layer.kind, LONG if kind.is_chainable else 1)
-        if self._runtime == COMPILED:
-            # In place, so that a layer remains a module.
-            for one in modules:
-                one.compile()
         degree = maker.split.degree
+        if degree > 1:
+            self._try(layer, kind, modules, maker)
+        if self._runtime == COMPILED:
+            compile_layers(modules, len(self._request.micro_batch_sizes))
         if not any((name, degree) in self._timed for name in layer.names):
             self._time(layer, kind, modules, maker)
         # After the times, so that hooks on saved tensors are no part of what was compiled.
@@ -102,6 +103,19 @@ class LayerMeasurement:
                 self._note(layer, maker, f"recomputation {policy} was left out: {error.message}")
         if degree > 1 and self._runtime == EAGER:
             self._add_traffic(layer, kind, modules, maker)
+
+    def _try(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
+             maker: SplitLayers) -> None:
+        """Raises SpecInvalid for a layer that cannot be called with a part of its matrices, which
+        is so on all ranks."""
+        once = Pass(modules[:1], kind, 1, self._bench.device.place, layer.is_last)
+        try:
+            once.forward()
+            once.backward()
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise field_error("SPEC_INVALID", f"layer {kind.indices[0]}",
+                              f"cannot run on {maker.split}: {reason}") from None
 
     def _policies(self, layer: _Layer, maker: SplitLayers) -> list[str]:
         """Returns the policies to time, without those that the layer cannot have."""
@@ -155,8 +169,7 @@ class LayerMeasurement:
             # A policy for operators has to be within what is compiled.
             wrapped: list[nn.Module] = [OperatorCheckpoint(one, remembers=False)
                                         for one in maker.make(layer.kind, len(modules))]
-            for one in wrapped:
-                one.compile()
+            compile_layers(wrapped, len(self._request.micro_batch_sizes), forgets=False)
         else:
             wrapped = [with_policy(one, policy, kind) for one in modules]
         times_by_samples = {

@@ -19,7 +19,7 @@ NAMES = ("embedding", "decoder", "head")
 HEADS = torch_jobs.HEADS
 
 
-def measure(model, policies=(), split=Split(), **decoder):
+def measure(model, policies=(), split=Split(), makers=SplitLayers, **decoder):
     definitions = {"embedding": {"kind": "LAYER_KIND_EMBEDDING"},
                    "decoder": {"attention_head_count": HEADS, **decoder},
                    "head": {"kind": "LAYER_KIND_HEAD"}}
@@ -27,7 +27,7 @@ def measure(model, policies=(), split=Split(), **decoder):
     begun = []
     layers = LayerMeasurement(model, NAMES, definitions, request,
                               Bench(Processor(), request.effort), "torch", begun.append)
-    maker = SplitLayers(model, Split(), Job(), CPU)
+    maker = makers(model, Split(), Job(), CPU)
     # One rank that is asked for the part of one among several; its layers stay whole.
     maker.split = split
     return layers.run([maker]), begun
@@ -82,3 +82,20 @@ def test_a_layer_that_one_rank_cannot_have_is_an_error():
     model = on_meta(nn.Sequential(nn.Embedding(8, 4), Fixed(4, 4), nn.Linear(4, 8)), {})
     with pytest.raises(SpecInvalid, match="the buffer scale has no values on the meta device"):
         measure(model)
+
+
+class PartsOfHeads(SplitLayers):
+    """Gives layers half of the queries that their own code expects."""
+
+    def make(self, kind, count):
+        made = super().make(kind, count)
+        for layer in made:
+            if hasattr(layer, "attention"):
+                layer.attention.query = nn.Linear(torch_jobs.HIDDEN, torch_jobs.HIDDEN // 2)
+        return made
+
+
+def test_a_layer_whose_code_knows_its_whole_size_is_left_out():
+    made, _ = measure(decoders(), split=Split(2), makers=PartsOfHeads)
+    assert [one["layer_definition_id"] for one in made.timings] == ["embedding", "head"]
+    assert any("layer 1: cannot run on 2 tensor-parallel ranks:" in note for note in made.notes)
