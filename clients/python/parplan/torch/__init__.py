@@ -10,6 +10,7 @@ what is run and what is refused.
 
 from parplan.torch.initialize import initialize
 from parplan.torch.layers import find_layers
+from parplan.torch.report import ReportSummary
 from parplan.torch.run import Run, apply
 
-__all__ = ["Run", "apply", "find_layers", "initialize"]
+__all__ = ["ReportSummary", "Run", "apply", "find_layers", "initialize"]

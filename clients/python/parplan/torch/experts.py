@@ -157,14 +157,12 @@ def _sent(rows: torch.Tensor, sizes_in: list[int], sizes_out: list[int],
     return incoming
 
 
-def spread_experts(index: int, layer: nn.Module, expert_count: int, strategy: Strategy,
+def spread_experts(index: int, experts: nn.Module, expert_count: int, strategy: Strategy,
                    styles: Mapping[str, str], mesh: DeviceMesh, expert: DeviceMesh | None,
-                   tensor: DeviceMesh | None) -> nn.Module:
+                   tensor: DeviceMesh | None) -> None:
     """Spreads the experts of a layer over `mesh`, whose dimensions are those of `expert` and
-    `tensor` that are not None, and returns their module. `styles` has those of its parameters in
-    the model's tensor-parallel plan. Raises SpecInvalid naming the layer."""
-    experts = experts_of(layer)
-    assert experts is not None
+    `tensor` that are not None. `styles` has those of its parameters in the model's tensor-parallel
+    plan. Raises SpecInvalid naming the layer."""
     by_tensor = (tensor_cuts(index, experts, styles, tensor.size()) if tensor is not None else {})
     cuts = {}
     for name, _ in experts.named_parameters(recurse=False):
@@ -173,7 +171,6 @@ def spread_experts(index: int, layer: nn.Module, expert_count: int, strategy: St
     SpreadExperts(experts, expert_count, mesh, cuts,
                   expert.get_group() if expert is not None else None, tensor,
                   strategy.sequence_parallel)
-    return experts
 
 
 def check_experts(index: int, layer: nn.Module, expert_count: int, strategy: Strategy) -> None:

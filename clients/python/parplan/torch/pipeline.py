@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import pathlib
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,7 +11,8 @@ from typing import Any
 
 import torch
 from torch.distributed.pipelining import PipelineStage
-from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+from torch.distributed.pipelining.schedules import (PipelineScheduleMulti,
+                                                    _PipelineScheduleRuntime)
 
 from parplan.plan import Plan
 from parplan.program import ActivationLayout, StageProgram
@@ -108,8 +110,11 @@ class Pipelined:
                                        dtype=dtype, device="meta", requires_grad=True)
             made.append(_Stage(stage, plan, device, input_args=given, output_args=returned,
                                group=grids.pipeline.get_group()))
+        # Gradients are those of a loss that was divided; PyTorch 2.6 never scales them.
+        parameters = inspect.signature(PipelineScheduleMulti.__init__).parameters
+        options: dict[str, Any] = {"scale_grads": False} if "scale_grads" in parameters else {}
         self._schedule: Any = _PipelineScheduleRuntime(  # type: ignore[no-untyped-call]
-            made, n_microbatches=plan.micro_batch_count, loss_fn=loss_of_part, scale_grads=False)
+            made, n_microbatches=plan.micro_batch_count, loss_fn=loss_of_part, **options)
         self._load(plan)
 
     def step(self, inputs: list[torch.Tensor], targets: list[torch.Tensor]) -> list[torch.Tensor]:

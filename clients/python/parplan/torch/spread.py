@@ -13,7 +13,7 @@ from parplan.program import LayerProgram, StageProgram
 from parplan.strategy import Strategy
 from parplan.torch.attention import Attention, tokens_of
 from parplan.torch.data_parallel import LayerGradients, Replicas, is_sharded
-from parplan.torch.experts import spread_experts
+from parplan.torch.experts import experts_of, spread_experts
 from parplan.torch.grids import EXPERT, EXPERT_GRADIENT, TENSOR, Grids
 from parplan.torch.initialize import initialize_layer, place_positions
 from parplan.torch.layers import refused
@@ -144,19 +144,17 @@ class Spread:
         has_tensor = strategy.tensor_parallel_degree > 1
         if count == 0 or (degree == 1 and not has_tensor):
             return None
-        name = next((name for name, module in body.named_modules(remove_duplicate=False)
-                     if name.rpartition(".")[2] == "experts"), None)
-        if name is None:
+        experts = experts_of(body)
+        if experts is None:
             raise refused(index, "no module of it is named experts")
-        module = body.get_submodule(name)
-        styles = expert_styles(self._module_names[id(module)], module, self._splits)
+        styles = expert_styles(self._module_names[id(experts)], experts, self._splits)
         tensor = self.grids.tensor(strategy) if has_tensor else None
         if degree == 1:
-            spread_experts(index, body, count, strategy, styles, self.grids.tensor(strategy), None,
-                           tensor)
+            spread_experts(index, experts, count, strategy, styles, self.grids.tensor(strategy),
+                           None, tensor)
             return None
         whole = self.grids.expert(strategy)
-        made = spread_experts(index, body, count, strategy, styles,
-                              whole[EXPERT, TENSOR] if has_tensor else whole[EXPERT],
-                              whole[EXPERT], tensor)
-        return Replicas(made, whole[EXPERT_GRADIENT])
+        spread_experts(index, experts, count, strategy, styles,
+                       whole[EXPERT, TENSOR] if has_tensor else whole[EXPERT], whole[EXPERT],
+                       tensor)
+        return Replicas(experts, whole[EXPERT_GRADIENT])
