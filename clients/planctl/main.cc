@@ -17,6 +17,7 @@ void AddAllCommands(Command app, const Session& session, Action& action) {
   AddVerifyCommand(app, session, action);
   AddExplainCommand(app, session, action);
   AddReportCommand(app, session, action);
+  AddTraceCommand(app, session, action);
   AddExportCommand(app, session, action);
   AddIlpGraphCommand(app, session, action);
   AddImportCommand(app, session, action);

@@ -13,6 +13,7 @@ from planctl_run import (
 
 COMMANDS = (
     ["plan"], ["shape"], ["compare"], ["evaluate"], ["verify"], ["explain"], ["report"],
+    ["trace"],
     ["export"], ["import"], ["import", "galvatron"], ["import", "hf"],
     ["import", "megatron"], ["import", "torchtitan"], ["import", "deepspeed"],
     ["import", "accelerate"], ["import", "torch"], ["profile"],
@@ -66,7 +67,8 @@ class Arguments(PlanctlTest):
                           ["import", "torchtitan", "none.toml", "--out", "p.json"],
                           ["export", "plan.json", "--model", "m.json", "--to", "abacus"],
                           ["calibrate"], ["calibrate", "--out", "c.json"],
-                          ["import", "galvatron"], ["report", "plan.json"]):
+                          ["import", "galvatron"], ["report", "plan.json"],
+                          ["trace", "plan.json"]):
             self.text(*arguments, code=BAD_INPUT)
             self.json(*arguments, code=BAD_INPUT)
 
@@ -162,6 +164,27 @@ class Offline(PlanctlTest):
             for clock in ("cpu_seconds", "wall_seconds"):
                 del answer["search"][clock]
         self.assertEqual(one, four)
+
+    def test_a_trace_has_the_predicted_step(self):
+        plan, trace = self.folder / "plan.json", self.folder / "trace.json"
+        answer = self.json("plan", *self.offline(), "--out", plan)
+        self.assertEqual(self.json("trace", plan, "--out", trace)["trace"], str(trace))
+        document = json.loads(trace.read_text())
+        events = document["traceEvents"]
+        rows = {event["tid"]: event["args"]["name"] for event in events
+                if event["name"] == "thread_name"}
+        spans = [event for event in events if event["ph"] == "X"]
+        self.assertEqual({event["tid"] for event in spans}, set(rows))
+        passes = [event["name"] for event in spans if event["cat"] in ("forward", "backward")]
+        shape = answer["plan"]
+        self.assertEqual(len(passes), len(set(passes)))
+        self.assertEqual(len(passes),
+                         2 * len(shape["stages"]) * shape["micro_batch_count"])
+        self.assertIn("0F0", passes)
+        step = answer["prediction"]["step_seconds"]
+        self.assertAlmostEqual(
+            next(event for event in spans if event["name"] == "step")["dur"], step * 1e6, 3)
+        self.assertLessEqual(max(event["ts"] + event["dur"] for event in spans), step * 1e6 + 1)
 
     def test_a_report_is_one_file_without_script_or_request(self):
         page = self.folder / "plan.html"

@@ -25,6 +25,7 @@ void AddEvaluateCommand(Command app, const Session& session, Action& action);
 void AddCompareCommand(Command app, const Session& session, Action& action);
 void AddExplainCommand(Command app, const Session& session, Action& action);
 void AddReportCommand(Command app, const Session& session, Action& action);
+void AddTraceCommand(Command app, const Session& session, Action& action);
 void AddVerifyCommand(Command app, const Session& session, Action& action);
 void AddExportCommand(Command app, const Session& session, Action& action);
 void AddIlpGraphCommand(Command app, const Session& session, Action& action);

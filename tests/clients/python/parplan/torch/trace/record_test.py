@@ -118,6 +118,8 @@ def test_the_command_measures_a_plan_on_this_machine(tmp_path, capsys, request):
     now = int(time.time())
     payload = plans.payload_of(spec, topology, [[Strategy(1, 1)] * 2, [Strategy(1, 1)] * 3],
                                batch=4, micro_batch_count=2, issued=now)
+    # planctl shows plans of a search that ended.
+    payload.search.termination = 1
     signed = plans.sign(payload.SerializeToString(), plans.FIRST)
     files = {"plan": signed.to_json().encode(), "trust": plans.trust(plans.FIRST, at=now),
              "spec": plans.json_text(spec), "cluster": plans.json_text(topology)}
@@ -141,7 +143,12 @@ def test_the_command_measures_a_plan_on_this_machine(tmp_path, capsys, request):
     assert answer["step_seconds"] > 0
     events = json.loads((tmp_path / "trace").read_text())["traceEvents"]
     measured = {one["name"] for one in events if one["ph"] == "X" and one["pid"] == 2}
-    assert measured >= {"0F0", "0F1", "0B0", "0B1", "1F0", "1F1", "1B0", "1B1"}
+    assert measured == {f"{stage}{one}{batch}" for stage in (0, 1) for one in "FB"
+                        for batch in (0, 1)} | {"gradients", "optimizer", "step"}
+    if "--predicted" in arguments:
+        predicted = {one["name"] for one in events if one["ph"] == "X" and one["pid"] == 1}
+        assert {one for one in predicted if not one.startswith("send ")} == measured - {
+            "gradients", "optimizer"}
 
 
 def has_trace(planctl):
