@@ -22,11 +22,6 @@ from torch.distributed.tensor import DTensor, Shard
 from parplan.strategy import Sharding, Strategy
 from parplan.torch.parts import local_of
 
-for _name in ("record_event", "wait_event"):
-    # PyTorch 2.6 lacks what FSDP calls on processors. Later releases have it, and it does nothing.
-    if not hasattr(torch.cpu.Stream, _name):
-        setattr(torch.cpu.Stream, _name, lambda self, event=None: None)
-
 # Nothing changes in place what a layer or the layers of a stage return.
 warnings.filterwarnings("ignore", r"FSDP2-wrapped module \(FSDP_?Layers?\) returned a view")
 

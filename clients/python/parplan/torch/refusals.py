@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import nn
 
 from parplan.errors import field_error
 from parplan.plan import Plan
 from parplan.strategy import ContextKind
+from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
 from parplan.torch.stage import can_leave_out_parameters
@@ -49,6 +51,19 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
             raise field_error("SPEC_INVALID", "attn_implementation",
                               f"{name} computes attention by {config}, which is not causal without "
                               "a mask; load the model with attn_implementation=\"sdpa\"")
+
+
+def check_release(plan: Plan, device: torch.device) -> None:
+    """Raises SpecInvalid naming the first layer that the installed release of PyTorch cannot shard
+    on the device."""
+    # FSDP2 calls this on its streams. Releases without it, such as 2.6, do not have it for
+    # processors, and would not average gradients there.
+    if device.type != "cpu" or hasattr(torch.cpu.Stream, "record_event"):
+        return
+    for layer in plan.layers:
+        if is_sharded(layer.strategy):
+            raise refused(layer.index, f"PyTorch {torch.__version__} shards no layers on "
+                          "processors; install a later release")
 
 
 def _check_dropout(index: int, module: nn.Module) -> None:

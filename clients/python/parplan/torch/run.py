@@ -20,7 +20,7 @@ from parplan.torch.initialize import place_positions
 from parplan.torch.layers import find_layers
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
-from parplan.torch.refusals import check_plan
+from parplan.torch.refusals import check_plan, check_release
 from parplan.torch.report import Windows
 from parplan.torch.spans import span
 from parplan.torch.spread import Spread
@@ -65,6 +65,7 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     if window_steps < 1:
         raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
     place = torch.device(device if device is not None else _default_device())
+    check_release(plan, place)
     dtype = dtype_of(precision)
     grids = Grids(plan, place.type)
     spread = Spread(plan, model, found, tensor_plan, grids, place, dtype, seed)

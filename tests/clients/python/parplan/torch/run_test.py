@@ -213,6 +213,14 @@ def test_what_cannot_be_run_is_refused_with_its_layer(lonely_rank, monkeypatch):
     assert refusal([[plain] * 4], model=other).metadata["field"] == "model"
 
 
+def test_a_release_that_shards_nothing_on_processors_is_refused(lonely_rank, monkeypatch):
+    monkeypatch.setattr(dist, "get_world_size", lambda *_: 2)
+    monkeypatch.delattr(torch.cpu.Stream, "record_event")
+    plain = Strategy(1, 2)
+    error = refusal([[plain, plain, Strategy(1, 2, sharding=Sharding.OPTIMIZER), plain]])
+    assert error.metadata["field"] == "layer 2" and torch.__version__ in error.message
+
+
 class OtherAttention(torch.nn.Module):
     """A layer that mixes tokens in a way of its own."""
     token_positions = None
