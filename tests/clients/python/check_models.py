@@ -84,7 +84,7 @@ def average_instead_of_adding_up(spec: object) -> nn.Module:
     """Layers side by side with other data-parallel degrees each average over their own group."""
     def finish(self, done, real=data_parallel.LayerGradients.finish):
         real(self, done)
-        for parameter in self._module.parameters():
+        for parameter in self.module.parameters():
             if parameter.grad is not None:
                 data_parallel.local_of(parameter.grad).div_(self._strategy.gradient_degree)
 
@@ -96,8 +96,8 @@ def average_instead_of_adding_up(spec: object) -> nn.Module:
 def forget_partial_gradients(spec: object) -> nn.Module:
     """Gradients of norms stay those of a rank's own tokens."""
     def init(self, module, strategy, gradient, tensor, partial,
-             real=data_parallel.LayerGradients.__init__):
-        real(self, module, strategy, gradient, tensor, set())
+             real=data_parallel.LayerGradients.__init__, **options):
+        real(self, module, strategy, gradient, tensor, set(), **options)
 
     if dist.is_initialized():
         data_parallel.LayerGradients.__init__ = init
