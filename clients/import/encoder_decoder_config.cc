@@ -17,9 +17,10 @@ namespace {
 // tests/frameworks/transformers_test.py.
 struct EndTraits {
   absl::string_view family;
-  // Positions are a table that training learns, with this many rows more than positions.
-  bool has_position_table = true;
+  // Rows that the table of positions has beyond positions.
   int extra_position_count = 0;
+  // Training learns positions.
+  bool has_position_table = true;
   bool has_embedding_norm = false;
   bool has_final_norm = true;
 };
@@ -136,7 +137,8 @@ ModelFacts ReadEncoderAndDecoder(absl::string_view family, ConfigFields& config,
   decoder.extra_parameter_count = 3 * width + BiasCount(decoder, 2, true, true, true) - 2 * missing;
   if (ends.has_position_table) {
     facts.embedding_extra_parameter_count +=
-        (int64_t{run.sequence_length} + decoder.sequence_length + 2 * ends.extra_position_count) *
+        (int64_t{run.sequence_length} + decoder.sequence_length +
+         int64_t{2} * ends.extra_position_count) *
         width;
   }
   if (ends.has_embedding_norm) facts.embedding_extra_parameter_count += 4 * width;

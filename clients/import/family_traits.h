@@ -30,6 +30,13 @@ struct FamilyTraits {
   bool has_query_key_value_bias = false;
   bool has_output_bias = false;
   bool has_feed_forward_bias = false;
+  // A table of positions that training learns.
+  bool has_position_table = false;
+  // A norm behind the embedding.
+  bool has_embedding_norm = false;
+  // Before the head's product stand a matrix as wide as the layers, an activation and a norm.
+  bool has_dense_head = false;
+  bool has_head_bias = false;
   // Vectors as wide as the hidden size in the norms of a layer, scales and shifts counted apart,
   // and in the final norm.
   int norm_vector_count = 2;
@@ -45,16 +52,10 @@ struct FamilyTraits {
   int head_size = 0;
   int vocabulary_size = 0;
   int sequence_length = 0;
-  // A table of positions that training learns, with this many rows more than positions.
-  bool has_position_table = false;
+  // Rows that the table of positions has beyond positions.
   int extra_position_count = 0;
   // Types of tokens, which have a table if there are any.
   int token_type_count = 0;
-  // A norm behind the embedding.
-  bool has_embedding_norm = false;
-  // Before the head's product stand a matrix as wide as the layers, an activation and a norm.
-  bool has_dense_head = false;
-  bool has_head_bias = false;
   WindowedLayers windowed_layers = WindowedLayers::kAll;
   // A given window counts even if `use_sliding_window` is absent.
   bool uses_given_window = true;
@@ -71,9 +72,9 @@ struct FamilyTraits {
   bool has_attention_gate = false;
   // Norms of the time step and of both projections of the state.
   bool has_state_norms = false;
-  int state_space_state_size = 16;
   // The recurrence has heads (Mamba-2).
   bool has_state_space_heads = false;
+  int state_space_state_size = 16;
 };
 
 // Returns the traits of `model_type`, or null for a family without an entry.

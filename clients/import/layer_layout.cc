@@ -221,7 +221,7 @@ void SetStateSpacesByRule(ConfigFields& fields, std::vector<LayerParts>& layers)
   for (size_t i = 0; i < layers.size(); ++i) {
     const int index = static_cast<int>(i);
     const bool has_attention = listed.empty()
-                                   ? index % period == offset
+                                   ? period > 0 && index % period == offset
                                    : std::find(listed.begin(), listed.end(), index) != listed.end();
     if (!has_attention) layers[i].mixer = LayerMixer::kStateSpace;
   }

@@ -171,7 +171,8 @@ TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
 
 // Returns the id of a layer's definition among `all`: its kind, and what sets it apart from other
 // layers of that kind.
-std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& all) {
+std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& all,
+                      bool is_encoder) {
   const auto others = [&](auto&& differs) {
     return std::any_of(all.begin(), all.end(), [&](const LayerParts& other) {
       return other.mixer == parts.mixer && other.has_feed_forward == parts.has_feed_forward &&
@@ -181,7 +182,7 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
   std::string name;
   switch (parts.mixer) {
     case LayerMixer::kAttention:
-      name = "decoder";
+      name = is_encoder ? "encoder" : "decoder";
       break;
     case LayerMixer::kStateSpace:
       name = "state-space";
@@ -214,7 +215,9 @@ void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers, int
   });
   for (const LayerParts& parts : layers) {
     TransformerRunFacts layer = LayerFacts(sizes, parts, opaque, counts_all_parameters);
-    if (!is_uniform || prediction_count > 0) layer.name = LayerName(parts, layers);
+    if (!is_uniform || prediction_count > 0) {
+      layer.name = LayerName(parts, layers, sizes.base.kind == v1::LAYER_KIND_ENCODER);
+    }
     if (!facts.runs.empty()) {
       layer.layer_count = facts.runs.back().layer_count;
       if (layer == facts.runs.back()) {

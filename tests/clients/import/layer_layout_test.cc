@@ -38,6 +38,16 @@ TEST(ReadLayerLayout, WindowsHaveManyNames) {
   }
 }
 
+TEST(ReadLayerLayout, LayersOfEncodersAreNamedSo) {
+  ASSERT_OK_AND_ASSIGN(
+      const HuggingFaceImport import,
+      ImportConfigText(With(kGated, R"({"model_type": "modernbert", "local_attention": 30,
+          "global_attn_every_n_layers": 2, "num_key_value_heads": null})")));
+  EXPECT_EQ(import.model.layer_runs(1).layer_definition_id(), "encoder");
+  EXPECT_EQ(import.model.layer_runs(2).layer_definition_id(), "encoder-window");
+  EXPECT_EQ(import.model.layer_definitions(2).kind(), v1::LAYER_KIND_ENCODER);
+}
+
 // Files that newer releases of transformers wrote: they call state spaces linear attention, and the
 // list of layers says how many there are.
 TEST(ReadLayerLayout, ListsOfLayersSayTheirNumber) {

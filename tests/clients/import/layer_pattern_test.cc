@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace parplan {
 namespace {
 
@@ -36,7 +38,7 @@ TEST(ReadLayerPattern, RefusesWhatIsNoPatternOrTooLong) {
     EXPECT_EQ(Digits(text), "none") << text;
   }
   EXPECT_EQ(Digits("[1]*12").size(), 12);
-  const std::string deep = std::string(16, '(') + "[1]" + std::string(16, ')');
+  const std::string deep = absl::StrCat(std::string(16, '('), "[1]", std::string(16, ')'));
   EXPECT_EQ(Digits(deep), "1");
   EXPECT_EQ(Digits("(" + deep + ")"), "none");
   EXPECT_EQ(Digits(std::string(100000, '(')), "none");
