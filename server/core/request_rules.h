@@ -9,7 +9,7 @@
 
 namespace parplan {
 
-// Largest number of characters of the reason that a caller gives when it ends an execution. Not
+// Largest number of characters of the reason that a caller gives for an end or a failure. Not
 // measured.
 inline constexpr int kMaxReasonCharacters = 1024;
 
