@@ -27,7 +27,8 @@ struct BackupSummary {
 };
 
 // Writes the contents of `from` at one moment to the new file `path` (mode 0600), whole or not at
-// all. Servers may run meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the file exists or
+// all: first to `path` with `.new` behind it, which must not exist either. Servers may run
+// meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the file exists or
 // cannot be made, or the store has another schema; NOT_FOUND (RESOURCE_NOT_FOUND) if there is no
 // SQLite store; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE).
 absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::string& path);
