@@ -17,7 +17,8 @@ namespace parplan {
 // is given the same `sequence_parallel`. REQUIRES: the layers of `plan` are those of `model`.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason for models that are not an embedding,
-// transformer layers and a head, and for plans that the format can't hold: interleaved stages,
+// transformer layers and a head, or whose layers lack one of the usual parts (`HasUsualParts`), and
+// for plans that the format can't hold: several stages per device,
 // expert parallelism, stages of unequal ranks or without a transformer layer, embedding and head
 // under different strategies or recomputed, a strided tensor-parallel group for them, selective
 // recomputation, optimizer state sharded alone, layers that shard gradients beside layers that

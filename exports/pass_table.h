@@ -1,10 +1,11 @@
 // The order of passes as the comma-separated table of torch.distributed.pipelining.
 //
-// One line for each device of the pipeline, one cell for each pass in order: the stage, a letter,
-// the micro-batch, all counted from 0. `F` is a forward pass, `B` a whole backward pass, `I` and
-// `W` its halves for inputs and weights. `_PipelineScheduleRuntime._load_csv` of torch 2.6 to 2.15
-// reads it and adds messages, gathering of parameters and reduction of gradients by itself; that
-// longer form differs from release to release, so it is not written.
+// One line for each pipeline rank (all ranks of its stages have that line), one cell for each pass
+// in order: the stage, a letter, the micro-batch; ranks, stages and micro-batches count from 0. `F`
+// is a forward pass, `B` a whole backward pass, `I` and `W` its halves for inputs and weights.
+// `_PipelineScheduleRuntime._load_csv` of torch 2.6 to 2.15 reads it and adds messages, gathering
+// of parameters and reduction of gradients by itself; that longer form differs from release to
+// release, so it is not written.
 //
 //   0F0,0F1,0B0,0F2,0B1,0B2
 //   1F0,1B0,1F1,1B1,1F2,1B2
@@ -27,12 +28,13 @@ inline constexpr char kPassTableName[] = "schedule.csv";
 // Returns the parameters on which the order of passes of `plan` depends.
 PipelineShape PipelineShapeOf(const Plan& plan);
 
-// Returns the table of a schedule. O(passes of all devices).
+// Returns the table of a schedule, each line ended by a line feed. O(passes of all devices).
 std::string FormatPassTable(const PipelineShape& shape);
 
 // Requires `text` to be the table of `shape`; blanks around cells, empty cells, which stand for
 // waiting, empty lines and the kind of line ends do not matter. INVALID_ARGUMENT (SPEC_INVALID)
-// with `file_name`, and line and cell, counted from 1 without empty lines, of the first difference.
+// with `file_name`, and line and cell of the first difference; both count from 1, lines without the
+// empty ones, cells with them. If lines are missing at the end, it names the file alone.
 absl::Status CheckPassTable(absl::string_view text, absl::string_view file_name,
                             const PipelineShape& shape);
 

@@ -33,8 +33,8 @@ absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model
 // `ImportTorchtitanPlan` (clients/import/torchtitan_plan.h) reads the first two back as an equal
 // plan. REQUIRES: the layers of `plan` are those of `model`.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for what `UniformPlanOf` or
-// `CheckTorchtitanPlan` refuses.
+// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for GPipe, and for what
+// `UniformPlanOf` or `CheckTorchtitanPlan` refuses.
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts);

@@ -25,7 +25,8 @@ struct UniformPlan {
   int virtual_stage_count = 1;
   // Layers of each stage with embedding and head, in the order of the model.
   std::vector<int> stage_layer_counts;
-  // The strategy of a decoder layer with experts, if the model has such a layer.
+  // The strategy of a decoder layer; its expert-parallel degree is that of the layers with experts,
+  // 1 if the model has none.
   Strategy strategy;
   // Used if `strategy` recomputes whole layers. 0: every decoder layer is recomputed. Above 0: so
   // many decoder layers at the beginning of each stage, and none that predicts further tokens.
@@ -57,8 +58,8 @@ int DecoderLayerCount(const ModelSpec& model);
 // INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason, and with `program`:
 //   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
 //     layers in another order;
-//   - GPipe; virtual stages that do not divide the stages, on one device, or under another schedule
-//     than interleaved 1F1B, and that schedule without them;
+//   - GPipe; no stages; virtual stages that do not divide the stages, in a pipeline of degree 1, or
+//     under another schedule than interleaved 1F1B, and that schedule without them;
 //   - stages of unequal ranks, of ranks out of order, or of other ranks than the degrees multiply
 //     to;
 //   - layers that differ in tensor-, data- or context-parallel degree, kind of context parallelism,

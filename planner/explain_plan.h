@@ -115,7 +115,8 @@ struct Sensitivity {
   double factor = 1.0;
   // Step of the unchanged plan with it.
   Seconds kept_step;
-  // The best plan the planner found with it; absent if a limit ended its search.
+  // The best plan the planner found with it; absent if it found none: nothing fits, or a limit
+  // ended its search.
   std::optional<PredictedPlan> best;
   // Relative saving of time per sample by the better of the two; 0 if neither is faster.
   double gain = 0.0;
@@ -127,7 +128,8 @@ struct Sensitivity {
 using PlannerOfProblem = std::function<absl::StatusOr<PlanningResult>(const PlanningProblem&)>;
 
 // Asks `planner` again with `factor` times as much of every available resource, in the order of
-// `Resource`. `plan` answers `problem`; it is not searched again. Returns the planner's errors.
+// `Resource`. `plan` answers `problem`; it is not searched again. Returns the errors of the
+// planner and of `CostModel::Create`. REQUIRES: factor >= 1.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(const PlanningProblem& problem,
                                                        const Plan& plan, double factor,
                                                        const PlannerOfProblem& planner);

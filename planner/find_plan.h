@@ -61,9 +61,12 @@ PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
 // Errors:
 //
 //   INVALID_ARGUMENT (SPEC_INVALID)       the planner is unknown or not part of this build; the
-//                                         problem has several node groups; or the rules ask for
-//                                         several plans, a front, or an alpha
-//                                         (`ilp_alpha_bytes_per_second`) that it does not have
+//                                         problem has several node groups; the rules ask for
+//                                         several plans, a front, an alpha
+//                                         (`ilp_alpha_bytes_per_second`), a partitioner, a memory
+//                                         granule or fused layers that it does not have; or it
+//                                         plans operators and does not know those of a layer
+//                                         (`HasUsualParts`)
 //   FAILED_PRECONDITION (PROFILE_MISSING) the cost model lacks a measurement
 //   FAILED_PRECONDITION (NO_FEASIBLE_PLAN) regardless of memory, no degrees of the planner divide
 //                                         devices, heads and batch within rules, space and target

@@ -35,14 +35,14 @@ struct MeasuredRun {
   // The source named in the provenance: a data set, or a plan.
   std::string source;
   FitPlace place;
-  // The measured values that the slices took; a run may be fitted for one and not for the other.
+  // The measured values to fit, above 0. A run may have only one of them, as its slice says.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
   // Whether its residual may widen ranges; false if `predict` only approximates.
   bool makes_range = true;
-  // Pure: the same answer for the same calibration. Called a few hundred times, never with a
-  // calibration that it may keep. If it fails, or lacks a value to compare, under the calibration
-  // that the fit starts from, the run is skipped. REQUIRES: not empty.
+  // Pure: the same answer for the same calibration. Called a few hundred times; must not keep the
+  // calibration. If it fails, or lacks a value to compare, under the calibration that the fit
+  // starts from, the run is skipped. REQUIRES: not empty.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };
 
@@ -84,10 +84,10 @@ struct CalibrateResult {
 };
 
 // Fits the coefficients of step time, then those of memory, and makes the classes of residuals.
-// Classes of the base for which there is no run are kept. Peaks below 8e9 bytes are fitted but
-// enter no class: their relative errors are those of fixed costs. Returns INVALID_ARGUMENT
-// (SPEC_INVALID) naming `runs` if no run is left to fit, and the errors of `Calibration::Create`,
-// for example for too many classes.
+// Classes of the base that have residuals and for which there is no run are kept. Peaks below 8e9
+// bytes are fitted but enter no class: their relative errors are those of fixed costs. Returns
+// INVALID_ARGUMENT (SPEC_INVALID) naming `runs` if no run is left to fit, and the errors of
+// `Calibration::Create`, for example for too many classes.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
 

@@ -242,7 +242,7 @@ void ReadRow(const RowFields& fields, PublishedRun* run) {
   ReadRuntime(fields, run);
   ReadMeasured(fields.Section("measured"), run);
   if (run->hardware.heterogeneous) {
-    run->beyond.push_back("a job runs on devices of one kind, these are of several");
+    run->beyond.push_back("a plan is for devices of one kind; this run used several kinds");
   }
 }
 

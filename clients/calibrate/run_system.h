@@ -33,14 +33,14 @@ std::optional<AdapterText> AdaptersIn(absl::string_view text);
 absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 
 // Returns the number of devices that share the links of a node: that of the row, or of the usual
-// machine. Trays of GB200 and GB300 are four devices of an NVLink domain of 72: if a job takes
-// several racks, a rack is the node, with 64 devices if such racks hold the job.
+// machine. Trays of GB200 and GB300 are four devices of an NVLink domain of 72: if a job has
+// more devices than that, in whole racks of 64 or else of 72, such a rack is the node, else a tray.
 int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
                    std::vector<std::string>* assumptions);
 
 // Returns the links of a job of `device_count` devices: those of the system that `hardware` names
 // (`Selene`); otherwise the device's links inside a node and the adapters that `hardware`
-// describes; otherwise the usual links of the device.
+// describes; otherwise the usual links of the device. REQUIRES: `DeviceOf` returned `device`.
 FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescription& device,
                            int devices_per_node, int device_count,
                            std::vector<std::string>* assumptions);

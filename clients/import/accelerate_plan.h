@@ -41,12 +41,14 @@ struct AcceleratePlanImport {
 // variables. Settings that change neither shape nor parallelism are ignored and noted. Every plan
 // that is read can be exported again.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and variable for settings that are unknown (all
-// in one message), twice or of a wrong type; for another precision than `model` has; for
-// contradictions (sizes whose product is not the devices, ...); for what plans do not describe
-// (sharding over some replicas, parameters or checkpoints outside the devices, the whole model as
-// one unit, keys and values gathered at once); and for what Accelerate cannot run, with the reason
-// of `ExportAcceleratePlan`.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel refuses; with the
+// file for a number of devices that is missing, or a negative option; with file and variable for
+// settings that are unknown (all in one message), twice or of a wrong type; for training on
+// processors or by another program (DeepSpeed, Megatron-LM); for another precision than `model`
+// has; for contradictions (sizes whose product is not the devices, ...); for what plans do not
+// describe (sharding over some replicas, parameters or checkpoints outside the devices, the whole
+// model as one unit, keys and values gathered at once); and for what Accelerate cannot run, with
+// the reason of `ExportAcceleratePlan`.
 absl::StatusOr<AcceleratePlanImport> ImportAcceleratePlan(const NamedText& file,
                                                           const ModelSpec& model,
                                                           const AcceleratePlanOptions& options);

@@ -37,10 +37,11 @@ class ArgumentList {
   // Reads arguments that are separated by blanks and line ends; '...', "..." and a backslash quote
   // as in a shell, and `#` at the beginning of a word starts a comment.
   //
-  // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for a word that is no argument, an open
-  // quotation, an argument that comes twice, a value that is missing, too much or no count; and,
-  // all of them in one message, for arguments without a rule. Text values with `$` are refused too:
-  // they are variables of a script that nothing sets.
+  // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for more than kMaxImportBytes, a word
+  // that is no argument, an open quotation, an argument of kRefused, an argument that comes twice,
+  // a value that is missing, too much or no count; and, all of them in one message, for arguments
+  // without a rule. Text values with `$` are refused too: they are variables of a script that
+  // nothing sets.
   static absl::StatusOr<ArgumentList> Read(const NamedText& file,
                                            absl::Span<const ArgumentRule> rules);
   // The same of words that are split already. Errors name `file_name`.

@@ -37,7 +37,8 @@ class ConfigFields {
   bool Has(const char* key) const;
 
   // Returns the first of `keys` that is there, a whole number of at least 1, or a list that says
-  // the same number of every layer. If none is there, the error names the first one.
+  // the same number of every layer. If none is there, the error names the first one; if several are
+  // there, they must say the same.
   int Size(std::initializer_list<const char*> keys);
   // The same; `otherwise` if none is there.
   int Optional(std::initializer_list<const char*> keys, int otherwise);
@@ -78,7 +79,7 @@ class ConfigFields {
   // its value and `meaning`.
   void Note(const char* key, absl::string_view meaning, std::vector<std::string>* notes);
 
-  // Decides about all fields that were not read. Those that are null, false or empty, and those
+  // Decides about all fields that were not read. Those that are null, false, 0 or empty, and those
   // known to change neither sizes nor times, are ignored. One whose name speaks of sizes, or whose
   // value is a list or an object, is remembered as an error. The rest is listed in one note.
   void RefuseWhatIsUnknown(std::vector<std::string>* notes);

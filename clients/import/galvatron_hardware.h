@@ -54,8 +54,8 @@ struct GalvatronHardware {
 // Devices per node come from `nodes`, else from file names, else from devices over nodes if both
 // are known; else they are 8, or all devices if these are fewer, with a note. Nodes come from
 // `nodes`, else from file names, else from the devices that a file name gives or the largest group
-// reaches, over devices per node. Groups of the table that are larger than the cluster are left out
-// with a note.
+// reaches, over devices per node. Groups of the table that are larger than the cluster and entries
+// that give no time of at least 1 ns are left out with a note.
 //
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for files that are no JSON, keys
 // or values that are none of these, a bandwidth of a group larger than the cluster, an overlap

@@ -30,7 +30,8 @@ struct GalvatronLayerMemory {
   std::map<int, double> activation_megabytes;
   // The saved input of a recomputed layer, per sample, whole.
   std::optional<double> checkpoint_megabytes;
-  // Whether the values are differences of whole models.
+  // Whether the values were computed from others: differences of whole models, or sums of two
+  // halves.
   bool differenced = false;
 };
 
@@ -44,6 +45,7 @@ struct GalvatronOtherMemory {
   std::map<int, double> state_megabytes;
   // Activations per sample.
   std::map<int, double> activation_megabytes;
+  // Whether the values are what models of several layers leave.
   bool differenced = false;
 };
 
@@ -57,19 +59,21 @@ struct GalvatronMemory {
   std::vector<std::string> notes;
 };
 
-// Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of
-// one model, whose parameters and activations are added. Values that are
-// negative are left out with a note. Returns INVALID_ARGUMENT (PROFILE_INVALID) with
-// file and field for no file or more than two, files that are no JSON, values that are no sizes,
-// mixtures of experts, files that hold no memory of a layer, with the value that is missing, and
-// halves without a layer in common.
+// Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of one model, whose
+// parameters and activations are added; the saved input, embedding and head are those of the first.
+// Negative sizes, layers without parameters and keys of unknown meaning are left out with a note.
+// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for no file or more than two,
+// files that are no JSON, values that are no numbers, mixtures of experts, more than 64 kinds of
+// layers, files that hold no memory of a layer, with the value that is missing, and halves without
+// a layer in common.
 absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files);
 
 // Reads a file that has raw blocks only: the memory of a layer is the difference of two models of
 // one layer type, that of embedding and head is the rest. Raw models are sharded over their
-// data-parallel ranks (ZeRO-3). Called by ReadGalvatronMemory for a file without layers; adds
-// nothing if the models that this takes are missing. INVALID_ARGUMENT (PROFILE_INVALID) with file
-// and field for a block that is no object or a value that is no number.
+// data-parallel ranks (ZeRO-3). Called by ReadGalvatronMemory for a file without layers; adds to
+// `memory`, which is not null, and adds nothing if the models that this takes are missing.
+// INVALID_ARGUMENT (PROFILE_INVALID) with file and field for a block that is no object or a value
+// that is no number.
 absl::Status ReadRawGalvatronMemory(const nlohmann::json& object, absl::string_view file_name,
                                     GalvatronMemory* memory);
 

@@ -40,9 +40,9 @@ struct GalvatronPlanImport {
 // 1). Absent keys mean what the releases without them did.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the file is no strategy file, does
-// not fit model or devices, or has no counterpart here: Ulysses together with context parallelism
-// or over strided devices, micro-batches of unequal size, experts spread over ranks.
-// `CheckPlanStructure` checks whether the plan answers a problem.
+// not fit model or devices, leaves the number of devices open, or has no counterpart here: Ulysses
+// together with context parallelism or over strided devices, micro-batches of unequal size, experts
+// spread over ranks. `CheckPlanStructure` checks whether the plan answers a problem.
 absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const GalvatronPlanOptions& options);

@@ -18,7 +18,8 @@ struct LaunchCommand {
   std::string program;
   // The words behind it. A variable that the script does not set stays as `$NAME`.
   std::vector<std::string> arguments;
-  // Nodes times processes of a node that torchrun is given; absent if it is not given numbers.
+  // Nodes (one if not given) times processes of a node that torchrun is given; absent if it is not
+  // given numbers.
   std::optional<int> device_count;
   // Assumptions, one sentence per entry.
   std::vector<std::string> notes;

@@ -45,7 +45,8 @@ inline constexpr char kMegatronRuntime[] = "megatron-core";
 // Arguments that change neither shape nor parallelism are ignored and named in one note.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with file and argument: the errors of ReadLaunchScript,
-// ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf and ImportMegatronPlan, and for a
+// ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf, ModelFromProto and ImportMegatronPlan,
+// for a script whose program trains another kind of model (BERT, T5, vision, Mamba, ...), and for a
 // number of devices that neither options nor script give.
 absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                                                     const MegatronRunOptions& options);

@@ -97,10 +97,12 @@ struct ModelFlags {
 // Writes the flags over `facts`; makes as many runs as `layer_counts` has if
 // there are none. A flag that changes a size drops the extra parameters, which belong to the size
 // of the file. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the flag for a list of the wrong
-// length or a value below 1; `facts` must not be used then.
+// length, a size below 1, or a number of prediction layers below 0 or above the file's; `facts`
+// must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 
-// Makes windows that are as long as the sequence disappear, and joins the runs that are equal then.
+// Makes windows and chunks that are at least as long as the sequence disappear, and joins
+// neighbouring runs of one name that are equal then, except those that predict further tokens.
 void DropLongWindows(ModelFacts* facts);
 
 // Lists the sizes that the planner needs for a layer and `facts` lacks, each with the flag that
@@ -109,11 +111,12 @@ std::vector<std::string> MissingModelFacts(const ModelFacts& facts);
 
 // Makes the model: embedding, runs, head. Precision defaults to bf16, the optimizer to Adam.
 // Returns INVALID_ARGUMENT (SPEC_INVALID), with `source` in front, for facts that are missing (all
-// of them) or contradict each other.
+// of them) or that ModelFromProto refuses; naming `--sequence-length` for runs of one name that
+// differ in it.
 absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::string_view source);
 
-// Returns `text` with each character that a model id may not have replaced by `-`, cut to 63
-// characters; `model` if `text` is empty.
+// Returns `text` with each byte that a model id may not have replaced by `-`, cut to 63 bytes;
+// `model` if `text` is empty.
 std::string ModelIdFrom(absl::string_view text);
 
 }  // namespace parplan

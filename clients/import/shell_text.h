@@ -29,7 +29,8 @@ struct ShellWord {
 using ShellCommand = std::vector<ShellWord>;
 
 // Splits at line ends, `;`, `&`, `|` and parentheses. Comments, redirections and here-documents are
-// left out. Returns nothing if a quotation, expansion or parenthesis is open at the end.
+// left out. Returns nothing if a quotation, expansion or array is open at the end, or
+// an array has an array in it.
 std::optional<std::vector<ShellCommand>> SplitShellText(absl::string_view text);
 
 }  // namespace parplan

@@ -32,9 +32,10 @@ class TorchtitanSettings {
   // Reads `file`, TOML if its name ends so and Python otherwise. `function` names the function of
   // Python that makes the configuration; if it is empty, settings of several functions must agree.
   //
-  // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for a setting
-  // of parallelism, batch or recomputation that is not literal, or has two values; and, all in one
-  // message, for settings of parallelism that are not known.
+  // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for TOML with a
+  // `function`; for a setting of parallelism that is not literal; for settings with two values,
+  // where the last one counts if `function` is named; for a recomputation that no plan has; and,
+  // all in one message, for settings of parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
   bool Has(const std::string& path) const { return values_.count(path) > 0; }

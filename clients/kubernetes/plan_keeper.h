@@ -23,9 +23,9 @@ class PlanKeeper {
  public:
   // Starts from the plan on the volume, which is verified again. NOT_FOUND (RESOURCE_NOT_FOUND) if
   // there is none, FAILED_PRECONDITION (STORE_UNAVAILABLE) for a folder that can't be used,
-  // INVALID_ARGUMENT for a trust bundle that can't, and the errors of PlanVerifier: the plan is
-  // verified as of the time it was issued, since a job goes on under the plan it has, and for this
-  // node, not for a cluster or job.
+  // INVALID_ARGUMENT for a plan's file or a trust bundle that can't, and the errors of
+  // PlanVerifier: the plan is verified as of the time it was issued, since a job goes on under the
+  // plan it has, and for this node, not for a cluster or job.
   static absl::StatusOr<std::unique_ptr<PlanKeeper>> Open(const PlanFilesOptions& files,
                                                           const PlanWanted& wanted,
                                                           const ChannelOptions& server);

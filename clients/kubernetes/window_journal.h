@@ -80,8 +80,9 @@ class WindowJournal {
   // FAILED_PRECONDITION (EXECUTION_STATE) once the execution is closed, UNAVAILABLE
   // (STORE_UNAVAILABLE) if there is no room or the disk fails: try again later.
   absl::Status Append(absl::string_view name, absl::Span<const v1::MeasuredWindow> windows);
-  // Closes an execution; closing again with the same outcome changes nothing. Returns NOT_FOUND,
-  // FAILED_PRECONDITION and UNAVAILABLE in the cases of `Append`.
+  // Closes an execution; closing again with the same outcome changes nothing. Returns NOT_FOUND as
+  // `Append`, FAILED_PRECONDITION (EXECUTION_STATE) if it ended with another outcome, UNAVAILABLE
+  // (STORE_UNAVAILABLE) if the disk fails. REQUIRES: `outcome` is SUCCEEDED or FAILED.
   absl::Status Close(absl::string_view name, v1::Execution::State outcome,
                      const std::string& reason);
   // Returns the execution under its local name: its state, and the number of windows received.
@@ -89,7 +90,7 @@ class WindowJournal {
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
   // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
-  // REQUIRES: one thread forwards.
+  // REQUIRES: one thread forwards, and calls one of the three methods below once for each task.
   std::optional<JournalTask> Next(absl::Duration timeout);
   // Records that the server took the task of `Next`; `execution` is its name of an opened one.
   void Done(const std::string& execution = "");
@@ -97,7 +98,8 @@ class WindowJournal {
   // execution that can't be opened. With `is_closed` the server takes no other windows of this
   // execution, so `Append` refuses them too.
   void Refuse(bool is_closed = false);
-  // Records that the server refused `refused` of the task's windows, and took the others.
+  // Records that the server refused `refused` of the task's windows, and took the others. REQUIRES:
+  // the task is kSend.
   void RefuseSome(absl::Span<const v1::MeasuredWindow> refused);
 
   // Records that no more reports come: running executions are abandoned at the server, after all
@@ -107,7 +109,8 @@ class WindowJournal {
 
   // Makes `Next` return at once from now on.
   void Interrupt();
-  // Whether nothing is left to send except the end of executions that still run.
+  // Returns whether nothing is left to send, except the end of executions that still run; after
+  // `Abandon` that counts too, until the server has it.
   bool is_empty() const;
   JournalCounts counts() const;
 

@@ -24,7 +24,8 @@ std::string Escape(absl::string_view text);
 inline constexpr int kMaxNameLength = 60;
 inline constexpr int kMaxGistLength = 240;
 
-// Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`.
+// Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`, which counts.
+// REQUIRES: `max_characters` is at least 1.
 std::string Shorten(absl::string_view text, int max_characters);
 
 // Returns `12.3 %` for 0.123; `–` if not finite.

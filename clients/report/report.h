@@ -68,8 +68,8 @@ struct ReportInput {
 };
 
 // Renders the page. Every text of `input` is escaped, and shortened where it is
-// too long to read. REQUIRES: the plan has stages, each with layers, and the
-// prediction has as many or, with virtual stages, as there are devices in a row.
+// too long to read. REQUIRES: the plan has stages, each with layers, and the prediction has
+// `plan.pipeline_parallel_degree()` stages.
 //
 // The page stays below 1 MiB however large the plan is; if a chart or a table
 // leaves something out, the page says so.

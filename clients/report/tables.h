@@ -11,14 +11,17 @@
 
 namespace parplan::report {
 
-// Returns devices, layers, times and memory, one row per stage.
+// Returns devices, layers, times and memory, one row per predicted stage; with virtual stages a row
+// has the layers of all those on its devices. Says when stages are left out, as the next two do.
+// REQUIRES: the plan has at least as many stages as the prediction.
 std::string StageTable(const Plan& plan, const Prediction& prediction);
 
-// Return the items that occur, one row per stage.
+// Return the items that some stage has, one row per stage.
 std::string MemoryTable(const Prediction& prediction);
 std::string TimeTable(const Prediction& prediction);
 
-// Returns the strategy of each letter of the strategy strip.
+// Returns the strategy of each letter of the strategy strip. REQUIRES, here and below: `strategies`
+// has every strategy of the plan (`DistinctStrategies`).
 std::string StrategyTable(const Plan& plan, const std::vector<Strategy>& strategies);
 
 // Returns the strategies of the layers of each stage, one row per run of equal layers; says when

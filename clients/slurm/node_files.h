@@ -40,8 +40,9 @@ struct NodeOfJob {
 // Verifies the plan at `now` for this cluster, job and node, and makes the files. Returns the
 // errors of PlanVerifier and LaunchPlan; PERMISSION_DENIED (AUDIENCE_MISMATCH) also for a node that
 // the topology does not name; INVALID_ARGUMENT for an envelope (PAYLOAD_MALFORMED), model or
-// topology (SPEC_INVALID) that is malformed. A job without a plan gets the variable PARPLAN_NO_PLAN
-// with the reason.
+// topology (SPEC_INVALID) that is malformed, and for `exports` (SPEC_INVALID naming --plan-export);
+// the errors of ExportVerifiedPlan, and of VariableLines. A job without a plan gets the variable
+// PARPLAN_NO_PLAN with the reason.
 absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBundle& trust,
                                         const NodeOfJob& node, absl::Time now);
 

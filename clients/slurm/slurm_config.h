@@ -32,8 +32,9 @@ enum class Policy { kLaunch, kRequeue, kCancel };
 
 // A value.
 struct SlurmConfig {
-  // Reads a JSON object. INVALID_ARGUMENT (SPEC_INVALID) with file, line and field for a member
-  // that is unknown, repeated, missing or out of range.
+  // Reads a JSON object. INVALID_ARGUMENT (SPEC_INVALID) with file, field and, where one member
+  // alone is wrong, line: for a member that is unknown, repeated, missing or out of range, and for
+  // a search that is not shorter than the deadline.
   static absl::StatusOr<SlurmConfig> FromJson(absl::string_view text, absl::string_view file_name);
 
   // Cluster name and server address of the planner; required.

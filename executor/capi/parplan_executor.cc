@@ -215,9 +215,9 @@ int32_t parplan_plan_get_group(parplan_plan* plan, int32_t index, parplan_group*
 int32_t parplan_rank_open(const parplan_plan* plan, int32_t rank, parplan_rank** out,
                           parplan_error* error) {
   return Guarded(error, [&]() -> absl::Status {
-    if (plan == nullptr) return Missing("plan");
     if (out == nullptr) return Missing("out");
     *out = nullptr;
+    if (plan == nullptr) return Missing("plan");
     PARPLAN_RETURN_IF_ERROR(CheckIndex("rank", rank, plan->plan.plan().device_count));
     PARPLAN_ASSIGN_OR_RETURN(parplan::RankProgram program, plan->plan.ProgramOf(rank));
     auto opened = std::make_unique<parplan_rank>();
@@ -297,9 +297,9 @@ int32_t parplan_rank_get_pass(const parplan_rank* rank, int32_t index, parplan_p
 int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server* server,
                                  parplan_report** out, parplan_error* error) {
   return Guarded(error, [&]() -> absl::Status {
-    if (plan == nullptr) return Missing("plan");
     if (out == nullptr) return Missing("out");
     *out = nullptr;
+    if (plan == nullptr) return Missing("plan");
     PARPLAN_ASSIGN_OR_RETURN(const parplan_server read, Take(server));
     const parplan::ChannelOptions channel = {.target = TextOf(read.target),
                                              .use_tls = read.use_tls != 0,

@@ -47,7 +47,7 @@ const char* parplan_executor_release(void);
 
 typedef enum parplan_status {
   PARPLAN_OK = 0,
-  /* An argument or a file breaks a rule. */
+  /* An argument or a file breaks a rule, or this library cannot describe the plan. */
   PARPLAN_INVALID_ARGUMENT = 1,
   /* The plan must not be run here, because of its signature, content, time, audience, topology or
    * model. */
@@ -63,7 +63,8 @@ typedef struct parplan_error {
   int32_t code;
   /* Reason as in ErrorInfo, for example "PLAN_EXPIRED"; empty if there is none. */
   char reason[64];
-  /* One sentence. Both texts are zero-terminated. */
+  /* One sentence, or up to 20 lines for a file. Both texts are zero-terminated, and cut if they
+   * are longer than their arrays. */
   char text[1024];
 } parplan_error;
 
@@ -91,8 +92,9 @@ typedef struct parplan_source {
   int64_t time;
 } parplan_source;
 
-/* Verifies the plan and creates a handle. PARPLAN_INVALID_ARGUMENT for a file that breaks a rule,
- * PARPLAN_REFUSED for a plan that must not be run here. */
+/* Verifies the plan and creates a handle. PARPLAN_REFUSED for a malformed envelope or a plan that
+ * must not be run here; PARPLAN_INVALID_ARGUMENT for another file that breaks a rule, or a plan
+ * that this library cannot describe. */
 int32_t parplan_plan_load(const parplan_source* source, parplan_plan** plan, parplan_error* error);
 /* Frees a plan, after its ranks and reports; does nothing for NULL. */
 void parplan_plan_free(parplan_plan* plan);
@@ -109,7 +111,7 @@ typedef struct parplan_plan_info {
   const char* name;
   int32_t device_count;
   int32_t layer_count;
-  /* Pipeline degree (devices that a sample passes through), and stages on each of these devices. */
+  /* Pipeline degree (groups of ranks that a sample passes through), and stages on each group. */
   int32_t pipeline_parallel_degree;
   int32_t virtual_stage_count;
   int64_t global_batch_size;
@@ -267,7 +269,7 @@ int32_t parplan_report_add(parplan_report* report, const parplan_window* window,
 
 /* Reports how the job ended, and frees the report in any case. `failure` is the reason, or NULL if
  * the job ended well. Returns within 10 s; a server that got nothing is no error. `lost_count`,
- * unless NULL, gets the number of windows that the server never got. */
+ * unless NULL, gets the number of windows that the server did not take. */
 int32_t parplan_report_close(parplan_report* report, const char* failure, int64_t* lost_count,
                              parplan_error* error);
 

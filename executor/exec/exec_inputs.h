@@ -32,8 +32,8 @@ struct ExecInputs {
 // Reads all files that the flags name, and verifies the plans as of `now`. The errors of
 // PlanVerifier and CheckedPlan, FAILED_PRECONDITION (SPEC_INVALID) for a plan that was predicted
 // for another runtime, and INVALID_ARGUMENT naming a file that cannot be read or has wrong
-// contents, a text (at most 8 GiB) that MakeTextTokens refuses, or `--swap-at` if it is not below
-// `--steps`.
+// contents, a text (at most 8 GiB) that MakeTextTokens refuses, or with a plan to swap to
+// `--swap-at` if it is not below `--steps`.
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 
 // Reads the shapes of links between ranks, which are in order on nodes of `ranks_per_node`:
@@ -42,7 +42,8 @@ absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 //    "within_node": {...}}
 //
 // Links and figures that are not named are not slowed down. INVALID_ARGUMENT (SPEC_INVALID) naming
-// the field that is unknown, missing (`ranks_per_node`) or not above 0.
+// the file if it is no JSON object, else the field that is unknown, missing (`ranks_per_node`), not
+// above 0, or a figure above 1e18.
 absl::StatusOr<std::function<LinkShape(int from, int to)>> ParseLinkShapes(
     absl::string_view json, const std::string& file_name);
 

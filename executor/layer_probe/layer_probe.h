@@ -55,8 +55,9 @@ struct LayerProbeSetting {
 
   // Steps of each model before the ones that count.
   int warm_up_count = 2;
-  // Limits on the steps that count. Measuring ends once the median of every time is known to the
-  // relative `precision` with 95 % probability, or at a limit. If the time is over before
+  // Limits on the steps that count, each at least 1. Measuring ends once the median of every time
+  // is known to the relative `precision` with 95 % probability, or at a limit. Times below 5 % of
+  // the sum of all need only be known to `precision` of that 5 %. If the time is over before
   // `min_repetition_count`, three steps are enough.
   int min_repetition_count = 7;
   int max_repetition_count = 60;

@@ -28,8 +28,9 @@ struct LayerSizes {
   Bytes checkpoint_per_sample;
 };
 
-// Measures all layer definitions, in order, under the conditions of `ProbeLayers` and with its
-// errors. Trains two short steps of a small model for each definition; reads no clock.
+// Measures all layer definitions, in order. Collective, under the conditions of `ProbeLayers` and
+// with its errors; one other than INVALID_ARGUMENT ends the job on all ranks. Trains two short
+// steps of a small model for each definition; reads no clock.
 absl::StatusOr<std::vector<LayerSizes>> ProbeMemory(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);

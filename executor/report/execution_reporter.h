@@ -55,7 +55,7 @@ struct ReportSummary {
 // Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
 // reached until the job ends (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN), and
 // gives up at any other error, for example if the server does not know the plan or the execution;
-// windows that are INVALID_ARGUMENT are lost, and it goes on.
+// if a call, of at most 256 windows, is INVALID_ARGUMENT, its windows are lost, and it goes on.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured

@@ -48,8 +48,8 @@ class AttentionPart {
 
   // Returns the outputs; they and all kept arrays count under `use`.
   absl::StatusOr<Array> Forward(Array projections, ArrayUse use, Kept& kept) const;
-  // Recomputes the logarithms, which selective recomputation drops; writes `outputs` again with the
-  // same values.
+  // Recomputes the logarithms, which selective recomputation drops; writes `outputs`, with
+  // all-to-alls the kept `whole_outputs` instead, again with the same values.
   absl::Status Recompute(Kept& kept, const Array& outputs) const;
   // Returns the gradients of the projections; frees what was kept.
   absl::StatusOr<Array> Backward(Kept kept, Array outputs, Array output_gradients) const;

@@ -25,8 +25,9 @@ class CollectiveCosts {
                   std::optional<FabricTime> fabric, bool allow_estimates);
 
   // Finds the source of `collective` for each of `shapes`, and adds shapes that are missing or not
-  // measured to `notes`. Measurements of the shape itself, or of as many ranks with another
-  // stride, come before the data sheet; those of unlike groups come after it.
+  // measured to `notes`. Measurements of the shape itself, half of its all-reduce, or measurements
+  // of as many ranks with another stride come before the data sheet; those of unlike groups come
+  // after it.
   void Resolve(Collective collective, const std::set<GroupShape>& shapes, ResolutionNotes& notes);
 
   // Returns the time for a message whose size is counted as in nccl-tests; 0 for one rank.

@@ -42,7 +42,7 @@ class MatrixTime {
   //
   // The matrix units' instructions cannot load rows whose size is no multiple of 16 bytes (same
   // guide, section 3); the library falls back on kernels that sum up in 32 bits on the vector
-  // units. O(1), allocates nothing.
+  // units. 0 for a product without operations. O(1), allocates nothing.
   Seconds Time(const ProductShape& product) const;
 
  private:

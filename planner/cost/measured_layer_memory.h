@@ -19,13 +19,16 @@ namespace parplan {
 // definition, by tensor-parallel degree. Immutable.
 //
 // Activations over the sequence length s are a straight line in logarithms between measured
-// lengths. Outside them, only with `allow_estimates`, they are a s + b s^2 through the two nearest
-// (tensors with one row per token, and scores of attention), neither part below 0.
+// lengths. Outside those of a degree, they grow as at the nearest degree whose lengths are around
+// it. If there is none, only with `allow_estimates`, they grow as the estimate; without an
+// estimator they are a s + b s^2 through the two nearest (tensors with one row per token, and
+// scores of attention), neither part below 0.
 //
 // Over the degree t they are a + b / t between measured degrees: a part that is not split and one
 // that is. Beyond them, only with `allow_estimates`, they are the estimate times the ratio of
-// measured to estimated at the nearest degree; without an estimator the same line, and never less
-// than a perfect split. Every size rounds up.
+// measured to estimated at the nearest degree; without an estimator the line through the two
+// largest degrees, neither less than a perfect split nor more than at the largest. With sequence
+// parallelism, and below the smallest degree, they are a perfect split. Every size rounds up.
 class MeasuredLayerMemory {
  public:
   struct AtDegree {
@@ -45,7 +48,7 @@ class MeasuredLayerMemory {
   // Returns the sizes at a degree. REQUIRES: the degree was in `needs`.
   const AtDegree& At(int tensor_parallel_degree) const;
 
-  // True if the sizes at degrees above 1 are those with sequence parallelism.
+  // Returns whether the sizes at degrees above 1 are those with sequence parallelism.
   bool sequence_parallel() const { return sequence_parallel_; }
 
  private:

@@ -57,7 +57,7 @@ class LogLogCurve {
 };
 
 // Returns the curve between two in logarithms: `a` for a weight of 0, `b` for 1. It has points at
-// the sizes of both and never falls.
+// the sizes of both and never falls. REQUIRES: neither is empty.
 LogLogCurve Between(const LogLogCurve& a, const LogLogCurve& b, double weight);
 
 // Time over two sizes at once: the work of one sample, and the samples of one micro-batch. The

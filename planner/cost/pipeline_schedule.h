@@ -66,7 +66,9 @@ class ScheduleEvaluator {
   // some number of rounds, the whole periods that are left are skipped. The result differs from
   // that of `PipelineEvents` by less than 1e-12 of the step and depends only on the arguments.
   //
-  // REQUIRES: V divides the number of stages, micro_batch_count > 0.
+  // REQUIRES: V (`virtual_stage_count`) divides the number of stages, which is above 0, as is
+  // micro_batch_count; V is 1 unless the schedule has virtual stages; the schedule does not split
+  // backward passes.
   Seconds StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
                    int64_t micro_batch_count);
 

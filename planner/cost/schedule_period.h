@@ -1,5 +1,4 @@
-// Detection of the period of a pipeline, which lets a simulation skip whole periods.
-// `ScheduleEvaluator` skips whole periods by it.
+// Detection of the period of a pipeline, by which `ScheduleEvaluator` skips whole periods.
 
 #ifndef PARPLAN_PLANNER_COST_SCHEDULE_PERIOD_H_
 #define PARPLAN_PLANNER_COST_SCHEDULE_PERIOD_H_
@@ -21,6 +20,8 @@ inline constexpr double kNever = -std::numeric_limits<double>::infinity();
 // of the rounds before it need be known.
 class PeriodFinder {
  public:
+  // `state` has `size` times, at least one, the first of which is never `kNever`; `snapshot` has
+  // room for as many. Both outlive the finder.
   PeriodFinder(const double* state, int size, double* snapshot)
       : state_(state), size_(size), snapshot_(snapshot) {
     std::copy_n(state_, size_, snapshot_);
@@ -68,8 +69,9 @@ class PeriodFinder {
   int64_t max_rounds_ = 1;
 };
 
-// Calls `run(tick)` for the ticks from `tick` to `end` and skips the whole periods it can. All
-// ticks before `steady_end` do the same in every round of `ticks_per_round`.
+// Calls `run(tick)` for the ticks in [tick, end), which advances the `state_size` times of `state`,
+// and skips the whole periods it can, for which it advances `state` itself. All ticks before
+// `steady_end` do the same in every round of `ticks_per_round`. `snapshot` is scratch memory.
 template <typename Run>
 void RunSteadily(int64_t tick, int64_t steady_end, int64_t ticks_per_round, int64_t end,
                  double* state, int state_size, std::vector<double>& snapshot, Run run) {

@@ -84,8 +84,9 @@ struct PlanFound {
   std::vector<std::string> notes;
 };
 
-// The search ran to its end and found no plan that fits. It is proved that there is none if
-// `search.termination` is `kOptimal`; otherwise the planner's method proves nothing.
+// The search ran to its end and found no plan that fits. It is proved that the planner's method
+// covers none that does if `search.termination` is `kOptimal`: for `exact` that is every plan of
+// the space. Otherwise nothing is proved.
 struct NothingFits {
   // Smallest usable memory (after headroom) and device memory (before headroom) with which the same
   // planner finds a plan; exact to 1 MiB.

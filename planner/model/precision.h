@@ -65,8 +65,8 @@ const PrecisionTraits& TraitsOf(Precision precision);
 // Returns the recipe with that `PrecisionTraits::name`, or nothing.
 std::optional<Precision> FindPrecision(absl::string_view name);
 
-// Returns the recipe that a description such as `bfloat16 mixed` names, or nothing. Descriptions of
-// 8-bit training must be refused before.
+// Returns the recipe that a description such as `bfloat16 mixed` names, or nothing. Letters
+// must be lower-case. Descriptions of 8-bit training must be refused before.
 std::optional<Precision> FindPrecisionIn(absl::string_view description);
 
 // Returns the size of one element in bytes.

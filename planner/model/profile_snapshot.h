@@ -98,9 +98,10 @@ class ProfileSnapshot {
     std::optional<Bytes> context_memory;
   };
 
-  // Sorts the points. Returns INVALID_ARGUMENT (PROFILE_INVALID) naming the field for a time that
-  // is not finite and above 0, a count below its minimum, two points with equal keys, or two equal
-  // layers.
+  // Sorts the points. Returns INVALID_ARGUMENT (PROFILE_INVALID) naming the field for an empty
+  // device kind, a time that is not finite and above 0, a count or an `overlap_slowdown` below its
+  // minimum, a negative size, a send-receive of other than 2 participants, two points with equal
+  // keys, or two equal layers.
   static absl::StatusOr<ProfileSnapshot> Create(Content content);
 
   const std::string& digest() const { return content_.digest; }

@@ -21,8 +21,9 @@ enum class RecomputeLevel {
   kNone = 1,
   // The whole layer, from its input.
   kFull = 2,
-  // Only attention scores, softmax, dropout and their product with the values (Korthikanti et al.,
-  // section 5). It saves nothing with fused attention.
+  // By `RuntimeTraits::selective_recompute`: only attention scores, softmax, dropout and their
+  // product with the values (Korthikanti et al., section 5), which saves nothing with fused
+  // attention; or by operator, as trainers on PyTorch's FSDP do.
   kSelective = 3,
 };
 

@@ -29,15 +29,15 @@ struct NextProbe {
 // The merged profile of everything measured, and what it covers. Not thread-safe.
 class Remembered {
  public:
-  // Opens the record in `folder`. A damaged record counts as none. FAILED_PRECONDITION
-  // (STORE_UNAVAILABLE) if the folder cannot be used.
+  // Opens the record in `folder`. A record that is damaged or cannot be read counts as none.
+  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<Remembered>> Open(const std::string& folder);
 
   // Returns the next measurement, or nothing if none is due: all of `whole` if no node with this
   // fingerprint has been measured, or if the last measurement of everything is older than
-  // `longest_age`; otherwise what is missing from `whole` or in `drifted`. What a time budget left
-  // out is asked for again as long as each attempt measures part of it; what proved impossible to
-  // measure is not.
+  // `longest_age` or after `now`, since the clock was set back; otherwise what is missing from
+  // `whole` or in `drifted`. What a time budget left out is asked for again as long as each attempt
+  // measures part of it; what proved impossible to measure is not.
   std::optional<NextProbe> Next(const agent::v1::ProbePlan& whole, const std::string& fingerprint,
                                 const std::set<CollectiveShape>& drifted, absl::Time now,
                                 absl::Duration longest_age) const;

@@ -25,7 +25,7 @@ class WindowSpool {
   // folder cannot be read. A file that is not a window is renamed to `*.refused` and counted. A
   // file that cannot be removed is skipped, so that no window counts twice.
   std::vector<v1::CollectiveTiming> Take();
-  // Whether the last `Take` left files for the next call.
+  // Returns whether the last `Take` left files for the next call.
   bool has_more() const { return has_more_; }
   // Files refused since construction.
   int64_t refused_count() const { return refused_count_; }

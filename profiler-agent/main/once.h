@@ -16,9 +16,9 @@ namespace parplan {
 absl::Status CompleteSettings(Settings& settings);
 
 // Measures once and writes --out and --topology-out, each completely or not at all; `-` is standard
-// output. Prints a summary to standard error. Returns the errors of MeasureNode (a refusal of a
-// busy node among them); UNAVAILABLE if a file or standard output cannot be written. SIGINT and
-// SIGTERM end it with CANCELLED.
+// output. Prints a summary to standard error. Returns the errors of WholeProbe,
+// ReadInventory and MeasureNode (a refusal of a busy node among them); UNAVAILABLE if a file or
+// standard output cannot be written. SIGINT and SIGTERM end it with CANCELLED.
 absl::Status MeasureOnce(const Settings& settings);
 
 // Prints the hardware of the node, its fingerprint, and why GPUs are missing or busy, to standard

@@ -23,8 +23,8 @@ struct Settings {
   std::string topology_path;
   std::vector<std::string> model_paths;
   std::string cluster = "local";
-  // Name of the node. The default is the host name, with characters replaced that node names do not
-  // allow.
+  // Name of the node. The default is the host name up to its first dot, in lower case, with
+  // characters replaced that node names do not allow.
   std::string node;
   // Settings of the agent that stays; `once` uses its `request` and `measurement`.
   DaemonOptions daemon;

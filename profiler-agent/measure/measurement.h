@@ -54,11 +54,11 @@ absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>
 //
 // FAILED_PRECONDITION, for which IsBusyRefusal holds, if the node is busy, or another process
 // begins to use its GPUs; FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if it lacks the devices; those of
-// ProbeJob: NOT_FOUND or PERMISSION_DENIED for the program, UNAVAILABLE, RESOURCE_EXHAUSTED or
-// INTERNAL if it cannot be started, ABORTED naming a rank that failed, CANCELLED if stopped,
-// DEADLINE_EXCEEDED after the plan's time budget plus 3 minutes, DATA_LOSS without a profile;
-// INVALID_ARGUMENT (SPEC_INVALID) for a malformed time budget; INTERNAL if the profile breaks a
-// rule. Blocks until then; safe to call from any thread.
+// ProbeJob: NOT_FOUND or PERMISSION_DENIED for the program, UNAVAILABLE, RESOURCE_EXHAUSTED,
+// INTERNAL or FAILED_PRECONDITION (without a reason) if it cannot be started, ABORTED naming a rank
+// that failed, CANCELLED if stopped, DEADLINE_EXCEEDED after the plan's time budget plus 3 minutes,
+// DATA_LOSS without a profile; INVALID_ARGUMENT (SPEC_INVALID) for a malformed time budget;
+// INTERNAL if the profile breaks a rule. Blocks until then; safe to call from any thread.
 absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
                                         const agent::v1::ProbePlan& plan,
                                         const MeasurementOptions& options);

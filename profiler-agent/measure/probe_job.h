@@ -37,8 +37,9 @@ struct ProbeJobOptions {
 class ProbeJob {
  public:
   // Starts the ranks, as many as the plan has on this node. NOT_FOUND or PERMISSION_DENIED if the
-  // program cannot be run, UNAVAILABLE if the plan cannot be written to the temporary folder,
-  // RESOURCE_EXHAUSTED or INTERNAL if no process can be made.
+  // program cannot be run, UNAVAILABLE if the plan cannot be written to the temporary folder or the
+  // ranks' rendezvous not be served, FAILED_PRECONDITION if a rank cannot be bound to its core,
+  // RESOURCE_EXHAUSTED or INTERNAL if no process can be made, INVALID_ARGUMENT for no ranks.
   static absl::StatusOr<std::unique_ptr<ProbeJob>> Start(const agent::v1::ProbePlan& plan,
                                                          const ProbeJobOptions& options);
   ~ProbeJob();

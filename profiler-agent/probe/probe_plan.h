@@ -42,9 +42,10 @@ using CollectiveShape = std::tuple<v1::Collective, int, int>;
 int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t message_bytes);
 
 // Returns the plan for everything: each collective in groups of every shape that uses all ranks,
-// each model at every tensor-parallel degree that divides it, overlap, context memory and copies.
-// Message sizes are twice, or if collectives would take more than half of the time budget four
-// times the one before; where the plan has layers, the probe stops collectives at that half.
+// each model at every tensor-parallel degree that divides its layers and the ranks, context memory,
+// copies, and with several ranks overlap. Message sizes are twice, or if collectives would take
+// more than half of the time budget four times the one before; where the plan has layers, the probe
+// stops collectives at that half.
 // INVALID_ARGUMENT (SPEC_INVALID) if there is no rank, no micro-batch size, an empty range of
 // message sizes, or models differ in precision.
 absl::StatusOr<agent::v1::ProbePlan> WholeProbe(const ProbeRequest& request);
@@ -58,12 +59,13 @@ absl::StatusOr<agent::v1::ProbePlan> LinkProbePlan(const ProbeRequest& request, 
 int DevicesPerNode(const agent::v1::ProbePlan& plan);
 
 // Returns the part of `whole` that is missing from `stored` or whose shape is in `drifted`. An
-// empty plan has no collectives, no layers and no flags set.
+// empty plan has no collectives, no layers and no flags set. Copies are never part of it. Time
+// limits stay those of `whole`: call SetTimeBudget.
 agent::v1::ProbePlan IncrementalProbe(const agent::v1::ProbePlan& whole, const v1::Profile& stored,
                                       const std::set<CollectiveShape>& drifted);
 
 // Sets the time limits of `plan`, whole or partial, to fit `budget`: 0.2 s for each collective, the
-// rest divided among layers, 1 to 20 s each.
+// rest divided among layers, but 1 to 20 s each, so that many items take longer than `budget`.
 void SetTimeBudget(absl::Duration budget, agent::v1::ProbePlan& plan);
 
 // Returns the number of items to measure.
@@ -74,7 +76,8 @@ bool IsEmptyProbe(const agent::v1::ProbePlan& plan);
 
 // Returns `stored` with the items that `fresh` measured replaced or added, and the provenance of
 // `fresh`. If `fresh` has another precision, the layers and optimizer steps of `stored` are
-// dropped. Both must be profiles of the same kind of node.
+// dropped. Layers of `stored` whose id means another layer in `fresh` get a new id. REQUIRES: both
+// are profiles of the same kind of node.
 v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh);
 
 }  // namespace parplan

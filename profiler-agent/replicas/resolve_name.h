@@ -18,7 +18,7 @@ namespace parplan {
 // without a query. Safe to call from any thread.
 //
 // Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE if the
-// name does not exist or no name server answers.
+// name does not exist, no name server answers, or `dns_server` is no address.
 absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
                                                      const std::atomic<bool>& is_stopped);
 

@@ -34,7 +34,7 @@ struct Evidence {
   // Id of the trusted key that signed it.
   std::string key_id;
   absl::Time finish_time;
-  // One sentence without control characters: what was compared, and the worst difference.
+  // One line of at most 1024 bytes: what was compared, and the worst difference.
   std::string summary;
   // The signed statement, JSON.
   std::string statement;
@@ -44,11 +44,11 @@ struct Evidence {
 //
 // 1. A key of `trust` signed exactly these bytes and this type. PERMISSION_DENIED,
 //    SIGNATURE_INVALID.
-// 2. The bytes are a statement as above, of a check that passed. INVALID_ARGUMENT,
-//    PAYLOAD_MALFORMED.
-// 3. Its only subject is `plan`. PERMISSION_DENIED, AUDIENCE_MISMATCH.
-// 4. The key was in its window at `finish_time`, which is not after `now`. FAILED_PRECONDITION,
-//    PLAN_EXPIRED.
+// 2. The type is that of in-toto statements, and the bytes are a statement as above, with one
+//    subject, of a check that passed. INVALID_ARGUMENT, PAYLOAD_MALFORMED.
+// 3. The subject is `plan`, by name and digest. PERMISSION_DENIED, AUDIENCE_MISMATCH.
+// 4. `finish_time` is at most PlanVerifier::kIssueTimeTolerance after `now`, and a key of step 1
+//    was in its window then. FAILED_PRECONDITION, PLAN_EXPIRED.
 absl::StatusOr<Evidence> VerifyEvidence(const v1::SignedPlan& envelope, const TrustBundle& trust,
                                         const VerifiedPlan& plan, absl::Time now);
 

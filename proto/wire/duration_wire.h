@@ -20,8 +20,8 @@ namespace parplan {
 // Largest number of seconds of a Duration (duration.proto), ten thousand years.
 inline constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
 
-// Rounds to the nearest nanosecond. Values beyond the range of a Duration, infinity included,
-// become its largest (`kMaxDurationSeconds`). REQUIRES: not NaN.
+// Rounds to the nearest nanosecond. Values beyond the range of a Duration, infinities included,
+// become its nearest end (`kMaxDurationSeconds` or its negative). REQUIRES: not NaN.
 google::protobuf::Duration DurationToProto(Seconds seconds);
 google::protobuf::Duration DurationToProto(absl::Duration duration);
 

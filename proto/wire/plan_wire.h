@@ -30,17 +30,19 @@ void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSum
 v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& model);
 
 // Returns the plan of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field if there is
-// no stage, ranks or layers are not consecutive from 0, degrees are below 1 or their product is not
-// the number of ranks of the stage, a rank order does not name both axes, an enum value is unknown,
-// the micro-batch count does not divide the batch, the virtual stages do not divide the stages or
-// need another schedule, or there are more than kMaxDeviceCount ranks or kMaxLayerCount layers.
+// no stage, or a stage without layers, ranks or layers are not consecutive from 0, `device_count`
+// is not that of all ranks, the batch is below 1, degrees are below 1 or their product is not the
+// number of ranks of the stage, a rank order does not name both axes, an enum value is unknown, the
+// micro-batch count does not divide the batch, the virtual stages do not divide the stages or need
+// another schedule, or there are more than kMaxDeviceCount ranks or kMaxLayerCount layers.
 // `CheckPlanStructure` decides whether the plan answers a problem.
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
 // Returns one strategy. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below
 // `field` for degrees below 1 (0 means 1 for context and expert parallelism), more than
-// kMaxDeviceCount ranks, experts that do not divide data times context parallelism, a rank order
-// that does not name both axes, and unknown enum values.
+// kMaxDeviceCount ranks, experts that do not divide data times context parallelism, Ulysses without
+// context parallelism, a rank order that does not name both axes, and unknown enum values; those
+// that are UNSPECIFIED have their default.
 absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::string_view field);
 // Returns the message of any strategy. `StrategyFromProto` returns the same value.
 v1::Strategy StrategyToProto(const Strategy& strategy);

@@ -27,7 +27,8 @@ struct BackupSummary {
 };
 
 // Writes the contents of `from` at one moment to the new file `path` (mode 0600), whole or not at
-// all. Servers may run meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the file exists or
+// all: first to `path` with `.new` behind it, which must not exist either. Servers may run
+// meanwhile. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the file exists or
 // cannot be made, or the store has another schema; NOT_FOUND (RESOURCE_NOT_FOUND) if there is no
 // SQLite store; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE).
 absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::string& path);
@@ -39,7 +40,8 @@ absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::s
 absl::StatusOr<BackupSummary> CheckBackup(const std::string& path);
 
 // Checks the backup `path`, then writes it into `to`, which is created if absent, all of it or
-// nothing. Needs room for a copy of the backup beside it, and removes that. The errors of
+// nothing. Needs room for a copy of the backup beside it (`path` with `.restoring` behind it, which
+// must not exist), and removes that. The errors of
 // `CheckBackup` and of opening the store; FAILED_PRECONDITION (STORE_UNAVAILABLE) if the copy
 // cannot be made, or the store is not empty, unless `replace` is set, which deletes its contents.
 // REQUIRES: no server uses the store; SQLite refuses otherwise, PostgreSQL cannot know.

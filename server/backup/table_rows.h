@@ -46,21 +46,24 @@ std::string ColumnList(const StoreTable& table);
 using TableRow = std::vector<std::variant<int64_t, std::string>>;
 using RowTaker = std::function<absl::Status(const TableRow&)>;
 
-// The rows of a database, all as of the first that is read.
+// The rows of a database, all as of one moment, no later than the first read. Used by one thread.
 class RowSource {
  public:
   virtual ~RowSource() = default;
   // Calls `take` with each row, in the table's `order`, until it fails, and returns its error; else
-  // the store's UNAVAILABLE, DATA_LOSS or INTERNAL (all STORE_UNAVAILABLE), as `LastNumber` does.
+  // OK, or the store's UNAVAILABLE, DATA_LOSS or INTERNAL (all STORE_UNAVAILABLE), as `LastNumber`
+  // does.
   virtual absl::Status ReadTable(const StoreTable& table, const RowTaker& take) = 0;
-  // Returns the last number that a record of the table got; 0 for none.
+  // Returns the last number that a record of the table ever got, be the record deleted since; 0 for
+  // none. REQUIRES: the table `is_numbered`.
   virtual absl::StatusOr<int64_t> LastNumber(const StoreTable& table) = 0;
 };
 
 // Receives the rows of a whole store, table by table in the order of `StoreTables`. All of them
-// become visible at `Commit`, or none if the sink is destroyed before it or after an error. Errors
-// are the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE), and
-// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for a row that it cannot hold.
+// become visible at `Commit`, or none if the sink is destroyed before it or after an error; after
+// an error only the destructor may be called. Used by one thread. Errors are the store's
+// UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE), and RESOURCE_EXHAUSTED
+// (UPLOAD_TOO_LARGE) for a row that it cannot hold.
 class RowSink {
  public:
   virtual ~RowSink() = default;
@@ -70,7 +73,8 @@ class RowSink {
   virtual absl::Status Clear() = 0;
   // Adds a row to a table, whose columns it has.
   virtual absl::Status Add(const StoreTable& table, const TableRow& row) = 0;
-  // Sets the number after which a numbered table goes on; 0 for none yet.
+  // Sets the number after which a numbered table goes on; 0 for none yet. REQUIRES: the table
+  // `is_numbered`.
   virtual absl::Status SetLastNumber(const StoreTable& table, int64_t number) = 0;
   virtual absl::Status Commit() = 0;
 };

@@ -41,8 +41,8 @@ UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searc
                          const std::string& name, absl::Time issue_time);
 
 // Returns both parts for a plan that was issued before, perhaps for another job: they keep what the
-// planner found and take the rest from `question`. INTERNAL if the payload of `issued` does not
-// parse. REQUIRES: `issued` answers a question with the same `answer_key`.
+// planner found and take the rest from `question`. DATA_LOSS (STORE_UNAVAILABLE) if the payload of
+// `issued` does not parse. REQUIRES: `issued` answers a question with the same `answer_key`.
 absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v1::Plan& issued,
                                            const std::string& name, absl::Time issue_time);
 

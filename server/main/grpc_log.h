@@ -9,7 +9,8 @@
 namespace parplan {
 
 // Writes gRPC's lines from now on as events `grpc` to `log`, which must live as long as the
-// process. $GRPC_VERBOSITY still selects them: errors by default.
+// process: its errors as warnings, all others as information. $GRPC_VERBOSITY still selects them:
+// errors by default.
 void TakeGrpcLog(const ServerLog& log);
 
 }  // namespace parplan

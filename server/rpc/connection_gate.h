@@ -32,7 +32,9 @@
 namespace parplan {
 
 struct ConnectionLimits {
-  // Connections that were handed over and still live; each takes two descriptors. Above 1.
+  // Connections that were handed over and still live; each takes two descriptors. Above 1. One
+  // host, or one IPv6 network of 64 bits, has at most half of them; Unix sockets have no such
+  // limit.
   int max_open_count = 256;
   // Connections that have sent nothing yet; each takes one descriptor. Above 0.
   int max_silent_count = 256;
@@ -45,8 +47,8 @@ struct ConnectionLimits {
   double max_cancelled_calls_per_second = 100;
 };
 
-// Raises the soft limit of this process's descriptors to the hard one, or to 65,536 if that is
-// higher. Returns the soft limit then.
+// Raises the soft limit of this process's descriptors to the hard one, but not beyond 65,536.
+// Returns the soft limit then, at most 65,536; 0 if the system does not say.
 int64_t RaiseDescriptorLimit();
 
 // Returns limits of connections that leave descriptors for the store, logs, health and metrics.

@@ -14,9 +14,10 @@ namespace parplan {
 int NewestPostgresSchema();
 
 // Migrates the database to `NewestPostgresSchema()` in one transaction, under a lock, so that
-// servers that start together do it once. FAILED_PRECONDITION (STORE_UNAVAILABLE), with nothing
-// changed, if a newer server wrote the database; UNAVAILABLE, DATA_LOSS and INTERNAL (all
-// STORE_UNAVAILABLE) as `PostgresPool::Write` returns them.
+// servers that start together do it once; waits without a limit while another does.
+// FAILED_PRECONDITION (STORE_UNAVAILABLE), with nothing changed, if a newer server wrote the
+// database; UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE) as `PostgresPool::Write`
+// returns them.
 absl::Status MigratePostgres(PostgresPool& pool, absl::Time now);
 
 }  // namespace parplan

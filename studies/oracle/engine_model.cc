@@ -65,7 +65,7 @@ bool EngineModel::Knows(const EngineShape& shape, int layer_type,
                         const EngineStrategy& strategy) const {
   const int sharded = strategy.data * strategy.ulysses;
   if (sharded > 1 && !all_reduce_.contains({sharded, true}) &&
-      !all_reduce_.contains({sharded, false})) {
+      (strategy.tensor == 1 || !all_reduce_.contains({sharded, false}))) {
     return false;
   }
   if (strategy.tensor > 1 && !tables_.contains({false, strategy.tensor})) return false;

@@ -118,7 +118,7 @@ enum class OracleSpace {
 
 // Returns the case as a question to our planners. A device has the whole memory of the case:
 // reserves are those of our own model. A null `calibration` stands for `PublishedCalibration`.
-// Returns the errors of ModelFromProto, TopologyFromProto, SnapshotOfNodes and
+// Returns the errors of ModelFromProto, TopologyFromProto, KnownHardware, SnapshotOfNodes and
 // PlanningProblem::Create.
 absl::StatusOr<PlanningProblem> OracleProblem(
     const OracleCase& oracle, OracleSpace space,

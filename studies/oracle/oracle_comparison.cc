@@ -55,10 +55,35 @@ std::string StageGist(const EnginePlan& plan) {
                       " micro-batches");
 }
 
+// Requires `model` to have what it needs for every strategy of `plan`. INVALID_ARGUMENT
+// (PROFILE_INVALID) naming `file` and the strategy.
+absl::Status RequireKnown(const EngineModel& model, const EnginePlan& plan,
+                          const std::string& file) {
+  const auto require = [&](absl::string_view field, int type, const EngineStrategy& strategy) {
+    if (model.Knows(plan.shape, type, strategy)) return absl::OkStatus();
+    return ImportError(Reason::kProfileInvalid, file, field,
+                       absl::StrCat("has `", strategy.Name(plan.shape.pipeline_degree),
+                                    "`, and the profile or hardware files of the case lack a "
+                                    "bandwidth, latency or memory of that strategy"));
+  };
+  const std::vector<int> types = LayerTypes(model.question());
+  size_t layer = 0;
+  for (const std::vector<EngineStrategy>& stage : plan.stages) {
+    for (const EngineStrategy& strategy : stage) {
+      PARPLAN_RETURN_IF_ERROR(
+          require(absl::StrCat("tp_sizes_enc[", layer, "]"), types[layer], strategy));
+      ++layer;
+    }
+  }
+  // Embedding and head take no numbers of a kind of layer, but `Knows` asks for one.
+  return require("vtp", 0, plan.ends);
+}
+
 absl::StatusOr<EngineVerdict> Judge(const OracleCase& oracle, const PlanningProblem& problem,
                                     const CostModel& costs, bool wants_own_tables) {
   PARPLAN_ASSIGN_OR_RETURN(const EngineModel model, EngineModel::Create(oracle));
   PARPLAN_ASSIGN_OR_RETURN(const EnginePlan engine, ReadEnginePlan(oracle));
+  PARPLAN_RETURN_IF_ERROR(RequireKnown(model, engine, oracle.answer->strategy_file.name));
   EngineVerdict verdict;
   verdict.said = oracle.answer->step;
   verdict.simulated = Seconds::Of(SimulatedEngineStep(model, engine));

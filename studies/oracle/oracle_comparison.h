@@ -91,7 +91,9 @@ struct OracleComparison {
   std::optional<OurVerdict> same_memory;
 };
 
-// Plans and predicts the case. Returns errors of the import and of `CostModel::Create`; a search
+// Plans and predicts the case. Returns errors of the import, of `EngineModel::Create`,
+// `ReadEnginePlan`, `OracleProblem` and `CostModel::Create`, and INVALID_ARGUMENT (PROFILE_INVALID)
+// if the case lacks a bandwidth, latency or memory of a strategy in the engine's plan. A search
 // that finds nothing is an answer.
 absl::StatusOr<OracleComparison> CompareOracle(const OracleCase& oracle,
                                                const OracleOptions& options);

@@ -31,6 +31,7 @@ struct AblationRow {
   friend bool operator==(const AblationRow&, const AblationRow&) = default;
 };
 
+// Plans a question with each of `Ablations()`, with even stages to start from.
 AblationRow AblationRowOf(const GridQuestion& question);
 
 // Lists the questions: every family with 32 layers and every budget, on 8 devices.

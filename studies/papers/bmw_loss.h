@@ -26,8 +26,8 @@ struct BmwLoss {
   friend bool operator==(const BmwLoss&, const BmwLoss&) = default;
 };
 
-// Solves the stages of `optimum`, a plan of the tree of `galvatron-bmw` for `problem` that divides
-// no unit of galvatron_tables.h. A pipeline or one stage.
+// Solves the stages of `optimum`. REQUIRES: it is a plan of the tree of `galvatron-bmw` for
+// `problem`, with any number of stages, none of which ends within a unit of galvatron_tables.h.
 BmwLoss LossOnOptimumStages(const PlanningProblem& problem, const Plan& optimum);
 
 }  // namespace parplan::papers

@@ -54,6 +54,7 @@ struct GridCell {
 
   friend bool operator==(const GridCell&, const GridCell&) = default;
 
+  // Returns the rate of a planner; 0 if nothing fits or it was not asked.
   double RateOf(absl::string_view planner) const;
   // Returns who has the fastest plan known of the tree: `kTreeOptimum`; or another planner, all of
   // whose plans are in the tree, where a limit ended the proof before a plan as fast was found.

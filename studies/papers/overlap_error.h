@@ -36,7 +36,7 @@ struct MeasuredPlan {
 };
 
 // Reads a file of `prediction --results`, six digits of each number. INVALID_ARGUMENT
-// (SPEC_INVALID) if it is none.
+// (SPEC_INVALID) naming `--runs` if it is none, or a step was not measured to take time.
 absl::StatusOr<std::vector<MeasuredPlan>> ParseMeasuredPlans(absl::string_view text);
 
 // Returns the median of the absolute errors, the mean of the middle two of an even number.

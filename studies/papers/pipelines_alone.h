@@ -32,6 +32,7 @@ struct PipelineRow {
   friend bool operator==(const PipelineRow&, const PipelineRow&) = default;
 };
 
+// Plans a question with each of these planners.
 PipelineRow PipelineRowOf(const GridQuestion& question);
 
 // Lists the questions: T5-512/4 and Swin-Huge, whose layers are unlike, with 32 layers, every

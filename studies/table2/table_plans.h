@@ -69,7 +69,8 @@ absl::string_view PlannerOf(Column column);
 // (SPEC_INVALID) if `device` is not in the library or the model not in the table.
 absl::StatusOr<PlanningProblem> ProblemOf(const RowSetting& setting, Column column);
 
-// Returns the memory of the plan of the column's planner. The errors of `ProblemOf` and `FindPlan`.
+// Returns the memory of the plan of the column's planner. The errors of `ProblemOf`,
+// `CostModel::Create` and `FindPlan`.
 absl::StatusOr<TableMemory> MemoryOfPlan(const RowSetting& setting, Column column);
 
 // The answers of the four planners to the rows as a user would ask them: bf16, Adam, ZeRO allowed.
@@ -81,7 +82,7 @@ struct ProductRows {
   std::vector<TableMemory> recomputing;
 };
 
-// Returns the answers to all rows of `table`. The errors of `ProblemOf` and `FindPlan`.
+// Returns the answers to all rows of `table`. The errors of `MemoryOfPlan`.
 absl::StatusOr<ProductRows> PlanRows(const PublishedTable& table, const std::string& device,
                                      int64_t global_batch_size);
 

@@ -21,6 +21,7 @@ std::string Now() {
 
 const char* LevelName(spdlog::level::level_enum level) {
   switch (level) {
+    case spdlog::level::critical:
     case spdlog::level::err:
       return "error";
     case spdlog::level::warn:

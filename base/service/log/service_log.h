@@ -17,7 +17,8 @@ namespace parplan {
 // spdlog has for a level; off for any other.
 spdlog::level::level_enum LogLevelOf(const std::string& level);
 
-// Safe to use from any thread: lines are never mixed. A line that cannot be written is lost.
+// A log on standard error. Safe to use from any thread: lines are never mixed. A line that cannot
+// be written is lost.
 class ServiceLog {
  public:
   // `level` is a word of `LogLevelOf`, `format` is `json` or, with any other word, text.
@@ -29,8 +30,8 @@ class ServiceLog {
   bool Writes(spdlog::level::level_enum level) const { return logger_->should_log(level); }
 
   // Writes `time` (UTC, microseconds), `level`, `event`, then the members of `fields`, an object of
-  // texts and numbers without those three. Levels below `warning` are written as `info`. Bytes that
-  // are not UTF-8 are replaced.
+  // texts and numbers without those three. `critical` is written as `error`, a level below
+  // `warning` as `info`. Bytes that are not UTF-8 are replaced.
   void Write(spdlog::level::level_enum level, const char* event,
              const nlohmann::ordered_json& fields) const;
   void Info(const char* event, const nlohmann::ordered_json& fields) const;

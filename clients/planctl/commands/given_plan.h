@@ -22,18 +22,19 @@ struct GivenPlan {
 
 // Reads an envelope, an unsigned plan with or without a prediction, or a strategy file of
 // Galvatron. A strategy file takes its layers from the model of `spec`, and its devices from the
-// cluster unless `options` names others; what was assumed about it is noted on standard error.
-// Signatures are not verified. Returns INVALID_ARGUMENT: the errors of ReadFile (files.h),
-// PayloadOfFile (plan_view.h) and PlanFromPayload (plan_wire.h), and for a strategy file of
-// ImportGalvatronPlan and of the model of `spec`.
+// first node group of the cluster unless `options` names others; what was assumed about it is noted
+// on standard error. Signatures are not verified. Returns INVALID_ARGUMENT: the errors of ReadFile
+// (files.h), PayloadOfFile (plan_view.h) and PlanFromPayload (plan_wire.h), and for a strategy file
+// of ImportGalvatronPlan and of the model of `spec`.
 absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::string& path,
                                         const GalvatronPlanOptions& options,
                                         const v1::PlanSpec& spec);
 
 // Reads the plan of `file_or_text`: arguments of Megatron-LM if it begins with `--`, else the path
-// of a file that ImportMegatronRun reads. The devices are those of the cluster of `spec`; the model
-// is that of `spec` or, if that has no layers, is read from the arguments into `spec`. Notes go to
-// standard error. Returns INVALID_ARGUMENT: the errors of ReadFile and ImportMegatronRun.
+// of a file that ImportMegatronRun reads. The devices are those of the first node group of `spec`;
+// the model is that of `spec` or, if that has no layers, is read from the arguments into `spec`.
+// Notes go to standard error. Returns INVALID_ARGUMENT: the errors of ReadFile and
+// ImportMegatronRun.
 absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,
                                            v1::PlanSpec* spec);
 

@@ -54,9 +54,10 @@ absl::StatusOr<PlanningProblem> ProblemOfPlan(
 // tensor-parallel degree are the plan's; space, target and range of batch sizes are ignored, so
 // plans that no search makes can be predicted too.
 //
-// Apart from the errors of `OfflineProblem`: INVALID_ARGUMENT (SPEC_INVALID) naming `--batch` or
-// `--micro-batches` if `spec` has another than the plan, and `plan` if it is not a plan for this
-// model and cluster. A plan that does not fit is an answer: see `Prediction::fits`.
+// Apart from the errors of `OfflineProblem` and `CostModel::Create`: INVALID_ARGUMENT
+// (SPEC_INVALID) naming `--batch` or `--micro-batches` if `spec` has another than the plan, and
+// `plan` if it is not a plan for this model and cluster. A plan that does not fit is an answer: see
+// `Prediction::fits`.
 absl::StatusOr<PlanView> EvaluateOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);

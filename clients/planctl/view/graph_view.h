@@ -24,6 +24,7 @@ std::string GraphText(const AuxiliaryGraph& graph);
 std::string OperatorText(const AuxiliaryGraph& graph, const AuxiliaryOperator& op);
 
 // Returns everything but the costs of pairs (docs/planctl.md). Of `op` only, unless it is null.
+// REQUIRES: `op` is null or one of `graph.operators`, and not a copy.
 nlohmann::ordered_json GraphJson(const AuxiliaryGraph& graph, const AuxiliaryOperator* op);
 
 // Returns figure 2 as an SVG file: a row for every operator with a box for every strategy, redder

@@ -130,8 +130,8 @@ inline constexpr double kBusyMachineRatio = 0.05;
 inline constexpr absl::Duration kShortestMachineUse = absl::Seconds(1);
 
 // Adds up what the ranks of a job saw; each rank's view is there once, in any order. Nothing if
-// a rank saw less than kShortestMachineUse, or the counters of its processors do not add up to
-// the time that passed (sandboxes show counters that stand still).
+// there are no ranks, a rank saw less than kShortestMachineUse, or the counters of its processors
+// account for less than half of the time that passed (sandboxes show counters that stand still).
 std::optional<MachineUse> CombineUses(absl::Span<const RankMachineUse> ranks);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
-// The stopwatch for all times on a device, measured by agent and executor. Devices make it
-// (`Device::MakeStopwatch`).
+// A stopwatch for work on a device, made by it (`Device::MakeStopwatch`). The agent's probes of
+// layers and collectives use it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_
@@ -12,7 +12,8 @@
 namespace parplan {
 
 // Measures how long the device takes for the work between `Start` and `Stop`. On a GPU both are
-// events in the order of its work, so nothing waits for them; on the processor they read the steady
+// events in its stream of computations, so nothing waits for them, and collectives count only as
+// far as that stream waits for them (`PendingWork::Wait`); on the processor they read the steady
 // clock. Used by the thread of the device.
 class Stopwatch {
  public:
@@ -20,7 +21,8 @@ class Stopwatch {
   virtual void Start() = 0;
   virtual void Stop() = 0;
   // Returns the time between the last `Start` and `Stop`; waits until the device has reached the
-  // latter. REQUIRES: both were called. INTERNAL if a GPU reports an error; none on the processor.
+  // latter. REQUIRES: both were called. On a GPU INTERNAL if it reports an error, and
+  // RESOURCE_EXHAUSTED if it had no memory for the events; no error on the processor.
   virtual absl::StatusOr<absl::Duration> Elapsed() = 0;
 };
 

@@ -1,10 +1,10 @@
 // The messages and additions of one rank for one collective operation: a list of steps, made
 // without any process or transport.
 //
-// Large all-reduces, reduce-scatters and all-gathers go round a ring, which moves the fewest
-// bytes. Small all-reduces among a power of two of ranks use recursive doubling, which takes the
-// fewest steps. The order of additions depends on rank, size and count only, so results are the
-// same bit by bit in every run, and those of an all-reduce at every rank.
+// Reduce-scatters and all-gathers go round a ring, which moves the fewest bytes, and so do
+// all-reduces, except that those of at most 8 KiB among a power of two of ranks use recursive
+// doubling, which takes the fewest steps. The order of additions depends on the call, rank and size
+// only, so results are the same bit by bit in every run, and those of an all-reduce at every rank.
 //
 //   const CollectiveProgram program = ProgramOf(call, rank, size);
 //   for (const ProgramCopy& copy : program.copies) ...        // before any message
@@ -24,7 +24,7 @@ namespace parplan {
 // The caller's buffers, and scratch memory of the communicator.
 enum class ProgramBuffer { kSend, kReceive, kScratch };
 
-// The begin of a range of elements in a buffer; the count stands beside it.
+// The begin of a range of elements in a buffer. The member that holds it has the count too.
 struct ProgramPlace {
   ProgramBuffer buffer = ProgramBuffer::kSend;
   // In elements.

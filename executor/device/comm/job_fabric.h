@@ -43,10 +43,12 @@ struct JobFabricOptions {
   std::string token;
   int rank = 0;
   int world_size = 1;
-  // Name or address by which other machines reach this one.
+  // Name or address by which other machines reach this one. With 127.0.0.1 the rank listens there
+  // only, else on all addresses of the machine.
   std::string host = "127.0.0.1";
   TransportKind transport = TransportKind::kAutomatic;
-  // Limit for joining and for making a group: ranks may start that far apart.
+  // Limit for each wait for another rank while joining, and for making a group: ranks may start
+  // that far apart.
   absl::Duration join_timeout = absl::Minutes(2);
   absl::Duration operation_timeout = absl::Minutes(5);
   // How often a waiting rank polls before it sleeps. -1 chooses by the processors this rank may

@@ -25,8 +25,9 @@ class Rendezvous {
  public:
   // Joins as `rank` of `world_size` ranks. `address`: "HOST:PORT" of the server; waits up to
   // `patience` for it to listen and to answer. PERMISSION_DENIED with the server's reason if it
-  // refuses the rank; UNAVAILABLE naming the address if there is no connection, DEADLINE_EXCEEDED
-  // if there is no answer, INVALID_ARGUMENT for a malformed address or a server of another kind.
+  // refuses the rank; UNAVAILABLE naming the address if there is no connection, or if it ends
+  // before the answer, DEADLINE_EXCEEDED if there is no answer, INVALID_ARGUMENT for a malformed
+  // address, a token above kMaxFrameText or a server of another kind.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const std::string& address,
                                                           const std::string& token, int rank,
                                                           int world_size, absl::Duration patience);
@@ -43,8 +44,9 @@ class Rendezvous {
   // Ends the job for all ranks.
   void Abort(const std::string& why);
 
-  // Returns OK while all ranks are there; else UNAVAILABLE naming the rank that was lost, or
-  // ABORTED with the reason some rank gave. Costs one atomic load while it is OK.
+  // Returns OK until the server reports that the job failed; then UNAVAILABLE naming the rank that
+  // was lost or saying that the rendezvous is, or ABORTED with the reason some rank gave. The first
+  // failure stays. Costs one atomic load while it is OK.
   absl::Status Health() const;
   bool IsHealthy() const { return is_healthy_.load(std::memory_order_acquire); }
 

@@ -19,7 +19,7 @@
 namespace parplan {
 
 struct RendezvousServerOptions {
-  // Address to listen on. Port 0: one that is free.
+  // Address to listen on; empty: all addresses of this machine. Port 0: one that is free.
   std::string host = "127.0.0.1";
   int port = 0;
   // Secret of the job, not empty. Connections without it are refused, since others may reach
@@ -29,9 +29,10 @@ struct RendezvousServerOptions {
 };
 
 // Serves one job from a thread of its own, in the job's launcher or in its rank 0. A rank is alive
-// as long as its connection is. If that ends without kGoodbye, or if a rank ends the job (kAbort),
-// the server reports it to all ranks at once, and to every rank that joins later. It reports the
-// first such failure only, which explains those that follow from it.
+// as long as its connection is. If that ends without kGoodbye, if a rank breaks the protocol or
+// contradicts a fact, or if it ends the job (kAbort), the server reports it to all ranks at once,
+// and to every rank that joins later. It reports the first such failure only, which explains those
+// that follow from it.
 class RendezvousServer {
  public:
   // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the
@@ -41,7 +42,8 @@ class RendezvousServer {
   // Ends all connections; ranks that have not left take the job for lost.
   ~RendezvousServer();
 
-  // Returns "HOST:PORT" for ranks on this machine, or on others that know it as `options.host`.
+  // Returns "HOST:PORT" for ranks on this machine, or on others that know it as `options.host`;
+  // ":PORT" if that is empty, to which the caller adds a host.
   std::string address() const;
 
  private:

@@ -25,9 +25,10 @@ struct AttentionTiles {
   static constexpr int kKeys = 8 * kKeyTiles;
   static constexpr int kQueryTiles = 4;
   static constexpr int kQueries = 8 * kQueryTiles;
-  // Bytes of shared memory: of `rows` rows of a tile, and of the blocks of the forward pass and of
-  // the backward passes to queries and to keys.
 
+  // Return bytes of shared memory: `Bytes` those of `rows` rows of a tile for heads of up to kSize,
+  // the others those of a block of the forward pass and of the backward passes to queries and to
+  // keys.
   template <int kSize>
   static constexpr int Bytes(int rows) {
     return rows * TileStride<T, kSize> * static_cast<int>(sizeof(T));
@@ -98,8 +99,9 @@ __device__ __forceinline__ HeadRows<T> OutputsOf(const AttentionShape& shape, co
   return {output + OutputOffset(shape, sample, head), shape.output_stride, shape.query_count};
 }
 
-// Loads the rows from `begin` on as a tile of kRows, with zeros after the last one. All threads of
-// the block call it.
+// Loads the rows from `begin` on as a tile of kRows, with zeros after the last one and beyond
+// `head_size`. All threads of the block call it; the tile is complete after the next
+// __syncthreads(). `is_wide` as for LoadTile.
 template <int kSize, int kRows, typename T>
 __device__ __forceinline__ void LoadRows(const HeadRows<T>& rows, int64_t begin, int head_size,
                                          bool is_wide, T* tile) {
@@ -137,8 +139,8 @@ __device__ __forceinline__ LanePlace PlaceOfLane() {
   return place;
 }
 
-// Returns the index of a warp in kernels with a warp for each [sample][head][query], and the offset
-// of its output.
+// Return the index [sample][head][query] of a warp in kernels with a warp for each, which may be
+// beyond the last one, and the offset in elements of the first element of output `index`.
 __device__ __forceinline__ int64_t OutputOfWarp() {
   return static_cast<int64_t>(blockIdx.x) * (kRowThreads / kWarpSize) +
          static_cast<int>(threadIdx.x) / kWarpSize;
@@ -150,7 +152,9 @@ __device__ __forceinline__ int64_t OutputOffset(const AttentionShape& shape, int
   return OutputOffset(shape, sample, head) + query * shape.output_stride;
 }
 
-// Stores a lane's part of rows `row` and `row + 8` of a strip, times `factors`.
+// Stores a lane's part of rows `row` and `row + 8` of a strip, times `factors`, to rows of `to`
+// that are `stride` elements apart; adds it to what is there if `adds`. Skips rows from `row_count`
+// on and columns from `size` on.
 template <typename T, int kSize>
 __device__ __forceinline__ void StoreStrip(const float (&values)[kSize / 8][4],
                                            const float (&factors)[2], int64_t row,

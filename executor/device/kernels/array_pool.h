@@ -85,6 +85,7 @@ struct ArrayUsage {
 // Keeps arrays of one device; used by one thread.
 class ArrayPool {
  public:
+  // `memory` must outlive the pool, which frees its blocks at its end.
   explicit ArrayPool(DeviceMemory& memory) : memory_(memory) {}
   ~ArrayPool();
   ArrayPool(const ArrayPool&) = delete;

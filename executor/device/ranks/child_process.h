@@ -17,7 +17,7 @@ namespace parplan {
 inline constexpr int kResultDescriptor = 3;
 
 struct ChildOptions {
-  // Path of the program, and its arguments.
+  // Path of the program, which is not searched for, and its arguments. REQUIRES: not empty.
   std::vector<std::string> argv;
   // The whole environment: "NAME=value".
   std::vector<std::string> environment;
@@ -37,10 +37,10 @@ struct ChildProcess {
 };
 
 // Starts a child. The system kills it when the calling thread ends for any reason. It has no open
-// descriptors except an empty input, this process's output, and the two above. NOT_FOUND,
-// PERMISSION_DENIED or INTERNAL if the program cannot be run, FAILED_PRECONDITION if it cannot be
-// bound to `core`, RESOURCE_EXHAUSTED or INTERNAL if no process can be made. The caller reaps the
-// child (waitpid).
+// descriptors except an empty input, this process's output, and the two above; no signal is
+// blocked, and SIGINT and SIGTERM end it. NOT_FOUND, PERMISSION_DENIED or INTERNAL if the program
+// cannot be run, FAILED_PRECONDITION if it cannot be bound to `core`, RESOURCE_EXHAUSTED or
+// INTERNAL if no process can be made. The caller reaps the child (waitpid).
 absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options);
 
 }  // namespace parplan

@@ -51,8 +51,9 @@ struct RankProcessesOptions {
   absl::Duration time_limit = absl::InfiniteDuration();
   // Time for ranks to end by themselves once one has failed, and again after SIGTERM.
   absl::Duration grace = absl::Seconds(5);
-  // Takes a line of a rank's standard error, without its end, on a thread of this object. Null: the
-  // line goes to this process's standard error, after the rank's number.
+  // Takes a line of a rank's standard error, without its end, on a thread of this object; lines of
+  // 16 KiB and more come in pieces. Null: the line goes to this process's standard error, after the
+  // rank's number.
   std::function<void(int rank, absl::string_view line)> on_line;
 };
 
@@ -76,8 +77,8 @@ class RankProcesses {
 
   // [rank]
   const std::vector<pid_t>& pids() const { return pids_; }
-  // [rank] what it wrote to RankEnvironment::result_descriptor, at most 256 MiB. Read it after
-  // `Wait`.
+  // [rank] what it wrote to RankEnvironment::result_descriptor; what is beyond 256 MiB is dropped.
+  // Read it after `Wait`.
   const std::vector<std::string>& results() const { return results_; }
 
  private:

@@ -25,7 +25,7 @@ struct TableEntry {
 };
 
 // The objective of a stage: `repeat_count` times the time of one micro-batch plus `sync_count`
-// times gradient synchronisation.
+// times gradient synchronisation and the optimizer's step.
 struct StageObjective {
   double repeat_count = 1.0;
   double sync_count = 1.0;

@@ -27,8 +27,9 @@ struct UniformGrid {
 // schedule, virtual stages and the strategy of the transformer layers, which embedding and head
 // follow except for recomputation. Each plan is simulated by `PlanEvaluator` unless the work of its
 // transformer layers alone takes longer than the best plan. So the answer is proved over the grid,
-// and so is the smallest memory if nothing fits. It is an independent check on `exact`, whose space
-// contains the grid. O(plans) time; no alternatives, no memory front.
+// unless a limit of `control` ended the search, and so is the smallest memory if nothing fits. It
+// is an independent check on `exact`, whose space contains the grid. O(plans) time; no
+// alternatives, no memory front.
 //
 // Returns nothing if the grid has no plan regardless of memory.
 std::optional<PlanningResult> SearchUniform(const PlanningProblem& problem, const CostModel& costs,

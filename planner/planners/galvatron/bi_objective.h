@@ -69,8 +69,10 @@ enum class WalkEnd {
 // first of equally slow ones) moves to the stage before, and in another partition to the stage
 // after. The new partition joins the queue if its slowest stage takes no longer than that of the
 // partition it came from, every stage fits, and `memory_of` it is no more than `memory_of` the
-// time-balanced partition. No partition is tried twice; one whose slowest stage has one layer has
-// no neighbours. Ends early if `on_step` returns false. Returns why it ended.
+// time-balanced partition. No partition is tried twice, except that `time_balanced` may come of
+// adjusting too; one whose slowest stage has one layer has no neighbours. If a stage of
+// `memory_balanced` does not fit, nothing is adjusted. Ends early if `on_step` returns false.
+// Returns why it ended.
 //
 //  memory_of   the memory of the fullest stage in the measure under which p_m is balanced: solved
 //              stages all fill the budget they are given, so their peaks say nothing (ours,

@@ -59,18 +59,20 @@ class GalvatronMethodSearch {
                         const StrategySpace& space, GalvatronTableCache& tables,
                         GalvatronMethod method, SearchMeter& meter);
 
-  // Lists the candidates, regardless of memory. Does nothing for schedules the method lacks.
+  // Lists the candidates, regardless of memory: those of the pipeline degrees and schedules that
+  // the method has. To be called once, before all below.
   void List();
 
   // Searches all candidates and replaces `best` by each better plan; returns whether there was one.
   // Calls `on_candidate` before each.
   bool Run(std::optional<PredictedPlan>& best, const std::function<void()>& on_candidate);
 
-  // Returns whether the method finds a plan.
+  // Returns whether the method finds a plan; false too if the meter ended it.
   bool FindsAny();
 
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
-  // Returns a lower bound of the least usable memory with which the method finds a plan.
+  // Returns a lower bound of the least usable memory with which the method finds a plan;
+  // `Bytes::Max()` without candidates.
   Bytes LeastUsableMemory();
   // Returns a lower bound of the step of the method's plans with a batch; infinite if it has none.
   Seconds LowerBound(int64_t global_batch_size) const;

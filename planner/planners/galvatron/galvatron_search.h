@@ -28,9 +28,11 @@ enum class GalvatronVariant {
 // recomputation.
 //
 // Proves only that nothing of its own methods fits; otherwise the answer is `kFeasible` with
-// `kMethod`. `PlanFound::notes` has the partitioner and what found the plan and, for
+// `kMethod`, or with the limit that ended the search; `StoppedEmpty` if a limit ended it without a
+// plan. `PlanFound::notes` has the partitioner and what found the plan and, for
 // `kGalvatronBmw`, alpha_t and alpha_m of both ends and the answer. Returns nothing if no pipeline
-// degree has a strategy for every layer.
+// degree has a strategy for every layer, or the schedule of the rules has several stages per
+// device.
 std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control);

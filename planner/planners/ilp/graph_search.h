@@ -60,7 +60,8 @@ class GraphSearch {
                                            std::optional<double> cap_bytes = std::nullopt);
 
   // Minimises memory, and then time among choices with at most (1 + slack) times the least memory.
-  // `objective` and `bound` are those of memory.
+  // `objective` and `bound` are those of memory. If a limit ends the second part, it answers with
+  // the choice of the first.
   std::optional<GraphAnswer> SolveLexicographic(double slack = 0.0,
                                                 std::optional<double> cap_bytes = std::nullopt);
 

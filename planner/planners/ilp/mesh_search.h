@@ -42,7 +42,8 @@ class MeshSearch {
   const std::vector<DeviceMesh>& meshes() const { return meshes_; }
 
   // Return the least memory, and with that the least time, on one mesh or over all of them. Nothing
-  // if a limit ended it first.
+  // if a limit ended it first. If one ends a search over all meshes on the way, which `stopped()`
+  // tells, that answers with the best of the meshes before; so do the two below.
   std::optional<MeshSolution> LeastMemory(const DeviceMesh& mesh, const BatchCut& cut);
   std::optional<MeshSolution> LeastMemory(const BatchCut& cut);
 
@@ -55,7 +56,7 @@ class MeshSearch {
 
   // Returns solutions on one mesh from the fastest to the smallest: without a cap, with `cap_count`
   // caps at equal distances between its peak and that of the least-memory solution, and that
-  // solution.
+  // solution. A limit leaves out solutions, or all of them.
   std::vector<MeshSolution> TimeLadder(const DeviceMesh& mesh, const BatchCut& cut, int cap_count);
 
   bool stopped() const { return stopped_; }

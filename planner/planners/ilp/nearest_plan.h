@@ -37,8 +37,9 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
 // to `shares` [definition]. The distance is the difference of states plus that of kept memory, in
 // bytes, rounded to a hundredth of the share; then the least time per step; then the order of
 // strategies. Without `per-layer`, transformer layers share the strategy nearest to all of them;
-// without `end-strategies`, embedding and head follow their neighbours. Returns nothing if some
-// layer has no strategy.
+// without `end-strategies`, embedding and head follow their neighbours. Layers that hold a tied
+// table share one strategy. Returns nothing if some layer has no strategy, or layers that must
+// share one have none in common.
 std::optional<Plan> NearestPlan(const PlanningProblem& problem, const CostModel& costs,
                                 const std::vector<LayerShare>& shares, const BatchCut& cut);
 

@@ -28,8 +28,9 @@ class OperatorTimes {
   double DeviceSeconds(const Operator& shape) const;
 
   // Returns the time of one collective on every group of an axis at once; `bytes` counts the
-  // message as nccl-tests does. An all-to-all that was not measured takes as long as an all-gather,
-  // and an all-gather half as long as an all-reduce. 0 on an axis of size 1.
+  // message as nccl-tests does. Without data sheets an all-to-all that was not measured takes as
+  // long as an all-gather, an all-gather or a reduce-scatter half as long as an all-reduce, and an
+  // all-reduce no time. 0 on an axis of size 1.
   double CollectiveSeconds(Collective collective, const MeshAxis& axis, double bytes) const;
 
  private:

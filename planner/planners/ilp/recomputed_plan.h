@@ -17,8 +17,8 @@ namespace parplan {
 // plan itself if it fits. For each level of recomputation, layers recompute in the order of extra
 // time per byte saved, least first and then from the first layer on, and the least number that fits
 // is taken; of the two levels the better plan is the answer. If no number is enough, all layers
-// recompute, at the level that needs less memory. Without `per-layer`, either all transformer
-// layers recompute or none.
+// that may recompute do, at the level that needs less memory. Without `per-layer`, either all
+// transformer layers recompute or none.
 //
 // REQUIRES: one stage, and no layer recomputes. Returns nothing if no layer may recompute and the
 // plan does not fit. O(log(layers)) evaluations for each level.

@@ -88,8 +88,8 @@ struct GraphTotals {
 // Returns the costs as plain sums over nodes and edges. REQUIRES a valid option of every node.
 GraphTotals EvaluateChoice(const StrategyGraph& graph, const GraphChoice& choice);
 
-// Returns states and kept bytes by `GraphNode::group`; edges belong to the group of `to`.
-// `peak_bytes` is 0.
+// Returns states, kept bytes and seconds by `GraphNode::group`, up to the largest; edges belong to
+// the group of `to`. `peak_bytes` is 0.
 std::vector<GraphTotals> EvaluateGroups(const StrategyGraph& graph, const GraphChoice& choice);
 
 // Returns the even share of one device: the unique bytes of all nodes, divided by the devices. The

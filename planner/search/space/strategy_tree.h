@@ -25,7 +25,7 @@ std::vector<int64_t> Divisors(int64_t number);
 
 // Returns the strategies of a stage of `rank_count` ranks in ascending order, each with and without
 // recomputation if `with_recompute`. None is sequence-parallel, because the profile decides that,
-// not the tree.
+// not the tree. REQUIRES rank_count >= 1.
 std::vector<Strategy> StageStrategies(int rank_count, bool with_recompute);
 
 // The part of the tree a planner uses.

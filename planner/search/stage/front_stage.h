@@ -67,7 +67,8 @@ struct FrontStage {
   bool last_layout_matters = true;
 };
 
-// Returns the stage of a question without options that never fit.
+// Returns the stage of a question without options that never fit, of which a kind may have none
+// left. REQUIRES: the question has a run.
 FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& question,
                           const BudgetByCommunicators& budget, const OptionMask& allowed);
 

@@ -31,7 +31,8 @@ struct LayoutWalk {
 class LayoutWalks {
  public:
   // `half_resharding` is [from * layout_count + to], not negative, and at least `never` where no
-  // move is possible. `layouts` are those of the run's options.
+  // move is possible. `layouts` are those of the run's options. The array of
+  // `half_resharding` must outlive this object.
   LayoutWalks(absl::Span<const int64_t> half_resharding, int layout_count, std::vector<int> layouts,
               int64_t never);
 

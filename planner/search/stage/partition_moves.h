@@ -10,13 +10,15 @@
 
 namespace parplan {
 
-// Moves layers between stages, one at a time, as long as that improves the partition: from any
-// stage to any other if there are few, else from the slowest, the nearest first. Starts over from
-// the best partition as soon as all moves from the last one were tried.
+// Improves a partition in rounds. A round tries every move of one layer from the best partition so
+// far: from any stage to any other with at most 8 stages, else from the slowest, the nearest first.
+// Ends after a round in which no move improved. No stage becomes empty. O(stages^2) moves a round.
 //
-//  max_trial_count   calls of `improves` at most
-//  slowest_stage     of the best partition so far
-//  improves          tries a partition, and returns whether it is the best so far, `start` included
+//   max_trial_count   calls of `improves` at most
+//   slowest_stage     returns the slowest stage of the best partition so far; called once at the
+//                     begin of each round
+//   improves          tries a partition, keeps it if it is better than all tried so far, and
+//                     returns whether it was; the caller has tried `start`
 //
 // The adjustment of Galvatron-BMW (docs/papers.md 2.4) moves to neighbours only.
 void MoveLayers(const Partition& start, int64_t max_trial_count,
@@ -24,7 +26,8 @@ void MoveLayers(const Partition& start, int64_t max_trial_count,
                 const std::function<bool(const Partition&)>& improves);
 
 // Returns how many partitions to try for so many stages and micro-batches, so that the simulation
-// of their schedules takes a bounded time.
+// of their schedules takes a bounded time; 0 if one alone takes longer. REQUIRES: both counts are
+// above 0.
 int64_t MoveTrialCount(int stage_count, int64_t micro_batch_count);
 
 }  // namespace parplan

@@ -34,43 +34,45 @@ Partition EvenSplit(absl::Span<const char> is_transformer, int stage_count);
 // Makes the slowest stage as fast as possible, with boundaries as close to those of `preferred` as
 // that allows.
 //
-//   layer_times   [layer], finite
+//   layer_times   [layer], finite and not negative
 //
-// REQUIRES: the stages of `preferred` have all layers together, as for the functions below.
+// REQUIRES, here and below: `preferred`, or `partition`, is a partition of all layers.
 Partition TimeBalancedSplit(absl::Span<const Seconds> layer_times, const Partition& preferred);
 
-// The least bytes a layer holds in a stage where no layer exceeds a given transient memory. A later
-// stage never holds more than an earlier one.
+// The least bytes a layer holds in a stage where no layer exceeds a given transient memory. A layer
+// in a later stage never holds more than in an earlier one.
 struct LeastMemory {
-  // Values the cap on transient memory may have, ascending.
+  // Values the cap on transient memory may have, ascending. A stage needs its cap in addition to
+  // what its layers hold.
   std::vector<Bytes> caps;
-  // Bytes, [stage][kind][cap]; `Bytes::Max()` if no strategy stays below the cap.
+  // Bytes, [stage][kind of layer][cap]; `Bytes::Max()` if all strategies exceed the cap. A stage
+  // for each of the partition.
   std::vector<std::vector<std::vector<Bytes>>> kept;
 };
 
-// Returns the least bytes of the fullest stage of a partition; `Bytes::Max()` if some layer has no
-// strategy there. O(layers * caps).
+// Returns the least bytes of the fullest stage of a partition; `Bytes::Max()` if in some
+// stage no cap leaves every layer a strategy. O(layers * caps).
 Bytes LeastMemoryOf(absl::Span<const int> kind_of_layer, const LeastMemory& memory,
                     const Partition& partition);
 
 // A partition and the memory it needs.
 struct MemoryBalancedPartition {
   Partition layer_counts;
-  // The least bytes the fullest stage holds.
+  // The least bytes the fullest stage needs.
   Bytes largest_stage;
 };
 
 // Makes the least memory of the fullest stage as small as possible: exactly, under the
 // micro-batches in flight that `memory` was computed for. Boundaries are as close to those of
-// `preferred` as that allows. Returns nothing if some layer has no strategy.
+// `preferred` as that allows. Returns nothing if no partition has a strategy for every layer.
 //
 //   kind_of_layer   [layer]
 std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int> kind_of_layer,
                                                            const LeastMemory& memory,
                                                            const Partition& preferred);
 
-// Returns the partition closest to `preferred` in which no stage holds more than `limit` at the
-// least; nothing if there is none.
+// Returns the partition closest to `preferred`, boundary by boundary from the first stage, in which
+// the least memory of no stage exceeds `limit`; nothing if there is none.
 std::optional<Partition> MemoryLimitedSplit(absl::Span<const int> kind_of_layer,
                                             const LeastMemory& memory, Bytes limit,
                                             const Partition& preferred);

@@ -84,6 +84,17 @@ static void CheckLayers(const parplan_plan* plan) {
   EXPECT(parplan_plan_get_layer(plan, -1, &layer, &error) == PARPLAN_OUT_OF_RANGE);
 }
 
+/* A handle that could not be made is NULL, also if the plan is missing. */
+static void CheckMissingPlan(void) {
+  int something = 0;
+  parplan_rank* rank = (parplan_rank*)&something;
+  parplan_report* report = (parplan_report*)&something;
+  EXPECT(parplan_rank_open(NULL, 0, &rank, &error) == PARPLAN_INVALID_ARGUMENT && rank == NULL);
+  EXPECT(parplan_report_open(NULL, "127.0.0.1:1", &report, &error) == PARPLAN_INVALID_ARGUMENT);
+  EXPECT(report == NULL && strstr(error.text, "plan") != NULL);
+  EXPECT(parplan_rank_open(NULL, 0, NULL, &error) == PARPLAN_INVALID_ARGUMENT);
+}
+
 /* A caller of an earlier release knows fewer members. */
 static void CheckShortStructs(const parplan_plan* plan) {
   parplan_layer layer;
@@ -213,6 +224,7 @@ int main(int argc, char** argv) {
   EXPECT(info.global_batch_size == 8 && info.micro_batch_count == 4);
   EXPECT(info.schedule == PARPLAN_SCHEDULE_1F1B);
   EXPECT(info.predicted_step_seconds == 0.25);
+  CheckMissingPlan();
   CheckLayers(plan);
   CheckShortStructs(plan);
   CheckGroups(plan);

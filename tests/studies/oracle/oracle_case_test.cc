@@ -15,6 +15,8 @@ namespace parplan {
 namespace {
 
 using ::nlohmann::json;
+using oracle::MadeUpCase;
+using oracle::MadeUpFile;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
@@ -38,50 +40,9 @@ TEST(OracleCase, EveryPlanOfTheEngineIsOneOfTheSpaceItIsComparedIn) {
   EXPECT_GE(count, 13);
 }
 
-// A case of an invented model on four devices.
-json Case() {
-  return json::parse(R"({
-    "id": "made-up",
-    "input": {
-      "model": {"name": "nobodys-1b", "layers": [{"hidden_size": 256, "seq_len": 128,
-                                                  "layer_num": 4}]},
-      "profiles": {"time": "time", "memory": "memory", "time_profile_mode": "static",
-                   "memory_profile_mode": "static"},
-      "hardware": {"num_nodes": 1, "gpus_per_node": 4, "allreduce": "allreduce", "p2p": "p2p",
-                   "overlap": "overlap"},
-      "memory_gb": 1.5,
-      "batch": {"min_bsz": 4, "max_bsz": 21, "bsz_scale": 8},
-      "search_space": {"disable_tp": 1, "max_pp_deg": 2},
-      "flags": {"pipeline_type": "gpipe", "sequence_parallel": false}
-    },
-    "plan": null,
-    "error": "No valid configuration found."})");
-}
-
-absl::StatusOr<std::string> FileOfCase(const std::string& path) {
-  if (path == "time") {
-    return R"({"layertype_0_bsz8_seq128": 0.5, "layertype_other_bsz8_seq128": 0.25})";
-  }
-  if (path == "memory") {
-    const std::string other =
-        R"({"128": {"model_states": {"1": 16.0, "2": 8.0}, "activation": {"1": 2.0, "2": 1.0}}})";
-    return R"({"layertype_0": {"128": {"parameter_size": 2.5, "tp_activation_per_bsz_dict":
-               {"1": 4.0, "2": 2.0, "checkpoint": 0.0625}}}, "other_memory_pp_off": )" +
-           other + R"(, "other_memory_pp_on_first": )" + other +
-           R"(, "other_memory_pp_on_last": )" + other + "}";
-  }
-  if (path == "allreduce") {
-    return R"({"allreduce_size_4_consec_1": 100, "allreduce_size_2_consec_1": 90,
-               "allreduce_size_2_consec_0": 80})";
-  }
-  if (path == "p2p") return R"({"pp_size_2": 100, "pp_size_4": 90})";
-  if (path == "overlap") return R"({"overlap_coe": 1.125})";
-  return absl::NotFoundError(path);
-}
-
 TEST(OracleCase, AnUnknownModelHasTheParametersThatWereMeasured) {
   ASSERT_OK_AND_ASSIGN(const OracleCase oracle,
-                       ReadOracleCase({"case.json", Case().dump()}, FileOfCase));
+                       ReadOracleCase({"case.json", MadeUpCase().dump()}, MadeUpFile));
   EXPECT_FALSE(oracle.answer.has_value());
   EXPECT_EQ(oracle.error, "No valid configuration found.");
   EXPECT_THAT(oracle.notes, Contains(HasSubstr("no sizes are known of `nobodys-1b`")));
@@ -96,7 +57,7 @@ TEST(OracleCase, AnUnknownModelHasTheParametersThatWereMeasured) {
 
 TEST(OracleCase, SwitchesAndBatchesAreThoseOfTheEngine) {
   ASSERT_OK_AND_ASSIGN(const OracleCase oracle,
-                       ReadOracleCase({"case.json", Case().dump()}, FileOfCase));
+                       ReadOracleCase({"case.json", MadeUpCase().dump()}, MadeUpFile));
   ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, OracleProblem(oracle, OracleSpace::kEngine));
   EXPECT_THAT(problem.GlobalBatchSizes(), testing::ElementsAre(8, 16));
   EXPECT_FALSE(problem.dimensions().has(SearchDimension::kTensor));
@@ -111,9 +72,9 @@ TEST(OracleCase, SwitchesAndBatchesAreThoseOfTheEngine) {
 
 TEST(OracleCase, ErrorsNameFileAndField) {
   const auto refuse = [](const json& patch, const std::string& part) {
-    json object = Case();
+    json object = MadeUpCase();
     object.merge_patch(patch);
-    EXPECT_THAT(ReadOracleCase({"case.json", object.dump()}, FileOfCase).status(),
+    EXPECT_THAT(ReadOracleCase({"case.json", object.dump()}, MadeUpFile).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
         << patch;
   };
@@ -124,9 +85,9 @@ TEST(OracleCase, ErrorsNameFileAndField) {
   refuse(json::parse(R"({"input": {"profiles": {"time_profile_mode": "x"}}})"),
          "time_profile_mode: must be");
   refuse(json::parse(R"({"input": {"model": {"layers": []}}})"), "input.model.layers");
-  json missing = Case();
+  json missing = MadeUpCase();
   missing["input"]["profiles"]["time"] = "elsewhere";
-  EXPECT_THAT(ReadOracleCase({"case.json", missing.dump()}, FileOfCase).status(),
+  EXPECT_THAT(ReadOracleCase({"case.json", missing.dump()}, MadeUpFile).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("elsewhere")));
 }
 

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "absl/status/statusor.h"
 #include "studies/oracle/oracle_case.h"
 
 namespace parplan::oracle {
@@ -19,6 +22,11 @@ std::string OracleText(const std::string& path);
 
 // Every case of the folder, by name. Records a failure for those that are refused.
 std::vector<OracleCase> AllOracleCases(const std::string& folder);
+
+// A case of an invented model on four devices, without an answer, and the text of a file that it
+// names; NOT_FOUND for other paths.
+nlohmann::json MadeUpCase();
+absl::StatusOr<std::string> MadeUpFile(const std::string& path);
 
 }  // namespace parplan::oracle
 

@@ -5,7 +5,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "studies/oracle/oracle_comparison.h"
 #include "tests/studies/oracle/oracle_files.h"
 #include "tests/support/shared_data.h"
@@ -13,6 +15,9 @@
 
 namespace parplan::oracle {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Plans whose times differ by less are equal, for a proof.
 constexpr double kEqual = 1.0 + 1e-9;
@@ -89,6 +94,48 @@ TEST(OracleSearch, DifferencesOfTheModelsAddUp) {
     const double rest = engine.differences.back().time.value();
     EXPECT_LE(std::abs(rest), 0.01 * sum);
   }
+}
+
+// Returns the invented case with a plan of the engine: all layers `degree`-way tensor-parallel.
+absl::StatusOr<OracleCase> CaseOfDegree(int degree, const OracleFileReader& read) {
+  const std::string degrees = absl::StrCat(degree, ",", degree, ",", degree, ",", degree);
+  nlohmann::json made_up = MadeUpCase();
+  made_up["plan"] = {{"galvatron_config",
+                      {{"pp_deg", 1},
+                       {"global_bsz", 16},
+                       {"chunks", 2},
+                       {"tp_sizes_enc", degrees},
+                       {"use_sp", "0,0,0,0"},
+                       {"dp_types_enc", "0,0,0,0"},
+                       {"checkpoint", "0,0,0,0"},
+                       {"pp_division", "4"},
+                       {"vtp", 1}}},
+                     {"predicted_iteration_time_s", 0.01},
+                     {"predicted_throughput", 1600.0}};
+  return ReadOracleCase({"case.json", made_up.dump()}, read);
+}
+
+TEST(CompareOracle, RefusesAPlanWhoseStrategiesTheFilesOfTheCaseDoNotCover) {
+  OracleOptions options;
+  options.wants_whole_space = false;
+  ASSERT_OK_AND_ASSIGN(const OracleCase covered, CaseOfDegree(1, MadeUpFile));
+  EXPECT_OK(CompareOracle(covered, options));
+
+  // The case has no latencies of tensor parallelism.
+  ASSERT_OK_AND_ASSIGN(const OracleCase split, CaseOfDegree(2, MadeUpFile));
+  EXPECT_THAT(CompareOracle(split, options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("tp_sizes_enc[0]"), HasSubstr("1-2*-2"))));
+
+  // A bandwidth among ranks that are not neighbours is none among those that are.
+  const auto read = [](const std::string& path) -> absl::StatusOr<std::string> {
+    if (path != "allreduce") return MadeUpFile(path);
+    return R"({"allreduce_size_4_consec_0": 100, "allreduce_size_2_consec_1": 90})";
+  };
+  ASSERT_OK_AND_ASSIGN(const OracleCase other, CaseOfDegree(1, read));
+  EXPECT_THAT(
+      CompareOracle(other, options).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("case.json: plan.galvatron_config")));
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ class InterleavedLoads {
   // Memory is that of the setting's micro-batches, steps are those of `micro_batch_count`.
   //
   //  layer_counts   layers of each virtual stage, in the order of the model
+  //
+  // REQUIRES: the stages are a multiple of the setting's depth and have all layers together.
   InterleavedLoads(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                    int64_t micro_batch_count);
 

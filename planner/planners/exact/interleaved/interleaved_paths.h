@@ -15,7 +15,8 @@ namespace parplan {
 // Number of layers of each definition in each virtual stage.
 class StageCounts {
  public:
-  // `layer_counts` is [virtual stage], in the order of the model.
+  // `layer_counts` is [virtual stage], in the order of the model. REQUIRES: they add up to the
+  // layers of `model`.
   StageCounts(const ModelSpec& model, const std::vector<int>& layer_counts);
 
   int definition_count() const { return definition_count_; }
@@ -49,6 +50,7 @@ struct DefinitionTimes {
 // strategies.
 class InterleavedPaths {
  public:
+  // REQUIRES: the number of stages is a multiple of `device_count`, which is above 0.
   InterleavedPaths(const StageCounts& counts, int device_count);
 
   // Returns a lower bound of the step of any schedule. O(devices * definitions).

@@ -68,7 +68,8 @@ class InterleavedRelaxation {
 
   // Returns, for each definition, an option that is good at the best multipliers, such that
   // together they fit into `share` of the memory as far as `LayerItem`s can show; -1 for
-  // definitions no layer has. Returns nothing if no such choice was found.
+  // definitions no layer has. Returns nothing if no such choice was found. REQUIRES:
+  // `QuickBound` was finite.
   std::optional<std::vector<int>> Round(double share) const;
 
  private:

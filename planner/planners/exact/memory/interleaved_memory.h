@@ -10,7 +10,8 @@
 
 namespace parplan {
 
-// Returns the interleaved plan of the candidate that needs the least memory, if less than `limit`.
+// Returns the interleaved plan of the candidate that needs the least memory among those of listed
+// partitions (interleaved_partitions.h), if less than `limit`; the best so far if `meter` ended it.
 // Branches definition by definition, with undecided definitions at their least memory.
 std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& space,
                                                         const CostModel& costs,

@@ -20,7 +20,7 @@ namespace parplan {
 // per later stage, and is alike otherwise, so it never needs less memory.
 //
 // The memory of a stage is taken as a sum over its layers; kept outputs and the optimizer's step
-// are not counted. REQUIRES: `setting` outlives this object.
+// are not counted. REQUIRES: `setting` outlives this object; `mask` as for `LeanOptions`.
 class PipelineMemory {
  public:
   PipelineMemory(const PipelineSetting& setting, const OptionMask& mask);

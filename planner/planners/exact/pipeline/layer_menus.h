@@ -26,11 +26,13 @@ LayerItem ItemOf(const StageOption& option, int index);
 // The menus of a table under a mask: for each definition its items that no other dominates.
 class LayerMenus {
  public:
-  // If `layout` is not negative, definitions that have options of it offer only those.
+  // An empty `mask` allows every option. If `layout` is not negative, definitions that have options
+  // of it offer only those.
   LayerMenus(const PipelineSetting& setting, const OptionMask& mask, int layout = -1);
 
   // Returns the items; empty for definitions no layer has.
   const std::vector<LayerItem>& items(int definition) const { return items_[definition]; }
+  // Returns the least transient bytes of an offered option; infinite for definitions no layer has.
   double least_transient(int definition) const { return least_transients_[definition]; }
 
  private:

@@ -53,7 +53,7 @@ class PartitionGraph {
   // Returns a lower bound of the step of the candidate's plans, or the cutoff if that is less. Call
   // after `kBuilt`.
   double bound() const { return ends_.front().front(); }
-  // Returns the boundaries of the partition that attains the bound.
+  // Returns the boundaries of the partition that attains the bound. Call after `kBuilt`.
   std::vector<int> BestPartition() const;
   // Returns the edges of a stage, ascending by (first, end).
   const std::vector<Edge>& edges(int stage) const { return edges_[stage]; }

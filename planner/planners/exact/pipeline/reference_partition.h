@@ -12,7 +12,8 @@ namespace parplan {
 
 // Returns the first layers of all stages, followed by the number of layers. Balanced by the least
 // times of layers: even for GPipe, shrinking by 1 - 1/m from stage to stage for 1F1B
-// (`SpreadStepBound`). The only partition if the space has just one.
+// (`SpreadStepBound`). The only partition if the space has just one; with more
+// stages than layers there is none, and the result must not be used.
 std::vector<int> ReferencePartition(const PipelineSetting& setting, const OptionMask& allowed);
 
 }  // namespace parplan

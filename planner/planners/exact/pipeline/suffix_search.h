@@ -49,12 +49,14 @@ class SuffixSearch {
   // Returns the number of plans found, least bound first. Call after `Run`, regardless of its
   // result.
   int result_count() const { return static_cast<int>(results_.size()); }
-  // Returns the bound of a plan, in seconds, without the overhead of the step.
+  // Returns the bound of a plan in seconds, without the overhead of the step. REQUIRES, here and
+  // below: 0 <= result < result_count().
   double bound(int result) const;
-  // Returns the stages of a plan, [stage].
+  // Returns the stages of a plan, [stage]; their choices live as long as the fronts.
   std::vector<ChosenStage> Stages(int result) const;
 
-  // Calls `visit` with every plan whose bound is below `cutoff`; `visit` returns the new cutoff.
+  // Calls `visit` with every plan whose bound is below `cutoff`; `visit` returns the new cutoff,
+  // which never grows.
   // Ends after `max_nodes` stages. Returns false if not everything was visited. REQUIRES: `Run` was
   // complete.
   bool Enumerate(double cutoff, int64_t max_nodes,

@@ -50,6 +50,20 @@ TEST(LogEvent, WritesFromTheLevelOnThatIsSet) {
                                    testing::HasSubstr("\"written again\"")));
 }
 
+TEST(LogEvent, WritesALevelThatIsNoneOfTheThreeAsTheClosest) {
+  testing::internal::CaptureStderr();
+  SetEventLogLevel("trace");
+  LogEvent("critical", "above");
+  LogEvent("debug", "below");
+  SetEventLogLevel("info");
+  std::istringstream text(testing::internal::GetCapturedStderr());
+  std::string above;
+  std::string below;
+  ASSERT_TRUE(std::getline(text, above) && std::getline(text, below));
+  EXPECT_EQ(nlohmann::ordered_json::parse(above)["level"], "error");
+  EXPECT_EQ(nlohmann::ordered_json::parse(below)["level"], "info");
+}
+
 TEST(LogEvent, NeverMixesLinesOfThreads) {
   testing::internal::CaptureStderr();
   std::vector<std::thread> threads;
