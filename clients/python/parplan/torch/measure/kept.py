@@ -67,10 +67,12 @@ def _of_one(bytes_of: Callable[[int], Any], kind: LayerKind) -> int:
 def saved_bytes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
                 computes_loss: bool) -> int:
     """Returns the bytes that a chain of layers saves in a forward pass."""
+    # Hooks are to be no part of what torch.compile makes of a layer at its first call.
+    Pass(layers, kind, samples, device.place, computes_loss).forward()
+    chain = Pass(layers, kind, samples, device.place, computes_loss)
     own = {local_part(one).untyped_storage()._cdata for layer in layers
            for one in [*layer.parameters(), *layer.buffers()]}
     sizes: dict[int, tuple[int, torch.Tensor]] = {}
-    chain = Pass(layers, kind, samples, device.place, computes_loss)
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = local_part(tensor).untyped_storage()

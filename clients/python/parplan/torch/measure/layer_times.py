@@ -79,7 +79,8 @@ class LayerMeasurement:
             for field in ("attention_head_count", "key_value_head_count"):
                 count = int(self._definitions[name].get(field, 0))
                 if count % degree:
-                    raise SpecInvalid(f"{field} {count} cannot be shared by {degree} ranks")
+                    raise field_error("SPEC_INVALID", f"{name}.{field}",
+                                      f"{count} cannot be shared by {degree} ranks")
 
     def _measure(self, layer: _Layer, maker: SplitLayers) -> None:
         kind = maker.kind_of(layer.kind)
@@ -91,7 +92,6 @@ class LayerMeasurement:
             compile_layers(modules, len(self._request.micro_batch_sizes))
         if not any((name, degree) in self._timed for name in layer.names):
             self._time(layer, kind, modules, maker)
-        # After the times, so that hooks on saved tensors are no part of what was compiled.
         kept = measure_kept(modules, kind, 1, self._bench.device, layer.is_last,
                             ("none", "full"), degree == 1 and self._runtime == EAGER)
         self._add_memory(layer, maker, modules, kept)

@@ -43,8 +43,8 @@ def test_heads_that_ranks_cannot_share_are_left_out(degree, field, count):
     made, begun = measure(decoders(), split=Split(degree), key_value_head_count=4)
     assert [one["layer_definition_id"] for one in made.timings] == ["embedding", "head"]
     assert [one["layer_definition_id"] for one in made.memories] == ["embedding", "head"]
-    assert any(f"decoder on {degree} tensor-parallel ranks: was left out: {field} {count} cannot "
-               f"be shared by {degree} ranks" in note for note in made.notes)
+    assert any(f"decoder on {degree} tensor-parallel ranks: was left out: decoder.{field}: {count} "
+               f"cannot be shared by {degree} ranks" in note for note in made.notes)
     assert begun == [f"{name} on {degree} tensor-parallel ranks" for name in NAMES]
 
 
