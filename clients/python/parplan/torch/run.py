@@ -16,7 +16,6 @@ from parplan.plan import Plan
 from parplan.torch import checkpoint
 from parplan.torch.attention import tokens_of
 from parplan.torch.grids import Grids
-from parplan.torch.initialize import place_positions
 from parplan.torch.layers import find_layers
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
