@@ -140,8 +140,10 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
     : core_(core),
       gate_(std::move(sockets), options.connections),
       pool_(kBlockingThreadCount),
-      rpc_{core,        pool_, options.logger, options.default_deadline,
-           call_count_, gate_, alarms_,        options.max_stream_silence},
+      authorizer_(options.authorizer == nullptr ? std::make_shared<Authorizer>(AccessRules())
+                                                : options.authorizer),
+      rpc_{core,  pool_,        options.logger, options.default_deadline,  call_count_,
+           gate_, *authorizer_, alarms_,        options.max_stream_silence},
       profiles_(rpc_),
       plans_(rpc_),
       executions_(rpc_),
