@@ -65,7 +65,7 @@ struct RpcContext {
 };
 
 // One call, from its first byte to its status. gRPC itself answers calls of unknown methods, so
-// they appear in no metric.
+// they appear in no metric, and those with requests that it cannot decode (`UndecodableCalls`).
 class Call {
  public:
   // Whether a call that comes without a deadline is given one.
