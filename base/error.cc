@@ -57,6 +57,10 @@ absl::string_view ReasonName(Reason reason) {
       return "DRAINING";
     case Reason::kAgentConnected:
       return "AGENT_CONNECTED";
+    case Reason::kRoleRequired:
+      return "ROLE_REQUIRED";
+    case Reason::kAuditUnavailable:
+      return "AUDIT_UNAVAILABLE";
   }
   return "UNKNOWN";
 }

@@ -41,6 +41,8 @@ enum class Reason {
   kRequestIdReused = 17,
   kDraining = 18,
   kAgentConnected = 19,
+  kRoleRequired = 20,
+  kAuditUnavailable = 21,
 };
 
 // Returns the name on the wire, for example `PROFILE_MISSING`; `UNKNOWN` for a number that is no

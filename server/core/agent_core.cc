@@ -78,11 +78,16 @@ AgentSession::~AgentSession() {
 }
 
 absl::Status AgentSession::Add(const v1::ConnectAgentRequest& request) {
-  return connection_ == 0 ? core_->Greet(request, this) : core_->Handle(request, connection_);
+  return connection_ == 0 ? core_->Greet(request, this) : core_->Handle(request, *this);
 }
 
-AgentCore::AgentCore(const Clock& clock, Observer& observer, const Limits& limits)
-    : clock_(clock), observer_(observer), limits_(limits), keeper_(limits), roster_(observer) {
+AgentCore::AgentCore(const Clock& clock, Observer& observer, const Limits& limits, CallGuard& guard)
+    : clock_(clock),
+      observer_(observer),
+      limits_(limits),
+      guard_(guard),
+      keeper_(limits),
+      roster_(observer) {
   watcher_ = std::thread([this] { Watch(); });
 }
 
@@ -91,8 +96,9 @@ AgentCore::~AgentCore() {
   watcher_.join();
 }
 
-std::unique_ptr<AgentSession> AgentCore::StartSession(std::shared_ptr<AgentPeer> peer) {
-  return std::unique_ptr<AgentSession>(new AgentSession(this, std::move(peer)));
+std::unique_ptr<AgentSession> AgentCore::StartSession(std::shared_ptr<AgentPeer> peer,
+                                                      std::shared_ptr<CallContext> context) {
+  return std::unique_ptr<AgentSession>(new AgentSession(this, std::move(peer), std::move(context)));
 }
 
 absl::Status AgentCore::Greet(const v1::ConnectAgentRequest& request, AgentSession* session) {
@@ -100,6 +106,7 @@ absl::Status AgentCore::Greet(const v1::ConnectAgentRequest& request, AgentSessi
     return FieldError(Reason::kSpecInvalid, "hello", "is required in the first message");
   }
   PARPLAN_ASSIGN_OR_RETURN(const AgentFacts facts, ReadHello(request.hello()));
+  PARPLAN_RETURN_IF_ERROR(guard_.Check(*session->context_, "ConnectAgent", request.hello()));
   Round round(*this);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (draining_) return SearchPool::DrainingError();
@@ -108,6 +115,7 @@ absl::Status AgentCore::Greet(const v1::ConnectAgentRequest& request, AgentSessi
       const LeaseKeeper::News news,
       keeper_.Connect(connection, facts, request.hello().is_busy(), clock_.Steady()));
   session->connection_ = last_connection_ = connection;
+  session->cluster_ = facts.cluster;
   peers_[connection] = std::move(session->peer_);
   roster_.Connected(connection, facts.cluster, clock_.Now());
   round.Send(connection, WelcomeMessage(limits_));
@@ -115,7 +123,9 @@ absl::Status AgentCore::Greet(const v1::ConnectAgentRequest& request, AgentSessi
   return absl::OkStatus();
 }
 
-absl::Status AgentCore::Handle(const v1::ConnectAgentRequest& request, AgentConnection connection) {
+absl::Status AgentCore::Handle(const v1::ConnectAgentRequest& request,
+                               const AgentSession& session) {
+  const AgentConnection connection = session.connection_;
   Round round(*this);
   const std::lock_guard<std::mutex> lock(mutex_);
   const absl::Duration now = clock_.Steady();
@@ -127,7 +137,7 @@ absl::Status AgentCore::Handle(const v1::ConnectAgentRequest& request, AgentConn
       keeper_.SetBusy(connection, request.heartbeat().is_busy());
       return absl::OkStatus();
     case v1::ConnectAgentRequest::kRequestLease:
-      return Ask(request.request_lease(), connection, round);
+      return Ask(request.request_lease(), session, round);
     case v1::ConnectAgentRequest::kOpenLease: {
       const v1::LeaseOpening& opening = request.open_lease();
       PARPLAN_ASSIGN_OR_RETURN(
@@ -159,9 +169,15 @@ absl::Status AgentCore::Handle(const v1::ConnectAgentRequest& request, AgentConn
   return absl::OkStatus();
 }
 
-absl::Status AgentCore::Ask(const v1::LeaseRequest& request, AgentConnection connection,
+absl::Status AgentCore::Ask(const v1::LeaseRequest& request, const AgentSession& session,
                             Round& round) {
-  PARPLAN_ASSIGN_OR_RETURN(const LeaseQuestion question, ReadLeaseRequest(request));
+  const AgentConnection connection = session.connection_;
+  const Caller& caller = *session.context_->caller();
+  PARPLAN_ASSIGN_OR_RETURN(LeaseQuestion question, ReadLeaseRequest(request));
+  // The jobs that run there are not the agent's.
+  if (caller.is_restricted() && !caller.Holds(Role::kOperator, session.cluster_)) {
+    question.even_if_busy = false;
+  }
   PARPLAN_ASSIGN_OR_RETURN(const auto answer, keeper_.Request(connection, question, RandomSecret(),
                                                               RandomSecret(), clock_.Steady()));
   if (const auto* const refused = std::get_if<LeaseRefused>(&answer)) {

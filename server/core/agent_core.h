@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,8 @@
 #include "base/system/clock.h"
 #include "parplan/v1/agent_service.pb.h"
 #include "server/core/agent_roster.h"
+#include "server/core/call_context.h"
+#include "server/core/call_guard.h"
 #include "server/core/lease_keeper.h"
 #include "server/core/limits.h"
 #include "server/core/observer.h"
@@ -50,31 +53,38 @@ class AgentSession {
   // Handles one message, `hello` first. After an error the transport must end the stream with it:
   // INVALID_ARGUMENT (SPEC_INVALID) naming the field; for `hello` also ALREADY_EXISTS
   // (AGENT_CONNECTED) while another agent is connected as this node, RESOURCE_EXHAUSTED
-  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count`, UNAVAILABLE (DRAINING). A refused lease is an
-  // answer to the agent and no error.
+  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count`, UNAVAILABLE (DRAINING), and the errors of
+  // `CallGuard::Check` for a caller that is not the agent of this node. A refused lease is an
+  // answer to the agent and no error. A lease of busy nodes is granted only to a caller that is an
+  // operator of the cluster too, or unrestricted.
   absl::Status Add(const v1::ConnectAgentRequest& request);
 
  private:
   friend class AgentCore;
-  AgentSession(AgentCore* core, std::shared_ptr<AgentPeer> peer)
-      : core_(core), peer_(std::move(peer)) {}
+  AgentSession(AgentCore* core, std::shared_ptr<AgentPeer> peer,
+               std::shared_ptr<CallContext> context)
+      : core_(core), context_(std::move(context)), peer_(std::move(peer)) {}
 
   AgentCore* const core_;
+  const std::shared_ptr<CallContext> context_;
   std::shared_ptr<AgentPeer> peer_;
   AgentConnection connection_ = 0;  // 0 before the first message.
+  std::string cluster_;             // Of the agent; empty before the first message.
 };
 
 // Serves the streams of all agents. Safe to use from any thread.
 class AgentCore {
  public:
   // The arguments outlive the core.
-  AgentCore(const Clock& clock, Observer& observer, const Limits& limits);
+  AgentCore(const Clock& clock, Observer& observer, const Limits& limits, CallGuard& guard);
   // Drains. REQUIRES: every session was destroyed.
   ~AgentCore();
 
   // Starts the session of one stream, which must end before the core does. The core holds `peer`,
   // which is not null, until the session ends.
-  std::unique_ptr<AgentSession> StartSession(std::shared_ptr<AgentPeer> peer);
+  std::unique_ptr<AgentSession> StartSession(
+      std::shared_ptr<AgentPeer> peer,
+      std::shared_ptr<CallContext> context = CallContext::OfItself());
 
   // Lists the connected agents of a cluster by node. INVALID_ARGUMENT (SPEC_INVALID) for a `parent`
   // that is no cluster.
@@ -94,14 +104,15 @@ class AgentCore {
   class Round;
 
   absl::Status Greet(const v1::ConnectAgentRequest& request, AgentSession* session);
-  absl::Status Handle(const v1::ConnectAgentRequest& request, AgentConnection connection);
-  absl::Status Ask(const v1::LeaseRequest& request, AgentConnection connection, Round& round);
+  absl::Status Handle(const v1::ConnectAgentRequest& request, const AgentSession& session);
+  absl::Status Ask(const v1::LeaseRequest& request, const AgentSession& session, Round& round);
   void Leave(AgentConnection connection);
   void Watch();
 
   const Clock& clock_;
   Observer& observer_;
   const Limits limits_;
+  CallGuard& guard_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

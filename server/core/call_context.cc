@@ -4,13 +4,19 @@
 
 namespace parplan {
 
-CallContext::CallContext(std::string request_id, absl::Duration deadline)
-    : request_id_(std::move(request_id)), deadline_(deadline) {}
+CallContext::CallContext(std::string request_id, absl::Duration deadline,
+                         std::shared_ptr<const Caller> caller)
+    : request_id_(std::move(request_id)), deadline_(deadline), caller_(std::move(caller)) {}
 
 std::shared_ptr<CallContext> CallContext::Create(std::string request_id, absl::Duration time_left,
-                                                 const Clock& clock) {
+                                                 const Clock& clock,
+                                                 std::shared_ptr<const Caller> caller) {
   return std::shared_ptr<CallContext>(
-      new CallContext(std::move(request_id), clock.Steady() + time_left));
+      new CallContext(std::move(request_id), clock.Steady() + time_left, std::move(caller)));
+}
+
+std::shared_ptr<CallContext> CallContext::OfItself() {
+  return Create("", absl::InfiniteDuration());
 }
 
 void CallContext::Cancel() {

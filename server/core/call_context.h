@@ -1,5 +1,5 @@
-// The state of a call apart from its request: an id for logs, a deadline, and whether it was
-// cancelled. `Call` (server/rpc/call.h) makes one for each call.
+// The state of a call apart from its request: an id for logs, who called, a deadline, and whether
+// it was cancelled. `Call` (server/rpc/call.h) makes one for each call.
 
 #ifndef PARPLAN_SERVER_CORE_CALL_CONTEXT_H_
 #define PARPLAN_SERVER_CORE_CALL_CONTEXT_H_
@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "base/system/clock.h"
+#include "server/access/caller.h"
 
 namespace parplan {
 
@@ -21,9 +22,17 @@ namespace parplan {
 class CallContext {
  public:
   // Creates the context of a call whose deadline is `time_left` from now on the steady clock;
-  // infinite for a call without a deadline.
-  static std::shared_ptr<CallContext> Create(std::string request_id, absl::Duration time_left,
-                                             const Clock& clock = Clock::Real());
+  // infinite for a call without a deadline. `caller` is not null; a call of this program itself may
+  // do everything.
+  static std::shared_ptr<CallContext> Create(
+      std::string request_id, absl::Duration time_left, const Clock& clock = Clock::Real(),
+      std::shared_ptr<const Caller> caller = Caller::Itself());
+
+  // Returns the context of a call of this program itself, which has no deadline.
+  static std::shared_ptr<CallContext> OfItself();
+
+  // Whoever made the call, and what it may do.
+  const std::shared_ptr<const Caller>& caller() const { return caller_; }
 
   // Id for logs, from the caller's metadata or made by the server. Not the `request_id` of the
   // request message.
@@ -47,10 +56,12 @@ class CallContext {
   void RemoveOnCancel(int64_t registration);
 
  private:
-  CallContext(std::string request_id, absl::Duration deadline);
+  CallContext(std::string request_id, absl::Duration deadline,
+              std::shared_ptr<const Caller> caller);
 
   const std::string request_id_;
   const absl::Duration deadline_;
+  const std::shared_ptr<const Caller> caller_;
 
   mutable std::mutex mutex_;
   bool cancelled_ = false;

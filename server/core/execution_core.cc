@@ -58,7 +58,7 @@ absl::Status ReportSession::Add(const v1::ReportMetricsRequest& request) {
 
 absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
   if (execution_.empty()) {
-    PARPLAN_RETURN_IF_ERROR(Open(request.execution()));
+    PARPLAN_RETURN_IF_ERROR(Open(request));
   } else if (!request.execution().empty() && request.execution() != execution_) {
     return FieldError(Reason::kSpecInvalid, "execution",
                       "must be empty or the same in every message of a stream");
@@ -75,8 +75,10 @@ absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status ReportSession::Open(const std::string& execution) {
+absl::Status ReportSession::Open(const v1::ReportMetricsRequest& request) {
+  const std::string& execution = request.execution();
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(execution, "execution"));
+  PARPLAN_RETURN_IF_ERROR(core_->guard_.Check(*context_, "ReportMetrics", request));
   // Checked first, so that the error names the execution if it does not exist.
   PARPLAN_RETURN_IF_ERROR(NamingField(core_->store_.GetExecution(execution).status(), "execution"));
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload,
@@ -92,11 +94,12 @@ absl::StatusOr<v1::ReportMetricsResponse> ReportSession::Finish() {
 }
 
 ExecutionCore::ExecutionCore(Store& store, const Clock& clock, Observer& observer,
-                             const Limits& limits)
+                             const Limits& limits, CallGuard& guard)
     : store_(store),
       clock_(clock),
       observer_(observer),
       limits_(limits),
+      guard_(guard),
       start_(clock.Steady()),
       figures_(kFiguresCacheBytes) {}
 
@@ -137,8 +140,8 @@ absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionReq
   return ToMessage(*created);
 }
 
-std::unique_ptr<ReportSession> ExecutionCore::StartReport() {
-  return std::unique_ptr<ReportSession>(new ReportSession(this));
+std::unique_ptr<ReportSession> ExecutionCore::StartReport(std::shared_ptr<CallContext> context) {
+  return std::unique_ptr<ReportSession>(new ReportSession(this, std::move(context)));
 }
 
 absl::StatusOr<v1::Execution> ExecutionCore::Complete(const v1::CompleteExecutionRequest& request) {

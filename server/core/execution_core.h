@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,8 @@
 #include "base/system/clock.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/execution_service.pb.h"
+#include "server/core/call_context.h"
+#include "server/core/call_guard.h"
 #include "server/core/execution_figures.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
@@ -31,7 +34,8 @@ class ReportSession {
   // Stores one window, which survives a crash once this returns OK. A window that is stored already
   // is counted and changes nothing. After an error every further call returns it; windows stored
   // before are kept. Errors are those of `ExecutionCore`, and RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE)
-  // beyond `Limits::max_window_count` windows.
+  // beyond `Limits::max_window_count` windows, and for the first window those of
+  // `CallGuard::Check`.
   absl::Status Add(const v1::ReportMetricsRequest& request);
 
   // Returns what the stream stored, which may be nothing, or the error of `Add`.
@@ -39,14 +43,16 @@ class ReportSession {
 
  private:
   friend class ExecutionCore;
-  explicit ReportSession(ExecutionCore* core) : core_(core) {}
+  ReportSession(ExecutionCore* core, std::shared_ptr<CallContext> context)
+      : core_(core), context_(std::move(context)) {}
 
   absl::Status AddImpl(const v1::ReportMetricsRequest& request);
 
-  // Finds the execution of the stream and the number of its ranks.
-  absl::Status Open(const std::string& execution);
+  // Finds the execution of the stream, if the caller may report to it, and the number of its ranks.
+  absl::Status Open(const v1::ReportMetricsRequest& request);
 
   ExecutionCore* const core_;
+  const std::shared_ptr<CallContext> context_;
   absl::Status failure_;
   std::string execution_;  // Empty until the first window.
   int device_count_ = 0;
@@ -62,10 +68,12 @@ class ReportSession {
 class ExecutionCore {
  public:
   // The arguments outlive the core.
-  ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
+  ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
+                CallGuard& guard);
 
   absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request);
-  std::unique_ptr<ReportSession> StartReport();
+  std::unique_ptr<ReportSession> StartReport(
+      std::shared_ptr<CallContext> context = CallContext::OfItself());
   absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request);
   absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request);
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request);
@@ -96,6 +104,7 @@ class ExecutionCore {
   const Clock& clock_;
   Observer& observer_;
   const Limits& limits_;
+  CallGuard& guard_;
   // When the core was made, on the steady clock.
   const absl::Duration start_;
   // By name and number of windows, which only grows.

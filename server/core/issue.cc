@@ -41,6 +41,8 @@ void Bind(const PlanQuestion& question, const std::string& name, absl::Time issu
   payload.set_plan(name);
   payload.set_cluster(question.cluster);
   payload.set_job_id(question.job_id);
+  payload.clear_generation();
+  payload.clear_supersedes();
   payload.clear_node_names();
   for (const std::string& node_name : question.problem.topology().NodeNames()) {
     payload.add_node_names(node_name);
@@ -111,6 +113,20 @@ absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v
   answer.plan.clear_from_cache();
   Bind(question, name, issue_time, answer);
   return answer;
+}
+
+absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload) {
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan,
+                           ParseStored<v1::Plan>(predecessor.bytes, predecessor.name));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const v1::PlanPayload before,
+      ParseStored<v1::PlanPayload>(plan.signed_plan().payload(), predecessor.name));
+  payload.set_generation(before.generation() + 1);
+  if (before.model_digest() == payload.model_digest() &&
+      before.global_batch_size() == payload.global_batch_size()) {
+    payload.set_supersedes(predecessor.name);
+  }
+  return absl::OkStatus();
 }
 
 PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -14,6 +15,7 @@
 #include "server/core/observer.h"
 #include "server/core/plan_question.h"
 #include "server/core/plan_search.h"
+#include "server/store/records.h"
 
 namespace parplan {
 
@@ -45,6 +47,10 @@ UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searc
 // `issued` does not parse. REQUIRES: `issued` answers a question with the same `answer_key`.
 absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v1::Plan& issued,
                                            const std::string& name, absl::Time issue_time);
+
+// Numbers a plan after the newest plan of its job, and names that as the plan it supersedes if both
+// are for the same model and batch. INTERNAL if the stored plan does not parse.
+absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload);
 
 // Returns the report to the observer for a plan with this payload.
 PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,

@@ -96,9 +96,16 @@ absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByKey(absl::stri
 }
 
 absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByRequestId(
-    absl::string_view cluster, absl::string_view request_id) {
-  return Metered("find_plan_by_request_id",
-                 [&](Store& store) { return store.FindPlanByRequestId(cluster, request_id); });
+    absl::string_view cluster, absl::string_view owner, absl::string_view request_id) {
+  return Metered("find_plan_by_request_id", [&](Store& store) {
+    return store.FindPlanByRequestId(cluster, owner, request_id);
+  });
+}
+
+absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanOfJob(absl::string_view cluster,
+                                                                      absl::string_view job_id) {
+  return Metered("find_plan_of_job",
+                 [&](Store& store) { return store.FindPlanOfJob(cluster, job_id); });
 }
 
 absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByAnswer(
@@ -110,6 +117,13 @@ absl::StatusOr<std::optional<PlanRecord>> MeteredStore::FindPlanByAnswer(
 absl::StatusOr<Page<PlanRecord>> MeteredStore::ListPlans(absl::string_view cluster,
                                                          const PageRequest& page) {
   return Metered("list_plans", [&](Store& store) { return store.ListPlans(cluster, page); });
+}
+
+absl::StatusOr<Page<PlanRecord>> MeteredStore::ListOwnPlans(absl::string_view cluster,
+                                                            const PlanScope& scope,
+                                                            const PageRequest& page) {
+  return Metered("list_own_plans",
+                 [&](Store& store) { return store.ListOwnPlans(cluster, scope, page); });
 }
 
 absl::StatusOr<int64_t> MeteredStore::CountPlans(absl::string_view cluster) {

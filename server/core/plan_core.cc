@@ -15,6 +15,32 @@
 #include "server/core/stored_message.h"
 
 namespace parplan {
+namespace {
+
+// Returns the line of the audit log for a plan that was just signed.
+AuditRecord SignatureRecord(const PlanQuestion& question, const PlanName& name,
+                            const v1::Plan& plan) {
+  const Caller& caller = *question.caller;
+  Resource resource;
+  resource.cluster = question.cluster;
+  resource.owner = caller.owner();
+  resource.job_id = question.job_id;
+  AuditRecord record;
+  record.event = AuditRecord::Event::kSignature;
+  record.identity = caller.identity().text();
+  record.role = caller.AllowingRole("CreatePlan", resource);
+  record.method = "CreatePlan";
+  record.resource = ClusterName{question.cluster}.ToString();
+  record.job_id = question.job_id;
+  record.plan = name.ToString();
+  for (const v1::Signature& signature : plan.signed_plan().signatures()) {
+    record.key_ids.push_back(signature.key_id());
+  }
+  record.request_id = question.call_id;
+  return record;
+}
+
+}  // namespace
 
 PlanCore::PlanCore(Dependencies dependencies)
     : dependencies_(std::move(dependencies)),
@@ -32,16 +58,23 @@ void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
                           const PlanDone& done) {
   const absl::StatusOr<ClusterName> parent = ReadParent(request);
   if (!parent.ok()) return done(parent.status());
-  std::string request_key = RequestKey(request);
-  absl::StatusOr<SharedPlan> ready = FindRetried(*parent, request);
+  const std::string& owner = context->caller()->owner();
+  std::string request_key = RequestKey(request, owner);
+  absl::StatusOr<SharedPlan> ready = FindRetried(*parent, request, owner);
   if (ready.ok() && *ready == nullptr) ready = FindReady(*parent, request_key);
   if (!ready.ok() || *ready != nullptr) return done(std::move(ready));
-  const absl::StatusOr<SharedQuestion> read = ReadQuestion(
-      request, *parent, std::move(request_key), dependencies_.knowledge, dependencies_.limits);
+  const absl::StatusOr<SharedQuestion> read =
+      ReadQuestion(*context, request, *parent, std::move(request_key), dependencies_.knowledge,
+                   dependencies_.limits);
   if (!read.ok()) return done(read.status());
   const SharedQuestion& question = *read;
   absl::StatusOr<SharedPlan> stored = FindStored(*question);
   if (!stored.ok() || *stored != nullptr) return done(std::move(stored));
+  if (question->caller->is_restricted()) {
+    // Before the search, which would be in vain.
+    const absl::Status is_free = FindPredecessor(*question).status();
+    if (!is_free.ok()) return done(is_free);
+  }
   const SharedAnswer known = FindAnswer(*question);
   dependencies_.observer.CacheLookedUp(CacheKind::kResult, known != nullptr);
   if (known != nullptr) return done(Issue(*question, *known));
@@ -77,11 +110,12 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const ClusterName& parent,
 }
 
 absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
-                                                 const v1::CreatePlanRequest& request) {
+                                                 const v1::CreatePlanRequest& request,
+                                                 const std::string& owner) {
   if (request.request_id().empty()) return SharedPlan();
   PARPLAN_ASSIGN_OR_RETURN(
       const std::optional<PlanRecord> record,
-      dependencies_.store.FindPlanByRequestId(parent.cluster, request.request_id()));
+      dependencies_.store.FindPlanByRequestId(parent.cluster, owner, request.request_id()));
   if (!record.has_value()) return SharedPlan();
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
   if (record->job_id != request.job_id() ||
@@ -98,6 +132,54 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
   }
   plan.set_from_cache(true);
   return std::make_shared<const v1::Plan>(std::move(plan));
+}
+
+absl::StatusOr<bool> PlanCore::IsJobOfAnother(const PlanQuestion& question) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      const Page<PlanRecord> plans,
+      dependencies_.store.ListOwnPlans(question.cluster, PlanScope{.job_ids = {question.job_id}},
+                                       PageRequest()));
+  for (const PlanRecord& plan : plans.records) {
+    if (plan.owner.empty() || plan.owner == question.caller->owner()) continue;
+    if (plan.expire_time > dependencies_.clock.Now()) return true;
+    PARPLAN_ASSIGN_OR_RETURN(const Page<ExecutionRecord> executions,
+                             dependencies_.store.ListExecutions(plan.name, PageRequest()));
+    for (const ExecutionRecord& execution : executions.records) {
+      if (execution.state == ExecutionState::kRunning) return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<std::optional<PlanRecord>> PlanCore::FindPredecessor(const PlanQuestion& question) {
+  if (question.job_id.empty()) return std::nullopt;
+  PARPLAN_ASSIGN_OR_RETURN(std::optional<PlanRecord> newest,
+                           dependencies_.store.FindPlanOfJob(question.cluster, question.job_id));
+  const Caller& caller = *question.caller;
+  // A plan without an owner was made while the server restricted no caller: whoever may plan for
+  // the job goes on with it.
+  if (!newest.has_value() || !caller.is_restricted() || newest->owner.empty() ||
+      newest->owner == caller.owner() || caller.Holds(Role::kOperator, question.cluster) ||
+      caller.ExecutesJob(question.cluster, question.job_id)) {
+    return newest;
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const bool is_of_another, IsJobOfAnother(question));
+  if (!is_of_another) return newest;
+  Resource resource;
+  resource.name = ClusterName{question.cluster}.ToString();
+  resource.cluster = question.cluster;
+  resource.job_id = question.job_id;
+  const absl::Status refused = MakeError(
+      absl::StatusCode::kPermissionDenied, Reason::kRoleRequired,
+      absl::StrCat("job `", question.job_id, "` in ", resource.name,
+                   " has a plan of another caller; only that caller, the executor of the job and "
+                   "operators may make another one. Use another job id if this is another job"),
+      {{"method", "CreatePlan"},
+       {"resource", resource.name},
+       {"identity", caller.identity().text()},
+       {"heldRoles", caller.RolesIn(question.cluster)},
+       {"neededRoles", "executor (own), operator"}});
+  return dependencies_.guard.Refuse(caller, question.call_id, "CreatePlan", resource, refused);
 }
 
 absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
@@ -220,8 +302,9 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
   if (const auto* nothing = std::get_if<NothingFits>(&answer.result)) {
     return NothingFitsError(question.problem, question.options.planner, *nothing);
   }
+  const std::string& serial_key = question.job_id.empty() ? question.binding_key : question.job_id;
   const std::lock_guard<std::mutex> lock(
-      issue_mutexes_[std::hash<std::string>()(question.binding_key) % issue_mutexes_.size()]);
+      issue_mutexes_[std::hash<std::string>()(serial_key) % issue_mutexes_.size()]);
   if (answer.is_complete) {
     PARPLAN_ASSIGN_OR_RETURN(SharedPlan stored, FindStored(question));
     if (stored != nullptr) return stored;
@@ -241,8 +324,15 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
     parts = NewAnswer(question, std::get<SearchedPlan>(answer.result), name.ToString(), now);
   }
   auto& [payload, plan] = parts;
+  PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> predecessor, FindPredecessor(question));
+  if (predecessor.has_value()) {
+    PARPLAN_RETURN_IF_ERROR(Succeed(*predecessor, payload));
+  } else if (!question.job_id.empty()) {
+    payload.set_generation(1);
+  }
   PARPLAN_ASSIGN_OR_RETURN(*plan.mutable_signed_plan(),
                            dependencies_.keys.Sign(payload.SerializeAsString(), now));
+  PARPLAN_RETURN_IF_ERROR(dependencies_.audit.Write(SignatureRecord(question, name, plan)));
 
   PlanRecord record;
   record.name = name.ToString();
@@ -250,6 +340,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   record.plan_id = name.plan;
   record.plan_key = plan_key;
   if (answer.is_complete) record.answer_key = StoredAnswerKey(question);
+  record.owner = question.caller->owner();
   record.request_id = question.request_id;
   record.job_id = question.job_id;
   record.topology_digest = question.topology_digest;

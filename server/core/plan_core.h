@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -19,7 +20,10 @@
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/find_plan.h"
+#include "server/access/caller.h"
+#include "server/audit/audit_record.h"
 #include "server/core/call_context.h"
+#include "server/core/call_guard.h"
 #include "server/core/key_ring.h"
 #include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
@@ -64,6 +68,8 @@ class PlanCore {
     const Clock& clock;
     Observer& observer;
     const Limits& limits;
+    CallGuard& guard;
+    AuditSink& audit;
     PlannerFunction planner = &FindPlan;
     // Coordinates the searches of several servers on one store; null for a single server.
     Turns* turns = nullptr;
@@ -74,9 +80,10 @@ class PlanCore {
   PlanCore& operator=(const PlanCore&) = delete;
 
   // Returns a signed plan. A plan made before is returned without a search if it is for the same
-  // question, job, nodes and time to live, rests on the same profiles and calibration, and has at
-  // least `kMinLifeLeft` of its life left. A retry, which has the `request_id` of an earlier call,
-  // gets the plan of that call until it expires. Equal questions in flight share one search,
+  // question, owner, job, nodes and time to live, rests on the same profiles and calibration, and
+  // has at least `kMinLifeLeft` of its life left. A retry, which has the `request_id` of an earlier
+  // call of its owner, gets the plan of that call until it expires. Equal questions in flight share
+  // one search,
   // whoever asks. The search ends with the best plan so far shortly before the latest deadline of
   // its callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
   void CreatePlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
@@ -87,9 +94,11 @@ class PlanCore {
   void SearchPlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const ProgressListener& progress, const PlanDone& done);
 
-  // Answer on the calling thread. `VerifyPlan` has a verdict instead of an error.
+  // Answer on the calling thread. `VerifyPlan` has a verdict instead of an error. `ListPlans` lists
+  // what the caller may see.
   absl::StatusOr<v1::Plan> GetPlan(const v1::GetPlanRequest& request);
-  absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request);
+  absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request,
+                                                  const Caller& caller = *Caller::Itself());
 
   // The largest answer of `ExportPlan`, in bytes of files: half of what clients take.
   static constexpr size_t kMaxExportBytes = size_t{32} << 20;
@@ -124,11 +133,21 @@ class PlanCore {
   // Returns a plan in memory that answers the request; null if there is none.
   absl::StatusOr<SharedPlan> FindReady(const ClusterName& parent, const std::string& request_key);
 
-  // Returns the plan stored under the `request_id` of the request if this is a retry; null if it is
-  // none. INVALID_ARGUMENT (REQUEST_ID_REUSED) if that plan answers another question;
-  // FAILED_PRECONDITION (PLAN_EXPIRED) if it has expired.
+  // Returns the plan that the owner stored under the `request_id` of the request if this is a
+  // retry; null if it is none. INVALID_ARGUMENT (REQUEST_ID_REUSED) if that plan answers another
+  // question; FAILED_PRECONDITION (PLAN_EXPIRED) if it has expired.
   absl::StatusOr<SharedPlan> FindRetried(const ClusterName& parent,
-                                         const v1::CreatePlanRequest& request);
+                                         const v1::CreatePlanRequest& request,
+                                         const std::string& owner);
+
+  // Returns the newest plan of the question's job, nothing if it has none. PERMISSION_DENIED
+  // (ROLE_REQUIRED), recorded in the audit log, if that plan is another caller's and the job is
+  // that caller's still, unless this one is an operator or executes the job.
+  absl::StatusOr<std::optional<PlanRecord>> FindPredecessor(const PlanQuestion& question);
+
+  // Returns whether another caller has a plan of the question's job that is valid now or of which
+  // an execution runs. Looks at the first page of the job's plans, and of the executions of each.
+  absl::StatusOr<bool> IsJobOfAnother(const PlanQuestion& question);
 
   // Returns a stored plan that answers the question; null if there is none.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);
@@ -169,8 +188,8 @@ class PlanCore {
   LruCache<ReadyPlan> ready_plans_;
   LruCache<SharedAnswer> answers_;
   SingleFlight<SharedAnswer> flights_;
-  // Serialise the issuing of equal plans; picked by a hash of the binding key. With 16, different
-  // plans seldom wait for each other; not measured.
+  // Serialise the issuing of equal plans, and of plans of one job, which are numbered; picked by a
+  // hash of job or binding key. With 16, others seldom wait for each other; not measured.
   std::array<std::mutex, 16> issue_mutexes_;
 };
 

@@ -1,6 +1,7 @@
 // The methods of `PlanCore` that need no search.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,12 +48,16 @@ absl::StatusOr<v1::Plan> PlanCore::GetPlan(const v1::GetPlanRequest& request) {
   return ParseStored<v1::Plan>(record.bytes, record.name);
 }
 
-absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansRequest& request) {
+absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansRequest& request,
+                                                          const Caller& caller) {
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName parent, ClusterName::Parse(request.parent()));
-  PARPLAN_ASSIGN_OR_RETURN(
-      const Page<PlanRecord> page,
-      dependencies_.store.ListPlans(parent.cluster,
-                                    PageRequest{request.page_size(), request.page_token()}));
+  const PageRequest wanted{request.page_size(), request.page_token()};
+  const std::optional<OwnPlans> own = caller.PlansFor("ListPlans", parent.cluster);
+  PARPLAN_ASSIGN_OR_RETURN(const Page<PlanRecord> page,
+                           own.has_value()
+                               ? dependencies_.store.ListOwnPlans(
+                                     parent.cluster, PlanScope{own->owner, own->job_ids}, wanted)
+                               : dependencies_.store.ListPlans(parent.cluster, wanted));
   v1::ListPlansResponse response;
   for (const PlanRecord& record : page.records) {
     PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record.bytes, record.name));

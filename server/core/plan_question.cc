@@ -74,8 +74,9 @@ absl::Status CheckAsked(const AskedPlan& asked, const std::string& cluster, cons
 
 }  // namespace
 
-std::string RequestKey(const v1::CreatePlanRequest& request) {
+std::string RequestKey(const v1::CreatePlanRequest& request, absl::string_view owner) {
   std::string key;
+  AppendText(&key, owner);
   AppendText(&key, request.parent());
   AppendText(&key, request.job_id());
   absl::StrAppend(&key, request.has_time_to_live(), " ", request.time_to_live().seconds(), " ",
@@ -105,8 +106,8 @@ absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request) {
 }
 
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
-    const v1::CreatePlanRequest& request, const ClusterName& parent, std::string request_key,
-    KnowledgeKeeper& knowledge, const Limits& limits) {
+    const CallContext& context, const v1::CreatePlanRequest& request, const ClusterName& parent,
+    std::string request_key, KnowledgeKeeper& knowledge, const Limits& limits) {
   if (static_cast<int64_t>(request_key.size()) > limits.max_request_bytes) {
     return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
                      absl::StrCat("the request has ", request_key.size(), " bytes; at most ",
@@ -133,7 +134,9 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
   options.search_time_limit = std::min(
       options.search_time_limit.value_or(limits.max_search_duration), limits.max_search_duration);
   auto question =
-      std::make_shared<PlanQuestion>(PlanQuestion{.cluster = parent.cluster,
+      std::make_shared<PlanQuestion>(PlanQuestion{.caller = context.caller(),
+                                                  .call_id = context.request_id(),
+                                                  .cluster = parent.cluster,
                                                   .job_id = request.job_id(),
                                                   .request_id = request.request_id(),
                                                   .time_to_live = time_to_live,
@@ -168,6 +171,9 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
   std::string binding = absl::StrCat("parplan binding 1\n", question->answer_key);
   AppendText(&binding, question->job_id);
   absl::StrAppend(&binding, absl::ToInt64Nanoseconds(question->time_to_live));
+  // Plans of a server that restricts no caller belong to all.
+  const std::string& owner = question->caller->owner();
+  if (!owner.empty()) AppendText(&binding, owner);
   question->binding_key = Sha256Hex(binding);
   return question;
 }

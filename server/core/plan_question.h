@@ -18,6 +18,8 @@
 #include "planner/model/planning_problem.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/rules_wire.h"
+#include "server/access/caller.h"
+#include "server/core/call_context.h"
 #include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
 
@@ -25,6 +27,10 @@ namespace parplan {
 
 // A question as the core works on it. Immutable once read.
 struct PlanQuestion {
+  // Whoever asks, and the id of its call for the audit log. Others may wait for the same search,
+  // each with its own question.
+  std::shared_ptr<const Caller> caller;
+  std::string call_id;
   std::string cluster;
   std::string job_id;
   std::string request_id;
@@ -54,16 +60,17 @@ struct PlanQuestion {
   std::string answer_key;
   // `answer_key` and the limits of the search. Questions with equal keys share a search.
   std::string flight_key;
-  // `answer_key`, job and time to live, as SHA-256 in lower-case hexadecimal. The store finds plans
-  // by it.
+  // `answer_key`, job, time to live and, if there is one, the owner, as SHA-256 in lower-case
+  // hexadecimal. The store finds plans by it.
   std::string binding_key;
   // `RequestKey` of the request.
   std::string request_key;
 };
 
-// Returns bytes made of all fields of `request` but `request_id`. Requests with equal bytes ask the
-// same. Compare keys of one process only: Protobuf promises equal bytes for equal messages there.
-std::string RequestKey(const v1::CreatePlanRequest& request);
+// Returns bytes made of the owner (`Caller::owner`) and all fields of `request` but `request_id`.
+// Requests of one owner with equal bytes ask the same. Compare keys of one process only: Protobuf
+// promises equal bytes for equal messages there.
+std::string RequestKey(const v1::CreatePlanRequest& request, absl::string_view owner);
 
 // Returns the cluster that `parent` names, and checks `request_id`; the request needs no more to
 // look for a plan made before. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
@@ -71,15 +78,16 @@ absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request);
 
 // Reads the rest of a request whose `parent` is read: converts it to values once, checks these
 // against `limits`, and adds what `knowledge` has of the nodes. `request_key` is `RequestKey` of
-// the request. May wait for the store's disk or network.
+// the request, `context` the call, which the question does not keep. May wait for the store's disk
+// or network.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a topology with several node groups;
 // FAILED_PRECONDITION (PROFILE_MISSING) if no such node was measured and no estimate is wanted or
 // possible; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if `request_key` has more bytes than
 // `Limits::max_request_bytes`; the errors of the store.
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
-    const v1::CreatePlanRequest& request, const ClusterName& parent, std::string request_key,
-    KnowledgeKeeper& knowledge, const Limits& limits);
+    const CallContext& context, const v1::CreatePlanRequest& request, const ClusterName& parent,
+    std::string request_key, KnowledgeKeeper& knowledge, const Limits& limits);
 
 // Checks that there is a planner of this name. INVALID_ARGUMENT (SPEC_INVALID) for the field
 // `planner` of `field`, the path of the options in the request, for example `spec.options`.

@@ -26,11 +26,11 @@ std::vector<const v1::Profile*> Pointers(const std::vector<v1::Profile>& profile
 }  // namespace
 
 ProfileKeeper::ProfileKeeper(Store& store, const Clock& clock, Observer& observer,
-                             const Limits& limits)
-    : store_(store), clock_(clock), observer_(observer), limits_(limits) {}
+                             const Limits& limits, CallGuard& guard)
+    : store_(store), clock_(clock), observer_(observer), limits_(limits), guard_(guard) {}
 
-std::unique_ptr<UploadSession> ProfileKeeper::StartUpload() {
-  return std::unique_ptr<UploadSession>(new UploadSession(this));
+std::unique_ptr<UploadSession> ProfileKeeper::StartUpload(std::shared_ptr<CallContext> context) {
+  return std::unique_ptr<UploadSession>(new UploadSession(this, std::move(context)));
 }
 
 absl::StatusOr<v1::Profile> ProfileKeeper::Get(const v1::GetProfileRequest& request) {

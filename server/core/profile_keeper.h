@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,8 @@
 #include "parplan/v1/profile.pb.h"
 #include "parplan/v1/profile_service.pb.h"
 #include "planner/model/profile_snapshot.h"
+#include "server/core/call_context.h"
+#include "server/core/call_guard.h"
 #include "server/core/limits.h"
 #include "server/core/observer.h"
 #include "server/store/store.h"
@@ -37,7 +40,8 @@ class UploadSession {
   // Adds the header (first) or a piece (afterwards). After an error every further call returns it.
   // INVALID_ARGUMENT (PROFILE_INVALID; SPEC_INVALID for the name of the node) for a header that
   // breaks a rule or messages in another order. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as
-  // the messages together have more than `Limits::max_upload_bytes`.
+  // the messages together have more than `Limits::max_upload_bytes`. For the header also the errors
+  // of `CallGuard::Check`, if the caller may not upload for this node.
   absl::Status Add(const v1::UploadProfileRequest& request);
 
   // Checks every rule of profile.proto and stores the profile; to be called when the client has
@@ -50,7 +54,8 @@ class UploadSession {
 
  private:
   friend class ProfileKeeper;
-  explicit UploadSession(ProfileKeeper* keeper) : keeper_(keeper) {}
+  UploadSession(ProfileKeeper* keeper, std::shared_ptr<CallContext> context)
+      : keeper_(keeper), context_(std::move(context)) {}
 
   // `Add` without its accounting, `Finish` without its report.
   absl::Status AddImpl(const v1::UploadProfileRequest& request);
@@ -60,6 +65,7 @@ class UploadSession {
   void Report(const absl::Status& status);
 
   ProfileKeeper* keeper_;
+  const std::shared_ptr<CallContext> context_;
   bool has_header_ = false;
   bool reported_ = false;
   absl::Status failure_;  // The first error; returned by every later call.
@@ -84,9 +90,12 @@ struct SnapshotHandle {
 class ProfileKeeper {
  public:
   // The arguments outlive the keeper and its sessions.
-  ProfileKeeper(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
+  ProfileKeeper(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
+                CallGuard& guard);
 
-  std::unique_ptr<UploadSession> StartUpload();
+  // The session checks `context->caller()` as soon as it knows the node.
+  std::unique_ptr<UploadSession> StartUpload(
+      std::shared_ptr<CallContext> context = CallContext::OfItself());
   absl::StatusOr<v1::Profile> Get(const v1::GetProfileRequest& request);
   absl::StatusOr<v1::ListProfilesResponse> List(const v1::ListProfilesRequest& request);
   absl::Status Delete(const v1::DeleteProfileRequest& request);
@@ -134,6 +143,7 @@ class ProfileKeeper {
   const Clock& clock_;
   Observer& observer_;
   const Limits& limits_;
+  CallGuard& guard_;
 
   // Returns the snapshot of this revision; an empty handle if there is none.
   SnapshotHandle FindCached(const SnapshotKey& key, int64_t revision);

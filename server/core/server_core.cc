@@ -26,20 +26,22 @@ absl::Time LastExpiry(const TrustBundle& bundle) {
 
 ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys,
                        const Limits& limits, const Clock& clock, Observer& observer,
-                       const PlannerFunction& planner, std::unique_ptr<Turns> turns)
+                       const PlannerFunction& planner, std::unique_ptr<Turns> turns,
+                       AuditSink& audit)
     : store_(std::make_unique<MeteredStore>(std::move(store), clock, observer)),
       keys_(std::move(keys)),
       limits_(limits),
       clock_(clock),
       observer_(observer),
-      profiles_(*store_, clock_, observer_, limits_),
+      guard_(*store_, audit),
+      profiles_(*store_, clock_, observer_, limits_, guard_),
       calibrations_(*store_, clock_, observer_, limits_),
       knowledge_(profiles_, calibrations_),
-      executions_(*store_, clock_, observer_, limits_),
-      agents_(clock_, observer_, limits_),
+      executions_(*store_, clock_, observer_, limits_, guard_),
+      agents_(clock_, observer_, limits_, guard_),
       pool_(limits_.worker_count, limits_.max_queue_length, observer_),
-      plans_(
-          {*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, planner, turns.get()}),
+      plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, guard_, audit,
+              planner, turns.get()}),
       shapes_({knowledge_, pool_, clock_, observer_, limits_, planner}),
       turns_(std::move(turns)) {}
 

@@ -9,8 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/system/clock.h"
+#include "server/audit/audit_record.h"
 #include "server/core/agent_core.h"
 #include "server/core/calibration_core.h"
+#include "server/core/call_guard.h"
 #include "server/core/execution_core.h"
 #include "server/core/key_ring.h"
 #include "server/core/knowledge_keeper.h"
@@ -28,16 +30,18 @@ namespace parplan {
 // Safe to use from any thread.
 class ServerCore {
  public:
-  // `store` and `keys` are not null; `clock` and `observer` outlive the core. Only tests give
-  // another `planner`. `turns` are those of the servers that share `store`; null for a single
+  // `store` and `keys` are not null; `clock`, `observer` and `audit` outlive the core. Only tests
+  // give another `planner`. `turns` are those of the servers that share `store`; null for a single
   // server.
   ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> keys, const Limits& limits,
              const Clock& clock = Clock::Real(), Observer& observer = Observer::Null(),
-             const PlannerFunction& planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr);
+             const PlannerFunction& planner = &FindPlan, std::unique_ptr<Turns> turns = nullptr,
+             AuditSink& audit = AuditSink::Null());
 
   // Calls `Drain(0)`.
   ~ServerCore();
 
+  CallGuard& guard() { return guard_; }
   ProfileKeeper& profiles() { return profiles_; }
   CalibrationCore& calibrations() { return calibrations_; }
   PlanCore& plans() { return plans_; }
@@ -76,6 +80,7 @@ class ServerCore {
   const Limits limits_;
   const Clock& clock_;
   Observer& observer_;
+  CallGuard guard_;
   ProfileKeeper profiles_;
   CalibrationCore calibrations_;
   KnowledgeKeeper knowledge_;

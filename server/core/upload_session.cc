@@ -63,6 +63,7 @@ absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
     PARPLAN_ASSIGN_OR_RETURN(NodeName parent, NodeName::Parse(header.parent(), "header.parent"));
     PARPLAN_RETURN_IF_ERROR(
         CheckRequestId(header.request_id(), true, "header.request_id", Reason::kProfileInvalid));
+    PARPLAN_RETURN_IF_ERROR(keeper_->guard_.Check(*context_, "UploadProfile", header));
     has_header_ = true;
     cluster_ = std::move(parent.cluster);
     node_ = std::move(parent.node);

@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-constexpr char kDescription[] = "Looks after the signing keys and the records of a server";
+constexpr char kDescription[] = "Looks after the keys, records, roles and audit logs of a server";
 
 constexpr char kAdminFooter[] =
     "Exit codes: 0 done, 1 internal error, 2 bad input, 5 not verified, 6 store unavailable, "
@@ -19,8 +19,8 @@ constexpr char kAdminFooter[] =
 bool NamesAdminCommand(int argc, const char* const* argv) {
   if (argc < 2) return false;
   const absl::string_view first = argv[1];
-  return first == "keys" || first == "store" || first == "--quiet" || first == "--format" ||
-         absl::StartsWith(first, "--format=");
+  return first == "keys" || first == "store" || first == "access" || first == "audit" ||
+         first == "--quiet" || first == "--format" || absl::StartsWith(first, "--format=");
 }
 
 int RunAdminCommand(int argc, const char* const* argv) {
@@ -28,6 +28,8 @@ int RunAdminCommand(int argc, const char* const* argv) {
                                shell::Action& action) {
     AddKeysCommand(app, session, action);
     AddStoreCommand(app, session, action);
+    AddAccessCommand(app, session, action);
+    AddAuditCommand(app, session, action);
   };
   return shell::RunCommands({"parplan-server", kDescription, kAdminFooter, kVersion}, add_commands,
                             argc, argv);

@@ -1,5 +1,5 @@
 // The commands of parplan-server that look after its data and end: `parplan-server keys ...` and
-// `parplan-server store ...`. Without a command the program serves.
+// `parplan-server store ...`, `access ...` and `audit ...`. Without a command the program serves.
 
 #ifndef PARPLAN_SERVER_MAIN_ADMIN_COMMANDS_H_
 #define PARPLAN_SERVER_MAIN_ADMIN_COMMANDS_H_
@@ -19,6 +19,8 @@ int RunAdminCommand(int argc, const char* const* argv);
 // Each adds one command with its commands; `session` and `action` outlive the parsing.
 void AddKeysCommand(shell::Command app, const shell::Session& session, shell::Action& action);
 void AddStoreCommand(shell::Command app, const shell::Session& session, shell::Action& action);
+void AddAccessCommand(shell::Command app, const shell::Session& session, shell::Action& action);
+void AddAuditCommand(shell::Command app, const shell::Session& session, shell::Action& action);
 
 }  // namespace parplan
 

@@ -2,6 +2,9 @@
 
 #include <google/protobuf/duration.pb.h>
 
+#include <string>
+#include <vector>
+
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -19,6 +22,18 @@ void Take(bool is_given, const auto& given, auto& target) {
 
 void TakeDuration(bool is_given, const google::protobuf::Duration& given, absl::Duration& target) {
   if (is_given) target = absl::Seconds(given.seconds()) + absl::Nanoseconds(given.nanos());
+}
+
+std::vector<std::string> ToTexts(const google::protobuf::RepeatedPtrField<std::string>& field) {
+  return {field.begin(), field.end()};
+}
+
+Grant ToGrant(const config::v1::Grant& grant) {
+  return {.identities = ToTexts(grant.identities()),
+          .role = grant.role(),
+          .clusters = ToTexts(grant.clusters()),
+          .nodes = ToTexts(grant.nodes()),
+          .jobs = ToTexts(grant.jobs())};
 }
 
 }  // namespace
@@ -39,6 +54,17 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   Take(config.has_tls_client_ca(), config.tls_client_ca(), settings.tls.client_ca);
   Take(config.has_insecure(), config.insecure(), settings.insecure);
   Take(config.has_insecure_metrics(), config.insecure_metrics(), settings.insecure_metrics);
+  if (config.has_allow_all_callers()) settings.allow_all_callers = config.allow_all_callers();
+  if (config.has_authorization()) {
+    const config::v1::Authorization& authorization = config.authorization();
+    settings.certificate_names = ToTexts(authorization.certificate_names());
+    settings.grants.emplace();
+    for (const config::v1::Grant& grant : authorization.grants()) {
+      settings.grants->push_back(ToGrant(grant));
+    }
+  }
+  Take(config.has_audit_file(), config.audit_file(), settings.audit_file);
+  Take(config.has_audit_required(), config.audit_required(), settings.audit_required);
   Take(config.has_workers(), config.workers(), settings.limits.worker_count);
   Take(config.has_queue_length(), config.queue_length(), settings.limits.max_queue_length);
   TakeDuration(config.has_plan_ttl(), config.plan_ttl(), settings.limits.default_time_to_live);

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,6 +32,8 @@
 #include "planner/find_plan.h"
 #include "proto/envelope/key_store.h"
 #include "proto/wire/version.h"
+#include "server/access/authorizer.h"
+#include "server/audit/audit_file.h"
 #include "server/core/key_ring.h"
 #include "server/core/server_core.h"
 #include "server/main/admin_commands.h"
@@ -80,7 +83,7 @@ absl::StatusOr<StoreAddress> AddressOf(const Settings& settings) {
 
 absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
                                                      const StoreAddress& address,
-                                                     Observer& observer) {
+                                                     Observer& observer, AuditSink& audit) {
   const std::string directory = DataFolder(settings);
   PARPLAN_RETURN_IF_ERROR(MakeParents(directory));
   if (address.kind == StoreAddress::Kind::kSqlite) {
@@ -93,7 +96,7 @@ absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
   PARPLAN_ASSIGN_OR_RETURN(KeyStore keys, KeyStore::OpenOrCreate(directory, now, key_options));
   return std::make_unique<ServerCore>(
       std::move(store), std::make_unique<KeyRing>(std::move(keys), now), settings.limits,
-      Clock::Real(), observer, &FindPlan, OpenTurns(address));
+      Clock::Real(), observer, &FindPlan, OpenTurns(address), audit);
 }
 
 // Returns the address with the port that was bound.
@@ -117,19 +120,36 @@ void Announce(const std::string& state, const ServerLog& log) {
 // which it reports to standard error.
 using SettingsReader = std::function<std::optional<Settings>()>;
 
-void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
+// The parts that a signal or the end of the server concerns.
+struct Served {
+  std::unique_ptr<AuditFile> audit;  // Null without an audit file; outlives the core.
+  std::shared_ptr<Authorizer> authorizer;
+  std::unique_ptr<ServerCore> core;
+};
+
+void ReadAgain(const SettingsReader& read, ServerLog& log, Served& served) {
   const std::optional<Settings> settings = read();
   if (settings.has_value()) {
     log.SetLevel(settings->log_level);
+    absl::StatusOr<AccessRules> rules = AccessRulesOf(*settings);
+    // Settings are read only if their rules can be.
+    if (rules.ok()) served.authorizer->Replace(*std::move(rules));
   } else {
-    log.Warn("configuration not read again", {{"message", "it is invalid; log_level is kept"}});
+    log.Warn("configuration not read again",
+             {{"message", "it is invalid; log_level and authorization are kept"}});
+  }
+  if (served.audit != nullptr) {
+    const absl::Status opened = served.audit->Reopen();
+    if (!opened.ok()) {
+      log.Error("audit file not opened again", {{"message", std::string(opened.message())}});
+    }
   }
   if (settings.has_value()) {
     // gRPC accepts any renewed file, and with a wrong one refuses every caller.
     const absl::Status tls = CheckTlsFiles(settings->tls, absl::Now());
     if (!tls.ok()) log.Error("tls files", {{"message", std::string(tls.message())}});
   }
-  const absl::Status status = core.keys().Reload(absl::Now());
+  const absl::Status status = served.core->keys().Reload(absl::Now());
   if (status.ok()) {
     log.Info("keys read again", {{"message", ""}});
   } else {
@@ -137,21 +157,30 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, ServerCore& core) {
   }
 }
 
+// Logs the last line of the audit log, so that lines missing at its end show.
+void LogAuditHead(const ServerLog& log, const Served& served) {
+  if (served.audit == nullptr) return;
+  const AuditHead head = served.audit->head();
+  log.Info("audit", {{"last_sequence", head.sequence}, {"head", head.digest}});
+}
+
 // Serves until a signal ends it. Returns 0 after a drain.
 int WaitAndDrain(const Settings& settings, const Signals& signals, const SettingsReader& read,
-                 ServerLog& log, ServerCore& core, RpcServer& server) {
+                 ServerLog& log, Served& served, RpcServer& server) {
   int signal = 0;
   while (signal != SIGINT && signal != SIGTERM) {
-    const absl::Status status = core.Maintain();
+    const absl::Status status = served.core->Maintain();
     if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
-    signal = signals.Next(core.maintenance_interval());
-    if (signal == SIGHUP) ReadAgain(read, log, core);
+    LogAuditHead(log, served);
+    signal = signals.Next(served.core->maintenance_interval());
+    if (signal == SIGHUP) ReadAgain(read, log, served);
   }
   signals.EndAtOnceOnNext();
   log.Info("draining", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
   Announce("STOPPING=1", log);
   const absl::Time start = absl::Now();
   server.Drain(settings.drain_pause, settings.drain_time);
+  LogAuditHead(log, served);
   log.Info("ended", {{"duration_seconds", absl::ToDoubleSeconds(absl::Now() - start)}});
   return 0;
 }
@@ -186,8 +215,23 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   AddBuildInfo(*observer.registry(), "parplan-server", kVersion);
   const absl::StatusOr<StoreAddress> store = AddressOf(settings);
   if (!store.ok()) return Refuse(log, store.status());
-  absl::StatusOr<std::unique_ptr<ServerCore>> core = OpenCore(settings, *store, observer);
+  Served served;
+  if (!settings.audit_file.empty()) {
+    absl::StatusOr<std::unique_ptr<AuditFile>> audit = AuditFile::Open(
+        settings.audit_file,
+        {.is_required = settings.audit_required, .on_failure = [&log](const absl::Status& status) {
+           log.Error("audit", {{"message", std::string(status.message())}});
+         }});
+    if (!audit.ok()) return Refuse(log, audit.status());
+    served.audit = *std::move(audit);
+  }
+  absl::StatusOr<AccessRules> rules = AccessRulesOf(settings);
+  if (!rules.ok()) return Refuse(log, rules.status());
+  served.authorizer = std::make_shared<Authorizer>(*std::move(rules));
+  absl::StatusOr<std::unique_ptr<ServerCore>> core = OpenCore(
+      settings, *store, observer, served.audit == nullptr ? AuditSink::Null() : *served.audit);
   if (!core.ok()) return Refuse(log, core.status());
+  served.core = *std::move(core);
 
   std::unique_ptr<MetricsExposer> exposer;
   if (!settings.metrics_listen.empty()) {
@@ -202,7 +246,8 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   RpcServerOptions options = RpcOptionsOf(settings);
   options.connections = LimitsForDescriptors(RaiseDescriptorLimit());
   options.logger = [&log](const CallRecord& record) { log.LogCall(record); };
-  absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(**core, options);
+  options.authorizer = served.authorizer;
+  absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(*served.core, options);
   if (!server.ok()) return Refuse(log, server.status());
 
   const std::string address = BoundAddress(settings.listen, (*server)->port());
@@ -211,17 +256,25 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   const std::string health = settings.health_listen.empty()
                                  ? "off"
                                  : BoundAddress(settings.health_listen, (*server)->health_port());
-  const std::string bundle = (*core)->keys().bundle_path();
+  const std::string bundle = served.core->keys().bundle_path();
   log.Info("listening", {{"version", kVersion},
                          {"address", address},
                          {"tls", settings.tls.empty()             ? "off"
                                  : settings.tls.client_ca.empty() ? "server"
                                                                   : "mutual"},
+                         {"callers", AllowsAllCallers(settings) ? "everybody" : "by role"},
                          {"metrics", metrics},
                          {"health", health},
                          {"data_dir", settings.data_dir},
                          {"store", store->ToString()},
                          {"trust_bundle", bundle}});
+  if (!AllowsAllCallers(settings) && settings.grants.value_or(std::vector<Grant>()).empty()) {
+    log.Warn("nobody may call",
+             {{"message",
+               "the server authenticates callers (tls_client_ca) and grants them no role; add "
+               "`authorization` to the configuration file, or `allow_all_callers` for a server "
+               "that trusts every certificate of its CA"}});
+  }
   std::cout << "parplan-server listens on " << address
             << "\npublic keys for those who verify: " << bundle << std::endl;
   for (const auto& [path, port] :
@@ -232,7 +285,7 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
     if (!written.ok()) return Refuse(log, written);
   }
   Announce("READY=1", log);
-  return WaitAndDrain(settings, signals, read, log, **core, **server);
+  return WaitAndDrain(settings, signals, read, log, served, **server);
 }
 
 int Run(int argc, char** argv, const Signals& signals) {

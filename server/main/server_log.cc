@@ -29,6 +29,7 @@ void ServerLog::LogCall(const CallRecord& record) const {
                  {"request_id", record.request_id}};
   if (!record.trace_id.empty()) fields["trace_id"] = record.trace_id;
   fields["peer"] = record.peer;
+  fields["identity"] = record.identity;
   if (record.reason.has_value()) fields["reason"] = std::string(ReasonName(*record.reason));
   if (!record.message.empty()) fields["message"] = record.message;
   Write(level, "call", fields);

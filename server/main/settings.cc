@@ -39,6 +39,8 @@ Example: a server for this machine, then one for a cluster
   parplan-server --listen 0.0.0.0:9477 --data-dir /var/lib/parplan \
       --tls-certificate server.pem --tls-key server.key --tls-client-ca clients.pem
 
+What callers of the second may do is in its configuration file: docs/security.md
+
 One of several servers that share a database; its password comes from PGPASSFILE
   parplan-server --listen 0.0.0.0:9477 --data-dir /var/lib/parplan \
       --store postgres://parplan@db.example/parplan \
@@ -47,8 +49,9 @@ One of several servers that share a database; its password comes from PGPASSFILE
 Signals
   SIGTERM, SIGINT  end when the calls in progress have their answers; a second
                    one ends at once
-  SIGHUP           read the signing keys again, and log_level of the configuration
-                   file unless a flag sets it; log TLS files that are invalid
+  SIGHUP           read the signing keys again, and log_level and authorization of
+                   the configuration file unless a flag sets them; open the audit
+                   file again; log TLS files that are invalid
 
 Exit codes
   0        ended by a signal, every call answered; with --check-config: valid
@@ -89,6 +92,17 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   app.add_flag(
       "--insecure-metrics,!--no-insecure-metrics", settings.insecure_metrics,
       "Allow other machines to read metrics, which are plain HTTP; --insecure does so too");
+  // The flag is of its own type: CLI11 would make an optional of it that is always set.
+  app.add_flag_function(
+      "--allow-all-callers,!--no-allow-all-callers",
+      [&settings](int64_t count) { settings.allow_all_callers = count > 0; },
+      "Let every caller do everything; the default without --tls-client-ca. With it, "
+      "`authorization` in the configuration file says who may do what");
+  app.add_option("--audit-file", settings.audit_file,
+                 "Append a line for each change, signature and refusal to this file")
+      ->type_name("FILE");
+  app.add_flag("--audit-required,!--no-audit-required", settings.audit_required,
+               "Refuse changes while the audit file cannot be written");
   app.add_option("--workers", settings.limits.worker_count,
                  "Threads that search [one for each processor, at most 8]");
   app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
@@ -169,6 +183,11 @@ absl::Status CheckSettings(const Settings& settings) {
   if (!settings.store.empty()) {
     PARPLAN_RETURN_IF_ERROR(ParseStoreAddress(settings.store, "store").status());
   }
+  PARPLAN_RETURN_IF_ERROR(AccessRulesOf(settings).status());
+  if (settings.audit_required && settings.audit_file.empty()) {
+    return FieldError(Reason::kSpecInvalid, "audit_required",
+                      "needs an audit file; name one with --audit-file");
+  }
   const Limits& limits = settings.limits;
   const absl::Duration year = absl::Hours(24 * 366);
   PARPLAN_RETURN_IF_ERROR(CheckRange("workers", limits.worker_count, 1, kMaxWorkerCount));
@@ -207,6 +226,31 @@ std::string FindConfigPath(int argc, const char* const* argv) {
 
 }  // namespace
 
+bool AllowsAllCallers(const Settings& settings) {
+  return settings.allow_all_callers.value_or(!settings.grants.has_value() &&
+                                             settings.tls.client_ca.empty());
+}
+
+absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings) {
+  AccessRules rules;
+  if (!settings.certificate_names.empty()) rules.name_sources.clear();
+  for (const std::string& name : settings.certificate_names) {
+    PARPLAN_RETURN_IF_ERROR(CheckChoice("authorization.certificate_names", name, {"dns", "cn"}));
+    rules.name_sources.push_back(name == "dns" ? NameSource::kDns : NameSource::kCommonName);
+  }
+  if (AllowsAllCallers(settings)) {
+    if (settings.grants.has_value()) {
+      return FieldError(Reason::kSpecInvalid, "allow_all_callers",
+                        "contradicts `authorization`, which grants roles; leave one of them out");
+    }
+    return rules;
+  }
+  PARPLAN_ASSIGN_OR_RETURN(
+      rules.policy,
+      Policy::Create(settings.grants.value_or(std::vector<Grant>()), "authorization.grants"));
+  return rules;
+}
+
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   Settings settings;
   settings.data_dir = DefaultStateFolder("parplan");
@@ -229,6 +273,8 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   shell::Action unused_action;
   AddKeysCommand(app, unused_session, unused_action);
   AddStoreCommand(app, unused_session, unused_action);
+  AddAccessCommand(app, unused_session, unused_action);
+  AddAuditCommand(app, unused_session, unused_action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,12 +4,16 @@
 #ifndef PARPLAN_SERVER_MAIN_SETTINGS_H_
 #define PARPLAN_SERVER_MAIN_SETTINGS_H_
 
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/access/authorizer.h"
+#include "server/access/policy.h"
 #include "server/core/limits.h"
 #include "server/rpc/server_credentials.h"
 
@@ -33,6 +37,13 @@ struct Settings {
   // `insecure_metrics`: only the latter.
   bool insecure = false;
   bool insecure_metrics = false;
+  // Absent: as `AllowsAllCallers` says. `grants` are absent if the file has no `authorization`.
+  std::optional<bool> allow_all_callers;
+  std::vector<std::string> certificate_names;
+  std::optional<std::vector<Grant>> grants;
+  // Empty for none.
+  std::string audit_file;
+  bool audit_required = false;
   Limits limits;
   // Deadline of calls that have none, and time that calls in progress get when the server ends.
   absl::Duration default_deadline = absl::Minutes(10);
@@ -50,6 +61,13 @@ struct Settings {
   std::string metrics_port_file;
   std::string health_port_file;
 };
+
+// Returns whether everybody may do everything: as the settings say, else if there are no grants and
+// callers need no certificate.
+bool AllowsAllCallers(const Settings& settings);
+
+// Returns the rules for callers. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
+absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings);
 
 // Reads the settings. Returns the exit code instead, 0 after `--help` and `--version` and 2 for
 // invalid settings; the text for it is printed.

@@ -15,7 +15,7 @@ constexpr size_t kMaxQueueLength = 256;
 AgentCall* AgentCall::Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context) {
   std::shared_ptr<AgentCall> call(new AgentCall(rpc, *server_context));
   call->self_ = call;
-  call->session_ = rpc.core.agents().StartSession(call);
+  call->session_ = rpc.core.agents().StartSession(call, call->call_->context());
   call->first_message_alarm_ = rpc.alarms.Set(rpc.max_stream_silence, [weak = std::weak_ptr(call)] {
     if (const auto held = weak.lock()) held->EndSilent();
   });

@@ -12,7 +12,7 @@ AgentService::ConnectAgent(grpc::CallbackServerContext* context) {
 grpc::ServerUnaryReactor* AgentService::ListAgents(grpc::CallbackServerContext* context,
                                                    const v1::ListAgentsRequest* request,
                                                    v1::ListAgentsResponse* response) {
-  return AnswerNow(rpc_, __func__, context, response,
+  return AnswerNow(rpc_, __func__, context, request, response,
                    [this, request] { return rpc_.core.agents().List(*request); });
 }
 

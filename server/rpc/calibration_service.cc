@@ -7,35 +7,35 @@ namespace parplan {
 grpc::ServerUnaryReactor* CalibrationService::UploadCalibration(
     grpc::CallbackServerContext* context, const v1::UploadCalibrationRequest* request,
     v1::Calibration* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
+  return AnswerOnPool(rpc_, __func__, context, request, response,
                       [this, request] { return rpc_.core.calibrations().Upload(*request); });
 }
 
 grpc::ServerUnaryReactor* CalibrationService::GetCalibration(
     grpc::CallbackServerContext* context, const v1::GetCalibrationRequest* request,
     v1::Calibration* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
+  return AnswerOnPool(rpc_, __func__, context, request, response,
                       [this, request] { return rpc_.core.calibrations().Get(*request); });
 }
 
 grpc::ServerUnaryReactor* CalibrationService::ListCalibrations(
     grpc::CallbackServerContext* context, const v1::ListCalibrationsRequest* request,
     v1::ListCalibrationsResponse* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
+  return AnswerOnPool(rpc_, __func__, context, request, response,
                       [this, request] { return rpc_.core.calibrations().List(*request); });
 }
 
 grpc::ServerUnaryReactor* CalibrationService::ActivateCalibration(
     grpc::CallbackServerContext* context, const v1::ActivateCalibrationRequest* request,
     v1::ActiveCalibration* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
+  return AnswerOnPool(rpc_, __func__, context, request, response,
                       [this, request] { return rpc_.core.calibrations().Activate(*request); });
 }
 
 grpc::ServerUnaryReactor* CalibrationService::GetActiveCalibration(
     grpc::CallbackServerContext* context, const v1::GetActiveCalibrationRequest* request,
     v1::ActiveCalibration* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
+  return AnswerOnPool(rpc_, __func__, context, request, response,
                       [this, request] { return rpc_.core.calibrations().GetActive(*request); });
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "server/rpc/peer_identity.h"
 #include "server/rpc/status_to_grpc.h"
 #include "server/rpc/trace.h"
 
@@ -45,11 +46,13 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
   record_.trace_id = TraceIdOf(MetadataValue(server_context, "traceparent"));
   record_.peer = server_context.peer();
   server_context.AddTrailingMetadata(kRequestIdMetadata, record_.request_id);
+  std::shared_ptr<const Caller> caller = CallerOf(server_context, rpc.authorizer);
+  record_.identity = caller->identity().text();
   context_ = CallContext::Create(
       record_.request_id,
       TimeLeft(server_context,
                deadline == Deadline::kNone ? absl::InfiniteDuration() : rpc.default_deadline),
-      rpc.core.clock());
+      rpc.core.clock(), std::move(caller));
   rpc_.core.observer().CallStarted(method);
   rpc_.gate.CallStarted(record_.peer);
 }

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "server/access/authorizer.h"
 #include "server/core/call_context.h"
 #include "server/core/observer.h"
 #include "server/core/server_core.h"
@@ -40,6 +41,7 @@ struct CallRecord {
   std::string request_id;
   std::string trace_id;  // Empty if the caller sent no `traceparent`.
   std::string peer;      // As gRPC writes it: `ipv4:127.0.0.1:50000`.
+  std::string identity;  // `Identity::text` of the caller.
 };
 
 // Called once for each call, from any thread.
@@ -56,21 +58,24 @@ struct RpcContext {
   std::atomic<int>& call_count;
   // Hears of every call.
   ConnectionGate& gate;
+  // Knows what callers may do.
+  Authorizer& authorizer;
   AlarmThread& alarms;
   // How long the client of a stream may send nothing while the server waits for it.
   absl::Duration max_stream_silence;
 };
 
 // One call, from its first byte to its status. gRPC itself answers calls of unknown methods, so
-// they appear in no metric. The context is safe to use from any thread.
+// they appear in no metric, and those with requests that it cannot decode (`UndecodableCalls`). The
+// context is safe to use from any thread.
 class Call {
  public:
   // Whether a call that comes without a deadline is given one.
   enum class Deadline { kDefault, kNone };
 
-  // Reads the metadata and adds `x-request-id` to the trailing metadata. `method` is the
-  // method's name in the contract. Services pass `__func__`: the function that overrides gRPC's
-  // has that name. `rpc` outlives the call.
+  // Finds out who calls, reads the metadata and adds `x-request-id` to the trailing metadata.
+  // `method` is the method's name in the contract. Services pass `__func__`: the function that
+  // overrides gRPC's has that name. `rpc` outlives the call.
   Call(const RpcContext& rpc, absl::string_view method, grpc::CallbackServerContext& server_context,
        Deadline deadline = Deadline::kDefault);
   ~Call();
@@ -79,6 +84,13 @@ class Call {
   Call& operator=(const Call&) = delete;
 
   const std::shared_ptr<CallContext>& context() const { return context_; }
+
+  // Returns OK if the caller may make this call; else what `CallGuard::Check` says, for which it
+  // may wait.
+  template <typename Request>
+  absl::Status Authorize(const Request& request) const {
+    return rpc_.core.guard().Check(*context_, record_.method, request);
+  }
 
   // Returns the status to finish with, and counts and logs the call. To be called once, right
   // before the answer is sent. A call whose deadline passed gets DEADLINE_EXCEEDED even if it was

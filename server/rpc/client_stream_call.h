@@ -17,11 +17,12 @@
 
 namespace parplan {
 
-// Hands every request to a session of the core, whose `Add` returns a Status and whose `Finish`
-// returns the answer; both run on a thread that may wait for a disk. Reads the next request once
-// the session has taken the one before. The call ends with the session's error, CANCELLED if the
-// stream broke, DEADLINE_EXCEEDED if the client sent nothing for `RpcContext::max_stream_silence`,
-// or INTERNAL if the session threw. `session` is not null; `rpc` outlives the call.
+// Hands every request to a session of the core, which `make_session` makes for the context of the
+// call. Its `Add` returns a Status and its `Finish` returns the answer; both run on a thread that
+// may wait for a disk. Reads the next request once the session has taken the one before. The call
+// ends with the session's error, CANCELLED if the stream broke, DEADLINE_EXCEEDED if the client
+// sent nothing for `RpcContext::max_stream_silence`, or INTERNAL if the session threw. The session
+// is not null; `rpc` outlives the call.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
 // connection breaks, and half an upload must never count as a whole one. So the call sends its
@@ -29,12 +30,14 @@ namespace parplan {
 template <typename Request, typename Response, typename Session>
 class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
  public:
+  template <typename MakeSession>
   static ClientStreamCall* Start(const RpcContext& rpc, absl::string_view method,
                                  grpc::CallbackServerContext* server_context, Response* response,
-                                 std::unique_ptr<Session> session) {
+                                 const MakeSession& make_session) {
     std::shared_ptr<ClientStreamCall> call(
-        new ClientStreamCall(rpc, method, *server_context, response, std::move(session)));
+        new ClientStreamCall(rpc, method, *server_context, response));
     call->self_ = call;
+    call->session_ = make_session(call->call_.context());
     call->Read();
     return call.get();
   }
@@ -66,12 +69,8 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
 
  private:
   ClientStreamCall(const RpcContext& rpc, absl::string_view method,
-                   grpc::CallbackServerContext& server_context, Response* response,
-                   std::unique_ptr<Session> session)
-      : rpc_(rpc),
-        call_(rpc, method, server_context),
-        response_(response),
-        session_(std::move(session)) {}
+                   grpc::CallbackServerContext& server_context, Response* response)
+      : rpc_(rpc), call_(rpc, method, server_context), response_(response) {}
 
   void Read() {
     {

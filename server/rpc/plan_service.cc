@@ -13,6 +13,7 @@ grpc::ServerUnaryReactor* PlanService::ShapePlan(grpc::CallbackServerContext* co
                                                  v1::ShapePlanResponse* response) {
   const auto call = UnaryCall<v1::ShapePlanResponse>::Start(rpc_, __func__, context, response);
   const absl::Status asked = WithoutExceptions([&] {
+    if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
     rpc_.core.shapes().ShapePlan(
         call->context(), *request,
         [call](const absl::StatusOr<SharedShape>& answer) { call->End(answer); });
@@ -27,6 +28,7 @@ grpc::ServerUnaryReactor* PlanService::CreatePlan(grpc::CallbackServerContext* c
                                                   v1::Plan* response) {
   const auto call = UnaryCall<v1::Plan>::Start(rpc_, __func__, context, response);
   const absl::Status asked = WithoutExceptions([&] {
+    if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
     rpc_.core.plans().CreatePlan(
         call->context(), *request,
         [call](const absl::StatusOr<SharedPlan>& answer) { call->End(answer); });
@@ -44,21 +46,24 @@ grpc::ServerWriteReactor<v1::SearchPlanResponse>* PlanService::SearchPlan(
 grpc::ServerUnaryReactor* PlanService::GetPlan(grpc::CallbackServerContext* context,
                                                const v1::GetPlanRequest* request,
                                                v1::Plan* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
+  return AnswerOnPool(rpc_, __func__, context, request, response,
                       [this, request] { return rpc_.core.plans().GetPlan(*request); });
 }
 
 grpc::ServerUnaryReactor* PlanService::ListPlans(grpc::CallbackServerContext* context,
                                                  const v1::ListPlansRequest* request,
                                                  v1::ListPlansResponse* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
-                      [this, request] { return rpc_.core.plans().ListPlans(*request); });
+  // The core lists those that the caller may see.
+  return AnswerOnPool(rpc_, __func__, context, request, response,
+                      [this, request](const Caller& caller) {
+                        return rpc_.core.plans().ListPlans(*request, caller);
+                      });
 }
 
 grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* context,
                                                   const v1::VerifyPlanRequest* request,
                                                   v1::VerifyPlanResponse* response) {
-  return AnswerNow(rpc_, __func__, context, response,
+  return AnswerNow(rpc_, __func__, context, request, response,
                    [this, request]() -> absl::StatusOr<v1::VerifyPlanResponse> {
                      return rpc_.core.plans().VerifyPlan(*request);
                    });
@@ -67,16 +72,16 @@ grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* PlanService::ExportPlan(grpc::CallbackServerContext* context,
                                                   const v1::ExportPlanRequest* request,
                                                   v1::ExportPlanResponse* response) {
-  return AnswerOnPool(rpc_, __func__, context, response,
+  return AnswerOnPool(rpc_, __func__, context, request, response,
                       [this, request] { return rpc_.core.plans().ExportPlan(*request); });
 }
 
-grpc::ServerUnaryReactor* PlanService::GetCapabilities(
-    grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
-    v1::Capabilities* response) {
-  return AnswerNow(rpc_, __func__, context, response, [this]() -> absl::StatusOr<v1::Capabilities> {
-    return rpc_.core.plans().GetCapabilities();
-  });
+grpc::ServerUnaryReactor* PlanService::GetCapabilities(grpc::CallbackServerContext* context,
+                                                       const v1::GetCapabilitiesRequest* request,
+                                                       v1::Capabilities* response) {
+  return AnswerNow(
+      rpc_, __func__, context, request, response,
+      [this]() -> absl::StatusOr<v1::Capabilities> { return rpc_.core.plans().GetCapabilities(); });
 }
 
 }  // namespace parplan

@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/listening_sockets.h"
+#include "server/rpc/undecodable_calls.h"
 
 namespace parplan {
 namespace {
@@ -113,6 +114,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   builder.RegisterService(&server->calibrations_);
   builder.RegisterService(&server->agents_);
   ConfigureTransport(core.limits(), builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<UndecodableCalls>(server->rpc_));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return absl::UnavailableError("gRPC cannot start a server; its log says why");
@@ -140,8 +144,10 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
     : core_(core),
       gate_(std::move(sockets), options.connections),
       pool_(kBlockingThreadCount),
-      rpc_{core,        pool_, options.logger, options.default_deadline,
-           call_count_, gate_, alarms_,        options.max_stream_silence},
+      authorizer_(options.authorizer == nullptr ? std::make_shared<Authorizer>(AccessRules())
+                                                : options.authorizer),
+      rpc_{core,  pool_,        options.logger, options.default_deadline,  call_count_,
+           gate_, *authorizer_, alarms_,        options.max_stream_silence},
       profiles_(rpc_),
       plans_(rpc_),
       executions_(rpc_),

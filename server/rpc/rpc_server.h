@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/service/health/health_server.h"
+#include "server/access/authorizer.h"
 #include "server/core/server_core.h"
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/call.h"
@@ -36,6 +37,8 @@ struct RpcServerOptions {
   // How long the client of a stream may send nothing while the server waits for its next message;
   // for agents, for the first one alone.
   absl::Duration max_stream_silence = absl::Seconds(10);
+  // Knows what callers may do. Null: everybody may do everything.
+  std::shared_ptr<Authorizer> authorizer;
   // Limits of connections; `LimitsForDescriptors` for a program of its own.
   ConnectionLimits connections;
   // Called for every call that ended; empty for no log.
@@ -87,6 +90,7 @@ class RpcServer {
   ConnectionGate gate_;
   AlarmThread alarms_;
   BlockingPool pool_;
+  const std::shared_ptr<Authorizer> authorizer_;
   const RpcContext rpc_;
   ProfileService profiles_;
   PlanService plans_;

@@ -11,6 +11,7 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
   std::shared_ptr<SearchCall> call(new SearchCall(rpc, *server_context));
   call->self_ = call;
   const absl::Status started = WithoutExceptions([&] {
+    if (const absl::Status allowed = call->call_.Authorize(request); !allowed.ok()) return allowed;
     rpc.core.plans().SearchPlan(
         call->call_.context(), request,
         [call](const v1::SearchProgress& progress) { call->SendProgress(progress); },

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -30,6 +31,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   const std::shared_ptr<CallContext>& context() const { return call_.context(); }
+
+  // See `Call::Authorize`.
+  template <typename Request>
+  absl::Status Authorize(const Request& request) const {
+    return call_.Authorize(request);
+  }
 
   // Answer the call, from any thread; only the first answer counts.
   void End(absl::Status status) {
@@ -62,24 +69,38 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   std::shared_ptr<UnaryCall> self_;
 };
 
-// Runs `work`, a function that returns a StatusOr<Response>, on a thread that may wait for a disk,
-// and answers with its result.
-template <typename Response, typename Work>
+// Runs `work`, a function that returns a StatusOr<Response> and may take the caller, on a thread
+// that may wait for a disk, and answers with its result. Answers with the refusal if the caller may
+// not make the call.
+template <typename Request, typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view method,
                                        grpc::CallbackServerContext* server_context,
-                                       Response* response, Work work) {
+                                       const Request* request, Response* response, Work work) {
   const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
-  rpc.pool.Run([call, work = std::move(work)] { call->End(WithoutExceptions(work)); });
+  rpc.pool.Run([call, request, work = std::move(work)] {
+    call->End(WithoutExceptions([&]() -> absl::StatusOr<Response> {
+      if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
+      if constexpr (std::is_invocable_v<const Work&, const Caller&>) {
+        return work(*call->context()->caller());
+      } else {
+        return work();
+      }
+    }));
+  });
   return call.get();
 }
 
-// Runs `work`, which must not wait for anything, on this thread, and answers with its result.
-template <typename Response, typename Work>
+// Runs `work`, which must not wait for anything, on this thread, and answers as `AnswerOnPool`. For
+// methods that are about no plan: for these `Authorize` does not wait either.
+template <typename Request, typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, absl::string_view method,
-                                    grpc::CallbackServerContext* server_context, Response* response,
-                                    const Work& work) {
+                                    grpc::CallbackServerContext* server_context,
+                                    const Request* request, Response* response, const Work& work) {
   const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
-  call->End(WithoutExceptions(work));
+  call->End(WithoutExceptions([&]() -> absl::StatusOr<Response> {
+    if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
+    return work();
+  }));
   return call.get();
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
 
@@ -15,6 +16,11 @@ namespace parplan {
 // nothing: it only selects the place in the named list where a page begins.
 std::string MakePageToken(absl::string_view list, int64_t last_sequence) {
   return absl::WebSafeBase64Escape(absl::StrCat(list, "\n", last_sequence));
+}
+
+std::string OwnPlansList(absl::string_view cluster, const PlanScope& scope) {
+  return absl::StrCat("plans/", cluster, "/of/", scope.owner, "/jobs/",
+                      absl::StrJoin(scope.job_ids, "/"));
 }
 
 absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageRequest& page) {

@@ -26,6 +26,9 @@ struct PagePosition {
 // by kind and parent.
 std::string MakePageToken(absl::string_view list, int64_t last_sequence);
 
+// Returns the name of the list of the plans of a cluster in a scope.
+std::string OwnPlansList(absl::string_view cluster, const PlanScope& scope);
+
 // Checks a page request. INVALID_ARGUMENT (SPEC_INVALID) for a negative page size, or a token that
 // `MakePageToken` did not make for this list.
 absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageRequest& page);

@@ -1,5 +1,6 @@
 // Plans in the PostgreSQL store.
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@ namespace {
 // Columns that `ReadPlan` reads.
 constexpr char kColumns[] =
     "sequence, name, cluster, plan_id, plan_key, request_id, job_id, topology_digest, "
-    "profile_digest, create_time, expire_time, bytes, answer_key";
+    "profile_digest, create_time, expire_time, bytes, answer_key, owner";
 
 PlanRecord ReadPlan(const pqxx::row& row) {
   return {.name = TextOf(row[1]),
@@ -27,6 +28,7 @@ PlanRecord ReadPlan(const pqxx::row& row) {
           .plan_id = TextOf(row[3]),
           .plan_key = TextOf(row[4]),
           .answer_key = TextOf(row[12]),
+          .owner = TextOf(row[13]),
           .request_id = TextOf(row[5]),
           .job_id = TextOf(row[6]),
           .topology_digest = TextOf(row[7]),
@@ -48,23 +50,24 @@ std::optional<PlanRecord> FindByName(pqxx::transaction_base& transaction, const 
 }
 
 std::optional<PlanRecord> FindByRequest(pqxx::transaction_base& transaction,
-                                        const std::string& cluster, const std::string& request_id) {
+                                        const std::string& cluster, const std::string& owner,
+                                        const std::string& request_id) {
   if (request_id.empty()) return std::nullopt;
   return ReadOne(transaction.exec_params(
       absl::StrCat("SELECT ", kColumns,
                    " FROM plans "
-                   "WHERE cluster = $1 AND request_id = $2 AND request_id <> ''"),
-      cluster, request_id));
+                   "WHERE cluster = $1 AND owner = $2 AND request_id = $3 AND request_id <> ''"),
+      cluster, owner, request_id));
 }
 
 void Insert(pqxx::transaction_base& transaction, const PlanRecord& plan) {
   transaction.exec_params(
       "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
-      "topology_digest, profile_digest, create_time, expire_time, bytes) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+      "topology_digest, profile_digest, create_time, expire_time, bytes, owner) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
       plan.name, plan.cluster, plan.plan_id, plan.plan_key, plan.answer_key, plan.request_id,
       plan.job_id, plan.topology_digest, plan.profile_digest, ToStoredTime(plan.create_time),
-      ToStoredTime(plan.expire_time), ToBytea(plan.bytes));
+      ToStoredTime(plan.expire_time), ToBytea(plan.bytes), plan.owner);
 }
 
 }  // namespace
@@ -74,7 +77,7 @@ absl::StatusOr<PlanRecord> PostgresStore::PutPlan(PlanRecord plan) {
   std::optional<PlanRecord> stored;
   PARPLAN_RETURN_IF_ERROR(
       pool_->Write([&plan, &stored](pqxx::transaction_base& transaction) -> absl::Status {
-        stored = FindByRequest(transaction, plan.cluster, plan.request_id);
+        stored = FindByRequest(transaction, plan.cluster, plan.owner, plan.request_id);
         if (stored.has_value()) {
           if (stored->plan_key != plan.plan_key || stored->job_id != plan.job_id) {
             return RequestIdReusedError(plan.request_id, stored->name);
@@ -116,10 +119,25 @@ absl::StatusOr<std::optional<PlanRecord>> PostgresStore::FindPlanByKey(absl::str
 }
 
 absl::StatusOr<std::optional<PlanRecord>> PostgresStore::FindPlanByRequestId(
-    absl::string_view cluster, absl::string_view request_id) {
+    absl::string_view cluster, absl::string_view owner, absl::string_view request_id) {
   std::optional<PlanRecord> plan;
   PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
-    plan = FindByRequest(transaction, std::string(cluster), std::string(request_id));
+    plan = FindByRequest(transaction, std::string(cluster), std::string(owner),
+                         std::string(request_id));
+    return absl::OkStatus();
+  }));
+  return plan;
+}
+
+absl::StatusOr<std::optional<PlanRecord>> PostgresStore::FindPlanOfJob(absl::string_view cluster,
+                                                                       absl::string_view job_id) {
+  std::optional<PlanRecord> plan;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    plan = ReadOne(transaction.exec_params(
+        absl::StrCat("SELECT ", kColumns,
+                     " FROM plans WHERE cluster = $1 AND job_id = $2 AND job_id <> '' "
+                     "ORDER BY sequence DESC LIMIT 1"),
+        std::string(cluster), std::string(job_id)));
     return absl::OkStatus();
   }));
   return plan;
@@ -146,6 +164,21 @@ absl::StatusOr<Page<PlanRecord>> PostgresStore::ListPlans(absl::string_view clus
   PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
   return ReadPostgresPage<PlanRecord>(
       *pool_, {"plans", kColumns, "cluster = $1 AND $2 = ''", std::string(cluster), "", list},
+      position, ReadPlan);
+}
+
+absl::StatusOr<Page<PlanRecord>> PostgresStore::ListOwnPlans(absl::string_view cluster,
+                                                             const PlanScope& scope,
+                                                             const PageRequest& page) {
+  const std::string list = OwnPlansList(cluster, scope);
+  PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
+  const nlohmann::json wanted = {{"owner", scope.owner}, {"jobs", scope.job_ids}};
+  return ReadPostgresPage<PlanRecord>(
+      *pool_,
+      {"plans", kColumns,
+       "cluster = $1 AND ((owner = $2::json ->> 'owner' AND owner <> '') OR "
+       "job_id IN (SELECT json_array_elements_text($2::json -> 'jobs')))",
+       std::string(cluster), wanted.dump(), list},
       position, ReadPlan);
 }
 

@@ -70,7 +70,9 @@ struct PlanRecord {
   // Digest of the question without its audience: plans with equal keys have the same contents.
   // Empty if a limit ended the search.
   std::string answer_key;
-  // Key of retries within one cluster; may be empty.
+  // Whoever asked for the plan; empty if the server restricted no caller then.
+  std::string owner;
+  // Key of retries of one owner within one cluster; may be empty.
   std::string request_id;
   std::string job_id;
   // Digests of what the plan was made from, lower-case hexadecimal.

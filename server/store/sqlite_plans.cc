@@ -1,6 +1,7 @@
 // Plans in the SQLite store.
 
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,7 +21,7 @@ using Role = SqliteConnection::Role;
 // Columns that `ReadPlan` reads, `sequence` first.
 #define PARPLAN_PLAN_COLUMNS                                         \
   "sequence, name, cluster, plan_id, plan_key, request_id, job_id, " \
-  "topology_digest, profile_digest, create_time, expire_time, bytes, answer_key"
+  "topology_digest, profile_digest, create_time, expire_time, bytes, answer_key, owner"
 
 PlanRecord ReadPlan(const SqliteStatement& row) {
   return {.name = row.Text(1),
@@ -28,6 +29,7 @@ PlanRecord ReadPlan(const SqliteStatement& row) {
           .plan_id = row.Text(3),
           .plan_key = row.Text(4),
           .answer_key = row.Text(12),
+          .owner = row.Text(13),
           .request_id = row.Text(5),
           .job_id = row.Text(6),
           .topology_digest = row.Text(7),
@@ -53,14 +55,16 @@ absl::StatusOr<std::optional<PlanRecord>> FindByName(SqliteConnection& connectio
 
 absl::StatusOr<std::optional<PlanRecord>> FindByRequest(SqliteConnection& connection,
                                                         absl::string_view cluster,
+                                                        absl::string_view owner,
                                                         absl::string_view request_id) {
   if (request_id.empty()) return std::nullopt;
   // The condition on '' lets SQLite use the partial index.
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement find,
       connection.Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
-                         "WHERE cluster = ?1 AND request_id = ?2 AND request_id <> ''"));
-  return ReadOne(find.Bind(1, cluster).Bind(2, request_id));
+                         "WHERE cluster = ?1 AND owner = ?2 AND request_id = ?3 "
+                         "AND request_id <> ''"));
+  return ReadOne(find.Bind(1, cluster).Bind(2, owner).Bind(3, request_id));
 }
 
 absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
@@ -68,8 +72,8 @@ absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
       SqliteStatement insert,
       connection.Prepare("INSERT INTO plans (name, cluster, plan_id, plan_key, request_id, job_id, "
                          "topology_digest, profile_digest, create_time, expire_time, bytes, "
-                         "answer_key) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"));
+                         "answer_key, owner) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"));
   insert.Bind(1, plan.name)
       .Bind(2, plan.cluster)
       .Bind(3, plan.plan_id)
@@ -81,7 +85,8 @@ absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
       .Bind(9, plan.create_time)
       .Bind(10, plan.expire_time)
       .BindBlob(11, plan.bytes)
-      .Bind(12, plan.answer_key);
+      .Bind(12, plan.answer_key)
+      .Bind(13, plan.owner);
   return insert.Run();
 }
 
@@ -92,7 +97,7 @@ absl::StatusOr<PlanRecord> SqliteStore::PutPlan(PlanRecord plan) {
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
                            SqliteTransaction::Begin(*writer_, Role::kWriter));
   PARPLAN_ASSIGN_OR_RETURN(std::optional<PlanRecord> stored,
-                           FindByRequest(*writer_, plan.cluster, plan.request_id));
+                           FindByRequest(*writer_, plan.cluster, plan.owner, plan.request_id));
   if (stored.has_value()) {
     if (stored->plan_key != plan.plan_key || stored->job_id != plan.job_id) {
       return RequestIdReusedError(plan.request_id, stored->name);
@@ -127,9 +132,20 @@ absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanByKey(absl::strin
 }
 
 absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanByRequestId(
-    absl::string_view cluster, absl::string_view request_id) {
+    absl::string_view cluster, absl::string_view owner, absl::string_view request_id) {
   const Reader reader(this);
-  return FindByRequest(*reader, cluster, request_id);
+  return FindByRequest(*reader, cluster, owner, request_id);
+}
+
+absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanOfJob(absl::string_view cluster,
+                                                                     absl::string_view job_id) {
+  const Reader reader(this);
+  // The condition on '' lets SQLite use the partial index.
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement find,
+                           reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+                                           "WHERE cluster = ?1 AND job_id = ?2 AND job_id <> '' "
+                                           "ORDER BY sequence DESC LIMIT 1"));
+  return ReadOne(find.Bind(1, cluster).Bind(2, job_id));
 }
 
 absl::StatusOr<std::optional<PlanRecord>> SqliteStore::FindPlanByAnswer(
@@ -154,6 +170,24 @@ absl::StatusOr<Page<PlanRecord>> SqliteStore::ListPlans(absl::string_view cluste
       reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
                       "WHERE cluster = ?1 AND sequence < ?2 ORDER BY sequence DESC"));
   rows.Bind(1, cluster).Bind(2, position.before_sequence);
+  return ReadPage<PlanRecord>(rows, list, position.page_size, ReadPlan);
+}
+
+absl::StatusOr<Page<PlanRecord>> SqliteStore::ListOwnPlans(absl::string_view cluster,
+                                                           const PlanScope& scope,
+                                                           const PageRequest& page) {
+  const std::string list = OwnPlansList(cluster, scope);
+  PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+                      "WHERE cluster = ?1 AND sequence < ?2 AND ((owner = ?3 AND owner <> '') "
+                      "OR job_id IN (SELECT value FROM json_each(?4))) ORDER BY sequence DESC"));
+  rows.Bind(1, cluster)
+      .Bind(2, position.before_sequence)
+      .Bind(3, scope.owner)
+      .Bind(4, nlohmann::json(scope.job_ids).dump());
   return ReadPage<PlanRecord>(rows, list, position.page_size, ReadPlan);
 }
 

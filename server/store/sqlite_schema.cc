@@ -154,6 +154,13 @@ ALTER TABLE executions ADD COLUMN abandoned INTEGER NOT NULL DEFAULT 0;
 UPDATE executions SET abandoned = 1
   WHERE state = 3 AND failure_reason LIKE 'abandoned: nobody reported for %';
 )sql"},
+    {"who asked for a plan", R"sql(
+ALTER TABLE plans ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+DROP INDEX plans_by_request;
+CREATE UNIQUE INDEX plans_by_request ON plans (cluster, owner, request_id)
+  WHERE request_id <> '';
+CREATE INDEX plans_by_job ON plans (cluster, job_id, sequence) WHERE job_id <> '';
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

@@ -81,11 +81,15 @@ class SqliteStore : public Store {
                                                           absl::string_view job_id,
                                                           absl::Time now) override;
   absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
-      absl::string_view cluster, absl::string_view request_id) override;
+      absl::string_view cluster, absl::string_view owner, absl::string_view request_id) override;
+  absl::StatusOr<std::optional<PlanRecord>> FindPlanOfJob(absl::string_view cluster,
+                                                          absl::string_view job_id) override;
   absl::StatusOr<std::optional<PlanRecord>> FindPlanByAnswer(absl::string_view cluster,
                                                              absl::string_view answer_key) override;
   absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
                                              const PageRequest& page) override;
+  absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster, const PlanScope& scope,
+                                                const PageRequest& page) override;
   absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
   absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
 

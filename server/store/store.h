@@ -62,6 +62,12 @@ inline constexpr int kMaxPageSize = 500;
 // once; a page has at least one record. The value was not measured.
 inline constexpr int64_t kMaxPageBytes = int64_t{16} << 20;
 
+// Plans of one caller: those of the owner, unless it is empty, and those of the jobs.
+struct PlanScope {
+  std::string owner;
+  std::vector<std::string> job_ids;
+};
+
 // The interface of both stores. Safe to use from any thread. Every method may wait for the disk.
 class Store {
  public:
@@ -121,9 +127,9 @@ class Store {
   // row.
   virtual absl::StatusOr<ActiveCalibrationRecord> ActiveCalibration(absl::string_view cluster) = 0;
 
-  // Stores a plan. A second plan of a cluster with the same non-empty `request_id` changes nothing:
-  // if `plan_key` and `job_id` are equal, the stored plan is returned, else INVALID_ARGUMENT
-  // (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the name is taken.
+  // Stores a plan. A second plan of a cluster and owner with the same non-empty `request_id`
+  // changes nothing: if `plan_key` and `job_id` are equal, the stored plan is returned, else
+  // INVALID_ARGUMENT (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the name is taken.
   virtual absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) = 0;
 
   // Returns a plan by name, expired or not. NOT_FOUND (RESOURCE_NOT_FOUND).
@@ -135,9 +141,14 @@ class Store {
                                                                   absl::string_view job_id,
                                                                   absl::Time now) = 0;
 
-  // Finds the plan of the cluster that was stored with this `request_id`, which is not empty.
+  // Finds the plan of the cluster and owner that was stored with this `request_id`, which is not
+  // empty.
   virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
-      absl::string_view cluster, absl::string_view request_id) = 0;
+      absl::string_view cluster, absl::string_view owner, absl::string_view request_id) = 0;
+
+  // Finds the newest plan of the cluster for this job, whose id is not empty, expired or not.
+  virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanOfJob(absl::string_view cluster,
+                                                                  absl::string_view job_id) = 0;
 
   // Finds the newest plan of the cluster with this `answer_key`, which is not empty, for any job,
   // expired or not.
@@ -147,6 +158,11 @@ class Store {
   // Lists plans of a cluster, with the rules and errors of `ListProfiles`.
   virtual absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
                                                      const PageRequest& page) = 0;
+
+  // Lists the plans of a cluster that are in a scope, with the rules and errors of `ListProfiles`.
+  virtual absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster,
+                                                        const PlanScope& scope,
+                                                        const PageRequest& page) = 0;
 
   // Counts the plans of the cluster, expired ones included.
   virtual absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) = 0;

@@ -47,7 +47,7 @@ TEST(GetErrorDetail, IsAbsentFromOtherStatuses) {
 
 TEST(ReasonName, DiffersFromReasonToReason) {
   std::map<std::string, int> seen;
-  for (int value = 1; value <= static_cast<int>(Reason::kAgentConnected); ++value) {
+  for (int value = 1; value <= static_cast<int>(Reason::kAuditUnavailable); ++value) {
     const std::string name(ReasonName(static_cast<Reason>(value)));
     EXPECT_NE(name, "UNKNOWN") << value;
     EXPECT_EQ(++seen[name], 1) << name;

@@ -259,6 +259,17 @@ def small_question(batch=8, **fields):
         "global_batch_size": batch}, **fields}
 
 
+def grants_flags(folder, *grants):
+    """Flags of a server whose configuration file grants roles: (identity, role, and for agents and
+    executors their nodes or jobs), each in all clusters."""
+    things = {"agent": "nodes", "executor": "jobs"}
+    written = [{"identities": [identity], "role": role, "clusters": ["*"],
+                **({things[role]: list(own)} if own else {})} for identity, role, *own in grants]
+    path = pathlib.Path(folder) / "grants.json"
+    path.write_text(json.dumps({"authorization": {"grants": written}}))
+    return ["--config", path]
+
+
 def make_certificates(folder, days=2):
     """A CA with a server's and a client's certificate, and one of nobody's."""
     folder = pathlib.Path(folder)

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/store/page_token.h"
 #include "server/store/store_errors.h"
 
 namespace parplan {
@@ -237,7 +238,7 @@ absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
   ++state_->put_plan_count;
   for (const auto& [position, stored] : state_->plans) {
     if (plan.request_id.empty() || stored.request_id != plan.request_id ||
-        stored.cluster != plan.cluster) {
+        stored.cluster != plan.cluster || stored.owner != plan.owner) {
       continue;
     }
     if (stored.plan_key == plan.plan_key && stored.job_id == plan.job_id) return stored;
@@ -273,11 +274,25 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByKey(absl::strin
 }
 
 absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByRequestId(
-    absl::string_view cluster, absl::string_view request_id) {
+    absl::string_view cluster, absl::string_view owner, absl::string_view request_id) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   for (const auto& [position, plan] : state_->plans) {
-    if (!request_id.empty() && plan.cluster == cluster && plan.request_id == request_id) {
+    if (!request_id.empty() && plan.cluster == cluster && plan.owner == owner &&
+        plan.request_id == request_id) {
+      return std::optional<PlanRecord>(plan);
+    }
+  }
+  return std::optional<PlanRecord>();
+}
+
+absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanOfJob(absl::string_view cluster,
+                                                                     absl::string_view job_id) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  for (auto entry = state_->plans.rbegin(); entry != state_->plans.rend(); ++entry) {
+    const PlanRecord& plan = entry->second;
+    if (!job_id.empty() && plan.cluster == cluster && plan.job_id == job_id) {
       return std::optional<PlanRecord>(plan);
     }
   }
@@ -303,6 +318,20 @@ absl::StatusOr<Page<PlanRecord>> MemoryStore::ListPlans(absl::string_view cluste
   PARPLAN_RETURN_IF_ERROR(Begin());
   return ListNewestFirst(state_->plans, absl::StrCat("plans/", cluster), page,
                          [&](const PlanRecord& plan) { return plan.cluster == cluster; });
+}
+
+absl::StatusOr<Page<PlanRecord>> MemoryStore::ListOwnPlans(absl::string_view cluster,
+                                                           const PlanScope& scope,
+                                                           const PageRequest& page) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return ListNewestFirst(state_->plans, OwnPlansList(cluster, scope), page,
+                         [&](const PlanRecord& plan) {
+                           const auto& jobs = scope.job_ids;
+                           return plan.cluster == cluster &&
+                                  ((!scope.owner.empty() && plan.owner == scope.owner) ||
+                                   std::find(jobs.begin(), jobs.end(), plan.job_id) != jobs.end());
+                         });
 }
 
 absl::StatusOr<int64_t> MemoryStore::CountPlans(absl::string_view cluster) {

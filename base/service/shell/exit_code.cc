@@ -18,6 +18,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       case Reason::kUploadTooLarge:
       case Reason::kRequestIdReused:
       case Reason::kExecutionState:
+      case Reason::kRoleRequired:
         return ExitCode::kBadInput;
       case Reason::kNoFeasiblePlan:
         return ExitCode::kNothingFits;
@@ -34,6 +35,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       case Reason::kStoreUnavailable:
       case Reason::kDraining:
       case Reason::kAgentConnected:
+      case Reason::kAuditUnavailable:
         return ExitCode::kUnavailable;
       case Reason::kResourceNotFound:
         return ExitCode::kNotFound;

@@ -99,6 +99,14 @@ class AgentConnected(Error):
     """An agent is connected as this node."""
 
 
+class RoleRequired(Error):
+    """No role of the caller allows the call on this resource."""
+
+
+class AuditUnavailable(Error):
+    """The server cannot write to its audit log, without which it may change nothing."""
+
+
 CLASS_OF_REASON: dict[str, type[Error]] = {
     "SPEC_INVALID": SpecInvalid,
     "PROFILE_INVALID": ProfileInvalid,
@@ -119,6 +127,8 @@ CLASS_OF_REASON: dict[str, type[Error]] = {
     "REQUEST_ID_REUSED": RequestIdReused,
     "DRAINING": Draining,
     "AGENT_CONNECTED": AgentConnected,
+    "ROLE_REQUIRED": RoleRequired,
+    "AUDIT_UNAVAILABLE": AuditUnavailable,
 }
 
 

@@ -163,7 +163,10 @@ class RunTest(SidecarTest):
             return ("--tls-ca", made / "ca.pem", "--tls-certificate", certificate, "--tls-key", key)
 
         with self.serve("--tls-certificate", made / "server.pem", "--tls-key", made / "server.key",
-                        "--tls-client-ca", made / "ca.pem") as server:
+                        "--tls-client-ca", made / "ca.pem",
+                        *parplan.grants_flags(self.folder, ("dns:localhost", "agent", "n1"),
+                                              ("dns:localhost", "planner"),
+                                              ("dns:localhost", "executor", "job-1"))) as server:
             plan = self.begin(server, tls=flags(made / "client.pem", made / "client.key"))
             # Those that ended, as far as the server is concerned.
             mine = self.folder / "mine"

@@ -8,7 +8,7 @@ import time
 
 from machine import wait_for
 from slurm_case import SUCCEEDED, WORLD, SlurmTest, moment, seconds_of, variables
-from slurm_site import Server, make_certificates, model
+from slurm_site import Server, grants_flags, make_certificates, model
 
 
 class ThePlan(SlurmTest):
@@ -115,7 +115,8 @@ class ThePlan(SlurmTest):
         for name in ("ca.pem", "client.pem", "client.key"):
             shutil.chown(files / name, self.slurm.user)
         with Server(WORLD.flags.server_binary, folder, "--tls-certificate", files / "server.pem",
-                    "--tls-key", files / "server.key", "--tls-client-ca", files / "ca.pem") as server:
+                    "--tls-key", files / "server.key", "--tls-client-ca", files / "ca.pem",
+                    *grants_flags(folder, ("dns:localhost", "planner"))) as server:
             tls = {"server": server.address, "tls_ca": str(files / "ca.pem"),
                    "trust": str(folder / "data/trust-bundle.jwks.json")}
             WORLD.site.configure(**tls, tls_certificate=str(files / "client.pem"),

@@ -11,7 +11,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
-from parplan_process import Client, Server, make_certificates, seconds  # noqa: E402
+from parplan_process import (Client, Server, grants_flags, make_certificates,  # noqa: E402
+                             seconds)
 from slurm_cluster import Cluster  # noqa: E402
 
 PLANNER_CLUSTER = "lab"

@@ -119,7 +119,8 @@ class Observed(unittest.TestCase):
         pems = make_certificates(cls.folder / "pems", CERTIFICATE_DAYS)
         cls.server = cls.enter(Server(
             FLAGS.server_binary, cls.folder, "--tls-certificate", pems / "server.pem",
-            "--tls-key", pems / "server.key", "--tls-client-ca", pems / "ca.pem"))
+            "--tls-key", pems / "server.key", "--tls-client-ca", pems / "ca.pem",
+            "--allow-all-callers"))
         address = f"localhost:{cls.server.port}"
         cls.agent = cls.enter(Agent(
             FLAGS.agent, cls.folder, address, "--tls-ca", pems / "ca.pem",

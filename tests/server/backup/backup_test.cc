@@ -53,6 +53,7 @@ void Fill(const StoreAddress& address) {
   ASSERT_OK(store->ActivateCalibration("none", "", SampleTime(6)));
   PlanRecord plan = SamplePlan("c", "plan", 100000);
   plan.answer_key = "answer";
+  plan.owner = "spiffe://lab.example/slurm";
   ASSERT_OK(store->PutPlan(plan));
   ASSERT_OK(store->PutPlan(SamplePlan("c", "another")));
   ASSERT_OK(store->CreateExecution(SampleExecution(plan.name, "e")));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -108,8 +110,57 @@ class AgentCoreTest : public testing::Test {
 
   FakeClock clock;
   RecordingObserver observer;
-  std::unique_ptr<AgentCore> core = std::make_unique<AgentCore>(clock, observer, Limits());
+  MemoryStore store;
+  CallGuard guard{store, AuditSink::Null()};
+  std::unique_ptr<AgentCore> core = std::make_unique<AgentCore>(clock, observer, Limits(), guard);
 };
+
+// A call of the agent of node a in cluster lab, which may be an operator there too.
+std::shared_ptr<CallContext> CallOfNodeA(bool is_operator) {
+  HeldRole agent;
+  agent.role = Role::kAgent;
+  agent.clusters.ids = {"lab"};
+  agent.nodes.ids = {"a"};
+  std::vector<HeldRole> roles = {agent};
+  if (is_operator) {
+    HeldRole held;
+    held.role = Role::kOperator;
+    held.clusters.ids = {"lab"};
+    roles.push_back(held);
+  }
+  return CallContext::Create("call", absl::InfiniteDuration(), Clock::Real(),
+                             std::make_shared<const Caller>(Identity::Anonymous(), roles));
+}
+
+TEST_F(AgentCoreTest, AnAgentConnectsAsItsOwnNodeOnly) {
+  for (const bool is_operator : {false, true}) {
+    const auto peer = std::make_shared<RecordingPeer>();
+    const auto session = core->StartSession(peer, CallOfNodeA(is_operator));
+    EXPECT_THAT(session->Add(Hello("b")), StatusIs(absl::StatusCode::kPermissionDenied));
+    EXPECT_THAT(peer->Take(), IsEmpty());
+    EXPECT_OK(session->Add(Hello("a")));
+  }
+}
+
+TEST_F(AgentCoreTest, BusyNodesAreLentToOperatorsOnly) {
+  const ConnectedNode b = Connect("b");
+  v1::ConnectAgentRequest busy;
+  busy.mutable_heartbeat()->set_is_busy(true);
+  ASSERT_OK(b.session->Add(busy));
+  v1::ConnectAgentRequest ask = Ask({"a", "b"});
+  ask.mutable_request_lease()->set_even_if_busy(true);
+  for (const bool is_operator : {false, true}) {
+    const auto peer = std::make_shared<RecordingPeer>();
+    const auto session = core->StartSession(peer, CallOfNodeA(is_operator));
+    ASSERT_OK(session->Add(Hello("a")));
+    peer->Take();
+    ASSERT_OK(session->Add(ask));
+    const std::vector<v1::ConnectAgentResponse> answers = peer->Take();
+    ASSERT_EQ(answers.size(), 1u);
+    EXPECT_EQ(answers[0].has_lease_granted(), is_operator);
+    EXPECT_EQ(answers[0].has_lease_refused(), !is_operator);
+  }
+}
 
 TEST_F(AgentCoreTest, WelcomesAndLends) {
   ConnectedNode a = Connect("a");
@@ -212,7 +263,7 @@ TEST_F(AgentCoreTest, TheThreadOfTheCoreEndsWhatIsOver) {
    private:
     mutable std::atomic<int> looks_ = 0;
   } hurried;
-  AgentCore quick(hurried, observer, Limits());
+  AgentCore quick(hurried, observer, Limits(), guard);
   ConnectedNode a;
   peer = a.peer.get();
   a.session = quick.StartSession(a.peer);

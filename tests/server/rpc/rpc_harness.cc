@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "proto/envelope/key_store.h"
 #include "server/rpc/method_names.h"
 #include "tests/server/rpc/small_world.h"
@@ -84,6 +85,25 @@ absl::StatusOr<PlanningResult> GatedPlanner::Find(const PlanningProblem& problem
   return FindPlan(problem, planner, control);
 }
 
+absl::Status RecordingAudit::Write(const AuditRecord& record) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (broken_) {
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kAuditUnavailable, "broken");
+  }
+  records_.push_back(record);
+  return absl::OkStatus();
+}
+
+void RecordingAudit::SetBroken(bool broken) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  broken_ = broken;
+}
+
+std::vector<AuditRecord> RecordingAudit::records() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return records_;
+}
+
 Limits RpcHarness::TestLimits() {
   Limits limits;
   limits.worker_count = 1;
@@ -97,10 +117,11 @@ RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
   store_ = store.get();
   absl::StatusOr<KeyStore> keys = KeyStore::OpenOrCreate(MakeTestFolder(), clock_.Now());
   PARPLAN_CHECK(keys.ok());
-  core_ = std::make_unique<ServerCore>(std::move(store),
-                                       std::make_unique<KeyRing>(*std::move(keys), clock_.Now()),
-                                       limits, clock_, observer_, std::move(planner));
+  core_ = std::make_unique<ServerCore>(
+      std::move(store), std::make_unique<KeyRing>(*std::move(keys), clock_.Now()), limits, clock_,
+      observer_, std::move(planner), nullptr, audit_);
   RpcServerOptions options;
+  options.authorizer = authorizer_;
   options.listen_address = absl::StrCat("127.0.0.1:", port);
   options.default_deadline = default_deadline;
   options.logger = [this](const CallRecord& record) {
@@ -127,6 +148,12 @@ std::string RpcHarness::address() const { return absl::StrCat("127.0.0.1:", serv
 
 absl::StatusOr<v1::Profile> RpcHarness::UploadSmallProfile() {
   return profiles_->Upload(kNode, SmallProfile());
+}
+
+void RpcHarness::Allow(const std::vector<Grant>& grants) {
+  absl::StatusOr<Policy> policy = Policy::Create(grants, "grants");
+  PARPLAN_CHECK(policy.ok());
+  authorizer_->Replace({.policy = *std::move(policy)});
 }
 
 std::vector<CallRecord> RpcHarness::records() const {

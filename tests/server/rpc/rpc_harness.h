@@ -19,6 +19,9 @@
 #include "clients/cpp/plan_client.h"
 #include "clients/cpp/profile_client.h"
 #include "planner/find_plan.h"
+#include "server/access/authorizer.h"
+#include "server/access/policy.h"
+#include "server/audit/audit_record.h"
 #include "server/core/server_core.h"
 #include "server/metrics/prometheus_observer.h"
 #include "server/rpc/rpc_server.h"
@@ -65,6 +68,20 @@ class GatedPlanner {
   int stops_ = 0;
 };
 
+// An audit log in memory, which can be made to fail.
+class RecordingAudit : public AuditSink {
+ public:
+  absl::Status Write(const AuditRecord& record) override;
+  // Every write fails from now on, or no more.
+  void SetBroken(bool broken);
+  std::vector<AuditRecord> records() const;
+
+ private:
+  mutable std::mutex mutex_;
+  bool broken_ = false;  // Guarded by mutex_, as the rest.
+  std::vector<AuditRecord> records_;
+};
+
 class RpcHarness {
  public:
   // Port 0 is a free one.
@@ -91,6 +108,10 @@ class RpcHarness {
   MemoryStore& store() { return *store_; }
   ShiftedClock& clock() { return clock_; }
   PrometheusObserver& observer() { return observer_; }
+  RecordingAudit& audit() { return audit_; }
+
+  // From now on callers may do what `grants` say; at first everything.
+  void Allow(const std::vector<Grant>& grants);
 
   // Records of ended calls, in the order of their ends.
   std::vector<CallRecord> records() const;
@@ -98,6 +119,8 @@ class RpcHarness {
  private:
   ShiftedClock clock_;
   PrometheusObserver observer_;
+  RecordingAudit audit_;
+  const std::shared_ptr<Authorizer> authorizer_ = std::make_shared<Authorizer>(AccessRules());
   MemoryStore* store_ = nullptr;  // Owned by the core.
   std::unique_ptr<ServerCore> core_;
   std::unique_ptr<RpcServer> server_;

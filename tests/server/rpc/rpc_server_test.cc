@@ -105,6 +105,30 @@ TEST(RpcServer, EveryMethodOfTheContractIsALabelFromTheStart) {
   EXPECT_THAT(harness.observer().Text(), Not(HasSubstr("method=\"other\"")));
 }
 
+TEST(RpcServer, RequestsThatCannotBeDecodedAreCountedAndRecorded) {
+  RpcHarness harness;
+  const std::string junk = "\xff\xff\xff";
+  for (const char* method : {"CreatePlan", "SearchPlan", "GetPlan"}) {
+    EXPECT_EQ(CallRaw(harness.channel(), absl::StrCat("/parplan.v1.PlanService/", method), junk)
+                  .error_code(),
+              grpc::StatusCode::UNIMPLEMENTED);
+    const CallRecord record = harness.records().back();
+    EXPECT_EQ(record.method, method);
+    EXPECT_EQ(record.code, StatusCode::kUnimplemented);
+    EXPECT_EQ(record.identity, "anonymous");
+    EXPECT_THAT(record.peer, HasSubstr("127.0.0.1"));
+    EXPECT_THAT(harness.observer().Text(),
+                HasSubstr(absl::StrCat("parplan_requests_total{code=\"UNIMPLEMENTED\",method=\"",
+                                       method, "\"} 1")));
+    EXPECT_THAT(harness.observer().Text(),
+                HasSubstr(absl::StrCat("parplan_requests_in_flight{method=\"", method, "\"} 0")));
+  }
+  EXPECT_EQ(harness.records().size(), 3u);
+  // An answered call is recorded once, as before.
+  EXPECT_OK(harness.plans().GetCapabilities().status());
+  EXPECT_EQ(harness.records().size(), 4u);
+}
+
 TEST(RpcServer, UnknownMethodsMakeNoMetricsAndNoRecords) {
   RpcHarness harness;
   const std::string before = harness.observer().Text();

@@ -1,6 +1,7 @@
 // Conformance of every store: plans.
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/server/store/store_conformance.h"
@@ -26,7 +27,7 @@ TEST_P(StoreConformance, ARepeatedRequestGivesTheFirstPlan) {
   again.request_id = first.request_id;
   again.plan_key = first.plan_key;
   EXPECT_THAT(store().PutPlan(again), IsOkAndHolds(first));
-  EXPECT_THAT(store().FindPlanByRequestId("c", first.request_id),
+  EXPECT_THAT(store().FindPlanByRequestId("c", "", first.request_id),
               IsOkAndHolds(testing::Optional(first)));
   EXPECT_THAT(store().CountPlans("c"), IsOkAndHolds(1));
 }
@@ -56,7 +57,7 @@ TEST_P(StoreConformance, PlansWithoutRequestIdAreAllStored) {
     EXPECT_THAT(store().PutPlan(plan), IsOkAndHolds(plan));
   }
   EXPECT_THAT(store().CountPlans("c"), IsOkAndHolds(2));
-  EXPECT_THAT(store().FindPlanByRequestId("c", ""), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanByRequestId("c", "", ""), IsOkAndHolds(std::nullopt));
 }
 
 TEST_P(StoreConformance, ATakenPlanNameIsRefused) {
@@ -140,6 +141,91 @@ TEST_P(StoreConformance, PlansAreFoundByWhatTheyAnswer) {
   EXPECT_THAT(store().FindPlanByAnswer("c", "other"), IsOkAndHolds(std::nullopt));
   EXPECT_THAT(store().FindPlanByAnswer("c2", "answer"), IsOkAndHolds(std::nullopt));
   EXPECT_THAT(store().FindPlanByAnswer("c", ""), IsOkAndHolds(std::nullopt));
+}
+
+TEST_P(StoreConformance, RequestIdsOfPlansBelongToTheirOwners) {
+  PlanRecord mine = SamplePlan("c", "mine");
+  mine.owner = "cn:me";
+  PlanRecord theirs = SamplePlan("c", "theirs");
+  theirs.owner = "cn:you";
+  theirs.request_id = mine.request_id;
+  PlanRecord nobodys = SamplePlan("c", "nobodys");
+  nobodys.request_id = mine.request_id;
+  for (const PlanRecord& plan : {mine, theirs, nobodys}) {
+    EXPECT_THAT(store().PutPlan(plan), IsOkAndHolds(plan));
+  }
+  Reopen();
+  for (const PlanRecord& plan : {mine, theirs, nobodys}) {
+    EXPECT_THAT(store().FindPlanByRequestId("c", plan.owner, mine.request_id),
+                IsOkAndHolds(testing::Optional(plan)));
+  }
+  EXPECT_THAT(store().FindPlanByRequestId("c", "cn:else", mine.request_id),
+              IsOkAndHolds(std::nullopt));
+}
+
+TEST_P(StoreConformance, TheNewestPlanOfAJobIsFound) {
+  PlanRecord older = SamplePlan("c", "older");
+  PlanRecord newer = SamplePlan("c", "newer");
+  PlanRecord no_job = SamplePlan("c", "no job");
+  no_job.job_id.clear();
+  older.expire_time = newer.expire_time + absl::Hours(1);
+  for (const PlanRecord& plan : {older, newer, no_job, SamplePlan("other", "p")}) {
+    ASSERT_OK(store().PutPlan(plan));
+  }
+  EXPECT_THAT(store().FindPlanOfJob("c", "job"), IsOkAndHolds(testing::Optional(newer)));
+  EXPECT_THAT(store().FindPlanOfJob("c", "another"), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindPlanOfJob("c", ""), IsOkAndHolds(std::nullopt));
+}
+
+TEST_P(StoreConformance, OwnPlansAreThoseOfTheOwnerAndOfTheJobs) {
+  const auto put = [this](const std::string& id, const std::string& owner, const std::string& job) {
+    PlanRecord plan = SamplePlan("c", id);
+    plan.owner = owner;
+    plan.job_id = job;
+    EXPECT_OK(store().PutPlan(plan).status());
+    return plan;
+  };
+  const PlanRecord mine = put("mine", "cn:me", "a");
+  const PlanRecord both = put("both", "cn:me", "b \"'%_");
+  const PlanRecord theirs = put("theirs", "cn:you", "b \"'%_");
+  const PlanRecord nobodys = put("nobodys", "", "");
+  PlanRecord elsewhere = SamplePlan("other", "p");
+  elsewhere.owner = "cn:me";
+  ASSERT_OK(store().PutPlan(elsewhere));
+  const auto listed = [this](const PlanScope& scope) {
+    const auto page = store().ListOwnPlans("c", scope, {});
+    EXPECT_OK(page.status());
+    return page.ok() ? page->records : std::vector<PlanRecord>();
+  };
+  EXPECT_THAT(listed({.owner = "cn:me"}), testing::ElementsAre(both, mine));
+  EXPECT_THAT(listed({.job_ids = {"x", "b \"'%_"}}), testing::ElementsAre(theirs, both));
+  EXPECT_THAT(listed({.owner = "cn:me", .job_ids = {"b \"'%_"}}),
+              testing::ElementsAre(theirs, both, mine));
+  EXPECT_THAT(listed({.owner = "cn:ME"}), testing::IsEmpty());
+  // An empty owner is nobody: the plans of a server that restricts nobody are no one's own.
+  EXPECT_THAT(listed({}), testing::IsEmpty());
+}
+
+TEST_P(StoreConformance, PagesOfOwnPlansGoOnWhereTheyEndedAndAreNoOneElses) {
+  for (int i = 0; i < 6; ++i) {
+    PlanRecord plan = SamplePlan("c", absl::StrCat(i));
+    plan.owner = i % 2 == 0 ? "cn:me" : "cn:you";
+    ASSERT_OK(store().PutPlan(plan));
+  }
+  const PlanScope mine = {.owner = "cn:me"};
+  PageRequest request = {.page_size = 2};
+  ASSERT_OK_AND_ASSIGN(const auto first, store().ListOwnPlans("c", mine, request));
+  ASSERT_EQ(first.records.size(), 2u);
+  EXPECT_EQ(first.records[0].plan_id, "4");
+  EXPECT_EQ(first.records[1].plan_id, "2");
+  request.page_token = first.next_page_token;
+  ASSERT_OK_AND_ASSIGN(const auto second, store().ListOwnPlans("c", mine, request));
+  ASSERT_EQ(second.records.size(), 1u);
+  EXPECT_EQ(second.records[0].plan_id, "0");
+  EXPECT_EQ(second.next_page_token, "");
+  EXPECT_THAT(store().ListOwnPlans("c", {.owner = "cn:you"}, request),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(store().ListPlans("c", request), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

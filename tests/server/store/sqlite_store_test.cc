@@ -111,8 +111,12 @@ TEST(SqliteStore, LookUpsDoNotScanTables) {
       {"SELECT bytes FROM plans WHERE cluster = ?1 AND plan_key = ?2 AND job_id = ?3 "
        "AND expire_time > ?4 ORDER BY sequence DESC LIMIT 1",
        "plans_by_key"},
-      {"SELECT bytes FROM plans WHERE cluster = ?1 AND request_id = ?2 AND request_id <> ''",
+      {"SELECT bytes FROM plans WHERE cluster = ?1 AND owner = ?2 AND request_id = ?3 "
+       "AND request_id <> ''",
        "plans_by_request"},
+      {"SELECT bytes FROM plans WHERE cluster = ?1 AND job_id = ?2 AND job_id <> '' "
+       "ORDER BY sequence DESC LIMIT 1",
+       "plans_by_job"},
       {"SELECT bytes FROM profiles WHERE cluster = ?1 AND sequence < ?2 ORDER BY sequence DESC",
        "profiles_by_cluster"},
       {"SELECT bytes FROM executions WHERE plan = ?1 AND sequence < ?2 ORDER BY sequence DESC",

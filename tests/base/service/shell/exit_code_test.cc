@@ -35,7 +35,8 @@ const std::map<Reason, int>& Documented() {
       {Reason::kQueueFull, 6},        {Reason::kSearchTimedOut, 6},
       {Reason::kStoreUnavailable, 6}, {Reason::kDraining, 6},
       {Reason::kAgentConnected, 6},   {Reason::kResourceNotFound, 7},
-      {Reason::kCheckFailed, 1},
+      {Reason::kCheckFailed, 1},      {Reason::kRoleRequired, 2},
+      {Reason::kAuditUnavailable, 6},
   };
   return *codes;
 }

@@ -53,7 +53,7 @@ class Reports(unittest.TestCase):
         self.server = parplan.Server(
             FLAGS.bin / "parplan-server", self.folder,
             "--tls-certificate", self.made / "server.pem", "--tls-key", self.made / "server.key",
-            "--tls-client-ca", self.made / "ca.pem")
+            "--tls-client-ca", self.made / "ca.pem", "--allow-all-callers")
         self.server.__enter__()
         self.addCleanup(self.server.__exit__)
         self.tls = {"ca_file": str(self.made / "ca.pem"),

@@ -1,0 +1,52 @@
+// Finds the caller behind a certificate, by the policy of the moment.
+
+#ifndef PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
+#define PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/access/caller.h"
+#include "server/access/identity.h"
+#include "server/access/policy.h"
+
+namespace parplan {
+
+// The part of a configuration that is about callers.
+struct AccessRules {
+  Policy policy = Policy::AllowAll();
+  std::vector<NameSource> name_sources = {NameSource::kDns, NameSource::kCommonName};
+};
+
+// Safe to use from any thread.
+class Authorizer {
+ public:
+  explicit Authorizer(AccessRules rules) : rules_(std::move(rules)) {}
+
+  // Returns the caller with these names, or the anonymous one. Constant time for one of the last
+  // `kMaxKnownCallers`.
+  std::shared_ptr<const Caller> CallerOf(const CertificateNames& names);
+  std::shared_ptr<const Caller> AnonymousCaller();
+
+  // Later calls follow these rules. Streams that are open go on with the caller they began with.
+  void Replace(AccessRules rules);
+
+  // Callers kept, by identity. More than agents of a server (`Limits::max_agent_count`), so that
+  // theirs and those of as many others are found at once.
+  static constexpr size_t kMaxKnownCallers = 16384;
+
+ private:
+  std::shared_ptr<const Caller> Find(const Identity& identity);
+
+  std::mutex mutex_;
+  AccessRules rules_;                                           // Guarded by mutex_.
+  std::map<std::string, std::shared_ptr<const Caller>> known_;  // Guarded by mutex_.
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_ACCESS_AUTHORIZER_H_

@@ -1,0 +1,123 @@
+// A caller with its roles: decides from the table whether it may make a call. Pure.
+//
+//   const Caller& caller = *context->caller();
+//   PARPLAN_RETURN_IF_ERROR(caller.Check("UploadProfile", {.name = parent.ToString(),
+//                                                          .cluster = parent.cluster,
+//                                                          .node = parent.node}));
+
+#ifndef PARPLAN_SERVER_ACCESS_CALLER_H_
+#define PARPLAN_SERVER_ACCESS_CALLER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/access/access_table.h"
+#include "server/access/identity.h"
+
+namespace parplan {
+
+// Some ids, or all of them.
+struct IdSet {
+  bool has_all = false;
+  std::vector<std::string> ids;  // Empty if `has_all`.
+
+  bool Contains(absl::string_view id) const;
+  friend bool operator==(const IdSet&, const IdSet&) = default;
+};
+
+// A role as a caller holds it.
+struct HeldRole {
+  Role role = Role::kReader;
+  IdSet clusters;
+  IdSet nodes;  // An agent's own; empty for the others.
+  IdSet jobs;   // An executor's own; empty for the others.
+  friend bool operator==(const HeldRole&, const HeldRole&) = default;
+};
+
+// The subject of a call. Fields that the subject does not have are empty.
+struct Resource {
+  // Name in the request, for messages.
+  std::string name;
+  std::string cluster;
+  // Node of a profile or agent.
+  std::string node;
+  // Whoever asked for the plan (`Caller::owner`), and its job.
+  std::string owner;
+  std::string job_id;
+};
+
+// Plans that are a caller's own: those it asked for (`Caller::owner`), unless that is empty, and
+// those of the jobs.
+struct OwnPlans {
+  std::string owner;
+  std::vector<std::string> job_ids;
+};
+
+// Immutable.
+class Caller {
+ public:
+  // Returns a caller who may do everything, as this program itself, or any caller if the
+  // server does not restrict callers.
+  static std::shared_ptr<const Caller> Unrestricted(Identity identity);
+  static const std::shared_ptr<const Caller>& Itself();
+
+  // A caller who may do what `roles` allow.
+  Caller(Identity identity, std::vector<HeldRole> roles)
+      : Caller(std::move(identity), std::move(roles), true) {}
+
+  const Identity& identity() const { return identity_; }
+  bool is_restricted() const { return is_restricted_; }
+  const std::vector<HeldRole>& roles() const { return roles_; }
+
+  // Returns the text by which plans remember who asked for them. Empty for an unrestricted caller:
+  // its plans are everybody's.
+  const std::string& owner() const { return owner_; }
+
+  // Returns the roles that the caller holds in a cluster, or in any if `cluster` is empty: their
+  // names in the order of the table, separated by blanks.
+  std::string RolesIn(absl::string_view cluster) const;
+
+  bool Holds(Role role, absl::string_view cluster) const;
+
+  // Returns whether the caller is an executor of this job, which is not empty.
+  bool ExecutesJob(absl::string_view cluster, absl::string_view job_id) const;
+
+  // Returns the most that any of the roles gives the method in the cluster, or in any cluster if
+  // `cluster` is empty.
+  Access AccessTo(absl::string_view method, absl::string_view cluster) const;
+
+  // Returns which plans of the cluster the caller may use as its own with this method; nothing if
+  // it may use all of them.
+  std::optional<OwnPlans> PlansFor(absl::string_view method, absl::string_view cluster) const;
+
+  // Returns OK if a role allows the method on the resource, else the error of `Refuse`. A resource
+  // without a cluster needs a role that allows the method anywhere.
+  absl::Status Check(absl::string_view method, const Resource& resource) const;
+
+  // Returns the name of the first role that allows the method on the resource; empty if none does,
+  // none is needed, or the caller is unrestricted.
+  std::string AllowingRole(absl::string_view method, const Resource& resource) const;
+
+  // Returns PERMISSION_DENIED (ROLE_REQUIRED) with the roles that the method needs and those that
+  // the caller holds in the cluster. It says nothing that the caller did not say or hold.
+  absl::Status Refuse(absl::string_view method, const Resource& resource) const;
+
+ private:
+  Caller(Identity identity, std::vector<HeldRole> roles, bool is_restricted);
+
+  bool Allows(const HeldRole& held, const AccessRow& row, const Resource& resource) const;
+
+  Identity identity_;
+  std::vector<HeldRole> roles_;
+  bool is_restricted_;
+  std::string owner_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_ACCESS_CALLER_H_

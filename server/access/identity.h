@@ -1,0 +1,66 @@
+// Who calls, as the transport proved it. server/rpc reads the names of the caller's certificate and
+// makes the value; the other folders only see the value.
+
+#ifndef PARPLAN_SERVER_ACCESS_IDENTITY_H_
+#define PARPLAN_SERVER_ACCESS_IDENTITY_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace parplan {
+
+// The names of a verified certificate, in its order.
+struct CertificateNames {
+  // URIs among the alternative names.
+  std::vector<std::string> uris;
+  // DNS names among the alternative names.
+  std::vector<std::string> dns_names;
+  // Common names of the subject.
+  std::vector<std::string> common_names;
+};
+
+// Names that may stand for the holder of a certificate without a SPIFFE id.
+enum class NameSource { kDns, kCommonName };
+
+// An immutable text of one of these forms, which no two kinds of callers share:
+//
+//   spiffe://lab.example/node/a   the SPIFFE id of the certificate
+//   dns:slurm.lab.example         its first DNS name, in lower case
+//   cn:operator                   its common name
+//   unnamed                       a certificate without a name that counts
+//   anonymous                     no certificate was asked for, or no TLS
+class Identity {
+ public:
+  static Identity Anonymous() { return Identity("anonymous"); }
+  static Identity Unnamed() { return Identity("unnamed"); }
+
+  // Returns the identity of a certificate: its SPIFFE id if it has a URI of that scheme, else the
+  // first name of the first source that it has any of. `Unnamed` if there is none; if there are
+  // several URIs of the scheme, or one that breaks the rules of SPIFFE; and if the name has
+  // characters that no such name has, as a wildcard or a line break: another name of the same
+  // certificate does not stand in for it.
+  static Identity OfCertificate(const CertificateNames& names,
+                                absl::Span<const NameSource> sources);
+
+  const std::string& text() const { return text_; }
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+
+ private:
+  explicit Identity(std::string text) : text_(std::move(text)) {}
+
+  std::string text_;
+};
+
+// Returns whether `text` is a SPIFFE id: `spiffe://`, a trust domain of lower-case letters, digits,
+// `.`, `-` and `_`, and a path whose segments are not empty, `.` or `..` and also have upper-case
+// letters; at most 2048 bytes (SPIFFE-ID, sections 2.1 to 2.3).
+bool IsSpiffeId(absl::string_view text);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_ACCESS_IDENTITY_H_

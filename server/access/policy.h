@@ -1,0 +1,64 @@
+// The grants of a configuration: which identities hold which roles. Pure.
+
+#ifndef PARPLAN_SERVER_ACCESS_POLICY_H_
+#define PARPLAN_SERVER_ACCESS_POLICY_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "server/access/caller.h"
+#include "server/access/identity.h"
+#include "server/access/identity_pattern.h"
+
+namespace parplan {
+
+// One grant as it is written; proto/parplan/config/v1/server_config.proto documents the fields.
+struct Grant {
+  std::vector<std::string> identities;
+  std::string role;
+  std::vector<std::string> clusters;
+  std::vector<std::string> nodes;
+  std::vector<std::string> jobs;
+};
+
+// Immutable.
+class Policy {
+ public:
+  // Most patterns of identities of one policy: a caller's first call tries all of them. A pattern
+  // with a placeholder stands for any number of callers.
+  static constexpr size_t kMaxPatternCount = 4096;
+
+  // Allows everything to everybody.
+  static Policy AllowAll();
+
+  // Allows what the grants say and nothing else. INVALID_ARGUMENT (SPEC_INVALID) naming the field
+  // below `field`, the list of grants: an identity that is no pattern, an unknown role; a cluster,
+  // node or job that is no id, that is missing, that is given although the identity has its
+  // placeholder, or that the role has no use for; or more than `kMaxPatternCount` identities.
+  static absl::StatusOr<Policy> Create(absl::Span<const Grant> grants, absl::string_view field);
+
+  bool allows_all() const { return allows_all_; }
+
+  // Returns the caller of this identity with the roles of all grants that match it.
+  std::shared_ptr<const Caller> CallerOf(const Identity& identity) const;
+
+ private:
+  struct Rule {
+    IdentityPattern pattern;
+    HeldRole role;  // Without what the pattern captures.
+  };
+
+  static absl::StatusOr<std::vector<Rule>> ReadGrant(const Grant& grant, absl::string_view field);
+
+  bool allows_all_ = false;
+  std::vector<Rule> rules_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_ACCESS_POLICY_H_

@@ -1,0 +1,207 @@
+#include "server/audit/audit_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/wire/digest.h"
+#include "server/audit/audit_verifier.h"
+
+namespace parplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The end of a file in which its last line is looked for. No line is longer (audit_verifier.cc).
+constexpr int64_t kTailBytes = int64_t{2} << 20;
+
+constexpr char kLineBegin[] = "{\"sequence\":";
+
+absl::Status AuditError(absl::StatusCode code, absl::string_view message) {
+  return MakeError(code, Reason::kAuditUnavailable, message);
+}
+
+const char* EventName(AuditRecord::Event event) {
+  switch (event) {
+    case AuditRecord::Event::kCall:
+      return "call";
+    case AuditRecord::Event::kSignature:
+      return "signature";
+    case AuditRecord::Event::kRefusal:
+      return "refusal";
+  }
+  return "";
+}
+
+std::string LineOf(const AuditRecord& record, const AuditHead& before, absl::Time now,
+                   int64_t omitted_count) {
+  const bool is_refusal = record.event == AuditRecord::Event::kRefusal;
+  Json line = {
+      {"sequence", before.sequence + 1},
+      {"time", absl::FormatTime(absl::RFC3339_full, now, absl::UTCTimeZone())},
+      {"event", EventName(record.event)},
+      {"decision", is_refusal ? "refused" : "allowed"},
+      {"identity", record.identity},
+      {"role", record.role},
+      {"method", record.method},
+      {"resource", record.resource},
+      {"job_id", record.job_id},
+      {"plan", record.plan},
+      {"key_ids", record.key_ids},
+      {"request_id", record.request_id},
+  };
+  if (omitted_count > 0) line["omitted_refusals"] = omitted_count;
+  line["previous"] = before.digest;
+  return line.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string AuditLineDigest(absl::string_view line) { return Sha256Hex(line); }
+
+absl::Status AuditFile::OpenFile(FileDescriptor& file, AuditHead& head, int64_t& size) const {
+  const auto failed = [this](absl::string_view operation) {
+    return AuditError(absl::StatusCode::kFailedPrecondition,
+                      ErrnoToStatus(errno, operation, path_).message());
+  };
+  file = FileDescriptor(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.is_open()) return failed("open");
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    return AuditError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat(path_, " is the audit log of another server; give each its own"));
+  }
+  struct stat info = {};
+  if (fstat(file.get(), &info) != 0) return failed("read");
+  if (!S_ISREG(info.st_mode)) {
+    return AuditError(absl::StatusCode::kFailedPrecondition,
+                      absl::StrCat(path_, " is no file; name one"));
+  }
+  const int64_t begin = std::max<int64_t>(0, info.st_size - kTailBytes);
+  std::string tail(static_cast<size_t>(info.st_size - begin), '\0');
+  if (pread(file.get(), tail.data(), tail.size(), begin) != static_cast<ssize_t>(tail.size())) {
+    return failed("read");
+  }
+  const size_t end = tail.rfind('\n');
+  // Bytes after the last line feed are half a line.
+  size = end == std::string::npos ? 0 : begin + static_cast<int64_t>(end) + 1;
+  const absl::string_view torn =
+      absl::string_view(tail).substr(end == std::string::npos ? 0 : end + 1);
+  // Never cuts what no crash of this program left.
+  if (!absl::StartsWith(torn, absl::string_view(kLineBegin).substr(0, torn.size()))) {
+    return AuditError(absl::StatusCode::kFailedPrecondition,
+                      absl::StrCat(path_, " is no audit log; name another file"));
+  }
+  if (end != std::string::npos) {
+    const size_t before = tail.rfind('\n', end == 0 ? 0 : end - 1);
+    const size_t first = before == std::string::npos || before >= end ? 0 : before + 1;
+    const absl::string_view line = absl::string_view(tail).substr(first, end - first);
+    const absl::StatusOr<AuditHead> read = ReadAuditLine(line);
+    if (!read.ok()) {
+      return AuditError(absl::StatusCode::kFailedPrecondition,
+                        absl::StrCat(path_,
+                                     " is no audit log, or is damaged: its last line is "
+                                     "none of one; move it away, or name another file"));
+    }
+    head = AuditHead{read->sequence, AuditLineDigest(line)};
+  }
+  if (size != info.st_size && ftruncate(file.get(), size) != 0) return failed("cut");
+  if (lseek(file.get(), size, SEEK_SET) < 0) return failed("read");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<AuditFile>> AuditFile::Open(const std::string& path,
+                                                           Options options) {
+  std::unique_ptr<AuditFile> log(new AuditFile(path, std::move(options)));
+  const std::lock_guard<std::mutex> lock(log->mutex_);
+  PARPLAN_RETURN_IF_ERROR(log->OpenFile(log->file_, log->head_, log->size_));
+  return log;
+}
+
+absl::Status AuditFile::Reopen() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  struct stat mine = {};
+  struct stat there = {};
+  // The same file: opening it again would find it locked.
+  if (fstat(file_.get(), &mine) == 0 && stat(path_.c_str(), &there) == 0 &&
+      mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) {
+    return absl::OkStatus();
+  }
+  FileDescriptor file;
+  AuditHead head = head_;
+  int64_t size = 0;
+  PARPLAN_RETURN_IF_ERROR(OpenFile(file, head, size));
+  file_ = std::move(file);
+  head_ = head;
+  size_ = size;
+  return absl::OkStatus();
+}
+
+AuditHead AuditFile::head() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return head_;
+}
+
+bool AuditFile::Omits(const AuditRecord& record, absl::Time now) {
+  if (record.event != AuditRecord::Event::kRefusal) return false;
+  if (refusals_.size() >= kMaxCountedIdentities && !refusals_.contains(record.identity)) {
+    refusals_.clear();
+  }
+  Refusals& refusals = refusals_[record.identity];
+  const int64_t second = absl::ToUnixSeconds(now);
+  if (refusals.second != second) {
+    refusals.second = second;
+    refusals.written_count = 0;
+  }
+  if (refusals.written_count < kMaxRefusalsPerSecond) {
+    ++refusals.written_count;
+    return false;
+  }
+  ++refusals.omitted_count;
+  return true;
+}
+
+int64_t AuditFile::TakeOmitted(const std::string& identity) {
+  const auto found = refusals_.find(identity);
+  return found == refusals_.end() ? 0 : std::exchange(found->second.omitted_count, 0);
+}
+
+absl::Status AuditFile::Write(const AuditRecord& record) {
+  absl::Status status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const absl::Time now = options_.clock->Now();
+    if (Omits(record, now)) return absl::OkStatus();
+    status = Append(record, now, TakeOmitted(record.identity));
+  }
+  if (status.ok()) return status;
+  if (options_.on_failure) options_.on_failure(status);
+  return options_.is_required ? status : absl::OkStatus();
+}
+
+absl::Status AuditFile::Append(const AuditRecord& record, absl::Time now, int64_t omitted_count) {
+  const std::string line = LineOf(record, head_, now, omitted_count);
+  int error = WriteAll(file_.get(), absl::StrCat(line, "\n"));
+  if (error == 0 && record.is_durable && fdatasync(file_.get()) != 0) error = errno;
+  if (error != 0) {
+    // The next line begins where this one did.
+    if (ftruncate(file_.get(), size_) == 0) lseek(file_.get(), size_, SEEK_SET);
+    return AuditError(absl::StatusCode::kUnavailable,
+                      DescribeErrno(error, absl::StrCat("cannot write to the audit log ", path_)));
+  }
+  head_ = AuditHead{head_.sequence + 1, AuditLineDigest(line)};
+  size_ += static_cast<int64_t>(line.size()) + 1;
+  return absl::OkStatus();
+}
+
+}  // namespace parplan

@@ -1,0 +1,59 @@
+// The lines of an audit log: who changed what, who was refused, and which plans were signed.
+
+#ifndef PARPLAN_SERVER_AUDIT_AUDIT_RECORD_H_
+#define PARPLAN_SERVER_AUDIT_AUDIT_RECORD_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace parplan {
+
+// One line of an audit log.
+struct AuditRecord {
+  enum class Event {
+    // A call that changes something is about to do so.
+    kCall,
+    // A plan was signed and is about to be stored and handed out.
+    kSignature,
+    // A call was refused because no role of the caller allows it.
+    kRefusal,
+  };
+
+  Event event = Event::kCall;
+  // Whether the record must survive a power cut, and not only a crash.
+  bool is_durable = true;
+  // `Identity::text` of the caller.
+  std::string identity;
+  // The role that allows the call; of a refusal, all roles that the caller holds there. Empty if
+  // the server does not restrict callers.
+  std::string role;
+  // Name in the contract: `CreatePlan`.
+  std::string method;
+  // Name in the request.
+  std::string resource;
+  // Job and resource name of the plan, and the keys that signed it.
+  std::string job_id;
+  std::string plan;
+  std::vector<std::string> key_ids;
+  // Id of the call in the log of the server.
+  std::string request_id;
+};
+
+// Receives records. Safe to use from any thread.
+class AuditSink {
+ public:
+  virtual ~AuditSink() = default;
+
+  // Remembers the record. What it records must not take place after an error: UNAVAILABLE
+  // (AUDIT_UNAVAILABLE).
+  virtual absl::Status Write(const AuditRecord& record) = 0;
+
+  // Returns a sink that forgets everything. It lives as long as the process.
+  static AuditSink& Null();
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_AUDIT_AUDIT_RECORD_H_

@@ -1,0 +1,65 @@
+#include "server/rpc/undecodable_calls.h"
+
+#include <grpcpp/server_context.h>
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "server/access/access_table.h"
+#include "server/rpc/peer_identity.h"
+
+namespace parplan {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+
+constexpr char kPackage[] = "/parplan.v1.";
+
+class Watcher final : public grpc::experimental::Interceptor {
+ public:
+  Watcher(const RpcContext& rpc, grpc::experimental::ServerRpcInfo& info)
+      : rpc_(rpc), info_(info), start_(rpc.core.clock().Steady()) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) &&
+        methods->GetSendStatus().error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+      Report();
+    }
+    methods->Proceed();
+  }
+
+ private:
+  void Report() const {
+    const absl::string_view path = info_.method();
+    CallRecord record;
+    record.method = std::string(path.substr(path.rfind('/') + 1));
+    record.code = absl::StatusCode::kUnimplemented;
+    record.message = "the request is no message of this method";
+    record.duration = rpc_.core.clock().Steady() - start_;
+    record.peer = info_.server_context()->peer();
+    record.identity = CallerOf(*info_.server_context(), rpc_.authorizer)->identity().text();
+    rpc_.core.observer().CallStarted(record.method);
+    rpc_.core.observer().CallFinished(record.method, record.code, record.reason, record.duration);
+    if (rpc_.logger) rpc_.logger(record);
+  }
+
+  const RpcContext& rpc_;
+  grpc::experimental::ServerRpcInfo& info_;
+  const absl::Duration start_;
+};
+
+}  // namespace
+
+grpc::experimental::Interceptor* UndecodableCalls::CreateServerInterceptor(
+    grpc::experimental::ServerRpcInfo* info) {
+  // gRPC answers health, reflection and methods that do not exist.
+  absl::string_view path = info->method();
+  const AccessRow& row = RowOf(path.substr(path.rfind('/') + 1));
+  const bool is_ours = absl::ConsumePrefix(&path, kPackage) &&
+                       absl::ConsumePrefix(&path, row.service) && !row.service.empty() &&
+                       absl::ConsumePrefix(&path, "/") && path == row.method;
+  return is_ours ? new Watcher(rpc_, *info) : nullptr;
+}
+
+}  // namespace parplan

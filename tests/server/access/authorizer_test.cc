@@ -1,0 +1,68 @@
+#include "server/access/authorizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+AccessRules RulesFor(const std::string& identity) {
+  absl::StatusOr<Policy> policy = Policy::Create(
+      std::vector<Grant>{{.identities = {identity}, .role = "reader", .clusters = {"*"}}}, "");
+  EXPECT_OK(policy.status());
+  return {.policy = *std::move(policy)};
+}
+
+TEST(Authorizer, FindsCallersByTheirNames) {
+  Authorizer authorizer(RulesFor("cn:a"));
+  EXPECT_THAT(authorizer.CallerOf({.common_names = {"a"}})->roles(), SizeIs(1));
+  EXPECT_THAT(authorizer.CallerOf({.common_names = {"b"}})->roles(), IsEmpty());
+  EXPECT_THAT(authorizer.AnonymousCaller()->roles(), IsEmpty());
+  EXPECT_EQ(authorizer.CallerOf({.common_names = {"a"}}),
+            authorizer.CallerOf({.common_names = {"a"}}));
+}
+
+TEST(Authorizer, NewRulesHoldForCallersThatWereSeenBefore) {
+  Authorizer authorizer(RulesFor("cn:a"));
+  EXPECT_THAT(authorizer.CallerOf({.common_names = {"a"}})->roles(), SizeIs(1));
+  authorizer.Replace(RulesFor("cn:b"));
+  EXPECT_THAT(authorizer.CallerOf({.common_names = {"a"}})->roles(), IsEmpty());
+  EXPECT_THAT(authorizer.CallerOf({.common_names = {"b"}})->roles(), SizeIs(1));
+}
+
+TEST(Authorizer, MoreCallersThanItKeepsAreStillToldApart) {
+  Authorizer authorizer(RulesFor("cn:7"));
+  for (size_t i = 0; i < 2 * Authorizer::kMaxKnownCallers; ++i) {
+    EXPECT_THAT(authorizer.CallerOf({.common_names = {absl::StrCat(i)}})->roles(),
+                SizeIs(i == 7 ? 1 : 0));
+  }
+  EXPECT_THAT(authorizer.CallerOf({.common_names = {"7"}})->roles(), SizeIs(1));
+}
+
+TEST(Authorizer, ServesSeveralThreadsWhileRulesChange) {
+  Authorizer authorizer(RulesFor("cn:a"));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&authorizer, t] {
+      for (int i = 0; i < 200; ++i) {
+        if (t == 0) authorizer.Replace(RulesFor("cn:a"));
+        EXPECT_THAT(authorizer.CallerOf({.common_names = {"a"}})->roles(), SizeIs(1));
+        EXPECT_THAT(authorizer.CallerOf({.common_names = {absl::StrCat(i)}})->roles(), IsEmpty());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace parplan

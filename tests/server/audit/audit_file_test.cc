@@ -1,0 +1,235 @@
+#include "server/audit/audit_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/audit/audit_verifier.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_folder.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+
+class StandingClock : public Clock {
+ public:
+  absl::Time Now() const override { return now; }
+  absl::Duration Steady() const override { return absl::ZeroDuration(); }
+
+  absl::Time now = absl::FromUnixSeconds(1767225600);
+};
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<nlohmann::json> LinesOf(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  for (const absl::string_view line : absl::StrSplit(TextOf(path), '\n', absl::SkipEmpty())) {
+    lines.push_back(nlohmann::json::parse(line.begin(), line.end()));
+  }
+  return lines;
+}
+
+void Append(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::app) << text;
+}
+
+AuditRecord Call(const std::string& resource) {
+  AuditRecord record;
+  record.identity = "dns:a.example";
+  record.role = "operator";
+  record.method = "DeleteProfile";
+  record.resource = resource;
+  record.request_id = "r";
+  return record;
+}
+
+AuditRecord Refusal(const std::string& identity) {
+  AuditRecord record;
+  record.event = AuditRecord::Event::kRefusal;
+  record.is_durable = false;
+  record.identity = identity;
+  return record;
+}
+
+class AuditFileTest : public testing::Test {
+ protected:
+  std::unique_ptr<AuditFile> Open(bool is_required = false) {
+    absl::StatusOr<std::unique_ptr<AuditFile>> log = AuditFile::Open(
+        path, {.is_required = is_required,
+               .on_failure = [this](const absl::Status& status) { failures.push_back(status); },
+               .clock = &clock});
+    EXPECT_OK(log.status());
+    return log.ok() ? *std::move(log) : nullptr;
+  }
+
+  StandingClock clock;
+  std::vector<absl::Status> failures;
+  const std::string path = MakeTestFolder() + "/audit.jsonl";
+};
+
+TEST_F(AuditFileTest, ALineSaysWhoDidWhat) {
+  const auto log = Open();
+  AuditRecord record = Call("clusters/lab");
+  record.event = AuditRecord::Event::kSignature;
+  record.job_id = "4711";
+  record.plan = "clusters/lab/plans/p";
+  record.key_ids = {"k1", "k2"};
+  ASSERT_OK(log->Write(record));
+  ASSERT_OK(log->Write(Refusal("cn:b")));
+  EXPECT_EQ(LinesOf(path)[0], nlohmann::json::parse(absl::StrCat(R"({
+      "sequence": 1, "time": "2026-01-01T00:00:00+00:00", "event": "signature",
+      "decision": "allowed", "identity": "dns:a.example", "role": "operator",
+      "method": "DeleteProfile", "resource": "clusters/lab", "job_id": "4711",
+      "plan": "clusters/lab/plans/p", "key_ids": ["k1", "k2"], "request_id": "r",
+      "previous": ")",
+                                                                 std::string(64, '0'), R"("})")));
+  EXPECT_EQ(LinesOf(path)[1]["event"], "refusal");
+  EXPECT_EQ(LinesOf(path)[1]["decision"], "refused");
+  EXPECT_EQ(LinesOf(path)[1]["sequence"], 2);
+  struct stat info = {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600);
+}
+
+TEST_F(AuditFileTest, AnythingInANameStaysInItsLine) {
+  const auto log = Open();
+  ASSERT_OK(log->Write(Call("a\nb\"\\\x1b\x7f\xff\xe2\x80\xae")));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 1);
+  EXPECT_EQ(summary.head, log->head());
+}
+
+TEST_F(AuditFileTest, GoesOnAfterARestart) {
+  for (int i = 0; i < 3; ++i) {
+    const auto log = Open();
+    ASSERT_OK(log->Write(Call("x")));
+    EXPECT_EQ(log->head().sequence, i + 1);
+  }
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 3);
+  EXPECT_EQ(summary.before, AuditHead());
+}
+
+// A crash in the middle of a write leaves the beginning of a line, of any length.
+TEST_F(AuditFileTest, HalfALineThatACrashLeftIsCutOff) {
+  ASSERT_OK(Open()->Write(Call("first")));
+  const std::string first = TextOf(path);
+  ASSERT_OK(Open()->Write(Call("second")));
+  const std::string both = TextOf(path);
+  for (size_t size = first.size(); size < both.size(); size += 7) {
+    std::filesystem::resize_file(path, 0);
+    Append(path, both.substr(0, size));
+    const auto log = Open();
+    ASSERT_OK(log->Write(Call("third")));
+    EXPECT_EQ(log->head().sequence, 2);
+    EXPECT_OK(VerifyAuditFile(path).status());
+  }
+}
+
+TEST_F(AuditFileTest, AFileThatIsNoLogIsLeftAlone) {
+  for (const std::string text : {"a key", "a text\n", "{\"sequence\":\"x\"}\n", "{\"x\":1", "\n"}) {
+    std::filesystem::remove(path);
+    Append(path, text);
+    EXPECT_THAT(AuditFile::Open(path, {}), StatusIs(absl::StatusCode::kFailedPrecondition)) << text;
+    EXPECT_EQ(TextOf(path), text);
+  }
+  EXPECT_THAT(AuditFile::Open(MakeTestFolder(), {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(AuditFile::Open("/dev/null", {}), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(AuditFileTest, IsForOneServer) {
+  const auto log = Open();
+  EXPECT_THAT(AuditFile::Open(path, {}), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(AuditFileTest, ARenamedFileIsFollowedByOneThatGoesOn) {
+  const auto log = Open();
+  ASSERT_OK(log->Write(Call("first")));
+  ASSERT_OK(log->Reopen());  // Nothing was renamed.
+  ASSERT_OK(log->Write(Call("second")));
+  std::filesystem::rename(path, path + ".1");
+  ASSERT_OK(log->Reopen());
+  ASSERT_OK(log->Write(Call("third")));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary older, VerifyAuditFile(path + ".1"));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary newer, VerifyAuditFile(path));
+  EXPECT_EQ(older.line_count, 2);
+  EXPECT_EQ(newer.line_count, 1);
+  EXPECT_EQ(newer.before, older.head);
+}
+
+// Files may grow to one byte more than the log has: a disk that is full in the middle of a line.
+TEST_F(AuditFileTest, AFullDiskIsAnErrorOnlyIfTheLogIsRequired) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  for (const bool is_required : {true, false}) {
+    failures.clear();
+    std::filesystem::remove(path);
+    const auto log = Open(is_required);
+    ASSERT_OK(log->Write(Call("first")));
+    const std::string whole = TextOf(path);
+    rlimit small = before;
+    small.rlim_cur = whole.size() + 1;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const absl::Status refused = log->Write(Call("second"));
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(refused.ok(), !is_required);
+    if (is_required) {
+      EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
+    }
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_THAT(std::string(failures[0].message()), HasSubstr(path));
+    // Nothing of the line is left, and the log goes on.
+    EXPECT_EQ(TextOf(path), whole);
+    ASSERT_OK(log->Write(Call("third")));
+    ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+    EXPECT_EQ(summary.line_count, 2);
+  }
+}
+
+TEST_F(AuditFileTest, NobodyFillsTheDiskByBeingRefused) {
+  const auto log = Open();
+  for (int i = 0; i < 1000; ++i) ASSERT_OK(log->Write(Refusal("cn:noisy")));
+  ASSERT_OK(log->Write(Refusal("cn:quiet")));
+  EXPECT_EQ(log->head().sequence, AuditFile::kMaxRefusalsPerSecond + 1);
+  clock.now += absl::Seconds(1);
+  ASSERT_OK(log->Write(Refusal("cn:noisy")));
+  EXPECT_EQ(LinesOf(path).back()["omitted_refusals"], 1000 - AuditFile::kMaxRefusalsPerSecond);
+  ASSERT_OK(log->Write(Refusal("cn:noisy")));
+  EXPECT_FALSE(LinesOf(path).back().contains("omitted_refusals"));
+  EXPECT_OK(VerifyAuditFile(path).status());
+}
+
+TEST_F(AuditFileTest, SeveralThreadsWriteOneChain) {
+  const auto log = Open();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&log] {
+      for (int i = 0; i < 25; ++i) EXPECT_OK(log->Write(Call("x")));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 100);
+}
+
+}  // namespace
+}  // namespace parplan

@@ -1,0 +1,135 @@
+// Whose plans are whose: request ids, the cache, and the plans that follow each other in one job.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "parplan/v1/execution_service.pb.h"
+#include "server/core/plan_core.h"
+#include "tests/server/core/core_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::SizeIs;
+
+HeldRole Everywhere(Role role) {
+  HeldRole held;
+  held.role = role;
+  held.clusters.has_all = true;
+  if (role == Role::kExecutor) held.jobs.ids = {"j"};
+  return held;
+}
+
+class PlanOwnerTest : public CoreTest {
+ protected:
+  PlanOwnerTest() { StartMeasured(); }
+
+  absl::StatusOr<SharedPlan> AskAs(const std::string& name, const v1::CreatePlanRequest& request,
+                                   Role role = Role::kPlanner) {
+    const Identity identity =
+        Identity::OfCertificate({.common_names = {name}}, {NameSource::kCommonName});
+    auto caller = std::make_shared<const Caller>(identity, std::vector<HeldRole>{Everywhere(role)});
+    return AskLater(request,
+                    CallContext::Create("call", absl::InfiniteDuration(), clock, std::move(caller)))
+        .get();
+  }
+
+  // A question of job `j`; another batch is another question.
+  v1::CreatePlanRequest QuestionOfJob(int64_t batch = 0) const {
+    v1::CreatePlanRequest request = Question();
+    request.set_job_id("j");
+    if (batch != 0) request.mutable_spec()->set_global_batch_size(batch);
+    return request;
+  }
+};
+
+TEST_F(PlanOwnerTest, EqualQuestionsOfTwoOwnersGetAPlanEachAfterOneSearch) {
+  ASSERT_OK_AND_ASSIGN(const SharedPlan mine, AskAs("me", Question()));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan theirs, AskAs("you", Question()));
+  EXPECT_NE(mine->name(), theirs->name());
+  EXPECT_FALSE(theirs->from_cache());
+  EXPECT_EQ(planner.search_count, 1);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan again, AskAs("me", Question()));
+  EXPECT_EQ(again->name(), mine->name());
+  EXPECT_TRUE(again->from_cache());
+  Start(store().OpenAgain());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan stored, AskAs("you", Question()));
+  EXPECT_EQ(stored->name(), theirs->name());
+}
+
+TEST_F(PlanOwnerTest, RequestIdsBelongToTheirOwners) {
+  v1::CreatePlanRequest mine = Question();
+  mine.set_request_id("guessed");
+  ASSERT_OK(AskAs("me", mine).status());
+  v1::CreatePlanRequest theirs = QuestionOfJob();
+  theirs.set_request_id("guessed");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("you", theirs));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan again, AskAs("you", theirs));
+  EXPECT_EQ(again->name(), plan->name());
+  EXPECT_EQ(ReasonOf(AskAs("me", theirs).status()), Reason::kRequestIdReused);
+}
+
+TEST_F(PlanOwnerTest, AJobWithAPlanIsNotPlannedByOthers) {
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", QuestionOfJob()));
+  for (const v1::CreatePlanRequest& request : {QuestionOfJob(), QuestionOfJob(8)}) {
+    const absl::Status refused = AskAs("you", request).status();
+    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kPermissionDenied));
+    EXPECT_EQ(ReasonOf(refused), Reason::kRoleRequired);
+    EXPECT_EQ(std::string(refused.message()).find("cn:me"), std::string::npos);
+  }
+  EXPECT_OK(AskAs("me", QuestionOfJob(8)).status());
+  EXPECT_OK(AskAs("the job", QuestionOfJob(8), Role::kExecutor).status());
+  EXPECT_OK(AskAs("boss", QuestionOfJob(8), Role::kOperator).status());
+}
+
+TEST_F(PlanOwnerTest, AnIdOfAJobIsFreeOnceItsPlanExpiredAndNothingRunsByIt) {
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", QuestionOfJob()));
+  v1::CreateExecutionRequest request;
+  request.set_parent(plan->name());
+  request.set_request_id("run");
+  ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(request));
+  clock.Advance(absl::Hours(25));
+  EXPECT_THAT(AskAs("you", QuestionOfJob()), StatusIs(absl::StatusCode::kPermissionDenied));
+  v1::CompleteExecutionRequest completion;
+  completion.set_name(execution.name());
+  ASSERT_OK(core().executions().Complete(completion).status());
+  EXPECT_OK(AskAs("you", QuestionOfJob()).status());
+  EXPECT_THAT(AskAs("me", QuestionOfJob(8)), StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
+TEST_F(PlanOwnerTest, PlansOfBeforeTheRolesAreGoneOnWith) {
+  ASSERT_OK(Ask(QuestionOfJob()).status());
+  EXPECT_OK(AskAs("me", QuestionOfJob(8)).status());
+  // And a server that restricts nobody again asks for no owner.
+  EXPECT_OK(Ask(QuestionOfJob(16)).status());
+}
+
+TEST_F(PlanOwnerTest, PlansOfAJobAreNumberedAndNameWhatTheySupersede) {
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, AskAs("me", QuestionOfJob()));
+  EXPECT_EQ(PayloadOf(*first).generation(), 1);
+  EXPECT_EQ(PayloadOf(*first).supersedes(), "");
+  v1::CreatePlanRequest other_life = QuestionOfJob();
+  other_life.mutable_time_to_live()->set_seconds(3600);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan second, AskAs("me", other_life));
+  EXPECT_EQ(PayloadOf(*second).generation(), 2);
+  EXPECT_EQ(PayloadOf(*second).supersedes(), first->name());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan third, AskAs("me", QuestionOfJob(8)));
+  EXPECT_EQ(PayloadOf(*third).generation(), 3);
+  EXPECT_EQ(PayloadOf(*third).supersedes(), "") << "another batch";
+  ASSERT_OK_AND_ASSIGN(const SharedPlan alone, AskAs("me", Question()));
+  EXPECT_EQ(PayloadOf(*alone).generation(), 0) << "no job";
+  // Another job begins at 1, also where the answer is that of a plan of this one.
+  v1::CreatePlanRequest other_job = QuestionOfJob(8);
+  other_job.set_job_id("k");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan of_other, AskAs("me", other_job));
+  EXPECT_EQ(PayloadOf(*of_other).generation(), 1);
+}
+
+}  // namespace
+}  // namespace parplan
