@@ -88,7 +88,7 @@ def main():
         # Checks of tests, checks of all, packages and the contract.
         expect(world.run(project, "--test-checks=-misc-*")[:2], (0, ["unity_0_cxx.cxx"]))
         expect(world.run(project, "--packages", "libabsl-dev 2")[:2], (0, everything))
-        (project / "proto" / "plan.proto").write_text("message Plan {}\n")
+        (project / "proto" / "room.proto").write_text("message Plan {}\n")
         expect(world.run(project)[:2], (0, everything))
         (project / ".clang-tidy").write_text("Checks: 'misc-*'\n")
         expect(world.run(project)[:2], (0, everything))
@@ -105,7 +105,7 @@ def main():
         # What is clean here is clean in another clone.
         other = folder / "other"
         make_project(other)
-        for path in ("room/deep.h", "proto/plan.proto", ".clang-tidy"):
+        for path in ("room/deep.h", "proto/room.proto", ".clang-tidy"):
             shutil.copy(project / path, other / path)
         expect(world.run(other)[:2], (0, []))
     print("lint_units.py reads what changed")
