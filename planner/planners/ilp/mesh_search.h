@@ -42,8 +42,8 @@ class MeshSearch {
   const std::vector<DeviceMesh>& meshes() const { return meshes_; }
 
   // Return the least memory, and with that the least time, on one mesh or over all of them. Nothing
-  // if a limit ended it first. If a limit (see `stopped()`) ends a search over all meshes on the way,
-  // the answer is the best of the meshes before; so it is for the two below.
+  // if a limit ended it first. If a limit (`stopped()`) ends a search over all meshes on the way,
+  // the answer is the best of the meshes before; the same holds for the two functions below.
   std::optional<MeshSolution> LeastMemory(const DeviceMesh& mesh, const BatchCut& cut);
   std::optional<MeshSolution> LeastMemory(const BatchCut& cut);
 
