@@ -126,10 +126,10 @@ def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool) -> No
     if numbers["fault"]:
         print(f"numbers      FAILED: {numbers['fault']}")
     else:
-        print(f"loss         differs by {numbers['worst_loss_difference']:.1e}")
+        print(f"loss         differs by {float(numbers['worst_loss_difference']):.1e}")
         where = f" ({numbers['worst_gradient']})" if numbers["worst_gradient"] else ""
-        print(f"gradients    {numbers['gradient_count']}, the worst differs by "
-              f"{numbers['worst_gradient_difference']}{where}")
+        worst = float(numbers["worst_gradient_difference"])
+        print(f"gradients    {numbers['gradient_count']}, the worst differs by {worst:.1e}{where}")
     ranks = ", ".join(map(str, collectives["counted_ranks"]))
     if collectives["left_out"]:
         print(f"collectives  not counted: {collectives['left_out']}")
@@ -140,9 +140,9 @@ def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool) -> No
         print(f"  FAILED: {collectives['fault']}")
     for row in collectives["rows"]:
         mark = "" if row["equal"] else f"   NOT the {row['expected']} expected"
-        small = f", {row['not_priced']} of them small" if row["not_priced"] else ""
+        norms = f", {row['not_priced']} of them for norms" if row["not_priced"] else ""
         print(f"  rank {row['rank']:<5} {row['collective']:<14} {row['ranks']:<14} "
-              f"priced {row['priced']:<6} counted {row['counted']}{small}"
+              f"priced {row['priced']:<6} counted {row['counted']}{norms}"
               f"   {', '.join(row['purposes'])}{mark}")
     for note in collectives["priced_otherwise"]:
         print(f"note: {note}")
