@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/files/input_files.h"
+#include "clients/kubernetes/successor.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
@@ -131,12 +132,7 @@ absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewerOnce(
                                       std::max(issued, looked_until_ - kLatecomer), now, timeout));
   if (name.empty() || name == current.plan()) return std::nullopt;
   PARPLAN_ASSIGN_OR_RETURN(FetchedPlan plan, Named(verifier, name, current.job_id(), now, timeout));
-  if (plan.verified.payload().model_digest() != current.model_digest()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kAudienceMismatch,
-                     absl::StrCat("plan ", name, " of job `", current.job_id(),
-                                  "` is for another model; each job needs an id of its own"),
-                     {{"field", "job_id"}});
-  }
+  PARPLAN_RETURN_IF_ERROR(CheckSuccessor(current, plan.verified.payload()));
   return plan;
 }
 

@@ -69,7 +69,7 @@ class PlanFetcher {
 
   // Returns the newest plan bound to the job of `current` if it was issued later than `current`,
   // else nothing; a plan without a job has no successor. Returns the errors of `Fetch`, and
-  // FAILED_PRECONDITION (AUDIENCE_MISMATCH) for a plan of another model.
+  // the error of `CheckSuccessor`.
   absl::StatusOr<std::optional<FetchedPlan>> FetchNewer(const v1::PlanPayload& current,
                                                         absl::Time now, absl::Duration timeout);
 

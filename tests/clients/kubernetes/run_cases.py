@@ -200,7 +200,16 @@ class RunTest(SidecarTest):
 
                 self.report(server, sidecar, first, (0, 10, 20), "0b9d0a6e-1")
                 before = ratio()
-                second = self.create(server, "job-1", batch=16)
+                # Another batch is another training.
+                self.create(server, "job-1", batch=16)
+                refusal = wait_for("a refusal", lambda: sidecar.events(
+                    "a newer plan was refused"))[0]["message"]
+                self.assertIn("a batch of 16 and the job trains with 8", refusal)
+                self.assertEqual(self.read("generation"), "1\n")
+                question = parplan.small_question(8, job_id="job-1")
+                question["spec"]["options"] = {"micro_batch_count": 8}
+                with parplan.Client(server.address) as client:
+                    second = client.call(PLANS, "CreatePlan", question, PATIENCE_SECONDS)
                 self.create(server, "job-2", batch=32)
                 self.assertNotEqual(first.name, second.name)
                 wait_for("the second generation", lambda: self.read("generation") == "2\n")

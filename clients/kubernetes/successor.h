@@ -1,0 +1,18 @@
+// Decides whether a plan may replace the one that a job runs by.
+
+#ifndef PARPLAN_CLIENTS_KUBERNETES_SUCCESSOR_H_
+#define PARPLAN_CLIENTS_KUBERNETES_SUCCESSOR_H_
+
+#include "absl/status/status.h"
+#include "parplan/v1/plan.pb.h"
+
+namespace parplan::sidecar {
+
+// Returns OK if `next`, a verified plan of the job of `current`, is for the same model and batch
+// and has a higher generation, unless `current` has none because an older release made it.
+// Otherwise FAILED_PRECONDITION (AUDIENCE_MISMATCH). Pure.
+absl::Status CheckSuccessor(const v1::PlanPayload& current, const v1::PlanPayload& next);
+
+}  // namespace parplan::sidecar
+
+#endif  // PARPLAN_CLIENTS_KUBERNETES_SUCCESSOR_H_
