@@ -46,6 +46,7 @@ absl::StatusOr<CheckedPlan> CheckedPlan::Create(const VerifiedPlan& verified,
                     absl::StrCat("the plan is for ", checked.plan_.device_count,
                                  " devices, the topology has ", topology.device_count()));
   }
+  checked.generation_ = payload.generation();
   checked.expire_time_ = absl::FromUnixSeconds(payload.expire_time().seconds());
   // The program of any rank checks the whole plan.
   PARPLAN_RETURN_IF_ERROR(checked.ProgramOf(0).status());

@@ -5,6 +5,7 @@
 #ifndef PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
 #define PARPLAN_EXECUTOR_APPLY_CHECKED_PLAN_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -44,6 +45,8 @@ class CheckedPlan {
   const std::string& name() const { return name_; }
   const std::string& model_digest() const { return model_digest_; }
   absl::Time expire_time() const { return expire_time_; }
+  // `PlanPayload.generation`; 0 if the plan has none.
+  int64_t generation() const { return generation_; }
   const Plan& plan() const { return plan_; }
   const Prediction& prediction() const { return prediction_; }
   const ModelSpec& model() const { return model_; }
@@ -56,6 +59,7 @@ class CheckedPlan {
   std::string name_;
   std::string model_digest_;
   absl::Time expire_time_;
+  int64_t generation_ = 0;
   Plan plan_;
   Prediction prediction_;
   ModelSpec model_;

@@ -150,6 +150,17 @@ absl::Status PlanApplier::Swap(const CheckedPlan& plan) {
     return FieldError(Reason::kSpecInvalid, "model_digest",
                       "the new plan must be of the same model");
   }
+  if (plan.plan().global_batch_size != plan_.plan().global_batch_size) {
+    return FieldError(
+        Reason::kSpecInvalid, "global_batch_size",
+        absl::StrCat("the new plan must be for the same batch, ", plan_.plan().global_batch_size));
+  }
+  if (plan.generation() < plan_.generation()) {
+    return FieldError(
+        Reason::kSpecInvalid, "generation",
+        absl::StrCat("the new plan has number ", plan.generation(), ", and the one that runs ",
+                     plan_.generation(), "; an older plan does not replace a newer one"));
+  }
   if (plan.plan().device_count != plan_.plan().device_count) {
     return FieldError(Reason::kSpecInvalid, "device_count",
                       absl::StrCat("the new plan must be for the same number of ranks, ",

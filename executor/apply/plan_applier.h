@@ -81,11 +81,11 @@ class PlanApplier {
   // Returns the steps since the last window as a shorter one; nothing if there was no step.
   std::optional<StepWindow> TakeRest();
 
-  // Continues under `plan`, which has the same model and number of ranks: parameters, optimizer
-  // states and the count of steps stay, and each rank gets the parts it needs now. Measurements
-  // that were not taken are lost. In states `kPrepared` and `kRunning`. INVALID_ARGUMENT
-  // (SPEC_INVALID) if `plan` has another model or number of ranks; the job then continues under the
-  // old plan.
+  // Continues under `plan`, which has the same model, batch and number of ranks and no lower
+  // generation: parameters, optimizer states and the count of steps stay, and each rank gets the
+  // parts it needs now. Measurements that were not taken are lost. In states `kPrepared` and
+  // `kRunning`. INVALID_ARGUMENT (SPEC_INVALID) naming the field if `plan` has another model, batch
+  // or number of ranks, or a lower generation; the job then continues under the old plan.
   absl::Status Swap(const CheckedPlan& plan);
 
   // Waits for all ranks and frees everything the plan needed. Ends in state `kDone`, in which

@@ -47,10 +47,11 @@ VerifiedPlan VerifiedFrom(const v1::PlanPayload& payload) {
   return *std::move(verified);
 }
 
-CheckedPlan CheckedFrom(const Plan& plan, const ModelSpec& model) {
+CheckedPlan CheckedFrom(const Plan& plan, const ModelSpec& model, int64_t generation) {
   const Topology topology = NodeOf(plan.device_count);
-  absl::StatusOr<CheckedPlan> checked =
-      CheckedPlan::Create(VerifiedFrom(PayloadOf(plan, model, topology)), model, topology);
+  v1::PlanPayload payload = PayloadOf(plan, model, topology);
+  payload.set_generation(generation);
+  absl::StatusOr<CheckedPlan> checked = CheckedPlan::Create(VerifiedFrom(payload), model, topology);
   PARPLAN_CHECK(checked.ok());
   return *std::move(checked);
 }

@@ -29,7 +29,7 @@ v1::PlanPayload PayloadOf(const Plan& plan, const ModelSpec& model, const Topolo
 VerifiedPlan VerifiedFrom(const v1::PlanPayload& payload);
 
 // All of the above.
-CheckedPlan CheckedFrom(const Plan& plan, const ModelSpec& model);
+CheckedPlan CheckedFrom(const Plan& plan, const ModelSpec& model, int64_t generation = 0);
 
 }  // namespace parplan
 

@@ -159,6 +159,27 @@ TEST(PlanApplier, GoesThroughItsStates) {
   });
 }
 
+TEST(PlanApplier, RefusesAnOlderPlanAndOneOfAnotherBatchAndGoesOn) {
+  const ModelSpec model = SmallGpt(1);
+  const Plan plan = PlanOf(model, 1, {3}, {{}}, 2, 1);
+  const CheckedPlan second = CheckedFrom(plan, model, 2);
+  RunRanks(1, {}, [&](JobFabric& fabric) {
+    RankTools tools(fabric);
+    PlanApplier applier(second, tools.setting);
+    ASSERT_OK(applier.Prepare());
+    for (const int64_t older : {0, 1}) {
+      EXPECT_THAT(applier.Swap(CheckedFrom(plan, model, older)),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation")));
+    }
+    EXPECT_THAT(applier.Swap(CheckedFrom(PlanOf(model, 1, {3}, {{}}, 4, 1), model, 3)),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("global_batch_size")));
+    EXPECT_OK(applier.Step().status());
+    EXPECT_OK(applier.Swap(second));
+    EXPECT_OK(applier.Swap(CheckedFrom(plan, model, 3)));
+    EXPECT_OK(applier.Step().status());
+  });
+}
+
 TEST(PlanApplier, RefusesAPlanOfAnotherModelAndGoesOn) {
   const ModelSpec model = SmallGpt(1);
   const ModelSpec other = SmallGpt(2);
