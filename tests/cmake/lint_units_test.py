@@ -105,7 +105,7 @@ def main():
         # What is clean here is clean in another clone.
         other = folder / "other"
         make_project(other)
-        for path in ("room/deep.h", "proto/room.proto", ".clang-tidy"):
+        for path in ("room/deep.h", pathlib.PurePath("proto", "room.proto"), ".clang-tidy"):
             shutil.copy(project / path, other / path)
         expect(world.run(other)[:2], (0, []))
     print("lint_units.py reads what changed")
