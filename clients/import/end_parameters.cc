@@ -37,7 +37,7 @@ bool HasPositionTable(const FamilyTraits& traits, ConfigFields& fields) {
 int64_t RelativePositionCount(ConfigFields& fields, const TransformerRunFacts& run,
                               std::vector<std::string>* notes) {
   const bool is_relative = fields.Flag({"relative_attention"}, false);
-  const bool has_norm = !fields.Text("norm_rel_ebd").empty();
+  const bool has_norm = absl::StrContains(fields.Text("norm_rel_ebd"), "layer_norm");
   // A list, or a text with a bar between names.
   fields.MarkRead("pos_att_type");
   // -1 stands for as many as there are positions.
@@ -50,7 +50,8 @@ int64_t RelativePositionCount(ConfigFields& fields, const TransformerRunFacts& r
   }
   if (rows == 0) rows = run.sequence_length;
   for (const char* key : {"position_buckets", "max_relative_positions"}) fields.MarkRead(key);
-  if (!fields.Flag({"share_att_key"}, !is_relative)) {
+  const bool shares_keys = fields.Flag({"share_att_key"}, false);
+  if (is_relative && !shares_keys) {
     fields.Fail("share_att_key",
                 "must be true: projections of distances in each layer are not "
                 "supported");

@@ -84,7 +84,8 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, const c
     layer.has_feed_forward = known->is_alone || !all_alone;
     layer.has_experts = names[i] == "moe";
     if (known->has_window && windows.window == 0) {
-      fields.Fail("sliding_window", absl::StrCat("is required by ", field, "[", i, "]"));
+      fields.Fail(fields.Has("attention_layers") ? "window_size" : "sliding_window",
+                  absl::StrCat("is required by ", field, "[", i, "]"));
     }
     if (known->has_chunks && windows.chunk_size == 0) {
       fields.Fail("attention_chunk_size", absl::StrCat("is required by ", field, "[", i, "]"));
@@ -149,7 +150,9 @@ Windows ReadWindowSizes(const FamilyTraits& traits, ConfigFields& fields) {
   Windows windows;
   windows.window = fields.Count({"sliding_window", "sliding_window_size"}, 0);
   // GPT-Neo's name, which stands for other sizes elsewhere.
-  if (fields.Has("attention_layers")) windows.window = fields.Count({"window_size"}, 0);
+  if (fields.Has("attention_layers")) {
+    windows.window = fields.Count({"window_size"}, windows.window);
+  }
   // ModernBERT's: as many tokens before as behind.
   const int both_sides = fields.Count({"local_attention"}, 0);
   if (both_sides > 0) windows.window = both_sides / 2 + 1;

@@ -97,7 +97,10 @@ void ReadSequenceLength(const FamilyTraits& traits, ConfigFields& fields,
     const int length = fields.Optional({key}, 0);
     if (run.sequence_length == 0) run.sequence_length = length;
   }
-  if (run.sequence_length == 0) run.sequence_length = fields.Optional({"model_max_length"}, 0);
+  // A number above the limit of counts stands for no limit.
+  if (run.sequence_length == 0 && fields.PositiveNumber("model_max_length", 1.0) <= kMaxImportCount)
+    run.sequence_length = fields.Optional({"model_max_length"}, 0);
+  fields.MarkRead("model_max_length");
   if (run.sequence_length == 0) run.sequence_length = traits.sequence_length;
 }
 

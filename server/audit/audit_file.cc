@@ -43,6 +43,15 @@ const char* EventName(AuditRecord::Event event) {
   return "";
 }
 
+// Longest text of a field. Names of the contract are shorter; the verifier reads lines of up to
+// 1 MiB, and a byte takes up to 12 in JSON.
+constexpr size_t kMaxTextBytes = 4096;
+
+std::string Cut(absl::string_view text) {
+  if (text.size() <= kMaxTextBytes) return std::string(text);
+  return absl::StrCat(text.substr(0, kMaxTextBytes), "... (", text.size(), " bytes)");
+}
+
 std::string LineOf(const AuditRecord& record, const AuditHead& before, absl::Time now,
                    int64_t omitted_count) {
   const bool is_refusal = record.event == AuditRecord::Event::kRefusal;
@@ -51,14 +60,14 @@ std::string LineOf(const AuditRecord& record, const AuditHead& before, absl::Tim
       {"time", absl::FormatTime(absl::RFC3339_full, now, absl::UTCTimeZone())},
       {"event", EventName(record.event)},
       {"decision", is_refusal ? "refused" : "allowed"},
-      {"identity", record.identity},
-      {"role", record.role},
-      {"method", record.method},
-      {"resource", record.resource},
-      {"job_id", record.job_id},
-      {"plan", record.plan},
+      {"identity", Cut(record.identity)},
+      {"role", Cut(record.role)},
+      {"method", Cut(record.method)},
+      {"resource", Cut(record.resource)},
+      {"job_id", Cut(record.job_id)},
+      {"plan", Cut(record.plan)},
       {"key_ids", record.key_ids},
-      {"request_id", record.request_id},
+      {"request_id", Cut(record.request_id)},
   };
   if (omitted_count > 0) line["omitted_refusals"] = omitted_count;
   line["previous"] = before.digest;

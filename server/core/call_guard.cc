@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "proto/wire/resource_name.h"
+#include "server/core/request_rules.h"
 #include "server/store/records.h"
 
 namespace parplan {
@@ -113,6 +114,8 @@ absl::StatusOr<CallTarget> TargetOf(const v1::ShapePlanRequest& request) {
 absl::StatusOr<CallTarget> TargetOf(const v1::CreatePlanRequest& request) {
   PARPLAN_ASSIGN_OR_RETURN(CallTarget target, ClusterTarget(request.parent()));
   target.kind = CallTarget::Kind::kNewPlan;
+  // Checked here as well, because a refusal is written to the audit log with it.
+  PARPLAN_RETURN_IF_ERROR(CheckCharacterCount(request.job_id(), kMaxJobIdCharacters, "job_id"));
   target.resource.job_id = request.job_id();
   return target;
 }

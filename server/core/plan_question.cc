@@ -20,8 +20,6 @@
 namespace parplan {
 namespace {
 
-constexpr int kMaxJobIdCharacters = 128;
-
 // Appends a text with its length, so that no two sequences of texts give the same bytes.
 void AppendText(std::string* out, absl::string_view text) {
   absl::StrAppend(out, text.size(), ":", text, "\n");

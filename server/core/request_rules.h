@@ -13,6 +13,9 @@ namespace parplan {
 // measured.
 inline constexpr int kMaxReasonCharacters = 1024;
 
+// Largest number of characters of the id of a job. Not measured.
+inline constexpr int kMaxJobIdCharacters = 128;
+
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `field`, with the rule that it breaks, for example
 // "must be above 0".
 absl::Status RequestError(absl::string_view field, absl::string_view rule);

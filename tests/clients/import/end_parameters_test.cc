@@ -93,6 +93,11 @@ TEST(ReadEndParameters, EncodersPredictMaskedWords) {
            "max_relative_positions": -1, "norm_rel_ebd": "layer_norm", "share_att_key": true,
            "pos_att_type": ["p2c", "c2p"], "position_biased_input": false})",
        -2 * 64 - 32 * 64 + (2 * 8 + 2) * 64},
+      {R"({"model_type": "deberta-v2", "relative_attention": true, "position_buckets": 8,
+           "max_relative_positions": -1, "norm_rel_ebd": "none", "share_att_key": true,
+           "pos_att_type": ["p2c", "c2p"], "position_biased_input": false})",
+       -2 * 64 - 32 * 64 + 2 * 8 * 64},
+      {R"({"share_att_key": false})", 0},
       // Tables of 24 values, of which a matrix with a bias makes 64.
       {R"({"model_type": "electra", "embedding_size": 24})",
        -(100 + 32 + 2 + 2) * (64 - 24) + 24 * 64 + 64 - (64 * 64 + 64 + 2 * 64) +

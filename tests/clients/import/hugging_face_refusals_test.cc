@@ -44,6 +44,7 @@ TEST(ImportHuggingFace, WhatIsUnknownIsRefusedByNameOrNoted) {
       {R"({"add_cross_attention": true})", "add_cross_attention"},
       {R"({"use_cla": true})", "use_cla"},
       {R"({"quux": [1, 2, 3]})", "quux"},
+      {R"({"ffn_multipliers": [0.5, 1, 2]})", "ffn_multipliers"},
       {R"({"num_quuxes": 2})", "num_quuxes"},
       {R"({"layer_types": ["full_attention", "linear_attention", "full_attention"]})",
        "layer_types[1]"},

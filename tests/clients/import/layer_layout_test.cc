@@ -66,6 +66,14 @@ TEST(ReadLayerLayout, ListsOfLayersSayTheirNumber) {
               HasSubstr("config.json: num_hidden_layers: is required"));
 }
 
+TEST(ReadLayerLayout, WindowsOfGptNeoHaveEitherName) {
+  constexpr char kLocal[] = R"({"attention_layers": ["global", "local", "global"]})";
+  const std::string config = With(kGated, kLocal);
+  for (const char* window : {R"({"window_size": 16})", R"({"sliding_window": 16})"}) {
+    EXPECT_OK(ImportConfigText(With(config.c_str(), window)).status()) << window;
+  }
+}
+
 TEST(ReadLayerLayout, RefusesByTheFieldThatSaysIt) {
   const struct {
     const char* change;
@@ -77,7 +85,7 @@ TEST(ReadLayerLayout, RefusesByTheFieldThatSaysIt) {
        "sliding_window_pattern: must be a whole number, or letters"},
       {R"({"order_of_interleaved_layers": "global_first"})",
        "order_of_interleaved_layers: must be"},
-      {R"({"attention_layers": ["global", "local", "global"]})", "sliding_window: is required"},
+      {R"({"attention_layers": ["global", "local", "global"]})", "window_size: is required"},
       {R"({"mamba_d_ssm": 64})", "mamba_d_ssm: is of a state space"},
   };
   for (const auto& test : cases) {

@@ -116,6 +116,21 @@ TEST_F(AuditFileTest, AnythingInANameStaysInItsLine) {
   EXPECT_EQ(summary.head, log->head());
 }
 
+TEST_F(AuditFileTest, TextsOfAnyLengthGiveLinesThatAreVerified) {
+  {
+    const std::unique_ptr<AuditFile> file = Open();
+    AuditRecord record = Call(std::string(4 << 20, '\x01'));
+    record.job_id = std::string(4 << 20, 'j');
+    ASSERT_OK(file->Write(record));
+  }
+  EXPECT_LT(TextOf(path).size(), size_t{1} << 20);
+  EXPECT_THAT(LinesOf(path)[0].at("job_id").get<std::string>(), HasSubstr("4194304 bytes"));
+  // A server starts with it, and goes on.
+  ASSERT_OK(Open()->Write(Call("after")));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 2);
+}
+
 TEST_F(AuditFileTest, GoesOnAfterARestart) {
   for (int i = 0; i < 3; ++i) {
     const auto log = Open();
