@@ -177,6 +177,8 @@ absl::StatusOr<Page<PlanRecord>> SqliteStore::ListOwnPlans(absl::string_view clu
                                                            const PlanScope& scope,
                                                            const PageRequest& page) {
   const std::string list = OwnPlansList(cluster, scope);
+  // The statement keeps a view of it.
+  const std::string job_ids = nlohmann::json(scope.job_ids).dump();
   PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
   const Reader reader(this);
   PARPLAN_ASSIGN_OR_RETURN(
@@ -184,10 +186,7 @@ absl::StatusOr<Page<PlanRecord>> SqliteStore::ListOwnPlans(absl::string_view clu
       reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
                       "WHERE cluster = ?1 AND sequence < ?2 AND ((owner = ?3 AND owner <> '') "
                       "OR job_id IN (SELECT value FROM json_each(?4))) ORDER BY sequence DESC"));
-  rows.Bind(1, cluster)
-      .Bind(2, position.before_sequence)
-      .Bind(3, scope.owner)
-      .Bind(4, nlohmann::json(scope.job_ids).dump());
+  rows.Bind(1, cluster).Bind(2, position.before_sequence).Bind(3, scope.owner).Bind(4, job_ids);
   return ReadPage<PlanRecord>(rows, list, position.page_size, ReadPlan);
 }
 
