@@ -41,7 +41,7 @@ def _shared(layers: Sequence[nn.Module]) -> list[list[tuple[int, str]]]:
 
 
 def put_parameter(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
-    """Puts a parameter in the place of that of a name."""
+    """Replaces the parameter called `name` by `parameter`."""
     place, _, own = name.rpartition(".")
     module.get_submodule(place)._parameters[own] = parameter
 

@@ -1,5 +1,5 @@
 """Parts of parameters: how a whole tensor is cut over the ranks of a mesh, and modules that run
-with their rank's parts in the place of their parameters."""
+with their rank's parts instead of their parameters."""
 
 from __future__ import annotations
 

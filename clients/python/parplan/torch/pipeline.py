@@ -40,7 +40,7 @@ class _Stage(PipelineStage):
         with span(f"{self.stage_index}B{bwd_chunk_id}"):
             return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
-    # The last layer may return anything that the loss function takes, and nobody receives it. The
+    # The last layer may return anything that the loss function takes: it is sent to no rank. The
     # names are those of PyTorch 2.15 and 2.6.
 
     def _validate_stage_tensors(self, desc: str, expected: Any, actual: Any) -> None:

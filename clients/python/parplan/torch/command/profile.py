@@ -11,7 +11,7 @@ from typing import Any
 from parplan.wire import json_file
 
 _SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24)
-# As parplan.torch.measure names them, which takes torch to import.
+# The names are those of measure/recompute.py, which is not imported here because it imports torch.
 _POLICIES = ("none", "selective", "selective-op", "full")
 _EAGER, _COMPILED = "torch", "torch-compile"
 
@@ -42,7 +42,7 @@ def add_parser(commands: Any) -> None:
                         help="JSON file or module:name with the way each module is split, such as "
                              '{"*.up": "colwise"} [the model\'s own]')
     parser.add_argument("--sequence-parallel", action="store_true",
-                        help="tensor-parallel ranks also share tokens; planctl then plans with that")
+                        help="tensor-parallel ranks also share tokens, and planctl plans with that")
     parser.add_argument("--recompute", nargs="+", choices=_POLICIES, default=[], metavar="POLICY",
                         help="also time layers with these policies: none, selective (attention, as "
                              "plans have it), selective-op (torchtitan's) or full [none]")

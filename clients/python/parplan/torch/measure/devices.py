@@ -152,8 +152,8 @@ class Gpu(Device):
         return float(first.elapsed_time(last)) / 1000
 
     def held_bytes(self) -> int | None:
-        """Counts this process alone where NVML knows it; else all that is taken of the GPU, which
-        nobody else should use."""
+        """Returns the bytes that this process holds, if NVML knows them; else all bytes in use on
+        the GPU, which no other process may use then."""
         reserved = int(self._cuda.memory_reserved(self._index))
         used = self._used_by_process()
         if used is None:

@@ -17,7 +17,7 @@ import torch.multiprocessing
 
 from parplan.errors import Error, make_error
 
-# Its stubs name only a part of it.
+# Any, because the type stubs of torch.multiprocessing declare only a part of the module.
 _processes: Any = torch.multiprocessing
 # Longer than one measurement of a layer, after which ranks meet.
 _PATIENCE = datetime.timedelta(minutes=30)

@@ -21,7 +21,7 @@ from parplan.torch.measure.steady import Bench
 from parplan.torch.measure.traffic import summed, traffic_of
 
 _TABLES = ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING", "LAYER_KIND_HEAD")
-# What takes over attention around a layer does not reach into a compiled one.
+# Policies that replace the attention of a layer, which is not possible in a compiled layer.
 _EAGER_POLICIES = ("selective",)
 
 

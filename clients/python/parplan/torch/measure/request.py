@@ -46,7 +46,7 @@ class Measured:
     timings: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     memories: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
-    # What the contract has no place for; times are in seconds, sizes in bytes.
+    # Results that a Profile message has no field for. Times are in seconds, sizes in bytes.
     recomputations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     layer_collectives: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 

@@ -113,7 +113,7 @@ def local_part(tensor: Any) -> torch.Tensor:
     """Returns this rank's memory of a tensor, without a record for its gradient."""
     if isinstance(tensor, DTensor):
         tensor = tensor._local_tensor
-    # A result of a functional collective that nobody waited for.
+    # A functional collective whose result was not awaited returns a wrapper of the tensor.
     inner = getattr(tensor, "elem", None)
     part: torch.Tensor = inner if isinstance(inner, torch.Tensor) else tensor
     return part
