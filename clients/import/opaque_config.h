@@ -18,7 +18,8 @@ namespace parplan {
 struct GivenOpaqueLayer {
   int64_t parameter_count = 0;
   OpaqueLayer sizes;
-  // Fields of the configuration that are about this kind alone.
+  // Fields of the configuration that are about this kind alone. They are not refused, even if they
+  // show a structure that no other layer may have.
   std::vector<std::string> fields;
 };
 

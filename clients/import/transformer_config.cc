@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "clients/import/attention_config.h"
 #include "clients/import/end_parameters.h"
 #include "clients/import/expert_config.h"
@@ -28,27 +29,48 @@ int GatedFeedForwardSize(int hidden_size, double factor, int multiple) {
   return static_cast<int>(std::min<double>(rounded, kMaxImportCount));
 }
 
-// Structures that no run has.
-void RefuseOtherStructures(ConfigFields& fields) {
+// Refuses the field unless opaque layers explain it: their `fields` list it, or all layers are
+// opaque.
+void RefuseUnlessOpaque(const char* key, absl::string_view rule, const GivenOpaqueLayers& opaque,
+                        ConfigFields& fields) {
+  const bool is_explained =
+      std::any_of(opaque.begin(), opaque.end(), [key](const auto& kind_and_layer) {
+        const std::vector<std::string>& listed = kind_and_layer.second.fields;
+        return kind_and_layer.first == "*" ||
+               std::find(listed.begin(), listed.end(), key) != listed.end();
+      });
+  if (is_explained) {
+    fields.MarkRead(key);
+  } else {
+    fields.Refuse(key, rule);
+  }
+}
+
+// Refuses structures that no run has.
+void RefuseOtherStructures(const GivenOpaqueLayers& opaque, ConfigFields& fields) {
+  const auto refuse = [&](const char* key, absl::string_view rule) {
+    RefuseUnlessOpaque(key, rule, opaque, fields);
+  };
   for (const char* key : {"add_cross_attention", "cross_attention_layers"}) {
-    fields.Refuse(key, "is of cross-attention to another part of the model, which has no run here");
+    refuse(key, "is of cross-attention to another part of the model, which has no run here");
   }
   for (const char* key : {"num_hidden_groups", "num_kv_shared_layers"}) {
-    fields.Refuse(key, "is of layers that share parameters, which have no run here");
+    refuse(key, "is of layers that share parameters, which have no run here");
   }
-  fields.Refuse("use_cla", "is of layers that share keys and values, which have no run here");
+  refuse("use_cla", "is of layers that share keys and values, which have no run here");
   fields.MarkRead("cla_share_factor");
   if (fields.Has("num_attention_heads")) return;
-  fields.Refuse("attention_hidden_size",
-                "is of attention without heads, as RWKV has it, which has no run here (--opaque)");
+  refuse("attention_hidden_size",
+         "is of attention without heads, as RWKV has it, which has no run here (--opaque)");
 }
 
 // Refuses sizes of a state space of which no field says what layers have it.
-void RefuseStateSpaces(ConfigFields& fields) {
+void RefuseStateSpaces(const GivenOpaqueLayers& opaque, ConfigFields& fields) {
   for (const char* key : {"mamba_d_ssm", "mamba_d_state", "mamba_n_heads", "ssm_state_size"}) {
-    fields.Refuse(key,
-                  "is of a state space, and no field says which layers have one in place of "
-                  "attention; layers with both beside each other have no run here (--opaque)");
+    RefuseUnlessOpaque(key,
+                       "is of a state space, and no field says which layers have one in place of "
+                       "attention; layers with both beside each other have no run here (--opaque)",
+                       opaque, fields);
   }
 }
 
@@ -250,7 +272,7 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
                            const GivenOpaqueLayers& opaque, ConfigFields& fields,
                            std::vector<std::string>* notes) {
   ModelFacts facts;
-  if (opaque.empty()) RefuseOtherStructures(fields);
+  RefuseOtherStructures(opaque, fields);
   for (const auto& [kind, given] : opaque) {
     for (const std::string& field : given.fields) fields.MarkRead(field.c_str());
   }
@@ -286,8 +308,8 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   if (has([](const LayerParts& layer) { return layer.mixer == LayerMixer::kStateSpace; })) {
     sizes.state_space =
         ReadStateSpace(traits, run.hidden_size, HasOnlyStateSpaces(fields), fields, notes);
-  } else if (opaque.empty()) {
-    RefuseStateSpaces(fields);
+  } else {
+    RefuseStateSpaces(opaque, fields);
   }
   const bool is_gated = ReadGate(traits, fields);
   run.feed_forward_kind = is_gated ? v1::FEED_FORWARD_KIND_SWIGLU : v1::FEED_FORWARD_KIND_GELU;

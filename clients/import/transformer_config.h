@@ -18,7 +18,8 @@ namespace parplan {
 // model.proto does not derive from the sizes. Assumptions and what is left out are appended to
 // `notes`. After an error, which `fields` remembers, the facts must not be used.
 //
-// Layers of a kind that `opaque` has take its sizes.
+// Layers of a kind that `opaque` has take its sizes. A field of a structure that no run has is
+// refused unless such a kind lists it, or `*` makes all layers opaque.
 //
 // Without `counts_all_parameters` the parameters of biases, further norms and positions are left
 // out, as Galvatron's own configurations want it.

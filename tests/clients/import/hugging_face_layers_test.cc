@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "proto/wire/model_wire.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
@@ -254,6 +255,27 @@ TEST(ImportHuggingFace, AttentionWithoutHeadsIsRefusedOrOpaque) {
       "context_length": 32})";
   EXPECT_THAT(ImportConfigText(kRwkv).status().ToString(),
               HasSubstr("config.json: attention_hidden_size: is of attention without heads"));
+}
+
+// An opaque kind explains its own fields alone; one that stands for all layers explains all.
+TEST(ImportHuggingFace, OpaqueLayersExcuseNoOtherStructure) {
+  const std::string config = With(kGated, R"({"layer_types": ["conv", "full_attention", "conv"]})");
+  const auto import = [](const std::string& text, const std::string& sizes) {
+    const absl::StatusOr<GivenOpaqueLayers> opaque = ReadOpaqueLayers({"sizes.json", sizes});
+    EXPECT_OK(opaque.status());
+    return ImportHuggingFace({"config.json", text}, {}, *opaque).status();
+  };
+  for (const char* field : {"use_cla", "num_kv_shared_layers", "num_hidden_groups",
+                            "add_cross_attention", "mamba_d_state", "mamba_d_ssm"}) {
+    const std::string shown =
+        With(config.c_str(), absl::StrCat(R"({")", field, R"(": 1})").c_str());
+    EXPECT_THAT(import(shown, R"({"conv": {"opaque": {}}})"),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr(absl::StrCat("config.json: ", field, ": is of "))));
+    EXPECT_OK(
+        import(shown, absl::StrCat(R"({"conv": {"opaque": {}, "fields": [")", field, R"("]}})")));
+    EXPECT_OK(import(shown, R"({"*": {"opaque": {}}})"));
+  }
 }
 
 TEST(ImportHuggingFace, UnknownKindsOfLayersAreOpaqueIfTheirSizesAreGiven) {
