@@ -98,8 +98,11 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, const c
 
 // Returns the names of the layers that MiniMax says by numbers, or EXAONE by letters that repeat;
 // empty if neither is there.
-std::vector<std::string> NamesByNumbersOrPattern(ConfigFields& fields, int layer_count,
-                                                 const char** field) {
+//
+// Letters mean nothing without a window, and the last layer reads all tokens whatever its letter
+// (`sliding_window_pattern` of Exaone4Config in transformers 5.0).
+std::vector<std::string> NamesByNumbersOrPattern(const Windows& windows, ConfigFields& fields,
+                                                 int layer_count, const char** field) {
   std::vector<std::string> names;
   for (const int type : fields.List("attn_type_list", 0)) {
     names.push_back(type == 1 ? "full_attention" : "linear_attention");
@@ -113,13 +116,15 @@ std::vector<std::string> NamesByNumbersOrPattern(ConfigFields& fields, int layer
     if (letter != 'L' && letter != 'G') {
       fields.Fail(*field, "must be a whole number, or letters: L for a window, G for none");
     }
-    names.push_back(letter == 'L' ? "sliding_attention" : "full_attention");
+    const bool has_window = letter == 'L' && windows.window > 0 && i + 1 < layer_count;
+    names.push_back(has_window ? "sliding_attention" : "full_attention");
   }
   return names;
 }
 
 // Returns the names of the layers, one each, and the field that gives them; empty if none does.
-std::vector<std::string> NamesOfLayers(ConfigFields& fields, int layer_count, const char** field) {
+std::vector<std::string> NamesOfLayers(const Windows& windows, ConfigFields& fields,
+                                       int layer_count, const char** field) {
   std::vector<std::string> names;
   *field = "layer_types";
   for (const char* key : {"layer_types", "layers_block_type", "attention_layers"}) {
@@ -128,7 +133,7 @@ std::vector<std::string> NamesOfLayers(ConfigFields& fields, int layer_count, co
     names = std::move(listed);
     *field = key;
   }
-  if (names.empty()) names = NamesByNumbersOrPattern(fields, layer_count, field);
+  if (names.empty()) names = NamesByNumbersOrPattern(windows, fields, layer_count, field);
   if (const std::string pattern = fields.Text("hybrid_override_pattern"); !pattern.empty()) {
     *field = "hybrid_override_pattern";
     names.clear();
@@ -269,7 +274,7 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
   }
   const Windows windows = ReadWindowSizes(traits, fields);
   const char* field = nullptr;
-  const std::vector<std::string> names = NamesOfLayers(fields, layer_count, &field);
+  const std::vector<std::string> names = NamesOfLayers(windows, fields, layer_count, &field);
   if (!fields.status().ok()) return layers;
   if (!names.empty()) {
     for (const char* key :

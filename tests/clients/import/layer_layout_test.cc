@@ -23,7 +23,14 @@ TEST(ReadLayerLayout, WindowsHaveManyNames) {
       {R"({"model_type": "cohere2", "sliding_window": 16, "layer_switch": 2,
            "order_of_interleaved_layers": "local_attn_first"})",
        "w.w"},
-      {R"({"model_type": "exaone4", "sliding_window": 16, "sliding_window_pattern": "LG"})", "w.w"},
+      // The last layer reads all tokens, unlike that of a number.
+      {R"({"model_type": "exaone4", "sliding_window": 16, "sliding_window_pattern": "LG"})", "w.."},
+      {R"({"model_type": "exaone4", "sliding_window": 16, "sliding_window_pattern": 2})", "w.w"},
+      // Without a window letters mean nothing.
+      {R"({"model_type": "exaone4", "sliding_window_pattern": "LLLG"})", "..."},
+      {R"({"model_type": "exaone4", "sliding_window": 16, "use_sliding_window": false,
+           "sliding_window_pattern": "LG"})",
+       "..."},
       // 15 tokens on either side, and itself.
       {R"({"model_type": "modernbert", "local_attention": 30, "global_attn_every_n_layers": 2,
            "num_key_value_heads": null})",
