@@ -75,14 +75,20 @@ int ConfigFields::Count(std::initializer_list<const char*> keys, int otherwise) 
   return FirstCount(keys, 0).value_or(otherwise);
 }
 
-double ConfigFields::PositiveNumber(const char* key, double otherwise) {
+double ConfigFields::Number(const char* key, double otherwise) {
   MarkRead(key);
   if (!Has(key)) return otherwise;
   const absl::StatusOr<double> value =
       ReadNumber(object_[key], Reason::kSpecInvalid, file_name_, absl::StrCat(path_, key));
   if (!value.ok() && status_.ok()) status_ = value.status();
-  if (value.ok() && *value <= 0) Fail(key, "must be above 0");
-  return value.ok() && *value > 0 ? *value : otherwise;
+  return value.value_or(otherwise);
+}
+
+double ConfigFields::PositiveNumber(const char* key, double otherwise) {
+  const double value = Number(key, otherwise);
+  if (value > 0 || !Has(key)) return value;
+  Fail(key, "must be above 0");
+  return otherwise;
 }
 
 std::vector<int> ConfigFields::List(const char* key, int minimum) {

@@ -45,6 +45,8 @@ class ConfigFields {
   // The same with 0 allowed.
   int Count(std::initializer_list<const char*> keys, int otherwise);
 
+  // Returns a number; `otherwise` if it is absent.
+  double Number(const char* key, double otherwise);
   // Returns a number above 0; `otherwise` if it is absent.
   double PositiveNumber(const char* key, double otherwise);
 

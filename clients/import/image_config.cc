@@ -78,13 +78,14 @@ absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_par
   const bool has_common_distances = config.Flag({"use_shared_relative_position_bias"}, false);
   const bool has_positions =
       config.Flag({"use_absolute_position_embeddings", "use_absolute_embeddings"}, !is_beit);
-  const bool scales_blocks =
-      absl::StartsWith(family, "dinov2") || config.Has("layer_scale_init_value");
+  // BEiT scales the blocks by parameters that begin as this value; 0 or less stands for none.
+  const double first_scale = config.Number("layer_scale_init_value", is_beit ? 0.1 : 0.0);
+  const bool scales_blocks = absl::StartsWith(family, "dinov2") || first_scale > 0;
   for (const char* key :
        {"pooler_output_size", "stage_names", "out_features", "out_indices", "reshape_hidden_states",
-        "apply_layernorm", "use_mask_token", "layerscale_value", "layer_scale_init_value",
-        "use_mean_pooling", "use_auxiliary_head", "auxiliary_channels", "auxiliary_concat_input",
-        "auxiliary_num_convs", "add_fpn", "pool_scales"}) {
+        "apply_layernorm", "use_mask_token", "layerscale_value", "use_mean_pooling",
+        "use_auxiliary_head", "auxiliary_channels", "auxiliary_concat_input", "auxiliary_num_convs",
+        "add_fpn", "pool_scales"}) {
     config.MarkRead(key);
   }
   if (is_beit) config.MarkRead("vocab_size");

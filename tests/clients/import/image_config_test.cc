@@ -44,6 +44,16 @@ TEST(ReadVit, BeitHasDistancesAndNoPositionsAndNoBiasesOfKeys) {
       "use_shared_relative_position_bias": true, "use_absolute_position_embeddings": true})");
   EXPECT_EQ(ParametersOf(common),
             2 * (kVitLayer - 16 + 2 * 16) + kVitPatches + (16 + 1 + 1) * 16 + distances + kVitHead);
+  // No parameters scale the blocks if the value that they begin at is 0; by default it is 0.1.
+  for (const char* none :
+       {R"({"layer_scale_init_value": 0})", R"({"layer_scale_init_value": -1})"}) {
+    EXPECT_EQ(ParametersOf(own) - ParametersOf(With(own.c_str(), none)), 2 * 2 * 16) << none;
+  }
+  EXPECT_EQ(ParametersOf(With(own.c_str(), R"({"layer_scale_init_value": null})")),
+            ParametersOf(own));
+  EXPECT_THAT(ImportConfigText(With(own.c_str(), R"({"layer_scale_init_value": "a"})")).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("config.json: layer_scale_init_value: ")));
 }
 
 // Two stages: 8 by 8 patches of 4 by 4 pixels, 8 wide; then 4 by 4, 16 wide.
