@@ -1,10 +1,19 @@
 #include "clients/import/attention_config.h"
 
+#include <initializer_list>
+
 #include "absl/strings/str_cat.h"
 #include "clients/import/named_text.h"
 
 namespace parplan {
 namespace {
+
+// Names of fields that say the same.
+constexpr std::initializer_list<const char*> kHeadCounts = {
+    "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"};
+constexpr std::initializer_list<const char*> kGroupCounts = {"num_key_value_heads", "n_kv_heads",
+                                                             "multi_query_group_num"};
+constexpr std::initializer_list<const char*> kGroupCountsOfFalcon = {"num_kv_heads", "n_head_kv"};
 
 // Reads multi-head latent attention, if the file has it. The size of a head becomes that of a key.
 void ReadLatentAttention(ConfigFields& fields, TransformerRunFacts& run) {
@@ -54,9 +63,7 @@ int ReadNestedGroups(ConfigFields& fields, int groups, std::vector<std::string>*
 
 void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                std::vector<std::string>* notes) {
-  run.attention_head_count =
-      fields.Optional({"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"},
-                      traits.attention_head_count);
+  run.attention_head_count = fields.Optional(kHeadCounts, traits.attention_head_count);
   if (run.attention_head_count == 0) {
     run.attention_head_count = fields.Size({"num_attention_heads"});
   } else if (traits.attention_head_count > 0 && !fields.Has("num_attention_heads")) {
@@ -69,35 +76,37 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
   if (run.head_size == 0 && fields.Has("ffn_hidden_size")) {
     run.head_size = fields.Optional({"kv_channels"}, 0);
   }
-  int groups = fields.Optional({"num_key_value_heads", "n_kv_heads", "multi_query_group_num"},
-                               traits.key_value_head_count);
+  int groups = fields.Optional(kGroupCounts, traits.key_value_head_count);
   // Falcon's two architectures, and GPT-BigCode.
   const bool is_falcon = traits.model_type == "falcon";
   const bool is_grouped = fields.Flag({"new_decoder_architecture"}, false);
   const bool is_multi_query = fields.Flag({"multi_query"}, is_falcon);
   // ChatGLM's flag only says that `multi_query_group_num` counts.
   if (!fields.Flag({"multi_query_attention"}, true)) groups = 0;
-  const int falcon_groups = fields.Optional({"num_kv_heads", "n_head_kv"}, 0);
+  const int falcon_groups = fields.Optional(kGroupCountsOfFalcon, 0);
   if (is_grouped) {
     groups = falcon_groups;
   } else if (is_multi_query) {
     groups = 1;
   }
+  const char* groups_field = fields.Given(is_grouped ? kGroupCountsOfFalcon : kGroupCounts);
+  const int outer_groups = groups;
   groups = ReadNestedGroups(fields, groups, notes);
+  if (groups != outer_groups) groups_field = "attn_config.kv_n_heads";
   run.key_value_head_count = groups;
   ReadLatentAttention(fields, run);
   groups = run.key_value_head_count;
   if (run.head_size == 0 && run.hidden_size % run.attention_head_count != 0) {
-    fields.Fail("num_attention_heads", absl::StrCat("must divide hidden_size ", run.hidden_size,
-                                                    " unless head_dim is given"));
+    fields.Fail(fields.Given(kHeadCounts), absl::StrCat("must divide hidden_size ", run.hidden_size,
+                                                        " unless head_dim is given"));
   }
   if (int64_t{run.attention_head_count} * HeadSize(run) > kMaxImportCount) {
-    fields.Fail("head_dim",
-                absl::StrCat("times num_attention_heads must be at most ", kMaxImportCount));
+    fields.Fail(fields.Given({"head_dim", "attention_head_dim", "kv_channels"}),
+                absl::StrCat("times the number of heads must be at most ", kMaxImportCount));
   }
   if (groups > 0 && run.attention_head_count % groups != 0) {
-    fields.Fail(is_grouped ? "num_kv_heads" : "num_key_value_heads",
-                absl::StrCat("must divide num_attention_heads ", run.attention_head_count));
+    fields.Fail(groups_field,
+                absl::StrCat("must divide the number of heads ", run.attention_head_count));
   }
 }
 

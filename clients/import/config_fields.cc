@@ -35,6 +35,12 @@ bool ConfigFields::Has(const char* key) const {
   return found != object_.end() && !found->is_null();
 }
 
+const char* ConfigFields::Given(std::initializer_list<const char*> keys) const {
+  const auto* const found =
+      std::find_if(keys.begin(), keys.end(), [this](const char* key) { return Has(key); });
+  return found == keys.end() ? *keys.begin() : *found;
+}
+
 bool ConfigFields::IsText(const char* key) const { return Has(key) && object_[key].is_string(); }
 
 bool ConfigFields::IsNegative(const char* key) const {

@@ -36,6 +36,9 @@ class ConfigFields {
   // Returns whether the field is there and not null.
   bool Has(const char* key) const;
 
+  // Returns the first of `keys` that is there, for errors about it; the first of all if none is.
+  const char* Given(std::initializer_list<const char*> keys) const;
+
   // Returns the first of `keys` that is there, a whole number of at least 1, or a list that says
   // the same number of every layer. If none is there, the error names the first one; if several are
   // there, they must say the same.

@@ -1,6 +1,7 @@
 #include "clients/import/expert_config.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -11,13 +12,20 @@
 namespace parplan {
 namespace {
 
+// Names of fields that say the same.
+constexpr std::initializer_list<const char*> kDenseLayerCounts = {"first_k_dense_replace",
+                                                                  "num_dense_layers"};
+constexpr std::initializer_list<const char*> kCountsPerToken = {
+    "num_experts_per_tok", "experts_per_token", "num_experts_per_token",
+    "moe_top_k",           "moe_topk",          "moe_k"};
+
 // The places of the layers that a list of names says have experts, or none if there is no list.
 void ReadNamedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   const std::vector<std::string> names = fields.Texts("mlp_layer_types");
   if (names.empty()) return;
   if (static_cast<int>(names.size()) != layer_count) {
     fields.Fail("mlp_layer_types", absl::StrCat("must have an entry for each of the ", layer_count,
-                                                " layers of num_hidden_layers"));
+                                                " layers of the model"));
     return;
   }
   for (int i = 0; i < layer_count; ++i) {
@@ -45,10 +53,10 @@ void ReadFirstAndLast(ConfigFields& fields, int layer_count, Experts& experts) {
 // Marks the layers with experts: all, but those that one of several rules takes out.
 void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   experts.in_layer.assign(layer_count, true);
-  const int dense_first = fields.Count({"first_k_dense_replace", "num_dense_layers"}, 0);
+  const int dense_first = fields.Count(kDenseLayerCounts, 0);
   if (dense_first > layer_count) {
-    fields.Fail("first_k_dense_replace",
-                absl::StrCat("must be at most the ", layer_count, " layers of num_hidden_layers"));
+    fields.Fail(fields.Given(kDenseLayerCounts),
+                absl::StrCat("must be at most the ", layer_count, " layers of the model"));
     return;
   }
   std::fill_n(experts.in_layer.begin(), dense_first, false);
@@ -117,9 +125,7 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   const ExpertCounts nested = ReadNestedCounts(fields, notes);
   experts.count = fields.Count(
       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
-  const int per_token = fields.Count({"num_experts_per_tok", "experts_per_token",
-                                      "num_experts_per_token", "moe_top_k", "moe_topk", "moe_k"},
-                                     nested.per_token);
+  const int per_token = fields.Count(kCountsPerToken, nested.per_token);
   const int size = fields.Count({"moe_intermediate_size", "expert_intermediate_size"}, 0);
   const int shared_count = fields.Count(
       {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}, 0);
@@ -143,7 +149,9 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
     }
   }
   if (per_token < 1 || per_token > experts.count) {
-    fields.Fail("num_experts_per_tok",
+    const char* const given = fields.Given(kCountsPerToken);
+    const bool is_nested = nested.per_token > 0 && !fields.Has(given);
+    fields.Fail(is_nested ? "ffn_config.moe_top_k" : given,
                 absl::StrCat("must be 1 to the number of experts ", experts.count));
   }
   experts.per_token = std::max(per_token, 1);

@@ -146,7 +146,7 @@ std::vector<std::string> NamesOfLayers(const Windows& windows, ConfigFields& fie
   }
   if (!names.empty() && static_cast<int>(names.size()) != layer_count) {
     fields.Fail(*field, absl::StrCat("must have an entry for each of the ", layer_count,
-                                     " layers of num_hidden_layers"));
+                                     " layers of the model"));
   }
   return names;
 }
@@ -202,7 +202,7 @@ void SetWindowsByRule(const FamilyTraits& traits, const Windows& windows, Config
   if (windows.window == 0) {
     if (!has_rotary.empty() && static_cast<int>(has_rotary.size()) != layer_count) {
       fields.Fail("no_rope_layers", absl::StrCat("must have an entry for each of the ", layer_count,
-                                                 " layers of num_hidden_layers"));
+                                                 " layers of the model"));
       return;
     }
     for (int i = 0; i < layer_count; ++i) {

@@ -112,7 +112,8 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
   space.inner_size = inner;
   if (space.head_count > 0 && head_size > 0 &&
       int64_t{space.head_count} * head_size != space.inner_size) {
-    fields.Fail(is_alone ? "num_heads" : "mamba_num_heads",
+    fields.Fail(fields.Given({is_alone ? "num_heads" : "mamba_num_heads", "mamba_num_heads",
+                              "mamba_n_heads"}),
                 absl::StrCat("times the size of a head, ", head_size, ", must be the inner size ",
                              space.inner_size));
   }

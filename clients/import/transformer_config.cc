@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,12 @@
 
 namespace parplan {
 namespace {
+
+// Names of fields that say the same.
+constexpr std::initializer_list<const char*> kLayerCounts = {"num_hidden_layers", "n_layer",
+                                                             "n_layers", "num_layers"};
+constexpr std::initializer_list<const char*> kPredictionCounts = {"num_nextn_predict_layers",
+                                                                  "mtp_num_hidden_layers"};
 
 // Llama's rule: two thirds of four times the width, times a factor, rounded up.
 int GatedFeedForwardSize(int hidden_size, double factor, int multiple) {
@@ -126,23 +133,30 @@ void ReadSequenceLength(const FamilyTraits& traits, ConfigFields& fields,
   if (run.sequence_length == 0) run.sequence_length = traits.sequence_length;
 }
 
-// Reads the number of layers that predict further tokens.
-int ReadPredictionCount(ConfigFields& fields) {
+// The number of layers that predict further tokens, and the field that gives it.
+struct PredictionLayers {
+  int count = 0;
+  const char* field = nullptr;
+};
+
+PredictionLayers ReadPredictionLayers(ConfigFields& fields) {
   const int layers_a_module = fields.Count({"mtp_transformer_layers"}, 1);
-  int count = fields.Count({"num_nextn_predict_layers", "mtp_num_hidden_layers"}, 0);
+  PredictionLayers layers = {.count = fields.Count(kPredictionCounts, 0),
+                             .field = fields.Given(kPredictionCounts)};
   const int modules = fields.Count({"num_mtp_modules"}, 0);
-  if (fields.Flag({"use_mtp"}, true) && count == 0) count = modules;
+  if (fields.Flag({"use_mtp"}, true) && layers.count == 0) {
+    layers = {.count = modules, .field = "num_mtp_modules"};
+  }
   if (modules > 0 && layers_a_module != 1) {
     fields.Fail("mtp_transformer_layers", "must be 1");
   }
   // The parts of layers that there are none of.
-  if (count == 0) fields.MarkRead("mtp_layers_block_type");
-  if (count > kMaxFurtherTokenCount) {
-    fields.Fail("num_nextn_predict_layers",
-                absl::StrCat("must be at most ", kMaxFurtherTokenCount));
-    return 0;
+  if (layers.count == 0) fields.MarkRead("mtp_layers_block_type");
+  if (layers.count > kMaxFurtherTokenCount) {
+    fields.Fail(layers.field, absl::StrCat("must be at most ", kMaxFurtherTokenCount));
+    layers.count = 0;
   }
-  return count;
+  return layers;
 }
 
 // The sizes of a model, from which each layer takes its own.
@@ -280,12 +294,11 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   ModelSizes sizes;
   TransformerRunFacts& run = sizes.base;
   run.kind = traits.is_encoder ? v1::LAYER_KIND_ENCODER : v1::LAYER_KIND_DECODER;
-  run.layer_count = fields.Optional({"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
-                                    ListedLayerCount(fields));
+  run.layer_count = fields.Optional(kLayerCounts, ListedLayerCount(fields));
   if (run.layer_count == 0) fields.Size({"num_hidden_layers"});
   run.hidden_size = fields.Size({"hidden_size", "n_embd", "n_embed", "d_model", "dim"});
   if (run.layer_count > kMaxLayerCount) {
-    fields.Fail("num_hidden_layers", absl::StrCat("must be at most ", kMaxLayerCount));
+    fields.Fail(fields.Given(kLayerCounts), absl::StrCat("must be at most ", kMaxLayerCount));
   }
   if (!fields.status().ok()) return facts;
   std::vector<LayerParts> layers = ReadLayerLayout(traits, fields, run.layer_count, opaque);
@@ -335,15 +348,15 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   if (are_named && sizes.experts.count == 0) {
     fields.Fail("num_experts", "is required by the layers with experts");
   }
-  const int prediction_count = ReadPredictionCount(fields);
-  if (prediction_count > 0 && layers.back().mixer != LayerMixer::kAttention) {
-    fields.Fail("num_nextn_predict_layers", "needs attention in the last layer, which they copy");
+  const PredictionLayers predictions = ReadPredictionLayers(fields);
+  if (predictions.count > 0 && layers.back().mixer != LayerMixer::kAttention) {
+    fields.Fail(predictions.field, "needs attention in the last layer, which they copy");
   }
   sizes.extra = ReadLayerExtras(traits, fields, run, notes);
   sizes.extra.state_space = sizes.state_space.extra_parameter_count;
   sizes.extra.experts = sizes.experts.extra_parameter_count;
   if (!fields.status().ok()) return facts;
-  AddRuns(sizes, layers, prediction_count, opaque, counts_all_parameters, facts);
+  AddRuns(sizes, layers, predictions.count, opaque, counts_all_parameters, facts);
 
   ReadEndParameters(traits, counts_all_parameters, run, sizes.extra, fields, notes, &facts);
   return facts;

@@ -88,6 +88,22 @@ TEST(ImportHuggingFace, ContradictionsAndWrongTypesNameTheField) {
       {kMixture, R"({"num_experts_per_tok": null})", "num_experts_per_tok: must be 1 to"},
       {kMixture, R"({"first_k_dense_replace": 7})", "first_k_dense_replace: must be at most"},
       {kMixture, R"({"mlp_only_layers": [6]})", "mlp_only_layers: must name layers below 6"},
+      // Errors have the spelling of the file.
+      {kMixture, R"({"num_dense_layers": 7})", "json: num_dense_layers: must be at most"},
+      {kMixture, R"({"num_experts_per_tok": null, "moe_k": 9})", "json: moe_k: must be 1 to"},
+      {kMixture, R"({"num_experts_per_tok": null, "ffn_config": {"moe_top_k": 9}})",
+       "json: ffn_config.moe_top_k: must be 1 to"},
+      {kGated, R"({"num_mtp_modules": 100})", "json: num_mtp_modules: must be at most"},
+      {kGated, R"({"num_nextn_predict_layers": 0, "num_mtp_modules": 100})",
+       "json: num_mtp_modules: must be at most"},
+      {kGated, R"({"mtp_num_hidden_layers": 100})", "json: mtp_num_hidden_layers: must be at most"},
+      {kGated, R"({"num_hidden_layers": null, "n_layer": 1000000})", "json: n_layer: must be"},
+      {kGated, R"({"num_attention_heads": null, "n_head": 5})", "json: n_head: must divide hidden"},
+      {kGated, R"({"num_key_value_heads": null, "n_kv_heads": 3})",
+       "json: n_kv_heads: must divide"},
+      {kGated, R"({"num_key_value_heads": null, "attn_config": {"kv_n_heads": 3}})",
+       "json: attn_config.kv_n_heads: must divide"},
+      {kGated, R"({"attention_head_dim": 16777216})", "json: attention_head_dim: times"},
       {kMixture, R"({"num_experts": 16777216, "moe_intermediate_size": 16777216})", "2^50"},
   };
   for (const auto& test : cases) {
