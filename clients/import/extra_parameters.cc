@@ -71,16 +71,30 @@ void ReadNorms(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& ex
   }
 }
 
-// Counts norms of queries and keys, sinks and gates.
-void ReadAttentionExtras(const FamilyTraits& traits, ConfigFields& fields,
-                         const TransformerRunFacts& run, LayerExtras& extra,
-                         std::vector<std::string>* notes) {
+// Reads the norms of queries and keys: whether there are some, and how wide they are.
+QueryKeyNorm ReadQueryKeyNorm(const FamilyTraits& traits, ConfigFields& fields) {
   QueryKeyNorm norm = traits.query_key_norm;
   if (HasOneOf(fields, {"use_qk_norm", "qk_layernorm", "qk_norm"})) {
     norm = fields.Flag({"use_qk_norm", "qk_layernorm", "qk_norm"}, false)
                ? traits.named_query_key_norm
                : QueryKeyNorm::kNone;
   }
+  const std::string type = fields.Text("qk_norm_type");
+  if (norm == QueryKeyNorm::kNone || type.empty()) return norm;
+  // MiniMax's names, and those of Molmo after the models that have such norms.
+  if (type == "per_layer" || type == "olmo") return QueryKeyNorm::kAllHeads;
+  if (type == "per_head" || type == "qwen3") return QueryKeyNorm::kHead;
+  fields.Fail("qk_norm_type",
+              "must be `per_layer` (`olmo`), norms as wide as all heads, or `per_head` (`qwen3`), "
+              "norms as wide as one");
+  return norm;
+}
+
+// Counts norms of queries and keys, sinks and gates.
+void ReadAttentionExtras(const FamilyTraits& traits, ConfigFields& fields,
+                         const TransformerRunFacts& run, LayerExtras& extra,
+                         std::vector<std::string>* notes) {
+  const QueryKeyNorm norm = ReadQueryKeyNorm(traits, fields);
   const int64_t groups =
       run.key_value_head_count > 0 ? run.key_value_head_count : run.attention_head_count;
   const int64_t head_size = run.attention_head_count > 0 ? HeadSize(run) : 0;

@@ -134,7 +134,6 @@ constexpr const char* kWithoutEffect[] = {
     "prefix",
     "pretraining_tp",
     "problem_type",
-    "qk_norm_type",
     "quantization_config",
     "query_pre_attn_scalar",
     "reorder_and_upcast_attn",

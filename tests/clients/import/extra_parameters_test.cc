@@ -31,12 +31,28 @@ TEST(ReadLayerExtras, NormsOfQueriesAndKeysAreAsAFieldSays) {
       {R"({"model_type": "minimax_m2"})", R"({"use_qk_norm": true,
                                               "qk_norm_type": "per_layer"})",
        0},
+      // The type says how wide they are, where there are some.
+      {R"({"model_type": "minimax_m2"})", R"({"qk_norm_type": "per_head"})",
+       3 * (2 * 16 - (64 + 32))},
+      {R"({"model_type": "qwen3", "head_dim": 16})", R"({"qk_norm_type": "per_layer"})",
+       3 * (64 + 32 - 2 * 16)},
+      {R"({"model_type": "llama"})", R"({"use_qk_norm": true, "qk_norm_type": "olmo"})",
+       3 * (64 + 32)},
+      {R"({"model_type": "llama"})", R"({"use_qk_norm": true, "qk_norm_type": "qwen3"})",
+       3 * 2 * 16},
+      {R"({"model_type": "llama"})", R"({"qk_norm_type": "per_layer"})", 0},
+      {R"({"model_type": "llama"})", R"({"use_qk_norm": false, "qk_norm_type": "per_layer"})", 0},
   };
   for (const auto& test : cases) {
     const std::string base = With(kGated, test.base);
     EXPECT_EQ(ParametersOf(With(base.c_str(), test.flag)) - ParametersOf(base), test.difference)
-        << test.base;
+        << test.base << test.flag;
   }
+  EXPECT_THAT(
+      ImportConfigText(With(kGated, R"({"use_qk_norm": true, "qk_norm_type": "per_token"})"))
+          .status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("config.json: qk_norm_type: must be `per_layer`")));
 }
 
 // Norms of 3 layers, each of a scale and a shift of 64.
