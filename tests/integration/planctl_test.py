@@ -128,6 +128,18 @@ class Offline(PlanctlTest):
         model = self.example("llama2-7b.model.json")
         self.assertEqual(self.json("explain", plan, "--parameters", "--model", model)["parameters"],
                          parts)
+        # A strategy file of Galvatron is a plan as well, whether or not it names its devices.
+        given, strategy = self.folder / "given.json", self.folder / "galvatron_config.json"
+        self.json("plan", *self.offline(), "--planner", "deepspeed-3d", "--out", given)
+        self.json("export", given, "--model", model, "--to", "galvatron", "--out", strategy)
+        for text in (strategy.read_text(),
+                     json.dumps(dict(json.loads(strategy.read_text()), world_size=None))):
+            strategy.write_text(text)
+            self.assertEqual(
+                self.json("explain", strategy, "--parameters", "--model", model)["parameters"], parts)
+        strategy.write_text('{"pp_deg": ')
+        self.assertIn(str(strategy), self.text("explain", strategy, "--parameters", "--model", model,
+                                               code=BAD_INPUT).stderr)
         self.assertIn("--model", self.text("explain", plan, "--parameters",
                                            code=BAD_INPUT).stderr)
         self.assertIn(str(model), self.text("explain", model, "--parameters", "--model", model,

@@ -71,8 +71,7 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(answer.parameters, ReadParameters(flags.question.model_path));
   }
   if (!flags.asks_why()) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.plan_path));
-    PARPLAN_RETURN_IF_ERROR(PayloadOfFile(text, flags.plan_path).status());
+    PARPLAN_RETURN_IF_ERROR(CheckPlanFile(flags.plan_path));
     return Print(session, session.json ? ExplainJson(answer) : ExplainText(answer));
   }
   if (flags.question.model_path.empty()) return NeedsQuestion("--model");

@@ -5,8 +5,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/megatron_run.h"
+#include "clients/import/named_text.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_view.h"
 #include "proto/wire/model_wire.h"
@@ -22,6 +24,11 @@ int DeviceCountOf(const v1::PlanSpec& spec) {
   return group.node_count() * group.devices_per_node();
 }
 
+// Returns whether `text` is a strategy file of Galvatron, which no other plan file looks like.
+bool IsStrategyFile(const std::string& text) {
+  return text.find("\"pp_deg\"") != std::string::npos;
+}
+
 void NoteAll(const Session& session, const std::vector<std::string>& notes) {
   for (const std::string& note : notes) Note(session, absl::StrCat("note: ", note));
 }
@@ -33,7 +40,7 @@ absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::strin
                                         const v1::PlanSpec& spec) {
   PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
   GivenPlan given;
-  if (text.find("\"pp_deg\"") == std::string::npos) {
+  if (!IsStrategyFile(text)) {
     PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload, PayloadOfFile(text, path));
     PARPLAN_ASSIGN_OR_RETURN(given.plan, PlanFromPayload(payload));
     given.runtime_id = payload.runtime_id();
@@ -47,6 +54,12 @@ absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::strin
   NoteAll(session, import.notes);
   given.plan = std::move(import.plan);
   return given;
+}
+
+absl::Status CheckPlanFile(const std::string& path) {
+  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  if (!IsStrategyFile(text)) return PayloadOfFile(text, path).status();
+  return ParseJsonObject({path, std::move(text)}, Reason::kSpecInvalid).status();
 }
 
 absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "clients/import/galvatron_plan.h"
 #include "clients/planctl/commands/command.h"
@@ -29,6 +30,11 @@ struct GivenPlan {
 absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::string& path,
                                         const GalvatronPlanOptions& options,
                                         const v1::PlanSpec& spec);
+
+// Checks that the file is of a form that ReadGivenPlan reads, without the model and the devices
+// that its plan may need. Returns INVALID_ARGUMENT: the errors of ReadFile and PayloadOfFile, and
+// for a strategy file of Galvatron SPEC_INVALID naming `path` if it is no JSON object.
+absl::Status CheckPlanFile(const std::string& path);
 
 // Reads the plan of `file_or_text`: arguments of Megatron-LM if it begins with `--`, else the path
 // of a file that ImportMegatronRun reads. The devices are those of the first node group of `spec`;
