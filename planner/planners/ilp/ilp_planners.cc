@@ -145,8 +145,8 @@ class IlpPlanner {
     AddQuickPlans();
     if (goal_ == Goal::kLeastMemory) AddLeastMemoryPlans();
     nothing_fits_ |= is_least_ && FindFitting() == candidates_.end();
-    // Then nothing that programmes find can fit either.
-    if (nothing_fits_ && !candidates_.empty()) return Result();
+    // Then nothing that programmes find can fit or need less.
+    if (nothing_fits_ && is_least_) return Result();
     for (const BatchCut& cut : cuts_) {
       if (search_.stopped() || meter_.stopped()) break;
       if (goal_ == Goal::kLeastMemory) {

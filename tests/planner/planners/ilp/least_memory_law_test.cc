@@ -122,6 +122,32 @@ TEST(LeastMemory, KnowsThatNothingFitsWhereALimitEndsTheRest) {
   EXPECT_GT(stopped_count, 1);
 }
 
+// The memory that is named where nothing fits is that of the plan with memory in plenty, also where
+// it is not proved to be the least.
+TEST(LeastMemory, IsNamedWhereNothingFits) {
+  int count = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomProblemShape shape;
+    shape.max_layer_count = 3;
+    shape.max_device_count = 4;
+    const PlanningProblem problem = RandomProblem(seed, shape);
+    if (problem.rules().ilp_alpha_bytes_per_second) continue;
+    const std::optional<Bytes> least =
+        MemoryOf(problem.WithUsableMemory(Bytes::Of(int64_t{1} << 50)), "min-memory-ilp");
+    if (!least) continue;
+    const PlanningProblem little = problem.WithUsableMemory(*least - Bytes::Of(1));
+    ASSERT_OK_AND_ASSIGN(const PlanningResult result, FindPlan(little, "min-memory-ilp"));
+    EXPECT_OK(CheckResult(little, result));
+    const auto* const nothing = std::get_if<NothingFits>(&result);
+    // A plan that fits was found after all, where the least was not proved.
+    if (nothing == nullptr) continue;
+    ++count;
+    EXPECT_EQ(nothing->smallest_usable_memory, *least);
+  }
+  EXPECT_GT(count, 40);
+}
+
 // The models of table 2 (docs/papers.md 3.2), held to one stage and no recomputation.
 PlanningProblem TableProblem(int layer_count, int hidden_size, int head_count, int device_count,
                              int64_t batch) {
