@@ -46,10 +46,13 @@ void Add(const EngineTime& part, EngineTime* sum) {
   sum->sync += part.sync;
 }
 
-absl::StatusOr<EngineStrategy> MakeStrategy(const std::string& file, int ranks, int inner,
-                                            bool ulysses, bool sharded, bool recomputes) {
+// Returns a strategy of the degree that `key` gives.
+absl::StatusOr<EngineStrategy> MakeStrategy(const std::string& file, const char* key, int ranks,
+                                            int inner, bool ulysses, bool sharded,
+                                            bool recomputes) {
   if (inner < 1 || ranks % inner != 0) {
-    return ImportError(kPlanReason, file, "tp_sizes_enc", "must divide the devices of a stage");
+    return ImportError(kPlanReason, file, key,
+                       absl::StrCat("must divide the ", ranks, " devices of a stage"));
   }
   EngineStrategy strategy;
   (ulysses ? strategy.ulysses : strategy.tensor) = inner;
@@ -72,20 +75,22 @@ std::vector<int> LayerTypes(const OracleQuestion& question) {
 absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle) {
   const NamedText& file = oracle.answer->strategy_file;
   PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, kPlanReason));
-  const auto number = [&](const char* key, std::optional<int> otherwise) -> absl::StatusOr<int> {
+  const auto number = [&](const char* key, int minimum,
+                          std::optional<int> otherwise) -> absl::StatusOr<int> {
     const auto found = object.find(key);
-    if (found != object.end()) return ReadCount(*found, 0, kPlanReason, file.name, key);
+    if (found != object.end()) return ReadCount(*found, minimum, kPlanReason, file.name, key);
     if (otherwise.has_value()) return *otherwise;
     return ImportError(kPlanReason, file.name, key, "is missing");
   };
   EnginePlan plan;
-  PARPLAN_ASSIGN_OR_RETURN(plan.shape.pipeline_degree, number("pp_deg", std::nullopt));
-  PARPLAN_ASSIGN_OR_RETURN(plan.shape.global_batch, number("global_bsz", std::nullopt));
-  PARPLAN_ASSIGN_OR_RETURN(plan.shape.chunks, number("chunks", std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(plan.shape.pipeline_degree, number("pp_deg", 1, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(plan.shape.global_batch, number("global_bsz", 1, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(plan.shape.chunks, number("chunks", 1, std::nullopt));
   const int device_count = oracle.question.device_count();
   const int degree = plan.shape.pipeline_degree;
-  if (degree < 1 || device_count % degree != 0 || plan.shape.chunks < 1) {
-    return ImportError(kPlanReason, file.name, "pp_deg", "must divide the devices");
+  if (device_count % degree != 0) {
+    return ImportError(kPlanReason, file.name, "pp_deg",
+                       absl::StrCat("must divide the ", device_count, " devices"));
   }
   const size_t layer_count = LayerTypes(oracle.question).size();
   const auto list = [&](const char* key, size_t count) {
@@ -96,25 +101,37 @@ absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle) {
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> sharded, list("dp_types_enc", layer_count));
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> recomputes, list("checkpoint", layer_count));
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> division, list("pp_division", degree));
+  // Sizes are compared before they are added, whose sum might have no room in an integer.
+  size_t divided = 0;
+  for (const int size : division) {
+    if (size < 1 || static_cast<size_t>(size) > layer_count - divided) {
+      divided = 0;
+      break;
+    }
+    divided += size;
+  }
+  if (divided != layer_count) {
+    return ImportError(kPlanReason, file.name, "pp_division",
+                       absl::StrCat("must have numbers of at least 1 that add up to the ",
+                                    layer_count, " layers"));
+  }
   const int ranks = device_count / degree;
   size_t layer = 0;
   for (const int size : division) {
     std::vector<EngineStrategy>& stage = plan.stages.emplace_back();
-    for (int i = 0; i < size && layer < layer_count; ++i, ++layer) {
-      PARPLAN_ASSIGN_OR_RETURN(const EngineStrategy strategy,
-                               MakeStrategy(file.name, ranks, inner[layer], ulysses[layer] != 0,
-                                            sharded[layer] != 0, recomputes[layer] != 0));
+    for (const size_t end = layer + size; layer < end; ++layer) {
+      PARPLAN_ASSIGN_OR_RETURN(
+          const EngineStrategy strategy,
+          MakeStrategy(file.name, "tp_sizes_enc", ranks, inner[layer], ulysses[layer] != 0,
+                       sharded[layer] != 0, recomputes[layer] != 0));
       stage.push_back(strategy);
     }
   }
-  if (layer != layer_count) {
-    return ImportError(kPlanReason, file.name, "pp_division", "must add up to the layers");
-  }
-  PARPLAN_ASSIGN_OR_RETURN(const int end_degree, number("vtp", 1));
-  PARPLAN_ASSIGN_OR_RETURN(const int end_ulysses, number("vsp", 0));
-  PARPLAN_ASSIGN_OR_RETURN(const int end_sharded, number("embed_sdp", 0));
-  PARPLAN_ASSIGN_OR_RETURN(plan.ends, MakeStrategy(file.name, ranks, end_degree, end_ulysses != 0,
-                                                   end_sharded != 0, false));
+  PARPLAN_ASSIGN_OR_RETURN(const int end_degree, number("vtp", 1, 1));
+  PARPLAN_ASSIGN_OR_RETURN(const int end_ulysses, number("vsp", 0, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const int end_sharded, number("embed_sdp", 0, 0));
+  PARPLAN_ASSIGN_OR_RETURN(plan.ends, MakeStrategy(file.name, "vtp", ranks, end_degree,
+                                                   end_ulysses != 0, end_sharded != 0, false));
   return plan;
 }
 
