@@ -46,6 +46,14 @@ class CaseObject {
     return CaseObject(value, file_, absl::StrCat(path_, key, "."));
   }
 
+  // Returns an entry of the list `key`, which must be an object.
+  absl::StatusOr<CaseObject> Entry(const char* key, size_t index) const {
+    const std::string name = absl::StrCat(key, "[", index, "]");
+    const json& value = (*object_)[key][index];
+    if (!value.is_object()) return Error(name, "must be an object");
+    return CaseObject(&value, file_, absl::StrCat(path_, name, "."));
+  }
+
   absl::StatusOr<std::string> Text(const char* key) const {
     const json* const value = Find(key);
     if (value == nullptr || !value->is_string()) return Error(key, "must be a text");
@@ -109,8 +117,7 @@ absl::Status ReadModel(const CaseObject& input, OracleQuestion* question) {
     return model.Error("layers", "must be a list of at least one kind of layer");
   }
   for (size_t i = 0; i < layers->size(); ++i) {
-    const CaseObject layer(&(*layers)[i], "", absl::StrCat("input.model.layers[", i, "]."));
-    if (!layer.value().is_object()) return model.Error("layers", "must hold objects");
+    PARPLAN_ASSIGN_OR_RETURN(const CaseObject layer, model.Entry("layers", i));
     OracleLayerRun run;
     PARPLAN_ASSIGN_OR_RETURN(run.hidden_size, layer.Count("hidden_size", 1, std::nullopt));
     PARPLAN_ASSIGN_OR_RETURN(run.sequence_length, layer.Count("seq_len", 1, std::nullopt));

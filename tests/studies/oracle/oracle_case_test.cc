@@ -85,6 +85,12 @@ TEST(OracleCase, ErrorsNameFileAndField) {
   refuse(json::parse(R"({"input": {"profiles": {"time_profile_mode": "x"}}})"),
          "time_profile_mode: must be");
   refuse(json::parse(R"({"input": {"model": {"layers": []}}})"), "input.model.layers");
+  refuse(json::parse(R"({"input": {"model": {"layers": [3]}}})"),
+         "case.json: input.model.layers[0]: must be an object");
+  refuse(json::parse(R"({"input": {"model": {"layers": [{"hidden_size": 0}]}}})"),
+         "case.json: input.model.layers[0].hidden_size: must be");
+  refuse(json::parse(R"({"input": {"model": {"layers": [{"hidden_size": 256}]}}})"),
+         "case.json: input.model.layers[0].seq_len: is missing");
   json missing = MadeUpCase();
   missing["input"]["profiles"]["time"] = "elsewhere";
   EXPECT_THAT(ReadOracleCase({"case.json", missing.dump()}, MadeUpFile).status(),
