@@ -42,7 +42,9 @@ absl::StatusOr<PlanView> ViewOfEnvelope(const v1::SignedPlan& signed_plan) {
   return view;
 }
 
-absl::StatusOr<PlanBeside> RivalFromProto(const v1::RivalPlan& message, int device_count) {
+// `field` is the place of the message, for errors about its numbers.
+absl::StatusOr<PlanBeside> RivalFromProto(const v1::RivalPlan& message, const std::string& field,
+                                          int device_count) {
   v1::PlanPayload payload;
   payload.set_device_count(device_count);
   payload.set_global_batch_size(message.global_batch_size());
@@ -52,7 +54,9 @@ absl::StatusOr<PlanBeside> RivalFromProto(const v1::RivalPlan& message, int devi
   *payload.mutable_stages() = message.stages();
   PlanBeside rival;
   PARPLAN_ASSIGN_OR_RETURN(rival.plan, PlanFromPayload(payload));
-  PARPLAN_ASSIGN_OR_RETURN(rival.step, SecondsFromProto(message.step_duration(), "step_duration"));
+  PARPLAN_ASSIGN_OR_RETURN(
+      rival.step, SecondsFromProto(message.step_duration(), absl::StrCat(field, ".step_duration"),
+                                   Reason::kPayloadMalformed));
   rival.samples_per_second = message.samples_per_second();
   rival.peak_memory = Bytes::Of(message.peak_memory_bytes());
   return rival;
@@ -102,12 +106,16 @@ absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan) {
   view.from_cache = plan.from_cache();
   view.cpu_seconds = SecondsOf(plan.search().cpu_duration());
   view.wall_seconds = SecondsOf(plan.search().wall_duration());
-  for (const v1::RivalPlan& rival : plan.alternatives()) {
-    PARPLAN_ASSIGN_OR_RETURN(PlanBeside entry, RivalFromProto(rival, view.plan.device_count));
+  for (int i = 0; i < plan.alternatives_size(); ++i) {
+    PARPLAN_ASSIGN_OR_RETURN(PlanBeside entry, RivalFromProto(plan.alternatives(i),
+                                                              absl::StrCat("alternatives[", i, "]"),
+                                                              view.plan.device_count));
     view.alternatives.push_back(std::move(entry));
   }
-  for (const v1::RivalPlan& rival : plan.memory_front()) {
-    PARPLAN_ASSIGN_OR_RETURN(PlanBeside entry, RivalFromProto(rival, view.plan.device_count));
+  for (int i = 0; i < plan.memory_front_size(); ++i) {
+    PARPLAN_ASSIGN_OR_RETURN(PlanBeside entry, RivalFromProto(plan.memory_front(i),
+                                                              absl::StrCat("memory_front[", i, "]"),
+                                                              view.plan.device_count));
     view.memory_front.push_back(std::move(entry));
   }
   view.notes.assign(plan.notes().begin(), plan.notes().end());

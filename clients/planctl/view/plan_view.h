@@ -57,7 +57,7 @@ absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload);
 PlanBeside RivalOf(const PredictedPlan& rival);
 
 // Returns the view of a plan from a server. The envelope inside is parsed, not verified.
-// INVALID_ARGUMENT (PAYLOAD_MALFORMED) if the plan or one of its alternatives can't be parsed.
+// INVALID_ARGUMENT (PAYLOAD_MALFORMED) if the plan or one of those beside it can't be parsed.
 absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 
 // Returns the view of a file: a DSSE envelope in JSON, or an unsigned payload in proto

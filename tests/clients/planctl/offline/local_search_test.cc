@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -75,8 +76,21 @@ TEST(ViewOfPlan, HasThePlansBesideTheOneThatWasSigned) {
   EXPECT_EQ(again.memory_front.size(), 1u);
   EXPECT_EQ(again.notes, std::vector<std::string>{"a note"});
 
+  // Whatever is wrong with a plan beside the one that was signed, it is the server's message that
+  // is malformed.
+  const auto expect_malformed = [](const v1::Plan& wrong, const char* field) {
+    const absl::Status status = ViewOfPlan(wrong).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)));
+    const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+    EXPECT_TRUE(detail.has_value() && detail->reason == Reason::kPayloadMalformed) << field;
+  };
+  v1::Plan timeless = plan;
+  timeless.mutable_memory_front(0)->mutable_step_duration()->set_seconds(int64_t{1} << 62);
+  expect_malformed(timeless, "memory_front[0].step_duration");
+  timeless.mutable_alternatives(0)->mutable_step_duration()->set_seconds(int64_t{1} << 62);
+  expect_malformed(timeless, "alternatives[0].step_duration");
   plan.mutable_alternatives(0)->clear_stages();
-  EXPECT_THAT(ViewOfPlan(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stages")));
+  expect_malformed(plan, "stages");
 }
 
 TEST(InterruptWatch, RemembersTheFirstSignalAndThenLetsItBe) {
