@@ -42,23 +42,19 @@ std::string GraphHeadText(const AuxiliaryGraph& graph) {
                           GraphSize(graph.even_share_bytes));
     absl::StrAppendFormat(&text, "time         %.1f ms a step\n", graph.seconds * 1e3);
   } else {
-    absl::StrAppend(&text, "memory       no choice was found within the steps of a drawing\n");
+    absl::StrAppend(&text,
+                    "memory       unknown: the program was not solved within its limit of steps\n");
   }
   return text;
 }
 
-// The range of the redundancy of an operator's strategies.
-struct RedundancyRange {
-  double least = 0.0;
+// Returns the redundant bytes of the strategy of an operator that has most of them.
+double MostRedundantBytes(const AuxiliaryOperator& op) {
   double most = 0.0;
-};
-RedundancyRange RedundancyRangeOf(const AuxiliaryOperator& op) {
-  RedundancyRange range{.least = op.strategies.front().redundant_bytes, .most = 0.0};
   for (const AuxiliaryStrategy& strategy : op.strategies) {
-    range.least = std::min(range.least, strategy.redundant_bytes);
-    range.most = std::max(range.most, strategy.redundant_bytes);
+    most = std::max(most, strategy.redundant_bytes);
   }
-  return range;
+  return most;
 }
 
 nlohmann::ordered_json OperatorJson(const AuxiliaryOperator& op) {
@@ -93,7 +89,7 @@ std::string SvgLabel(int x, int y, absl::string_view text, absl::string_view anc
 
 // From white for no redundancy to red for the most of the operator.
 std::string RednessOf(const AuxiliaryOperator& op, const AuxiliaryStrategy& strategy) {
-  const double most = RedundancyRangeOf(op).most;
+  const double most = MostRedundantBytes(op);
   const double share = most > 0.0 ? std::clamp(strategy.redundant_bytes / most, 0.0, 1.0) : 0.0;
   const int rest = static_cast<int>(std::lround(255.0 - 155.0 * share));
   return absl::StrFormat("rgb(255,%d,%d)", rest, rest);
@@ -172,7 +168,7 @@ std::string GraphText(const AuxiliaryGraph& graph) {
       absl::StrAppendFormat(&text, "%-6s %11s %11s", "-", "-", "-");
     }
     absl::StrAppendFormat(&text, "  %10d  %s\n", op.strategies.size(),
-                          GraphSize(RedundancyRangeOf(op).most));
+                          GraphSize(MostRedundantBytes(op)));
   }
   absl::StrAppend(&text, "\n", Wrap(kGraphLetters, 0), "\n");
   return text;
@@ -192,7 +188,10 @@ std::string OperatorText(const AuxiliaryGraph& graph, const AuxiliaryOperator& o
                           GraphSize(strategy.kept_bytes), GraphSize(strategy.memory_bytes()),
                           GraphSize(strategy.redundant_bytes), strategy.seconds * 1e3);
   }
-  if (op.chosen) absl::StrAppend(&text, "\n* the choice of least memory\n");
+  if (op.chosen) {
+    absl::StrAppend(&text, "\n* the choice in the graph, which is ",
+                    graph.is_proved ? "proved" : "not proved", " to need the least memory\n");
+  }
   absl::StrAppend(&text, Wrap(kGraphLetters, 0), "\n");
   return text;
 }
@@ -229,9 +228,12 @@ std::string GraphSvg(const AuxiliaryGraph& graph) {
   }
   const int width = kGraphLabelWidth + static_cast<int>(columns) * kGraphColumnWidth + 10;
   const int height = BoxTop(static_cast<int>(graph.operators.size())) + 10;
-  const std::string title = absl::StrFormat(
-      "Auxiliary graph on a mesh of %s: %s a device, %s of it redundant", graph.mesh,
-      GraphSize(graph.memory_bytes), GraphSize(graph.memory_bytes - graph.even_share_bytes));
+  const std::string title = absl::StrCat(
+      "Auxiliary graph on a mesh of ", graph.mesh, ": ",
+      graph.memory_bytes > 0.0
+          ? absl::StrFormat("%s a device, %s of it redundant", GraphSize(graph.memory_bytes),
+                            GraphSize(graph.memory_bytes - graph.even_share_bytes))
+          : "no choice, because the program was not solved within its limit of steps");
   std::string svg = SvgHead(width, height, title);
   svg += SvgLabel(10, 20, title);
   svg += SvgLabel(10, 38,

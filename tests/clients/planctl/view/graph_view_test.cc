@@ -11,6 +11,7 @@ namespace parplan::planctl {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Two operators on two devices: a product with three strategies and what follows it with two.
 AuxiliaryGraph TwoOperators() {
@@ -51,6 +52,31 @@ TEST(GraphView, TextHasEveryOperatorAndItsChoice) {
   EXPECT_THAT(table, HasSubstr("4.00 MB in all, 2.00 MB an even share"));
   EXPECT_THAT(table, HasSubstr("\n* n "));
   EXPECT_THAT(table, HasSubstr("\n  r "));
+}
+
+// A graph whose program was not solved has neither memory nor a choice, and no text says so.
+TEST(GraphView, WithoutAChoiceNoMemoryIsClaimed) {
+  AuxiliaryGraph graph = TwoOperators();
+  for (AuxiliaryOperator& op : graph.operators) op.chosen.reset();
+  graph.memory_bytes = 0.0;
+  graph.is_proved = false;
+  const std::string text = GraphText(graph);
+  ExpectTidy(text);
+  EXPECT_THAT(text, HasSubstr("memory       unknown"));
+  EXPECT_THAT(text, Not(HasSubstr("proved")));
+  const std::string svg = GraphSvg(graph);
+  EXPECT_THAT(svg, HasSubstr("no choice"));
+  EXPECT_THAT(svg, Not(HasSubstr("0 B a device")));
+  EXPECT_THAT(OperatorText(graph, graph.operators[0]), Not(HasSubstr("the choice")));
+  EXPECT_TRUE(GraphJson(graph, nullptr)["redundant_bytes"].is_null());
+}
+
+TEST(GraphView, TextSaysWhetherTheChoiceIsProved) {
+  AuxiliaryGraph graph = TwoOperators();
+  EXPECT_THAT(OperatorText(graph, graph.operators[0]), HasSubstr("which is proved to need"));
+  graph.is_proved = false;
+  EXPECT_THAT(OperatorText(graph, graph.operators[0]), HasSubstr("which is not proved to need"));
+  EXPECT_THAT(GraphText(graph), HasSubstr("not proved to be the least"));
 }
 
 TEST(GraphView, NamesTheOperatorsThereAre) {
