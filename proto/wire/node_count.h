@@ -10,10 +10,14 @@
 
 namespace parplan {
 
-// Gives the only node group of `topology` that many nodes. The last link tier then reaches every
-// device; a tier `fabric` is added to a topology that has none between nodes. Returns
-// INVALID_ARGUMENT (SPEC_INVALID) naming `field`, for example `--nodes`, for a topology of several
-// groups or of named nodes, and for too many devices. REQUIRES: `node_count` is at least 1.
+// Gives the only node group of `topology` that many nodes. If the last link tier reaches fewer
+// devices than there are then, it is made to reach them all; but if it is the only tier, or one
+// inside a node, a tier `fabric` that reaches them all is added behind it. A tier that reaches more
+// stays as it is, and a topology without tiers gets none.
+//
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `field`, for example `--nodes`, for a topology of
+// several groups or of named nodes, and for too many devices; `topology` is then as it was.
+// REQUIRES: `node_count` is at least 1.
 absl::Status SetNodeCount(int node_count, absl::string_view field, v1::ClusterTopology* topology);
 
 }  // namespace parplan

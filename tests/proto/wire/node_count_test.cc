@@ -63,6 +63,22 @@ TEST(SetNodeCount, NodesThatWereAloneGetATierBetweenThem) {
   EXPECT_OK(TopologyFromProto(topology).status());
 }
 
+// Its only tier may be one that no larger cluster has, such as NVLink over two nodes.
+TEST(SetNodeCount, AnOnlyTierOverNodesGetsOneBehindIt) {
+  v1::ClusterTopology topology = TopologyOf(2, {{"nvlink", 16}});
+  ASSERT_OK(SetNodeCount(4, "--nodes", &topology));
+  EXPECT_THAT(TiersOf(topology), ElementsAre(Pair("nvlink", 16), Pair("fabric", 32)));
+  EXPECT_OK(TopologyFromProto(topology).status());
+  // Fewer nodes are all within its reach, and no tier is made up where there is none.
+  topology = TopologyOf(2, {{"nvlink", 16}});
+  ASSERT_OK(SetNodeCount(1, "--nodes", &topology));
+  EXPECT_THAT(TiersOf(topology), ElementsAre(Pair("nvlink", 16)));
+  topology = TopologyOf(2, {});
+  ASSERT_OK(SetNodeCount(4, "--nodes", &topology));
+  EXPECT_EQ(topology.node_groups(0).node_count(), 4);
+  EXPECT_EQ(topology.link_tiers_size(), 0);
+}
+
 TEST(SetNodeCount, RefusesWhatHasNoSingleNumberOfNodes) {
   v1::ClusterTopology topology = TopologyOf(2, {{"nvlink", 16}});
   EXPECT_THAT(SetNodeCount(1 << 30, "--nodes", &topology),
