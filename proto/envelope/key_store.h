@@ -91,8 +91,8 @@ class KeyStore {
   // it when it starts and once a day.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
-  // Reads the folder again, and writes the bundle if it is not up to date. If it cannot be read,
-  // the keys are those from before.
+  // Reads the folder again, and writes the bundle if it is not up to date. If keys cannot be read,
+  // they are those from before; an error of the bundle leaves those that were read.
   absl::Status Reload(absl::Time now);
 
   // Lists all keys, oldest first, with their status at `now`.

@@ -35,16 +35,17 @@ std::string KeyRing::bundle_path() const {
 
 absl::StatusOr<bool> KeyRing::RotateIfDue(absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  PARPLAN_ASSIGN_OR_RETURN(const bool rotated, store_.RotateIfDue(now));
+  absl::StatusOr<bool> rotated = store_.RotateIfDue(now);
+  // After an error the store may have new keys all the same, and sign with them.
   verifier_ = std::make_shared<const PlanVerifier>(store_.PublicBundle(now));
   return rotated;
 }
 
 absl::Status KeyRing::Reload(absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  PARPLAN_RETURN_IF_ERROR(store_.Reload(now));
+  absl::Status reloaded = store_.Reload(now);
   verifier_ = std::make_shared<const PlanVerifier>(store_.PublicBundle(now));
-  return absl::OkStatus();
+  return reloaded;
 }
 
 }  // namespace parplan

@@ -29,7 +29,7 @@ class KeyRing {
   absl::StatusOr<v1::SignedPlan> Sign(std::string payload_bytes, absl::Time now);
 
   // Returns a verifier that trusts the keys of this ring as of the last `RotateIfDue` or `Reload`,
-  // as an executor would. It may outlive the ring.
+  // as an executor would: every key that `Sign` uses is among them. It may outlive the ring.
   std::shared_ptr<const PlanVerifier> Verifier() const;
 
   // Returns every public key, to hand out.
@@ -38,8 +38,8 @@ class KeyRing {
 
   // Makes a new key if the old ones end soon (`KeyStore::RotateIfDue`); returns whether it did. To
   // be called at start and once a day. Errors of this and `Reload` are those of the key store:
-  // FAILED_PRECONDITION, NOT_FOUND and UNAVAILABLE, all STORE_UNAVAILABLE; the verifier then stays
-  // as it is.
+  // FAILED_PRECONDITION, NOT_FOUND and UNAVAILABLE, all STORE_UNAVAILABLE. After UNAVAILABLE new
+  // keys may sign although the bundle on disk lacks them; the next call writes it again.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
   // Reads the folder again, after another program changed it.
