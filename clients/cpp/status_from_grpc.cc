@@ -2,8 +2,11 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "base/error.h"
+#include "base/unreachable.h"
 #include "parplan/v1/error_info.pb.h"
 
 namespace parplan {
@@ -12,6 +15,15 @@ namespace {
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kDomain[] = "parplan";
 constexpr char kReasonPrefix[] = "ERROR_REASON_";
+
+// Returns whether gRPC made the status because no connection was made. Its messages are the only
+// sign of that (gRPC 1.51): a server that drops the connection or fails the handshake gives the
+// same code with another one.
+bool IsOfNoConnection(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         (absl::StrContains(status.error_message(), "Failed to connect to remote host") ||
+          absl::StrContains(status.error_message(), "DNS resolution failed"));
+}
 
 }  // namespace
 
@@ -34,7 +46,8 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
           std::map<std::string, std::string>(info.metadata().begin(), info.metadata().end()));
     }
   }
-  return absl::Status(code, status.error_message());
+  absl::Status plain(code, status.error_message());
+  return IsOfNoConnection(status) ? MarkUnreachable(std::move(plain)) : plain;
 }
 
 }  // namespace parplan

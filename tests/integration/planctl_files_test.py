@@ -6,6 +6,7 @@
 import json
 import pathlib
 import socket
+import threading
 
 from planctl_run import (OK, BAD_INPUT, UNAVAILABLE, NOT_FOUND, PlanctlTest, main)
 
@@ -311,6 +312,22 @@ class Away(PlanctlTest):
             self.assertIn("is parplan-server running there?",
                           self.text("profile", "list", "--cluster", "c", *server,
                                     code=UNAVAILABLE).stderr)
+
+    def test_who_answers_otherwise_is_not_called_away(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def hang_up():
+                while True:
+                    try:
+                        listener.accept()[0].close()
+                    except OSError:
+                        return
+            thread = threading.Thread(target=hang_up, daemon=True)
+            thread.start()
+            done = self.text("profile", "list", "--cluster", "c", "--timeout", 3, "--server",
+                             f"127.0.0.1:{listener.getsockname()[1]}", code=UNAVAILABLE)
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+        self.assertNotIn("is parplan-server running there?", done.stderr)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/unreachable.h"
 
 namespace parplan::shell {
 
@@ -62,11 +63,9 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 std::string ErrorText(absl::string_view program, const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail.has_value()) {
-    // The status that gRPC makes when nothing listens at the address.
-    const bool is_unreachable = status.code() == absl::StatusCode::kUnavailable;
     return absl::StrCat(
         program, ": ", absl::StatusCodeToString(status.code()), ": ", status.message(),
-        is_unreachable ? "; is parplan-server running there? --server names another" : "");
+        IsUnreachable(status) ? "; is parplan-server running there? --server names another" : "");
   }
   return absl::StrCat(program, ": ", ReasonName(detail->reason), ": ", status.message());
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/error.h"
+#include "base/unreachable.h"
 #include "parplan/v1/error_info.pb.h"
 #include "tests/support/status_matchers.h"
 
@@ -41,6 +42,22 @@ TEST(FromGrpcStatus, AReasonOfALaterReleaseIsNoDetail) {
     const grpc::Status status(grpc::StatusCode::ABORTED, "why", Details(reason, "parplan"));
     EXPECT_EQ(FromGrpcStatus(status), absl::AbortedError("why")) << reason;
   }
+}
+
+TEST(FromGrpcStatus, MarksCallsThatNothingAnswered) {
+  const auto is_marked = [](const std::string& message) {
+    return IsUnreachable(FromGrpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, message)));
+  };
+  EXPECT_TRUE(
+      is_marked("connections to all backends failing; last error: UNKNOWN: ipv4:127.0.0.1:9: "
+                "Failed to connect to remote host: Connection refused"));
+  EXPECT_TRUE(is_marked("DNS resolution failed for nowhere:9477: UNAVAILABLE: not found"));
+  EXPECT_FALSE(is_marked("Socket closed"));
+  EXPECT_FALSE(
+      is_marked("failed to connect to all addresses; last error: UNKNOWN: Ssl handshake "
+                "failed: certificate verify failed"));
+  EXPECT_FALSE(IsUnreachable(FromGrpcStatus(
+      grpc::Status(grpc::StatusCode::INTERNAL, "Failed to connect to remote host"))));
 }
 
 TEST(FromGrpcStatus, DetailsOfOthersAreNoDetails) {

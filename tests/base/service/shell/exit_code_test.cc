@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/unreachable.h"
 #include "parplan/v1/error_info.pb.h"
 #include "tests/support/shared_data.h"
 
@@ -86,8 +87,11 @@ TEST(ErrorText, IsOneLineWithReasonAndMessage) {
 }
 
 TEST(ErrorText, OfAServerThatIsAwaySaysWhatToDo) {
-  EXPECT_THAT(ErrorText("planctl", absl::UnavailableError("no connection")),
+  EXPECT_THAT(ErrorText("planctl", MarkUnreachable(absl::UnavailableError("no connection"))),
               AllOf(StartsWith("planctl: UNAVAILABLE: no connection"), HasSubstr("--server")));
+  // A full disk, a connection that broke, a server that ends.
+  EXPECT_EQ(ErrorText("planctl", absl::UnavailableError("cannot write p.json: no space left")),
+            "planctl: UNAVAILABLE: cannot write p.json: no space left");
   EXPECT_THAT(
       ErrorText("planctl", MakeError(absl::StatusCode::kUnavailable, Reason::kDraining, "ends")),
       Not(HasSubstr("--server")));

@@ -1,0 +1,19 @@
+// A mark on the status of a call to an address where nothing answered, by which programs ask
+// whether a server is running there. The client library sets it; the shell of programs reads it.
+
+#ifndef PARPLAN_BASE_UNREACHABLE_H_
+#define PARPLAN_BASE_UNREACHABLE_H_
+
+#include "absl/status/status.h"
+
+namespace parplan {
+
+// Returns `status` with the mark. An OK status stays as it is. The mark never leaves the process.
+absl::Status MarkUnreachable(absl::Status status);
+
+// Returns whether the status has the mark.
+bool IsUnreachable(const absl::Status& status);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_BASE_UNREACHABLE_H_
