@@ -155,10 +155,10 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
   made->server = builder.BuildAndStart();
   // The trainer may run as another user of the pod's group.
   if (made->server == nullptr || ::chmod(socket_path.c_str(), 0660) != 0) {
-    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                     absl::StrCat("cannot make the socket ", socket_path,
-                                  "; name another with --socket, in a folder that this user may "
-                                  "write to"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot make the socket ", socket_path,
+                     "; name another with --socket, in a folder that this user may "
+                     "write to"));
   }
   // The name that clients watch before they call any service (clients/cpp/channel.cc).
   made->server->GetHealthCheckService()->SetServingStatus("parplan.v1.PlanService", true);

@@ -29,7 +29,7 @@ class ReportService {
 
   // Starts the service. `journal` must outlive it. The socket's owner and group may report.
   // INVALID_ARGUMENT (SPEC_INVALID) for a path that is empty or too long for a socket (107 bytes),
-  // UNAVAILABLE (STORE_UNAVAILABLE) if the socket can't be made.
+  // UNAVAILABLE without a reason if the socket can't be made.
   static absl::StatusOr<std::unique_ptr<ReportService>> Start(const std::string& socket_path,
                                                               WindowJournal& journal,
                                                               Observer observer);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "base/service/metrics/certificate_metrics.h"
 #include "proto/wire/version.h"
 
@@ -136,9 +135,9 @@ absl::StatusOr<int> SidecarMetrics::Serve(const std::string& address) {
   try {
     series_->exposer = std::make_unique<prometheus::Exposer>(address, 1);
   } catch (const std::exception& error) {
-    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                     absl::StrCat("cannot serve metrics on ", address, " (", error.what(),
-                                  "); give another address with --metrics-listen"));
+    return absl::UnavailableError(absl::StrCat("cannot serve metrics on ", address, " (",
+                                               error.what(),
+                                               "); give another address with --metrics-listen"));
   }
   series_->exposer->RegisterCollectable(series_);
   if (series_->certificates != nullptr) {

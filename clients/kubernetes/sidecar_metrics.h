@@ -42,7 +42,7 @@ class SidecarMetrics {
   ~SidecarMetrics();
 
   // Serves the metrics over plain HTTP at `/metrics` of `address`, HOST:PORT, while this object
-  // lives. Returns the port; port 0 takes a free one. UNAVAILABLE (STORE_UNAVAILABLE) if the port
+  // lives. Returns the port; port 0 takes a free one. UNAVAILABLE without a reason if the port
   // can't be opened. Called at most once.
   absl::StatusOr<int> Serve(const std::string& address);
 

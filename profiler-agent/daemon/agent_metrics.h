@@ -28,7 +28,7 @@ class AgentMetrics {
   ~AgentMetrics();
 
   // Serves the metrics over plain HTTP at `/metrics` on `address`, HOST:PORT, while this object
-  // lives. Returns the port; port 0 picks a free one. UNAVAILABLE (STORE_UNAVAILABLE) if the
+  // lives. Returns the port; port 0 picks a free one. UNAVAILABLE without a reason if the
   // address cannot be bound. To be called once, from one thread.
   absl::StatusOr<int> Serve(const std::string& address);
 

@@ -44,9 +44,9 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
     return std::unique_ptr<MetricsExposer>(
         new MetricsExposer(std::make_unique<Server>(address, std::move(sources))));
   } catch (const std::exception& error) {
-    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                     absl::StrCat("cannot serve metrics on ", address, " (", error.what(),
-                                  "); choose another address or stop what uses the port"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot serve metrics on ", address, " (", error.what(),
+                     "); choose another address or stop what uses the port"));
   }
 }
 

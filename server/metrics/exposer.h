@@ -20,8 +20,8 @@ namespace parplan {
 class MetricsExposer {
  public:
   // `address` is `host:port`; port 0 takes a free one. Sources that are null are left out.
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) for another form, UNAVAILABLE (STORE_UNAVAILABLE) if
-  // the port cannot be bound. The exposer holds the sources, which must be safe to collect from its
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) for another form, UNAVAILABLE without a reason if the
+  // port cannot be bound. The exposer holds the sources, which must be safe to collect from its
   // threads.
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
       const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources);

@@ -55,8 +55,8 @@ absl::Status CheckOptions(const RpcServerOptions& options);
 class RpcServer {
  public:
   // Starts serving. `core` outlives the server. The errors of `CheckOptions`; INVALID_ARGUMENT
-  // (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE if an address cannot be bound
-  // (STORE_UNAVAILABLE for that of health).
+  // (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE without a reason if an address
+  // cannot be bound.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 
 namespace parplan {
 namespace {
@@ -46,10 +45,10 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &made->port);
   made->server = builder.BuildAndStart();
   if (made->server == nullptr || made->port == 0) {
-    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                     absl::StrCat("cannot serve health on ", address,
-                                  "; check that no other program listens there and that "
-                                  "this machine has the address"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot serve health on ", address,
+                     "; check that no other program listens there and that "
+                     "this machine has the address"));
   }
   grpc::HealthCheckServiceInterface* const health = made->server->GetHealthCheckService();
   health->SetServingStatus("", true);

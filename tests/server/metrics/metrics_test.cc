@@ -1,5 +1,6 @@
 #include <prometheus/registry.h>
 
+#include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/metrics/exposer.h"
@@ -113,8 +114,11 @@ TEST(MetricsExposer, TakesAFreePortAndSaysWhenAPortIsTaken) {
                        MetricsExposer::Start("127.0.0.1:0", {observer.registry(), nullptr}));
   EXPECT_GT(exposer->port(), 0);
   const std::string taken = "127.0.0.1:" + std::to_string(exposer->port());
-  EXPECT_THAT(MetricsExposer::Start(taken, {observer.registry(), nullptr}),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr(taken)));
+  const absl::Status refused =
+      MetricsExposer::Start(taken, {observer.registry(), nullptr}).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable, HasSubstr(taken)));
+  // The store has nothing to do with it.
+  EXPECT_FALSE(GetErrorDetail(refused).has_value());
   EXPECT_THAT(MetricsExposer::Start("9464", {observer.registry(), nullptr}),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }

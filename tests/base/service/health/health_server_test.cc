@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "tests/support/raw_call.h"
 #include "tests/support/status_matchers.h"
 
@@ -61,8 +62,10 @@ TEST(HealthServer, RefusesEveryOtherMethod) {
 TEST(HealthServer, SharesItsPortWithNoOther) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<HealthServer> server,
                        HealthServer::Start("127.0.0.1:0"));
-  EXPECT_THAT(HealthServer::Start(AddressOf(*server)),
+  const absl::Status refused = HealthServer::Start(AddressOf(*server)).status();
+  EXPECT_THAT(refused,
               StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr(AddressOf(*server))));
+  EXPECT_FALSE(GetErrorDetail(refused).has_value());
   EXPECT_EQ(CheckHealth(ChannelTo(AddressOf(*server)), ""), kServing);
 }
 
