@@ -46,6 +46,7 @@ class Arguments(PlanctlTest):
                           ["plan", *self.offline(), "--batch-from", "65"],
                           ["plan", *self.offline(), "--top", "0"],
                           ["plan", *self.question(), "--threads", "2"],
+                          ["profile", "list", "--cluster", "c", "--timeout", "inf"],
                           ["explain", "plan.json", "--sensitivities"],
                           ["explain", "plan.json", "--rival", "other.json"],
                           ["explain", "plan.json", "--why-not", "dp", "--cluster", "c.json"],

@@ -22,7 +22,8 @@ struct ServerFlags {
   void AddTo(shell::Command command);
 
   // Returns a channel to the server, not connected yet. The errors of `MakeChannel`, and
-  // INVALID_ARGUMENT (SPEC_INVALID) naming `--timeout` if that is not above 0.
+  // INVALID_ARGUMENT (SPEC_INVALID) naming `--timeout` if that is not above 0 or longer than 30
+  // days.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
   // Returns the options of one call: its timeout.
   CallOptions Call() const;
