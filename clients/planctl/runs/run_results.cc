@@ -25,23 +25,28 @@ bool IsNumber(const JsonValue& value) {
   return value.type == JsonValue::Type::kInteger || value.type == JsonValue::Type::kNumber;
 }
 
-// Returns the number at `key` of `object`, which `field` names.
-absl::StatusOr<double> NumberAt(absl::string_view path, const std::string& field,
-                                const JsonValue& object, const char* key, double above) {
+// Returns the number above 0 at `key` of `object`, which `field` names.
+absl::StatusOr<double> PositiveAt(absl::string_view path, const std::string& field,
+                                  const JsonValue& object, const char* key) {
   const JsonValue* const found = object.Find(key);
-  if (found == nullptr || !IsNumber(*found) || !(found->number > above)) {
-    return Wrong(path, absl::StrCat(field, ".", key),
-                 above < 0.0 ? "must be a number, not negative" : "must be a number above 0");
+  if (found == nullptr || !IsNumber(*found) || !(found->number > 0.0)) {
+    return Wrong(path, absl::StrCat(field, ".", key), "must be a number above 0");
   }
   return found->number;
 }
 
+// Returns the whole number at `key` of `object`, which `field` names. It may be written as 1.5e9.
 absl::StatusOr<int64_t> CountAt(absl::string_view path, const std::string& field,
                                 const JsonValue& object, const char* key) {
-  PARPLAN_ASSIGN_OR_RETURN(const double count, NumberAt(path, field, object, key, -1.0));
+  // Doubles of this size and below fit an int64_t, and so do sums of two.
   constexpr double kMaxCount = 0x1p62;
-  if (count > kMaxCount) return Wrong(path, absl::StrCat(field, ".", key), "must be below 2^62");
-  return static_cast<int64_t>(count);
+  const JsonValue* const found = object.Find(key);
+  if (found == nullptr || !IsNumber(*found) || !(found->number >= 0.0) ||
+      found->number > kMaxCount || found->number != std::floor(found->number)) {
+    return Wrong(path, absl::StrCat(field, ".", key), "must be a whole number from 0 to 2^62");
+  }
+  if (found->type == JsonValue::Type::kInteger) return found->integer;
+  return static_cast<int64_t>(found->number);
 }
 
 std::string LabelOf(absl::string_view path) {
@@ -85,19 +90,19 @@ absl::StatusOr<RunResult> ReadPlan(absl::string_view path, const std::string& fi
   if (const JsonValue* const gist = plan.Find("gist"); gist != nullptr) result.gist = gist->text;
   PARPLAN_ASSIGN_OR_RETURN(result.step_count, CountAt(path, field, plan, "step_count"));
   PARPLAN_ASSIGN_OR_RETURN(result.predicted_step,
-                           NumberAt(path, field, plan, "predicted_step_seconds", 0.0));
+                           PositiveAt(path, field, plan, "predicted_step_seconds"));
   PARPLAN_ASSIGN_OR_RETURN(result.measured_step,
-                           NumberAt(path, field, plan, "measured_step_seconds", 0.0));
+                           PositiveAt(path, field, plan, "measured_step_seconds"));
   PARPLAN_ASSIGN_OR_RETURN(result.predicted_peak_bytes,
                            CountAt(path, field, plan, "predicted_peak_memory_bytes"));
   PARPLAN_ASSIGN_OR_RETURN(result.measured_peak_bytes,
                            CountAt(path, field, plan, "measured_peak_memory_bytes"));
-  if (plan.Find("machine_used_by_others_ratio") != nullptr) {
-    PARPLAN_ASSIGN_OR_RETURN(result.used_by_others,
-                             NumberAt(path, field, plan, "machine_used_by_others_ratio", -1.0));
-    if (*result.used_by_others < 0.0) {
-      return Wrong(path, field + ".machine_used_by_others_ratio", "must not be negative");
+  if (const JsonValue* const used = plan.Find("machine_used_by_others_ratio"); used != nullptr) {
+    if (!IsNumber(*used) || !(used->number >= 0.0)) {
+      return Wrong(path, field + ".machine_used_by_others_ratio",
+                   "must be a number that is not negative");
     }
+    result.used_by_others = used->number;
   }
   if (const JsonValue* const busy = plan.Find("machine_is_busy"); busy != nullptr) {
     if (busy->type != JsonValue::Type::kBoolean) {

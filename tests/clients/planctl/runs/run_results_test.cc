@@ -141,7 +141,14 @@ TEST(RunResults, NamesWhatIsWrong) {
   EXPECT_THAT(ReadRunResults("a.json", "{\"plans\": [], \"plans\": []}").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("plans")));
   EXPECT_THAT(fault("/plans/0/predicted_peak_memory_bytes", 1e30),
-              HasSubstr("plans[0].predicted_peak_memory_bytes: must be below 2^62"));
+              HasSubstr("plans[0].predicted_peak_memory_bytes: must be a whole number from 0 to"));
+  EXPECT_THAT(fault("/plans/0/step_count", -0.5),
+              HasSubstr("plans[0].step_count: must be a whole number"));
+  EXPECT_THAT(fault("/plans/0/step_count", 1.5),
+              HasSubstr("plans[0].step_count: must be a whole number"));
+  EXPECT_THAT(fault("/plans/0/stages/0/measured_memory_bytes/parameters", 0.25),
+              HasSubstr("plans[0].stages[0].parameters: must be a whole number"));
+  EXPECT_EQ(fault("/plans/0/predicted_peak_memory_bytes", 1.5e9), "");
   EXPECT_THAT(fault("/plans", 3), HasSubstr("plans"));
   EXPECT_THAT(fault("/losses/1", "low"), HasSubstr("losses"));
   EXPECT_THAT(fault("/plans/0", 3), HasSubstr("plans[0]"));
