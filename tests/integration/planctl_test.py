@@ -360,10 +360,13 @@ class Offline(PlanctlTest):
                                            code=BAD_INPUT).stderr)
 
     def test_a_full_disk_gives_1(self):
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([FLAGS.planctl, "plan", *map(str, self.offline())],
-                                  stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-        self.assertEqual(done.returncode, INTERNAL, done.stderr)
+        for arguments in (["plan", *map(str, self.offline())], ["--help"], ["plan", "--help"],
+                          ["--version"], ["--completion", "bash"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([FLAGS.planctl, *arguments], stdout=full,
+                                      stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(done.returncode, INTERNAL, done.stderr)
+            self.assertIn("cannot write standard output", done.stderr)
 
     def test_a_plan_goes_through_galvatrons_format_and_back(self):
         plan, strategy = self.folder / "plan.json", self.folder / "galvatron_config.json"

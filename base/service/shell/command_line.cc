@@ -1,5 +1,6 @@
 #include "base/service/shell/command_line.h"
 
+#include <cerrno>
 #include <cmath>
 #include <iostream>
 
@@ -10,11 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/system/posix_file.h"
 
 namespace parplan::shell {
 namespace {
 
 constexpr int kUsageError = 2;
+// The exit code where standard output is closed or its disk is full, as of every command
+// (exit_code.h).
+constexpr int kCannotPrint = 1;
 
 std::optional<double> FiniteNumber(const std::string& text) {
   double value = 0.0;
@@ -256,7 +261,12 @@ int ExitAfter(const CLI::App& program, const CLI::ParseError& thrown, ArgumentEr
     }
   }
   // `--help` and `--version` end here as well, with code 0.
-  if (program.exit(thrown, std::cout, std::cerr) == 0) return 0;
+  if (program.exit(thrown, std::cout, std::cerr) == 0) {
+    if (std::cout.flush()) return 0;
+    const std::string why = DescribeErrno(errno, "cannot write standard output");
+    std::cerr << program.get_name() << ": " << why << "\n";
+    return kCannotPrint;
+  }
   if (error != nullptr) *error = {thrown.get_name(), thrown.what()};
   return kUsageError;
 }

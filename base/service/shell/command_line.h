@@ -183,8 +183,8 @@ struct ArgumentError {
 
 // Prints why the arguments of `program` could not be read to standard error, or what --help and
 // --version ask for to standard output; fills `error` unless it is null. A command line that lacks
-// a command gets the list of those there are. Returns 0 after --help and --version, else 2. For
-// callers that use CLI11 themselves.
+// a command gets the list of those there are. Returns 0 after --help and --version, 1 if standard
+// output is closed or its disk is full, else 2. For callers that use CLI11 themselves.
 int ExitAfter(const CLI::App& program, const CLI::ParseError& thrown,
               ArgumentError* error = nullptr);
 
@@ -201,9 +201,9 @@ class CommandLine {
   // Adds --version, which prints `text`.
   void SetVersion(const std::string& text);
 
-  // Reads the arguments into the values of the options. Returns nothing if the program shall go
-  // on; 0 after --help or --version, which are printed; 2 for arguments that can't be read: then
-  // prints what is wrong to standard error, and fills `error` unless it is null.
+  // Reads the arguments into the values of the options. Returns nothing if the program shall go on,
+  // else what `ExitAfter` returns: 0 after --help or --version; 2 for arguments that can't be read,
+  // which it says on standard error and, unless it is null, in `error`.
   std::optional<int> Parse(int argc, const char* const* argv, ArgumentError* error = nullptr);
 
   // Prints to standard error that the arguments, each readable, do not go together. Returns 2.

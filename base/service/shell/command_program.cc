@@ -54,7 +54,7 @@ int RunCommands(const CommandProgram& program, const AddCommands& add_commands, 
 
   ArgumentError wrong;
   if (const std::optional<int> exit_code = line.Parse(argc, argv, &wrong)) {
-    if (*exit_code != 0 && AsksForJson(argc, argv)) {
+    if (*exit_code == Code(ExitCode::kBadInput) && AsksForJson(argc, argv)) {
       const absl::Status status =
           MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
                     absl::StrCat(wrong.kind, ": ", wrong.message));

@@ -50,6 +50,17 @@ TEST(RunCommandsDeathTest, AnAnswerThatCannotBeWrittenIsAnError) {
   }
 }
 
+TEST(RunCommandsDeathTest, HelpThatCannotBeWrittenIsAnError) {
+  const auto act = [](const Session&) { return absl::OkStatus(); };
+  for (const char* const flag : {"--help", "--version"}) {
+    EXPECT_EXIT((FillStandardOutput(), RunAndExit({flag}, act)),
+                testing::ExitedWithCode(Code(ExitCode::kInternal)),
+                "program: cannot write standard output: No space left")
+        << flag;
+    EXPECT_EXIT(RunAndExit({flag}, act), testing::ExitedWithCode(Code(ExitCode::kOk)), "");
+  }
+}
+
 TEST(RunCommandsDeathTest, AnErrorThatCannotBeWrittenAsJsonIsReported) {
   const auto fail = [](const Session&) { return absl::NotFoundError("no such plan"); };
   EXPECT_EXIT((FillStandardOutput(), RunAndExit({"--format", "json"}, fail)),
