@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -160,6 +161,7 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, Served& served) {
 // Logs the last line of the audit log, so that lines missing at its end show.
 void LogAuditHead(const ServerLog& log, const Served& served) {
   if (served.audit == nullptr) return;
+  served.audit->Flush();
   const AuditHead head = served.audit->head();
   log.Info("audit", {{"last_sequence", head.sequence}, {"head", head.digest}});
 }
@@ -219,8 +221,11 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   if (!settings.audit_file.empty()) {
     absl::StatusOr<std::unique_ptr<AuditFile>> audit = AuditFile::Open(
         settings.audit_file,
-        {.is_required = settings.audit_required, .on_failure = [&log](const absl::Status& status) {
-           log.Error("audit", {{"message", std::string(status.message())}});
+        {.is_required = settings.audit_required,
+         .on_failure = [&log, &observer](const absl::Status& status, int64_t record_count) {
+           log.Error("audit",
+                     {{"message", std::string(status.message())}, {"record_count", record_count}});
+           observer.AuditFailed(record_count);
          }});
     if (!audit.ok()) return Refuse(log, audit.status());
     served.audit = *std::move(audit);
