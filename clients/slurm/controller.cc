@@ -139,9 +139,17 @@ absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config
   request.set_name(absl::StrContains(job.wishes.plan, '/')
                        ? job.wishes.plan
                        : absl::StrCat("clusters/", config.cluster, "/plans/", job.wishes.plan));
-  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, TryWithin(config, tries, [&](const CallOptions& options) {
-                             return client.GetPlan(request, options);
-                           }));
+  absl::StatusOr<v1::Plan> found = TryWithin(
+      config, tries, [&](const CallOptions& options) { return client.GetPlan(request, options); });
+  if (absl::IsPermissionDenied(found.status())) {
+    // To the planner both are the same, and neither passes by itself.
+    return FieldError(Reason::kSpecInvalid, "--plan",
+                      absl::StrCat("names a plan that is not there or that the controller may not "
+                                   "read, for which it needs the role reader: ",
+                                   found.status().message()));
+  }
+  PARPLAN_RETURN_IF_ERROR(found.status());
+  const v1::Plan& plan = *found;
   v1::PlanPayload payload;
   // Nodes verify the plan; reading it here reports a wrong plan sooner.
   if (payload.ParseFromString(plan.signed_plan().payload()) && !payload.job_id().empty() &&
@@ -166,7 +174,7 @@ absl::StatusOr<v1::Plan> NamedPlan(PlanClient& client, const SlurmConfig& config
                                    mine.devices_per_node(), " devices `", mine.device_kind(),
                                    "` that the job has: ", absl::StrJoin(mine.node_names(), ",")));
   }
-  return plan;
+  return found;
 }
 
 // Refuses a plan that one of the programs of `--plan-export` cannot run, before the job starts. The
@@ -261,6 +269,13 @@ absl::StatusOr<std::vector<v1::Execution>> ExecutionsOf(const SlurmConfig& confi
   return all;
 }
 
+// Returns the sentence for executions that the controller has no role to close.
+std::string MayNotClose(const std::string& plan, const absl::Status& refused) {
+  return absl::StrCat(
+      plan, ": its executions are left to the planner, which fails them once they ",
+      "are silent; to close them the controller needs the role operator: ", TextOf(refused));
+}
+
 // Closes the job's executions that still run, and returns a sentence for the log. Once this
 // succeeds the job's bundle is removed from the spool, whatever it holds.
 absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const JobFacts& job,
@@ -270,7 +285,7 @@ absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const Job
   if (!bundle->without_plan.empty()) return "no plan";
   const absl::StatusOr<v1::SignedPlan> envelope = EnvelopeFromJson(bundle->envelope);
   v1::PlanPayload payload;
-  // The plan is not verified here: the calls below are open to every caller of the server.
+  // The plan is not verified here: the planner decides whose executions may be closed.
   if (!envelope.ok() || !payload.ParseFromString(envelope->payload())) return "the plan is none";
   // Executions of a plan that is bound to no job may belong to other jobs.
   if (payload.job_id() != job.job_id) return "a plan of no single job";
@@ -279,6 +294,10 @@ absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const Job
   const absl::StatusOr<std::vector<v1::Execution>> executions =
       ExecutionsOf(config, client, payload.plan(), tries);
   if (absl::IsNotFound(executions.status())) return absl::StrCat(payload.plan(), " is deleted");
+  // Another caller's plan, named by `--plan`. That does not pass by itself.
+  if (absl::IsPermissionDenied(executions.status())) {
+    return MayNotClose(payload.plan(), executions.status());
+  }
   PARPLAN_RETURN_IF_ERROR(executions.status());
   const std::string reason = ReasonOfEnd(config, job);
   int closed = 0;
@@ -291,6 +310,10 @@ absl::StatusOr<std::string> CloseExecutions(const SlurmConfig& config, const Job
         config, tries, [&](const CallOptions& options) { return client.Fail(request, options); });
     // The execution has ended meanwhile.
     if (absl::IsFailedPrecondition(failed.status())) continue;
+    // A controller that may read all plans.
+    if (absl::IsPermissionDenied(failed.status())) {
+      return MayNotClose(payload.plan(), failed.status());
+    }
     PARPLAN_RETURN_IF_ERROR(failed.status());
     ++closed;
   }

@@ -23,7 +23,8 @@ enum class Outcome {
   // No plan: the planner could not be reached or cannot answer now, or the spool, the TLS files or
   // scontrol failed.
   kAway,
-  // No plan: nothing fits, or the job asks for something impossible.
+  // No plan: nothing fits, or the job asks for something impossible, as a plan that the controller
+  // may not read.
   kRefused,
 };
 // Returns `planned`, `away` or `refused`.
@@ -50,11 +51,11 @@ absl::Status SetJobComment(const SlurmConfig& config, const JobFacts& job, const
 absl::Status CancelJob(const SlurmConfig& config, const JobFacts& job);
 
 // Closes the executions of the job's plan that still run, as failed, and removes the plan from the
-// spool. Executions of a plan that is bound to no job stay open: they may be another job's. Returns
-// one line on what was done, or an error if some may still be open: then the plan is still in the
-// spool, and the call may be repeated. UNAVAILABLE if the planner does not answer before `tries` is
-// over, FAILED_PRECONDITION for TLS files that can't be used, and other errors of
-// execution_service.proto.
+// spool. Executions of a plan that is bound to no job stay open, since they may be another job's,
+// and so do those that the controller has no role to close. Returns one line on what was done, or
+// an error if some may still be open: then the plan is still in the spool, and the call may be
+// repeated. UNAVAILABLE if the planner does not answer before `tries` is over, FAILED_PRECONDITION
+// for TLS files that can't be used, and other errors of execution_service.proto.
 absl::StatusOr<std::string> CloseJob(const SlurmConfig& config, const JobFacts& job,
                                      const Countdown& tries);
 

@@ -77,6 +77,10 @@ def build():
                                  f'{SERVER}, code=~"UNAVAILABLE|DATA_LOSS|INTERNAL"'),
                          "{{instance}}"), least=0,
                    thresholds=steps(GREEN, (0.001, RED))),
+        timeseries("Failures of the audit log", "Lines that could not be written, by replica. Must "
+                   "be 0.", "ops",
+                   query(rate_by("instance", "parplan_audit_failures_total", SERVER),
+                         "{{instance}}"), least=0, thresholds=steps(GREEN, (0.001, RED))),
         timeseries("Size of uploads", "Of profiles, refused ones included.", "bytes",
                    *quantiles("parplan_upload_size_bytes", SERVER,
                               ((0.5, "median"), (0.99, "99 %"))), least=0)])

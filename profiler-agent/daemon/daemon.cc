@@ -136,6 +136,11 @@ class Daemon {
                              DeviceKind(links.inventory, options_.measurement.device_type));
     links.hello.set_device_count(options_.request.rank_count);
     links.hello.set_inventory_fingerprint(InventoryFingerprint(links.inventory));
+    links.bounds.backend = options_.request.backend;
+    links.bounds.max_message_bytes =
+        std::max(links.bounds.max_message_bytes, options_.request.largest_message_bytes);
+    links.bounds.max_time_budget =
+        std::max(links.bounds.max_time_budget, options_.request.time_budget);
     links_ = std::make_unique<LinkProbe>(options_.server, std::move(links), *wakes_);
     if (!options_.link_nodes.empty()) next_links_ = absl::InfinitePast();
     return absl::OkStatus();

@@ -149,7 +149,16 @@ void LinkProbe::Opened(const v1::Lease& lease) {
                   "on all nodes");
     return;
   }
-  // A plan from another node names sizes to measure and no programs, so it is safe to run.
+  LinkProbeBounds bounds = options_.bounds;
+  bounds.devices_per_node = options_.hello.device_count();
+  bounds.node_count = lease.nodes_size();
+  if (const absl::Status checked = CheckLinkProbe(plan, bounds); !checked.ok()) {
+    LogEvent("warning", "refused to measure links for another node",
+             {{"lease_id", lease.lease_id()}, {"message", StatusText(checked)}});
+    agent_.Return(lease.lease_id(), absl::StrCat("this agent does not measure by this plan: ",
+                                                 StatusText(checked).substr(0, 1000)));
+    return;
+  }
   const bool has_begun = Enter(lease.lease_id(), [this, lease, plan = std::move(plan), index] {
     LogEvent("info", "measuring links for another node", {{"lease_id", lease.lease_id()}});
     const absl::Status status = Measure(lease, plan, index, lease.rendezvous_address()).status();

@@ -21,6 +21,7 @@
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/lease/lease_agent.h"
 #include "profiler-agent/measure/measurement.h"
+#include "profiler-agent/probe/probe_plan.h"
 
 namespace parplan {
 
@@ -31,9 +32,14 @@ struct LinkProbeOptions {
   absl::Duration look_interval = absl::Minutes(3);
   MeasurementOptions measurement;
   NodeInventory inventory;
+  // Limits of the plans that other nodes send; devices and nodes are those of `hello` and of the
+  // lease.
+  LinkProbeBounds bounds;
 };
 
-// Both sides of a link measurement. Joins measurements that other agents host without being asked.
+// Both sides of a link measurement. Joins measurements that other agents host without being asked,
+// if their plans pass `CheckLinkProbe`: an agent measures for whoever may be an agent of its
+// cluster.
 // Must be used from one thread; its own threads are internal.
 class LinkProbe {
  public:

@@ -11,6 +11,7 @@
 #include "profiler-agent/probe/float_bytes.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/enum_wire.h"
 #include "proto/wire/model_wire.h"
 
 namespace parplan {
@@ -240,6 +241,66 @@ absl::StatusOr<ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_co
     if (!is_within) *plan.add_collectives() = key;
   }
   return plan;
+}
+
+absl::Status CheckLinkProbe(const ProbePlan& plan, const LinkProbeBounds& bounds) {
+  const auto refuse = [](absl::string_view field, absl::string_view rule) {
+    return FieldError(Reason::kSpecInvalid, field, rule);
+  };
+  if (plan.backend() != bounds.backend) {
+    return refuse("backend", absl::StrCat("must be `", bounds.backend, "`, as on this node"));
+  }
+  if (plan.devices_per_node() != bounds.devices_per_node) {
+    return refuse("devices_per_node",
+                  absl::StrCat("must be ", bounds.devices_per_node, ", as on this node"));
+  }
+  const int64_t rank_count = int64_t{bounds.devices_per_node} * bounds.node_count;
+  if (plan.rank_count() != rank_count) {
+    return refuse("rank_count", absl::StrCat("must be ", rank_count, ", as on ", bounds.node_count,
+                                             " such nodes"));
+  }
+  if (!plan.layers().empty() || !plan.models().empty() || plan.measures_overlap() ||
+      plan.measures_context_memory() || plan.measures_copies()) {
+    return refuse("layers",
+                  "must be empty, as all but `collectives`: only links are measured for "
+                  "another node");
+  }
+  if (plan.has_meeting()) return refuse("meeting", "must be absent: the lease has it");
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Duration budget,
+                           DurationFromProto(plan.time_budget(), "time_budget"));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const absl::Duration collective_limit,
+      DurationFromProto(plan.collective_time_limit(), "collective_time_limit"));
+  for (const auto& [field, duration] :
+       {std::pair("time_budget", budget), std::pair("collective_time_limit", collective_limit)}) {
+    if (duration <= absl::ZeroDuration() || duration > bounds.max_time_budget) {
+      return refuse(field, absl::StrCat("must be above 0 and at most ",
+                                        absl::FormatDuration(bounds.max_time_budget)));
+    }
+  }
+  PARPLAN_RETURN_IF_ERROR(DurationFromProto(plan.layer_time_limit(), "layer_time_limit").status());
+  // Also false for NaN.
+  if (!(plan.precision() >= 0.0 && plan.precision() <= 1.0)) {
+    return refuse("precision", "must be 0 to 1");
+  }
+  for (int i = 0; i < plan.collectives_size(); ++i) {
+    const CollectiveKey& key = plan.collectives(i);
+    const auto at = [i](const char* name) { return absl::StrCat("collectives[", i, "].", name); };
+    PARPLAN_RETURN_IF_ERROR(
+        EnumFromProto<Collective>(key.collective(), at("collective"), Reason::kSpecInvalid)
+            .status());
+    const int64_t length = int64_t{key.participant_count()} * key.rank_stride();
+    if (key.participant_count() < 2 || key.rank_stride() < 1 || length > rank_count ||
+        rank_count % length != 0) {
+      return refuse(at("participant_count"),
+                    absl::StrCat("and `rank_stride` must form groups of ", rank_count, " ranks"));
+    }
+    if (key.message_size_bytes() < 1 || key.message_size_bytes() > bounds.max_message_bytes) {
+      return refuse(at("message_size_bytes"),
+                    absl::StrCat("must be 1 to ", bounds.max_message_bytes));
+    }
+  }
+  return absl::OkStatus();
 }
 
 int DevicesPerNode(const ProbePlan& plan) {

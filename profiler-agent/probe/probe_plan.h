@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
@@ -54,6 +55,24 @@ absl::StatusOr<agent::v1::ProbePlan> WholeProbe(const ProbeRequest& request);
 // each, in groups that span nodes. INVALID_ARGUMENT (SPEC_INVALID) as WholeProbe, and for fewer
 // than two nodes.
 absl::StatusOr<agent::v1::ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_count);
+
+// The limits of a plan for links that another node sent. `LinkProbePlan` stays far within the
+// defaults.
+struct LinkProbeBounds {
+  // Back end and number of devices of this node, and number of nodes that take part.
+  std::string backend = "cpu";
+  int devices_per_node = 1;
+  int node_count = 2;
+  // Largest message, in bytes; a rank holds a few buffers of it. 16 times the largest that agents
+  // measure unless they are told otherwise.
+  int64_t max_message_bytes = int64_t{1} << 30;
+  absl::Duration max_time_budget = absl::Hours(1);
+};
+
+// Returns OK if the plan is one that an honest agent could have sent for these nodes: collectives
+// alone, in groups that the ranks can form, of messages and with a time limit within the bounds.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the first field that is not.
+absl::Status CheckLinkProbe(const agent::v1::ProbePlan& plan, const LinkProbeBounds& bounds);
 
 // Returns the number of a plan's ranks on each node.
 int DevicesPerNode(const agent::v1::ProbePlan& plan);

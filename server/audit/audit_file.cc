@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "proto/wire/digest.h"
 #include "server/audit/audit_verifier.h"
 
@@ -52,6 +53,18 @@ std::string Cut(absl::string_view text) {
   return absl::StrCat(text.substr(0, kMaxTextBytes), "... (", text.size(), " bytes)");
 }
 
+// Returns the record with texts that a line can hold, so that it takes little memory while it
+// waits.
+AuditRecord Shortened(const AuditRecord& record) {
+  AuditRecord shortened = record;
+  for (std::string* const text :
+       {&shortened.identity, &shortened.role, &shortened.method, &shortened.resource,
+        &shortened.job_id, &shortened.plan, &shortened.request_id}) {
+    *text = Cut(*text);
+  }
+  return shortened;
+}
+
 std::string LineOf(const AuditRecord& record, const AuditHead& before, absl::Time now,
                    int64_t omitted_count) {
   const bool is_refusal = record.event == AuditRecord::Event::kRefusal;
@@ -60,14 +73,14 @@ std::string LineOf(const AuditRecord& record, const AuditHead& before, absl::Tim
       {"time", absl::FormatTime(absl::RFC3339_full, now, absl::UTCTimeZone())},
       {"event", EventName(record.event)},
       {"decision", is_refusal ? "refused" : "allowed"},
-      {"identity", Cut(record.identity)},
-      {"role", Cut(record.role)},
-      {"method", Cut(record.method)},
-      {"resource", Cut(record.resource)},
-      {"job_id", Cut(record.job_id)},
-      {"plan", Cut(record.plan)},
+      {"identity", record.identity},
+      {"role", record.role},
+      {"method", record.method},
+      {"resource", record.resource},
+      {"job_id", record.job_id},
+      {"plan", record.plan},
       {"key_ids", record.key_ids},
-      {"request_id", Cut(record.request_id)},
+      {"request_id", record.request_id},
   };
   if (omitted_count > 0) line["omitted_refusals"] = omitted_count;
   line["previous"] = before.digest;
@@ -78,12 +91,27 @@ std::string LineOf(const AuditRecord& record, const AuditHead& before, absl::Tim
 
 std::string AuditLineDigest(absl::string_view line) { return Sha256Hex(line); }
 
+int AuditDisk::Append(int descriptor, absl::string_view text) { return WriteAll(descriptor, text); }
+
+int AuditDisk::Flush(int descriptor) { return fdatasync(descriptor) == 0 ? 0 : errno; }
+
+int AuditDisk::Cut(int descriptor, int64_t size) {
+  return ftruncate(descriptor, size) == 0 ? 0 : errno;
+}
+
+AuditDisk& AuditDisk::Real() {
+  static auto& disk = *new AuditDisk;
+  return disk;
+}
+
 absl::Status AuditFile::OpenFile(FileDescriptor& file, AuditHead& head, int64_t& size) const {
   const auto failed = [this](absl::string_view operation) {
     return AuditError(absl::StatusCode::kFailedPrecondition,
                       ErrnoToStatus(errno, operation, path_).message());
   };
-  file = FileDescriptor(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  // Lines go to the end of the file, wherever a failed one was cut off.
+  file = FileDescriptor(
+      open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.is_open()) return failed("open");
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     return AuditError(
@@ -125,20 +153,35 @@ absl::Status AuditFile::OpenFile(FileDescriptor& file, AuditHead& head, int64_t&
     head = AuditHead{read->sequence, AuditLineDigest(line)};
   }
   if (size != info.st_size && ftruncate(file.get(), size) != 0) return failed("cut");
-  if (lseek(file.get(), size, SEEK_SET) < 0) return failed("read");
+  // The name of a new file must survive a power cut as its lines do.
+  const absl::Status synced = SyncFolder(FolderOf(path_));
+  if (!synced.ok()) return AuditError(absl::StatusCode::kFailedPrecondition, synced.message());
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<AuditFile>> AuditFile::Open(const std::string& path,
                                                            Options options) {
   std::unique_ptr<AuditFile> log(new AuditFile(path, std::move(options)));
-  const std::lock_guard<std::mutex> lock(log->mutex_);
-  PARPLAN_RETURN_IF_ERROR(log->OpenFile(log->file_, log->head_, log->size_));
+  {
+    const std::lock_guard<std::mutex> lock(log->file_mutex_);
+    PARPLAN_RETURN_IF_ERROR(log->OpenFile(log->file_, log->head_, log->size_));
+  }
+  log->writer_ = std::thread([file = log.get()] { file->WriteWaiting(); });
   return log;
 }
 
+AuditFile::~AuditFile() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  // Without one if the file could not be opened.
+  if (writer_.joinable()) writer_.join();
+}
+
 absl::Status AuditFile::Reopen() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(file_mutex_);
   struct stat mine = {};
   struct stat there = {};
   // The same file: opening it again would find it locked.
@@ -150,14 +193,17 @@ absl::Status AuditFile::Reopen() {
   AuditHead head = head_;
   int64_t size = 0;
   PARPLAN_RETURN_IF_ERROR(OpenFile(file, head, size));
+  // The last chance of the old file to end with a whole line.
+  if (is_torn_) options_.disk->Cut(file_.get(), size_);
   file_ = std::move(file);
   head_ = head;
   size_ = size;
+  is_torn_ = false;
   return absl::OkStatus();
 }
 
 AuditHead AuditFile::head() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(file_mutex_);
   return head_;
 }
 
@@ -172,7 +218,7 @@ bool AuditFile::Omits(const AuditRecord& record, absl::Time now) {
     refusals.second = second;
     refusals.written_count = 0;
   }
-  if (refusals.written_count < kMaxRefusalsPerSecond) {
+  if (refusals.written_count < kMaxRefusalsPerSecond && queue_.size() < kMaxQueueLength) {
     ++refusals.written_count;
     return false;
   }
@@ -186,31 +232,99 @@ int64_t AuditFile::TakeOmitted(const std::string& identity) {
 }
 
 absl::Status AuditFile::Write(const AuditRecord& record) {
-  absl::Status status;
+  Waiting waiting;
+  waiting.record = Shortened(record);
+  std::future<absl::Status> outcome;
+  if (record.event != AuditRecord::Event::kRefusal) {
+    outcome = waiting.outcome.emplace().get_future();
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const absl::Time now = options_.clock->Now();
-    if (Omits(record, now)) return absl::OkStatus();
-    status = Append(record, now, TakeOmitted(record.identity));
+    // Under the lock, so that the times of the lines do not decrease.
+    waiting.time = options_.clock->Now();
+    if (Omits(waiting.record, waiting.time)) return absl::OkStatus();
+    waiting.omitted_count = TakeOmitted(waiting.record.identity);
+    queue_.push_back(std::move(waiting));
+    ++taken_count_;
   }
-  if (status.ok()) return status;
-  if (options_.on_failure) options_.on_failure(status);
+  changed_.notify_all();
+  if (!outcome.valid()) return absl::OkStatus();
+  const absl::Status status = outcome.get();
   return options_.is_required ? status : absl::OkStatus();
 }
 
-absl::Status AuditFile::Append(const AuditRecord& record, absl::Time now, int64_t omitted_count) {
-  const std::string line = LineOf(record, head_, now, omitted_count);
-  int error = WriteAll(file_.get(), absl::StrCat(line, "\n"));
-  if (error == 0 && record.is_durable && fdatasync(file_.get()) != 0) error = errno;
-  if (error != 0) {
-    // The next line begins where this one did.
-    if (ftruncate(file_.get(), size_) == 0) lseek(file_.get(), size_, SEEK_SET);
-    return AuditError(absl::StatusCode::kUnavailable,
-                      DescribeErrno(error, absl::StrCat("cannot write to the audit log ", path_)));
+void AuditFile::Flush() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this, wanted = taken_count_] { return concluded_count_ >= wanted; });
+}
+
+void AuditFile::WriteWaiting() {
+  while (true) {
+    std::deque<Waiting> batch;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      batch.swap(queue_);
+    }
+    const absl::Status status = Append(batch);
+    Conclude(std::move(batch), status);
   }
-  head_ = AuditHead{head_.sequence + 1, AuditLineDigest(line)};
-  size_ += static_cast<int64_t>(line.size()) + 1;
+}
+
+absl::Status AuditFile::Append(const std::deque<Waiting>& batch) {
+  const std::lock_guard<std::mutex> lock(file_mutex_);
+  if (is_torn_) {
+    if (const int error = options_.disk->Cut(file_.get(), size_); error != 0) {
+      return WriteError(error);
+    }
+    is_torn_ = false;
+  }
+  std::string text;
+  AuditHead head = head_;
+  bool is_awaited = false;
+  for (const Waiting& waiting : batch) {
+    const std::string line = LineOf(waiting.record, head, waiting.time, waiting.omitted_count);
+    absl::StrAppend(&text, line, "\n");
+    head = AuditHead{head.sequence + 1, AuditLineDigest(line)};
+    is_awaited = is_awaited || waiting.outcome.has_value();
+  }
+  int error = options_.disk->Append(file_.get(), text);
+  if (error == 0 && is_awaited) error = options_.disk->Flush(file_.get());
+  if (error != 0) {
+    // The next line begins where these did; until the rest is gone, none may.
+    is_torn_ = options_.disk->Cut(file_.get(), size_) != 0;
+    return WriteError(error);
+  }
+  head_ = head;
+  size_ += static_cast<int64_t>(text.size());
   return absl::OkStatus();
+}
+
+void AuditFile::Conclude(std::deque<Waiting> batch, const absl::Status& status) {
+  if (!status.ok() && options_.on_failure) {
+    options_.on_failure(status, static_cast<int64_t>(batch.size()));
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    concluded_count_ += static_cast<int64_t>(batch.size());
+    for (const Waiting& waiting : batch) {
+      if (status.ok()) break;
+      const bool is_refusal = waiting.record.event == AuditRecord::Event::kRefusal;
+      const auto found = refusals_.find(waiting.record.identity);
+      if (found == refusals_.end()) continue;
+      found->second.omitted_count += waiting.omitted_count + (is_refusal ? 1 : 0);
+    }
+  }
+  changed_.notify_all();
+  for (Waiting& waiting : batch) {
+    if (waiting.outcome.has_value()) waiting.outcome->set_value(status);
+  }
+}
+
+absl::Status AuditFile::WriteError(int error) const {
+  return AuditError(absl::StatusCode::kUnavailable,
+                    DescribeErrno(error, absl::StrCat("cannot write to the audit log ", path_)));
 }
 
 }  // namespace parplan

@@ -9,12 +9,19 @@
 #ifndef PARPLAN_SERVER_AUDIT_AUDIT_FILE_H_
 #define PARPLAN_SERVER_AUDIT_AUDIT_FILE_H_
 
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,15 +41,35 @@ struct AuditHead {
   friend bool operator==(const AuditHead&, const AuditHead&) = default;
 };
 
-// Safe to use from any thread. The write of a durable record waits for the disk.
+// The operations of the system that a log depends on, which a test replaces. Each returns 0 or a
+// value of errno. Used by one thread at a time; tests apart, all logs share `Real()`.
+class AuditDisk {
+ public:
+  virtual ~AuditDisk() = default;
+
+  // Appends all of `text` to the file, or the beginning of it and an error.
+  virtual int Append(int descriptor, absl::string_view text);
+  // Waits until what was appended survives a power cut.
+  virtual int Flush(int descriptor);
+  // Cuts the file to `size` bytes.
+  virtual int Cut(int descriptor, int64_t size);
+
+  // Returns the one of the system. It lives as long as the process.
+  static AuditDisk& Real();
+};
+
+// Safe to use from any thread. One thread of the log writes all lines: those that arrive while it
+// waits for the disk are written, and flushed, together. So a hundred callers wait for two flushes
+// and not for a hundred.
 class AuditFile : public AuditSink {
  public:
   struct Options {
     // Whether a record that cannot be written is an error.
     bool is_required = false;
-    // Called with each failure, on the thread that writes.
-    std::function<void(const absl::Status&)> on_failure;
+    // Called with each failure and the number of records it concerns, on the thread of the log.
+    std::function<void(const absl::Status& status, int64_t record_count)> on_failure;
     const Clock* clock = &Clock::Real();
+    AuditDisk* disk = &AuditDisk::Real();
   };
 
   // Refusals of one identity that are written in a second. What comes beyond is counted in the
@@ -50,22 +77,36 @@ class AuditFile : public AuditSink {
   static constexpr int kMaxRefusalsPerSecond = 20;
   // Identities whose refusals are counted; when there are more, all counts start anew.
   static constexpr size_t kMaxCountedIdentities = 4096;
+  // Records that wait, beyond which refusals are only counted, as those above: nobody waits for
+  // their lines, so that nothing else bounds them while a disk hangs. A record takes up to 20 KB.
+  static constexpr size_t kMaxQueueLength = 1024;
 
   // Opens the log at `path`, or makes one that only its owner can read, and goes on after its last
   // line. Cuts off a last line without its end, which a crash left before any answer.
   // FAILED_PRECONDITION (AUDIT_UNAVAILABLE) if the file cannot be opened, another server has it
-  // open, or its last line is none of an audit log.
+  // open, or its last line is none of an audit log. The members of `options` outlive the log.
   static absl::StatusOr<std::unique_ptr<AuditFile>> Open(const std::string& path, Options options);
 
-  // UNAVAILABLE (AUDIT_UNAVAILABLE) if the record is not on the disk and `is_required`. A line is
-  // in the file whole or not at all.
+  // Writes the records that wait.
+  ~AuditFile() override;
+
+  AuditFile(const AuditFile&) = delete;
+  AuditFile& operator=(const AuditFile&) = delete;
+
+  // Waits until the record is on the disk; not for a refusal, which returns OK at once. UNAVAILABLE
+  // (AUDIT_UNAVAILABLE) if it is not there and `is_required`. A line is in the file whole or not at
+  // all; a refusal that could not be written is counted in the identity's next line.
   absl::Status Write(const AuditRecord& record) override;
 
+  // Waits until the records that were handed over before are in the file, or failed.
+  void Flush();
+
   // Opens `path` again, after it was renamed to be kept elsewhere. The new file goes on with
-  // number and digest of the old one. The errors of `Open`; the old file stays in use then.
+  // number and digest of the old one. The errors of `Open`; the old file stays in use then. May
+  // wait for the disk.
   absl::Status Reopen();
 
-  // Returns the last line written.
+  // Returns the last line written. May wait for the disk.
   AuditHead head() const;
 
  private:
@@ -75,24 +116,55 @@ class AuditFile : public AuditSink {
     int64_t omitted_count = 0;
   };
 
+  // A record on its way to the file.
+  struct Waiting {
+    AuditRecord record;
+    absl::Time time;
+    // Refusals that its line counts.
+    int64_t omitted_count = 0;
+    // Hears how it went; absent if nobody waits.
+    std::optional<std::promise<absl::Status>> outcome;
+  };
+
   AuditFile(std::string path, Options options)
       : path_(std::move(path)), options_(std::move(options)) {}
 
-  // Opens the file and reads its head; absent for an empty file.
+  // Opens the file and reads its head; that stays for an empty file.
   absl::Status OpenFile(FileDescriptor& file, AuditHead& head, int64_t& size) const;
-  absl::Status Append(const AuditRecord& record, absl::Time now, int64_t omitted_count);
-  // Returns whether a refusal is only counted.
+
+  // Runs on the thread of the log.
+  void WriteWaiting();
+  // Writes the lines of a batch, which is not empty, and flushes them if anybody waits.
+  absl::Status Append(const std::deque<Waiting>& batch);
+  // Tells everyone concerned how it went.
+  void Conclude(std::deque<Waiting> batch, const absl::Status& status);
+  absl::Status WriteError(int error) const;
+
+  // Returns whether a refusal is only counted. REQUIRES: `mutex_` is held.
   bool Omits(const AuditRecord& record, absl::Time now);
   int64_t TakeOmitted(const std::string& identity);
 
   const std::string path_;
   const Options options_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_, as the rest.
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_, as the next ones.
+  std::deque<Waiting> queue_;
+  std::map<std::string, Refusals> refusals_;
+  int64_t taken_count_ = 0;      // Records that were handed over.
+  int64_t concluded_count_ = 0;  // Of these, those that are written or failed.
+  bool ending_ = false;
+
+  mutable std::mutex file_mutex_;  // Held while the disk works; never taken under `mutex_`.
+  // Guarded by file_mutex_, as the next ones.
   FileDescriptor file_;
   AuditHead head_;
   int64_t size_ = 0;  // Bytes up to the end of the last whole line.
-  std::map<std::string, Refusals> refusals_;
+  // Whether half a line may follow, because it could not be cut off.
+  bool is_torn_ = false;
+
+  std::thread writer_;
 };
 
 // Returns the digest of a line, given without its line feed.

@@ -17,13 +17,12 @@ struct AuditRecord {
     kCall,
     // A plan was signed and is about to be stored and handed out.
     kSignature,
-    // A call was refused because no role of the caller allows it.
+    // A call was refused because no role of the caller allows it. Nothing takes place, so that
+    // nobody waits for its line.
     kRefusal,
   };
 
   Event event = Event::kCall;
-  // Whether the record must survive a power cut, and not only a crash.
-  bool is_durable = true;
   // `Identity::text` of the caller.
   std::string identity;
   // The role that allows the call; of a refusal, all roles that the caller holds there. Empty if
@@ -47,7 +46,7 @@ class AuditSink {
   virtual ~AuditSink() = default;
 
   // Remembers the record. What it records must not take place after an error: UNAVAILABLE
-  // (AUDIT_UNAVAILABLE).
+  // (AUDIT_UNAVAILABLE). May wait for the disk, except for refusals.
   virtual absl::Status Write(const AuditRecord& record) = 0;
 
   // Returns a sink that forgets everything. It lives as long as the process.

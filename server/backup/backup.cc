@@ -149,10 +149,14 @@ absl::StatusOr<int64_t> ReadNumber(SqliteConnection& file, absl::string_view que
 }
 
 // Returns the tables as they were when the backup was made, perhaps by an older release: those of
-// this release without the columns that the backup does not have.
+// this release without the tables and columns that the backup does not have.
 absl::StatusOr<std::vector<StoreTable>> TablesOf(SqliteConnection& file, const std::string& path) {
   std::vector<StoreTable> tables;
+  PARPLAN_ASSIGN_OR_RETURN(
+      const int64_t schema,
+      ReadNumber(file, "SELECT coalesce(max(version), 0) FROM schema_version"));
   for (StoreTable table : StoreTables()) {
+    if (table.first_schema > schema) continue;
     PARPLAN_ASSIGN_OR_RETURN(SqliteStatement read,
                              file.Prepare("SELECT columns FROM backup_manifest WHERE name = ?1"));
     PARPLAN_ASSIGN_OR_RETURN(const bool found, read.Bind(1, table.name).Step());

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/store/postgres_pool.h"
@@ -78,7 +80,9 @@ class Source : public RowSource {
  private:
   // Compares bytes, as SQLite does, whatever the language of the database.
   static std::string CollatedOrder(const StoreTable& table) {
-    return table.order == "cluster" ? "cluster COLLATE \"C\"" : table.order;
+    if (!absl::StartsWith(table.order, "cluster")) return table.order;
+    return absl::StrCat(absl::StrReplaceAll(table.order, {{",", " COLLATE \"C\","}}),
+                        " COLLATE \"C\"");
   }
 
   static TableRow ToRow(const StoreTable& table, const pqxx::row& row) {

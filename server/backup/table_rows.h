@@ -34,6 +34,8 @@ struct StoreTable {
   std::string order;
   // Whether the first column numbers the records in the order they are stored, each number once.
   bool is_numbered = false;
+  // The first schema of SQLite that has the table; backups of older ones lack it.
+  int64_t first_schema = 1;
 };
 
 // Returns all tables, each after those that it refers to. They are the same in every database.

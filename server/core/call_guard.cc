@@ -166,9 +166,7 @@ absl::StatusOr<CallTarget> TargetOf(const v1::DeleteProfileRequest& request) {
 
 absl::StatusOr<CallTarget> TargetOf(const v1::AgentHello& hello) {
   PARPLAN_ASSIGN_OR_RETURN(const NodeName node, NodeName::Parse(hello.node(), "hello.node"));
-  CallTarget target = NodeTarget(node, hello.node());
-  target.kind = CallTarget::Kind::kStream;
-  return target;
+  return NodeTarget(node, hello.node());
 }
 
 absl::Status CallGuard::Refuse(const Caller& caller, const std::string& call_id,
@@ -176,7 +174,6 @@ absl::Status CallGuard::Refuse(const Caller& caller, const std::string& call_id,
                                const absl::Status& status) {
   AuditRecord record;
   record.event = AuditRecord::Event::kRefusal;
-  record.is_durable = false;
   record.identity = caller.identity().text();
   record.role = caller.RolesIn(resource.cluster);
   record.method = std::string(method);
@@ -195,8 +192,6 @@ absl::Status CallGuard::CheckTarget(const CallContext& context, const AccessRow&
   const std::string asked_job = resource.job_id;
   bool is_allowed_list = false;
   switch (target.kind) {
-    case CallTarget::Kind::kStream:
-      break;
     case CallTarget::Kind::kNewPlan:
       resource.owner = caller.owner();
       break;
@@ -223,7 +218,6 @@ absl::Status CallGuard::CheckTarget(const CallContext& context, const AccessRow&
   if (!row.changes || target.kind == CallTarget::Kind::kNewPlan) return absl::OkStatus();
   AuditRecord record;
   record.event = AuditRecord::Event::kCall;
-  record.is_durable = target.kind != CallTarget::Kind::kStream;
   record.identity = caller.identity().text();
   record.role = caller.AllowingRole(method, resource);
   record.method = std::string(method);

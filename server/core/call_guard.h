@@ -32,8 +32,6 @@ struct CallTarget {
     kNewPlan,
     // Plans of a cluster, which the core lists as far as they are the caller's own.
     kPlanList,
-    // A stream, which leaves nothing behind when it ends.
-    kStream,
   };
 
   Kind kind = Kind::kExisting;
@@ -81,8 +79,8 @@ class CallGuard {
   // learns nothing of the plans of others. The errors of `TargetOf`, of `AuditSink::Write`, and of
   // the store, which is read only for a restricted caller whose roles give it its own plans alone.
   //
-  // Calls that make a plan, and streams of agents, do not wait for a disk to be flushed; others
-  // may.
+  // Waits for the store and for the disk of the audit log; not for calls that make a plan, and not
+  // for calls that change nothing and are about no plan.
   template <typename Request>
   absl::Status Check(const CallContext& context, absl::string_view method, const Request& request) {
     const AccessRow& row = RowOf(method);

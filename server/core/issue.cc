@@ -121,7 +121,7 @@ absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload) {
   PARPLAN_ASSIGN_OR_RETURN(
       const v1::PlanPayload before,
       ParseStored<v1::PlanPayload>(plan.signed_plan().payload(), predecessor.name));
-  payload.set_generation(before.generation() + 1);
+  payload.set_generation(std::max(payload.generation(), before.generation() + 1));
   if (before.model_digest() == payload.model_digest() &&
       before.global_batch_size() == payload.global_batch_size()) {
     payload.set_supersedes(predecessor.name);

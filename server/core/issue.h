@@ -48,8 +48,10 @@ UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searc
 absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v1::Plan& issued,
                                            const std::string& name, absl::Time issue_time);
 
-// Numbers a plan after the newest plan of its job, and names that as the plan it supersedes if both
-// are for the same model and batch. INTERNAL if the stored plan does not parse.
+// Names the newest plan of its job as the plan that this one supersedes if both are for the same
+// model and batch. Raises the number of this plan above that of the newest, which a server of an
+// older release may have numbered without telling the store. INTERNAL if the stored plan does not
+// parse.
 absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload);
 
 // Returns the report to the observer for a plan with this payload.

@@ -79,8 +79,15 @@ absl::StatusOr<ActiveCalibrationRecord> MeteredStore::ActiveCalibration(absl::st
                  [&](Store& store) { return store.ActiveCalibration(cluster); });
 }
 
-absl::StatusOr<PlanRecord> MeteredStore::PutPlan(PlanRecord plan) {
-  return Metered("put_plan", [&](Store& store) { return store.PutPlan(std::move(plan)); });
+absl::StatusOr<PlanRecord> MeteredStore::PutPlan(PlanRecord plan, std::optional<JobClaim> claim) {
+  return Metered("put_plan",
+                 [&](Store& store) { return store.PutPlan(std::move(plan), std::move(claim)); });
+}
+
+absl::StatusOr<std::optional<JobRecord>> MeteredStore::FindJob(absl::string_view cluster,
+                                                               absl::string_view job_id,
+                                                               absl::Time now) {
+  return Metered("find_job", [&](Store& store) { return store.FindJob(cluster, job_id, now); });
 }
 
 absl::StatusOr<PlanRecord> MeteredStore::GetPlan(absl::string_view name) {

@@ -47,7 +47,11 @@ class MeteredStore : public Store {
                                                               absl::string_view name,
                                                               absl::Time activate_time) override;
   absl::StatusOr<ActiveCalibrationRecord> ActiveCalibration(absl::string_view cluster) override;
-  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) override;
+  using Store::PutPlan;
+  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan, std::optional<JobClaim> claim) override;
+  absl::StatusOr<std::optional<JobRecord>> FindJob(absl::string_view cluster,
+                                                   absl::string_view job_id,
+                                                   absl::Time now) override;
   absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) override;
   absl::StatusOr<std::optional<PlanRecord>> FindPlanByKey(absl::string_view cluster,
                                                           absl::string_view plan_key,

@@ -196,6 +196,10 @@ class Observer {
   // When the last key that signs plans, or will sign, expires. Reported repeatedly.
   virtual void SigningKeysSeen(absl::Time /*last_expiry*/) {}
 
+  // So many records could not be written to the audit log. Called by server/main, which has the
+  // log.
+  virtual void AuditFailed(int64_t /*record_count*/) {}
+
   // Returns an observer that ignores everything. It lives as long as the process.
   static Observer& Null();
 };

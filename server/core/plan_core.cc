@@ -17,6 +17,10 @@
 namespace parplan {
 namespace {
 
+// Attempts to number a plan of a job. Each that fails means that another server succeeded, and a
+// job is seldom planned for by more than one.
+constexpr int kMaxIssueAttempts = 8;
+
 // Returns the line of the audit log for a plan that was just signed.
 AuditRecord SignatureRecord(const PlanQuestion& question, const PlanName& name,
                             const v1::Plan& plan) {
@@ -72,7 +76,7 @@ void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
   if (!stored.ok() || *stored != nullptr) return done(std::move(stored));
   if (question->caller->is_restricted()) {
     // Before the search, which would be in vain.
-    const absl::Status is_free = FindPredecessor(*question).status();
+    const absl::Status is_free = FindPlace(*question).status();
     if (!is_free.ok()) return done(is_free);
   }
   const SharedAnswer known = FindAnswer(*question);
@@ -134,37 +138,38 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
   return std::make_shared<const v1::Plan>(std::move(plan));
 }
 
-absl::StatusOr<bool> PlanCore::IsJobOfAnother(const PlanQuestion& question) {
-  PARPLAN_ASSIGN_OR_RETURN(
-      const Page<PlanRecord> plans,
-      dependencies_.store.ListOwnPlans(question.cluster, PlanScope{.job_ids = {question.job_id}},
-                                       PageRequest()));
-  for (const PlanRecord& plan : plans.records) {
-    if (plan.owner.empty() || plan.owner == question.caller->owner()) continue;
-    if (plan.expire_time > dependencies_.clock.Now()) return true;
-    PARPLAN_ASSIGN_OR_RETURN(const Page<ExecutionRecord> executions,
-                             dependencies_.store.ListExecutions(plan.name, PageRequest()));
-    for (const ExecutionRecord& execution : executions.records) {
-      if (execution.state == ExecutionState::kRunning) return true;
-    }
+absl::StatusOr<std::optional<PlanCore::Place>> PlanCore::FindPlace(const PlanQuestion& question) {
+  if (question.job_id.empty()) return std::nullopt;
+  const Caller& caller = *question.caller;
+  const absl::Time now = dependencies_.clock.Now();
+  PARPLAN_ASSIGN_OR_RETURN(std::optional<JobRecord> job,
+                           dependencies_.store.FindJob(question.cluster, question.job_id, now));
+  Place place;
+  PARPLAN_ASSIGN_OR_RETURN(place.predecessor,
+                           dependencies_.store.FindPlanOfJob(question.cluster, question.job_id));
+  if (!job.has_value() && place.predecessor.has_value()) {
+    // A server of an older release planned for the job, on the same store.
+    job = JobRecord{.owner = place.predecessor->owner,
+                    .is_held = place.predecessor->expire_time > now};
   }
-  return false;
+  if (!job.has_value()) {
+    place.claim = {caller.owner(), 1};
+    return place;
+  }
+  place.claim = {job->owner, job->generation + 1};
+  const bool plans_for_owner = !caller.is_restricted() || job->owner == caller.owner() ||
+                               caller.Holds(Role::kOperator, question.cluster) ||
+                               caller.ExecutesJob(question.cluster, question.job_id);
+  if (plans_for_owner) return place;
+  // A job without an owner was planned while the server restricted no caller: whoever may plan for
+  // it goes on with it.
+  if (job->is_held && !job->owner.empty()) return RefuseJob(question);
+  place.claim.owner = caller.owner();
+  return place;
 }
 
-absl::StatusOr<std::optional<PlanRecord>> PlanCore::FindPredecessor(const PlanQuestion& question) {
-  if (question.job_id.empty()) return std::nullopt;
-  PARPLAN_ASSIGN_OR_RETURN(std::optional<PlanRecord> newest,
-                           dependencies_.store.FindPlanOfJob(question.cluster, question.job_id));
+absl::Status PlanCore::RefuseJob(const PlanQuestion& question) {
   const Caller& caller = *question.caller;
-  // A plan without an owner was made while the server restricted no caller: whoever may plan for
-  // the job goes on with it.
-  if (!newest.has_value() || !caller.is_restricted() || newest->owner.empty() ||
-      newest->owner == caller.owner() || caller.Holds(Role::kOperator, question.cluster) ||
-      caller.ExecutesJob(question.cluster, question.job_id)) {
-    return newest;
-  }
-  PARPLAN_ASSIGN_OR_RETURN(const bool is_of_another, IsJobOfAnother(question));
-  if (!is_of_another) return newest;
   Resource resource;
   resource.name = ClusterName{question.cluster}.ToString();
   resource.cluster = question.cluster;
@@ -305,11 +310,17 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
   const std::string& serial_key = question.job_id.empty() ? question.binding_key : question.job_id;
   const std::lock_guard<std::mutex> lock(
       issue_mutexes_[std::hash<std::string>()(serial_key) % issue_mutexes_.size()]);
-  if (answer.is_complete) {
-    PARPLAN_ASSIGN_OR_RETURN(SharedPlan stored, FindStored(question));
-    if (stored != nullptr) return stored;
+  for (int attempt = 1; attempt <= kMaxIssueAttempts; ++attempt) {
+    if (answer.is_complete) {
+      PARPLAN_ASSIGN_OR_RETURN(SharedPlan stored, FindStored(question));
+      if (stored != nullptr) return stored;
+    }
+    absl::StatusOr<SharedPlan> issued = IssueNew(question, answer);
+    if (issued.status().code() != absl::StatusCode::kAborted) return issued;
   }
-  return IssueNew(question, answer);
+  return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                   absl::StrCat("job `", question.job_id,
+                                "` is planned for by other servers at the same time; try again"));
 }
 
 absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
@@ -324,11 +335,14 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
     parts = NewAnswer(question, std::get<SearchedPlan>(answer.result), name.ToString(), now);
   }
   auto& [payload, plan] = parts;
-  PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> predecessor, FindPredecessor(question));
-  if (predecessor.has_value()) {
-    PARPLAN_RETURN_IF_ERROR(Succeed(*predecessor, payload));
-  } else if (!question.job_id.empty()) {
-    payload.set_generation(1);
+  PARPLAN_ASSIGN_OR_RETURN(const std::optional<Place> place, FindPlace(question));
+  std::optional<JobClaim> claim;
+  if (place.has_value()) {
+    payload.set_generation(place->claim.generation);
+    if (place->predecessor.has_value()) {
+      PARPLAN_RETURN_IF_ERROR(Succeed(*place->predecessor, payload));
+    }
+    claim = {place->claim.owner, payload.generation()};
   }
   PARPLAN_ASSIGN_OR_RETURN(*plan.mutable_signed_plan(),
                            dependencies_.keys.Sign(payload.SerializeAsString(), now));
@@ -348,7 +362,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   record.bytes = plan.SerializeAsString();
   record.create_time = now;
   record.expire_time = now + question.time_to_live;
-  absl::StatusOr<PlanRecord> stored = dependencies_.store.PutPlan(record);
+  absl::StatusOr<PlanRecord> stored = dependencies_.store.PutPlan(record, claim);
   if (stored.status().code() == absl::StatusCode::kAlreadyExists) {
     // The same question at the same instant: the plan of that name answers it.
     stored = dependencies_.store.GetPlan(record.name);

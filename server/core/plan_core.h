@@ -140,14 +140,20 @@ class PlanCore {
                                          const v1::CreatePlanRequest& request,
                                          const std::string& owner);
 
-  // Returns the newest plan of the question's job, nothing if it has none. PERMISSION_DENIED
-  // (ROLE_REQUIRED), recorded in the audit log, if that plan is another caller's and the job is
-  // that caller's still, unless this one is an operator or executes the job.
-  absl::StatusOr<std::optional<PlanRecord>> FindPredecessor(const PlanQuestion& question);
+  // The place of a plan among those of its job.
+  struct Place {
+    JobClaim claim;
+    std::optional<PlanRecord> predecessor;  // The newest plan that is stored.
+  };
 
-  // Returns whether another caller has a plan of the question's job that is valid now or of which
-  // an execution runs. Looks at the first page of the job's plans, and of the executions of each.
-  absl::StatusOr<bool> IsJobOfAnother(const PlanQuestion& question);
+  // Returns the place of a plan for the question; nothing if that is for no job. A job belongs to
+  // the first who plans for it, until nothing holds it any more (`JobRecord::is_held`): operators
+  // and the executor of a job plan for it without owning it. PERMISSION_DENIED (ROLE_REQUIRED),
+  // recorded in the audit log, for every other caller.
+  absl::StatusOr<std::optional<Place>> FindPlace(const PlanQuestion& question);
+
+  // Records that the caller may not plan for the job, and returns PERMISSION_DENIED.
+  absl::Status RefuseJob(const PlanQuestion& question);
 
   // Returns a stored plan that answers the question; null if there is none.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);
@@ -178,10 +184,11 @@ class PlanCore {
                                       const std::function<bool()>& stopping);
 
   // Returns the answer as a signed and stored plan for one caller, or the plan that an equal caller
-  // got a moment ago.
+  // got a moment ago. UNAVAILABLE (STORE_UNAVAILABLE) if other servers plan for the job again and
+  // again.
   absl::StatusOr<SharedPlan> Issue(const PlanQuestion& question, const PlannerAnswer& answer);
 
-  // Signs and stores a new plan.
+  // Signs and stores a new plan. ABORTED if another server planned for the job meanwhile.
   absl::StatusOr<SharedPlan> IssueNew(const PlanQuestion& question, const PlannerAnswer& answer);
 
   Dependencies dependencies_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -127,10 +128,20 @@ struct Served {
   std::unique_ptr<ServerCore> core;
 };
 
-void ReadAgain(const SettingsReader& read, ServerLog& log, Served& served) {
-  const std::optional<Settings> settings = read();
+// `started` are the settings that the server started with. Its TLS files are in use until it ends,
+// so whether callers have certificates does not change either.
+void ReadAgain(const Settings& started, const SettingsReader& read, ServerLog& log,
+               Served& served) {
+  std::optional<Settings> settings = read();
   if (settings.has_value()) {
     log.SetLevel(settings->log_level);
+    if (settings->tls != started.tls) {
+      log.Error("tls settings not read again",
+                {{"message",
+                  "tls_certificate, tls_key or tls_client_ca changed; the server goes on with the "
+                  "files, and the need for certificates, that it started with: restart it"}});
+      settings->tls = started.tls;
+    }
     absl::StatusOr<AccessRules> rules = AccessRulesOf(*settings);
     // Settings are read only if their rules can be.
     if (rules.ok()) served.authorizer->Replace(*std::move(rules));
@@ -160,6 +171,7 @@ void ReadAgain(const SettingsReader& read, ServerLog& log, Served& served) {
 // Logs the last line of the audit log, so that lines missing at its end show.
 void LogAuditHead(const ServerLog& log, const Served& served) {
   if (served.audit == nullptr) return;
+  served.audit->Flush();
   const AuditHead head = served.audit->head();
   log.Info("audit", {{"last_sequence", head.sequence}, {"head", head.digest}});
 }
@@ -173,7 +185,7 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
     if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
     LogAuditHead(log, served);
     signal = signals.Next(served.core->maintenance_interval());
-    if (signal == SIGHUP) ReadAgain(read, log, served);
+    if (signal == SIGHUP) ReadAgain(settings, read, log, served);
   }
   signals.EndAtOnceOnNext();
   log.Info("draining", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
@@ -219,8 +231,11 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
   if (!settings.audit_file.empty()) {
     absl::StatusOr<std::unique_ptr<AuditFile>> audit = AuditFile::Open(
         settings.audit_file,
-        {.is_required = settings.audit_required, .on_failure = [&log](const absl::Status& status) {
-           log.Error("audit", {{"message", std::string(status.message())}});
+        {.is_required = settings.audit_required,
+         .on_failure = [&log, &observer](const absl::Status& status, int64_t record_count) {
+           log.Error("audit",
+                     {{"message", std::string(status.message())}, {"record_count", record_count}});
+           observer.AuditFailed(record_count);
          }});
     if (!audit.ok()) return Refuse(log, audit.status());
     served.audit = *std::move(audit);

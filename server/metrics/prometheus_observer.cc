@@ -112,6 +112,7 @@ struct PrometheusObserver::Handles {
   Gauge* queue_limit = nullptr;
   Gauge* workers = nullptr;
   Gauge* key_expiry = nullptr;
+  Counter* audit_failures = nullptr;
   Counter* searches_shared = nullptr;
   Histogram* queue_duration = nullptr;
   std::map<std::string, PlannerHandles> planners;
@@ -284,6 +285,8 @@ void PrometheusObserver::Handles::MakeStoreHandles() {
   }
   key_expiry = &OneGauge(*registry, "parplan_signing_key_expiry_timestamp_seconds",
                          "When the last key that signs plans, or will, ends.");
+  audit_failures = &OneCounter(*registry, "parplan_audit_failures_total",
+                               "Lines that could not be written to the audit log.");
 }
 
 PrometheusObserver::PrometheusObserver(const std::vector<std::string>& planners,
@@ -434,6 +437,10 @@ void PrometheusObserver::StoreCalled(StoreOperation operation, absl::StatusCode 
 
 void PrometheusObserver::SigningKeysSeen(absl::Time last_expiry) {
   handles_->key_expiry->Set(absl::ToDoubleSeconds(last_expiry - absl::UnixEpoch()));
+}
+
+void PrometheusObserver::AuditFailed(int64_t record_count) {
+  handles_->audit_failures->Increment(static_cast<double>(record_count));
 }
 
 }  // namespace parplan

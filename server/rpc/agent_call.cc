@@ -27,10 +27,13 @@ AgentCall::AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_
     : rpc_(rpc), call_(std::in_place, rpc, "ConnectAgent", server_context, Call::Deadline::kNone) {}
 
 void AgentCall::OnReadDone(bool ok) {
+  bool is_first = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!heard_) rpc_.alarms.Remove(first_message_alarm_);
+    is_first = !heard_;
+    if (is_first) rpc_.alarms.Remove(first_message_alarm_);
     heard_ = true;
+    taking_first_ = is_first && ok;
   }
   if (!ok) {
     // The agent has closed its side, or its connection broke: its leases end either way.
@@ -40,6 +43,24 @@ void AgentCall::OnReadDone(bool ok) {
             : absl::OkStatus());
     return;
   }
+  // The first message goes to the audit log, which waits for its disk.
+  if (is_first) {
+    rpc_.pool.Run([call = self_] { call->TakeFirst(); });
+  } else {
+    Take();
+  }
+}
+
+void AgentCall::TakeFirst() {
+  Take();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    taking_first_ = false;
+  }
+  Flush();
+}
+
+void AgentCall::Take() {
   const absl::Status taken = WithoutExceptions([this] { return session_->Add(request_); });
   if (!taken.ok()) {
     session_.reset();
@@ -47,7 +68,7 @@ void AgentCall::OnReadDone(bool ok) {
     return;
   }
   request_.Clear();
-  // gRPC keeps the stream while this function runs, even if another thread ends it.
+  // gRPC keeps the stream while its thread runs this, even if another thread ends it.
   StartRead(&request_);
 }
 
@@ -107,7 +128,7 @@ void AgentCall::Flush() {
       message_ = std::move(queue_.front());
       queue_.pop_front();
       writing_ = true;
-    } else if (end_.has_value()) {
+    } else if (end_.has_value() && !taking_first_) {
       end = end_;
       finished_ = true;
     } else {

@@ -43,6 +43,10 @@ class AgentCall final
  private:
   AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context);
 
+  // Hands the message to the session and reads the next one.
+  void Take();
+  // Does the same with the first message, on a thread that may wait.
+  void TakeFirst();
   // Closes the stream and sends what is queued.
   void End(const absl::Status& status);
   void EndSilent();
@@ -60,6 +64,9 @@ class AgentCall final
   bool broken_ = false;  // No message can reach the agent any more.
   bool finished_ = false;
   bool heard_ = false;  // The agent has sent a message, or its stream has ended.
+  // The session has the first message on a thread that gRPC does not know of: the stream must not
+  // end before it is back.
+  bool taking_first_ = false;
   std::optional<absl::Status> end_;
 
   std::shared_ptr<AgentCall> self_;

@@ -51,6 +51,9 @@ using CallLogger = std::function<void(const CallRecord& record)>;
 struct RpcContext {
   ServerCore& core;
   BlockingPool& pool;
+  // For questions, which read the store, may merge its measurements, and wait for a known answer to
+  // be signed, recorded and stored. Apart from `pool`, so that uploads do not delay them.
+  BlockingPool& question_pool;
   CallLogger logger;
   // Deadline of calls that have none.
   absl::Duration default_deadline;

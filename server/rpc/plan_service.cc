@@ -1,3 +1,6 @@
+#include <memory>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/plan_core.h"
@@ -7,19 +10,34 @@
 #include "server/rpc/unary_call.h"
 
 namespace parplan {
+namespace {
+
+// Runs `ask`, which answers the call in its own time, on a thread that may wait; answers with the
+// refusal if the caller may not make the call. gRPC keeps the request until the answer.
+template <typename Response, typename Request, typename AskCore>
+void Ask(const RpcContext& rpc, const std::shared_ptr<UnaryCall<Response>>& call,
+         const Request& request, AskCore ask) {
+  rpc.question_pool.Run([call, &request, ask = std::move(ask)] {
+    const absl::Status asked = WithoutExceptions([&] {
+      if (const absl::Status allowed = call->Authorize(request); !allowed.ok()) return allowed;
+      ask();
+      return absl::OkStatus();
+    });
+    if (!asked.ok()) call->End(asked);
+  });
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* PlanService::ShapePlan(grpc::CallbackServerContext* context,
                                                  const v1::ShapePlanRequest* request,
                                                  v1::ShapePlanResponse* response) {
   const auto call = UnaryCall<v1::ShapePlanResponse>::Start(rpc_, __func__, context, response);
-  const absl::Status asked = WithoutExceptions([&] {
-    if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
+  Ask(rpc_, call, *request, [this, call, request] {
     rpc_.core.shapes().ShapePlan(
         call->context(), *request,
         [call](const absl::StatusOr<SharedShape>& answer) { call->End(answer); });
-    return absl::OkStatus();
   });
-  if (!asked.ok()) call->End(asked);
   return call.get();
 }
 
@@ -27,14 +45,11 @@ grpc::ServerUnaryReactor* PlanService::CreatePlan(grpc::CallbackServerContext* c
                                                   const v1::CreatePlanRequest* request,
                                                   v1::Plan* response) {
   const auto call = UnaryCall<v1::Plan>::Start(rpc_, __func__, context, response);
-  const absl::Status asked = WithoutExceptions([&] {
-    if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
+  Ask(rpc_, call, *request, [this, call, request] {
     rpc_.core.plans().CreatePlan(
         call->context(), *request,
         [call](const absl::StatusOr<SharedPlan>& answer) { call->End(answer); });
-    return absl::OkStatus();
   });
-  if (!asked.ok()) call->End(asked);
   return call.get();
 }
 

@@ -29,6 +29,10 @@ namespace {
 // threads would mostly wait for it; fewer would let a slow upload delay reads. Not measured.
 constexpr int kBlockingThreadCount = 4;
 
+// Threads for questions that are answered from memory or wait for the store. As many callers of
+// plans with known answers share one flush of the audit log. Not measured.
+constexpr int kQuestionThreadCount = 8;
+
 // The wait for the answer to a ping is well above 5 s because an idle gRPC client looks at its
 // connection only every 5 s: a shorter one would break healthy connections.
 constexpr int kKeepaliveTimeMs = 30000;
@@ -144,10 +148,11 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
     : core_(core),
       gate_(std::move(sockets), options.connections),
       pool_(kBlockingThreadCount),
+      question_pool_(kQuestionThreadCount),
       authorizer_(options.authorizer == nullptr ? std::make_shared<Authorizer>(AccessRules())
                                                 : options.authorizer),
-      rpc_{core,  pool_,        options.logger, options.default_deadline,  call_count_,
-           gate_, *authorizer_, alarms_,        options.max_stream_silence},
+      rpc_{core,        pool_, question_pool_, options.logger, options.default_deadline,
+           call_count_, gate_, *authorizer_,   alarms_,        options.max_stream_silence},
       profiles_(rpc_),
       plans_(rpc_),
       executions_(rpc_),

@@ -90,6 +90,7 @@ class RpcServer {
   ConnectionGate gate_;
   AlarmThread alarms_;
   BlockingPool pool_;
+  BlockingPool question_pool_;
   const std::shared_ptr<Authorizer> authorizer_;
   const RpcContext rpc_;
   ProfileService profiles_;

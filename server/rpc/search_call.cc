@@ -10,15 +10,20 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
                               const v1::CreatePlanRequest& request) {
   std::shared_ptr<SearchCall> call(new SearchCall(rpc, *server_context));
   call->self_ = call;
-  const absl::Status started = WithoutExceptions([&] {
-    if (const absl::Status allowed = call->call_.Authorize(request); !allowed.ok()) return allowed;
-    rpc.core.plans().SearchPlan(
-        call->call_.context(), request,
-        [call](const v1::SearchProgress& progress) { call->SendProgress(progress); },
-        [call](const absl::StatusOr<SharedPlan>& answer) { call->Conclude(answer); });
-    return absl::OkStatus();
+  // gRPC keeps the request until the answer.
+  rpc.question_pool.Run([&rpc, call, &request] {
+    const absl::Status started = WithoutExceptions([&] {
+      if (const absl::Status allowed = call->call_.Authorize(request); !allowed.ok()) {
+        return allowed;
+      }
+      rpc.core.plans().SearchPlan(
+          call->call_.context(), request,
+          [call](const v1::SearchProgress& progress) { call->SendProgress(progress); },
+          [call](const absl::StatusOr<SharedPlan>& answer) { call->Conclude(answer); });
+      return absl::OkStatus();
+    });
+    if (!started.ok()) call->Conclude(started);
   });
-  if (!started.ok()) call->Conclude(started);
   return call.get();
 }
 

@@ -22,6 +22,7 @@ struct TlsFiles {
   std::string client_ca;
 
   bool empty() const { return certificate.empty() && key.empty() && client_ca.empty(); }
+  friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
 };
 
 // Makes the credentials, without TLS if `files` is empty. INVALID_ARGUMENT (SPEC_INVALID) if a file

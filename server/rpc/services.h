@@ -1,7 +1,7 @@
 // The services of the API, each a thin layer over the core. proto/parplan/v1/*_service.proto
 // documents the methods and their errors. gRPC calls them from any of its threads. Work that may
-// wait for a disk runs on `RpcContext::pool`, except that `CreatePlan`, `SearchPlan` and
-// `ShapePlan` read the store on gRPC's thread; searches run on the pool of the core.
+// wait for a disk runs on `RpcContext::pool`, that of `CreatePlan`, `SearchPlan` and `ShapePlan` on
+// `RpcContext::question_pool`; searches run on the pool of the core.
 
 #ifndef PARPLAN_SERVER_RPC_SERVICES_H_
 #define PARPLAN_SERVER_RPC_SERVICES_H_

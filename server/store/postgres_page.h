@@ -22,7 +22,9 @@ struct PostgresList {
   absl::string_view table;
   // Columns that `read` gets: `sequence` first, `bytes` among them.
   absl::string_view columns;
-  // SQL condition with the parameters `$1` and `$2`, which are `first` and `second`.
+  // SQL condition with the parameters `$1` and `$2`, which are `first` and `second`. It may also
+  // use
+  // `$3`, the sequence before which the page begins, and `$4`, the number of records of a page.
   absl::string_view condition;
   std::string first;
   std::string second;

@@ -22,6 +22,16 @@ constexpr char kColumns[] =
     "sequence, name, cluster, plan_id, plan_key, request_id, job_id, topology_digest, "
     "profile_digest, create_time, expire_time, bytes, answer_key, owner";
 
+// Condition of the list of own plans, for `PostgresList`. Each half finds the numbers of its plans
+// by an index; no more than a page of each is needed.
+constexpr char kOwnPlans[] =
+    "sequence = ANY(ARRAY("
+    "(SELECT sequence FROM plans WHERE cluster = $1 AND owner = $2::json ->> 'owner' "
+    "AND owner <> '' AND sequence < $3 ORDER BY sequence DESC LIMIT $4 + 1) "
+    "UNION (SELECT of_job.sequence FROM json_array_elements_text($2::json -> 'jobs') AS job (id) "
+    "CROSS JOIN LATERAL (SELECT sequence FROM plans WHERE cluster = $1 AND job_id = job.id "
+    "AND job_id <> '' AND sequence < $3 ORDER BY sequence DESC LIMIT $4 + 1) AS of_job)))";
+
 PlanRecord ReadPlan(const pqxx::row& row) {
   return {.name = TextOf(row[1]),
           .cluster = TextOf(row[2]),
@@ -60,6 +70,19 @@ std::optional<PlanRecord> FindByRequest(pqxx::transaction_base& transaction,
       cluster, owner, request_id));
 }
 
+// Waits until another transaction that claims the job has ended. Returns false, with nothing
+// changed, if the job has had this number or a higher one.
+bool Claim(pqxx::transaction_base& transaction, const PlanRecord& plan, const JobClaim& claim) {
+  return transaction
+             .exec_params(
+                 "INSERT INTO jobs AS known (cluster, job_id, owner, generation) "
+                 "VALUES ($1, $2, $3, $4) ON CONFLICT (cluster, job_id) DO UPDATE "
+                 "SET owner = excluded.owner, generation = excluded.generation "
+                 "WHERE known.generation < excluded.generation",
+                 plan.cluster, plan.job_id, claim.owner, claim.generation)
+             .affected_rows() == 1;
+}
+
 void Insert(pqxx::transaction_base& transaction, const PlanRecord& plan) {
   transaction.exec_params(
       "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
@@ -72,23 +95,56 @@ void Insert(pqxx::transaction_base& transaction, const PlanRecord& plan) {
 
 }  // namespace
 
-absl::StatusOr<PlanRecord> PostgresStore::PutPlan(PlanRecord plan) {
+absl::StatusOr<PlanRecord> PostgresStore::PutPlan(PlanRecord plan, std::optional<JobClaim> claim) {
   PARPLAN_RETURN_IF_ERROR(CheckRecordSize(plan.bytes));
   std::optional<PlanRecord> stored;
   PARPLAN_RETURN_IF_ERROR(
-      pool_->Write([&plan, &stored](pqxx::transaction_base& transaction) -> absl::Status {
+      pool_->Write([&plan, &claim, &stored](pqxx::transaction_base& transaction) -> absl::Status {
         stored = FindByRequest(transaction, plan.cluster, plan.owner, plan.request_id);
+        if (!stored.has_value()) {
+          if (FindByName(transaction, plan.name).has_value()) return NameTakenError(plan.name);
+          if (claim.has_value() && !Claim(transaction, plan, *claim)) {
+            // The server that was first may have had the same request.
+            stored = FindByRequest(transaction, plan.cluster, plan.owner, plan.request_id);
+            if (!stored.has_value()) return JobClaimedError(plan.job_id, claim->generation);
+          }
+        }
         if (stored.has_value()) {
           if (stored->plan_key != plan.plan_key || stored->job_id != plan.job_id) {
             return RequestIdReusedError(plan.request_id, stored->name);
           }
           return absl::OkStatus();
         }
-        if (FindByName(transaction, plan.name).has_value()) return NameTakenError(plan.name);
         Insert(transaction, plan);
         return absl::OkStatus();
       }));
   return stored.has_value() ? *std::move(stored) : std::move(plan);
+}
+
+absl::StatusOr<std::optional<JobRecord>> PostgresStore::FindJob(absl::string_view cluster,
+                                                                absl::string_view job_id,
+                                                                absl::Time now) {
+  std::optional<JobRecord> job;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    const pqxx::result rows = transaction.exec_params(
+        "SELECT owner, generation, "
+        "(EXISTS (SELECT 1 FROM plans WHERE cluster = $1 AND job_id = $2 AND job_id <> '' "
+        "AND expire_time > $3) OR "
+        "EXISTS (SELECT 1 FROM plans JOIN executions ON executions.plan = plans.name "
+        "WHERE plans.cluster = $1 AND plans.job_id = $2 AND plans.job_id <> '' "
+        "AND executions.state = $4))::int "
+        "FROM jobs WHERE cluster = $1 AND job_id = $2",
+        std::string(cluster), std::string(job_id), ToStoredTime(now),
+        static_cast<int64_t>(ExecutionState::kRunning));
+    job.reset();
+    if (!rows.empty()) {
+      job = JobRecord{.owner = TextOf(rows[0][0]),
+                      .generation = IntegerOf(rows[0][1]),
+                      .is_held = IntegerOf(rows[0][2]) != 0};
+    }
+    return absl::OkStatus();
+  }));
+  return job;
 }
 
 absl::StatusOr<PlanRecord> PostgresStore::GetPlan(absl::string_view name) {
@@ -174,12 +230,8 @@ absl::StatusOr<Page<PlanRecord>> PostgresStore::ListOwnPlans(absl::string_view c
   PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
   const nlohmann::json wanted = {{"owner", scope.owner}, {"jobs", scope.job_ids}};
   return ReadPostgresPage<PlanRecord>(
-      *pool_,
-      {"plans", kColumns,
-       "cluster = $1 AND ((owner = $2::json ->> 'owner' AND owner <> '') OR "
-       "job_id IN (SELECT json_array_elements_text($2::json -> 'jobs')))",
-       std::string(cluster), wanted.dump(), list},
-      position, ReadPlan);
+      *pool_, {"plans", kColumns, kOwnPlans, std::string(cluster), wanted.dump(), list}, position,
+      ReadPlan);
 }
 
 absl::StatusOr<int64_t> PostgresStore::CountPlans(absl::string_view cluster) {

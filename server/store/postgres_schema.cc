@@ -138,6 +138,26 @@ CREATE UNIQUE INDEX plans_by_request ON plans (cluster, owner, request_id)
   WHERE request_id <> '';
 CREATE INDEX plans_by_job ON plans (cluster, job_id, sequence) WHERE job_id <> '';
 )sql"},
+    // Numbers of plans are only in their bytes; a plan's number is at most its `sequence`, since
+    // every plan of its job before it took one of both. The first to own a plan of a job owns it.
+    {"jobs, with their owners and the highest numbers of their plans", R"sql(
+CREATE TABLE jobs (
+  cluster TEXT NOT NULL,
+  job_id TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  generation BIGINT NOT NULL,
+  PRIMARY KEY (cluster, job_id)
+);
+INSERT INTO jobs
+  SELECT cluster, job_id,
+         coalesce((SELECT earlier.owner FROM plans AS earlier
+                   WHERE earlier.cluster = plans.cluster AND earlier.job_id = plans.job_id
+                     AND earlier.job_id <> '' AND earlier.owner <> ''
+                   ORDER BY earlier.sequence LIMIT 1), ''),
+         max(sequence)
+  FROM plans WHERE job_id <> '' GROUP BY cluster, job_id;
+CREATE INDEX plans_by_owner ON plans (cluster, owner, sequence) WHERE owner <> '';
+)sql"},
 };
 
 absl::Status NewerSchemaError(int64_t version) {
@@ -152,8 +172,8 @@ absl::Status NewerSchemaError(int64_t version) {
 
 int NewestPostgresSchema() { return static_cast<int>(std::size(kMigrations)); }
 
-absl::Status MigratePostgres(PostgresPool& pool, absl::Time now) {
-  return pool.WriteUnhurried([now](pqxx::transaction_base& transaction) -> absl::Status {
+absl::Status MigratePostgres(PostgresPool& pool, absl::Time now, int schema) {
+  return pool.WriteUnhurried([now, schema](pqxx::transaction_base& transaction) -> absl::Status {
     // Another server may be migrating, which has no limit of time.
     transaction.exec("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0");
     transaction.exec_params("SELECT pg_advisory_xact_lock($1)", kMigrationLock);
@@ -167,7 +187,7 @@ absl::Status MigratePostgres(PostgresPool& pool, absl::Time now) {
     const int64_t version =
         IntegerOf(transaction.exec("SELECT coalesce(max(version), 0) FROM schema_version")[0][0]);
     if (version > NewestPostgresSchema()) return NewerSchemaError(version);
-    for (int64_t next = version + 1; next <= NewestPostgresSchema(); ++next) {
+    for (int64_t next = version + 1; next <= schema; ++next) {
       const Migration& migration = kMigrations[next - 1];
       transaction.exec(migration.statements);
       transaction.exec_params(

@@ -85,6 +85,25 @@ struct PlanRecord {
   friend bool operator==(const PlanRecord&, const PlanRecord&) = default;
 };
 
+// A job of a cluster. It outlives its plans, so that their numbers do not begin anew.
+struct JobRecord {
+  // Whoever may plan for the job; empty if it was planned only while the server restricted nobody.
+  std::string owner;
+  // Highest number that a plan of the job ever got.
+  int64_t generation = 0;
+  // Whether a plan of the job is valid, or an execution of one runs.
+  bool is_held = false;
+  friend bool operator==(const JobRecord&, const JobRecord&) = default;
+};
+
+// The place of a new plan among the plans of its job.
+struct JobClaim {
+  // `JobRecord::owner` from now on.
+  std::string owner;
+  // Number of the plan, above all numbers of the job before.
+  int64_t generation = 0;
+};
+
 // The states of an execution, with the numbers of v1::Execution::State. `kAbandoned` is only ever
 // an argument: a record of such an execution says `kFailed`, until windows are appended or it is
 // closed.

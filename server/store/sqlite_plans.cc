@@ -67,6 +67,20 @@ absl::StatusOr<std::optional<PlanRecord>> FindByRequest(SqliteConnection& connec
   return ReadOne(find.Bind(1, cluster).Bind(2, owner).Bind(3, request_id));
 }
 
+// Returns false, with nothing changed, if the job has had this number or a higher one.
+absl::StatusOr<bool> Claim(SqliteConnection& connection, absl::string_view cluster,
+                           absl::string_view job_id, const JobClaim& claim) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement set,
+      connection.Prepare("INSERT INTO jobs (cluster, job_id, owner, generation) "
+                         "VALUES (?1, ?2, ?3, ?4) ON CONFLICT (cluster, job_id) DO UPDATE "
+                         "SET owner = excluded.owner, generation = excluded.generation "
+                         "WHERE generation < excluded.generation"));
+  set.Bind(1, cluster).Bind(2, job_id).Bind(3, claim.owner).Bind(4, claim.generation);
+  PARPLAN_RETURN_IF_ERROR(set.Run());
+  return connection.ChangeCount() == 1;
+}
+
 absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
@@ -92,7 +106,7 @@ absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
 
 }  // namespace
 
-absl::StatusOr<PlanRecord> SqliteStore::PutPlan(PlanRecord plan) {
+absl::StatusOr<PlanRecord> SqliteStore::PutPlan(PlanRecord plan, std::optional<JobClaim> claim) {
   const std::lock_guard<std::mutex> lock(writer_mutex_);
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
                            SqliteTransaction::Begin(*writer_, Role::kWriter));
@@ -106,9 +120,39 @@ absl::StatusOr<PlanRecord> SqliteStore::PutPlan(PlanRecord plan) {
   }
   PARPLAN_ASSIGN_OR_RETURN(stored, FindByName(*writer_, plan.name));
   if (stored.has_value()) return NameTakenError(plan.name);
+  if (claim.has_value()) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_claimed,
+                             Claim(*writer_, plan.cluster, plan.job_id, *claim));
+    if (!is_claimed) return JobClaimedError(plan.job_id, claim->generation);
+  }
   PARPLAN_RETURN_IF_ERROR(Insert(*writer_, plan));
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return plan;
+}
+
+absl::StatusOr<std::optional<JobRecord>> SqliteStore::FindJob(absl::string_view cluster,
+                                                              absl::string_view job_id,
+                                                              absl::Time now) {
+  const Reader reader(this);
+  // The conditions on '' let SQLite use the partial index.
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement find,
+      reader->Prepare(
+          "SELECT owner, generation, "
+          "EXISTS (SELECT 1 FROM plans WHERE cluster = ?1 AND job_id = ?2 AND job_id <> '' "
+          "AND expire_time > ?3) OR "
+          "EXISTS (SELECT 1 FROM plans CROSS JOIN executions ON executions.plan = plans.name "
+          "AND executions.state = ?4 WHERE plans.cluster = ?1 AND plans.job_id = ?2 "
+          "AND plans.job_id <> '') "
+          "FROM jobs WHERE cluster = ?1 AND job_id = ?2"));
+  find.Bind(1, cluster)
+      .Bind(2, job_id)
+      .Bind(3, now)
+      .Bind(4, static_cast<int64_t>(ExecutionState::kRunning));
+  PARPLAN_ASSIGN_OR_RETURN(const bool found, find.Step());
+  if (!found) return std::nullopt;
+  return JobRecord{
+      .owner = find.Text(0), .generation = find.Integer(1), .is_held = find.Integer(2) != 0};
 }
 
 absl::StatusOr<PlanRecord> SqliteStore::GetPlan(absl::string_view name) {
@@ -181,12 +225,25 @@ absl::StatusOr<Page<PlanRecord>> SqliteStore::ListOwnPlans(absl::string_view clu
   const std::string job_ids = nlohmann::json(scope.job_ids).dump();
   PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
   const Reader reader(this);
+  // Each half finds the numbers of its plans by an index, so that only the rows of the page are
+  // read.
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement rows,
       reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
-                      "WHERE cluster = ?1 AND sequence < ?2 AND ((owner = ?3 AND owner <> '') "
-                      "OR job_id IN (SELECT value FROM json_each(?4))) ORDER BY sequence DESC"));
-  rows.Bind(1, cluster).Bind(2, position.before_sequence).Bind(3, scope.owner).Bind(4, job_ids);
+                      "WHERE sequence IN ("
+                      "SELECT sequence FROM (SELECT sequence FROM plans WHERE cluster = ?1 "
+                      "AND owner = ?3 AND owner <> '' AND sequence < ?2 "
+                      "ORDER BY sequence DESC LIMIT ?5) "
+                      "UNION SELECT sequence FROM (SELECT plans.sequence FROM json_each(?4) AS job "
+                      "CROSS JOIN plans ON plans.cluster = ?1 AND plans.job_id = job.value "
+                      "AND plans.job_id <> '' AND plans.sequence < ?2 "
+                      "ORDER BY plans.sequence DESC LIMIT ?5)) ORDER BY sequence DESC"));
+  // The row after a full page shows that there is a next one.
+  rows.Bind(1, cluster)
+      .Bind(2, position.before_sequence)
+      .Bind(3, scope.owner)
+      .Bind(4, job_ids)
+      .Bind(5, int64_t{position.page_size} + 1);
   return ReadPage<PlanRecord>(rows, list, position.page_size, ReadPlan);
 }
 

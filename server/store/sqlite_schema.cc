@@ -161,6 +161,26 @@ CREATE UNIQUE INDEX plans_by_request ON plans (cluster, owner, request_id)
   WHERE request_id <> '';
 CREATE INDEX plans_by_job ON plans (cluster, job_id, sequence) WHERE job_id <> '';
 )sql"},
+    // Numbers of plans are only in their bytes; a plan's number is at most its `sequence`, since
+    // every plan of its job before it took one of both. The first to own a plan of a job owns it.
+    {"jobs, with their owners and the highest numbers of their plans", R"sql(
+CREATE TABLE jobs (
+  cluster TEXT NOT NULL,
+  job_id TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  PRIMARY KEY (cluster, job_id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO jobs
+  SELECT cluster, job_id,
+         coalesce((SELECT earlier.owner FROM plans AS earlier
+                   WHERE earlier.cluster = plans.cluster AND earlier.job_id = plans.job_id
+                     AND earlier.job_id <> '' AND earlier.owner <> ''
+                   ORDER BY earlier.sequence LIMIT 1), ''),
+         max(sequence)
+  FROM plans WHERE job_id <> '' GROUP BY cluster, job_id;
+CREATE INDEX plans_by_owner ON plans (cluster, owner, sequence) WHERE owner <> '';
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {
@@ -189,7 +209,7 @@ absl::Status Apply(SqliteConnection& connection, int version, absl::Time now) {
 
 int NewestSqliteSchema() { return static_cast<int>(std::size(kMigrations)); }
 
-absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now) {
+absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now, int schema) {
   PARPLAN_RETURN_IF_ERROR(
       connection.Execute("CREATE TABLE IF NOT EXISTS schema_version ("
                          "version INTEGER PRIMARY KEY, description TEXT NOT NULL, "
@@ -202,7 +222,7 @@ absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now) {
                                   "; start the newer server that wrote it, or restore a backup "
                                   "from before the upgrade"));
   }
-  for (int next = static_cast<int>(version) + 1; next <= NewestSqliteSchema(); ++next) {
+  for (int next = static_cast<int>(version) + 1; next <= schema; ++next) {
     PARPLAN_RETURN_IF_ERROR(Apply(connection, next, now));
   }
   return absl::OkStatus();

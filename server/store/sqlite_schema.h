@@ -13,11 +13,12 @@ namespace parplan {
 // Returns the number of the schema that this server writes.
 int NewestSqliteSchema();
 
-// Migrates the database to `NewestSqliteSchema()`, each step in one transaction with its entry in
-// `schema_version`; an empty database starts at 0. FAILED_PRECONDITION (STORE_UNAVAILABLE), with
-// nothing changed, if a newer server wrote the database; those of `SqliteError` (UNAVAILABLE,
-// DATA_LOSS, INTERNAL).
-absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now);
+// Migrates the database to `schema`, which only tests of migrations set, each step in one
+// transaction with its entry in `schema_version`; an empty database starts at 0.
+// FAILED_PRECONDITION (STORE_UNAVAILABLE), with nothing changed, if a newer server wrote the
+// database; those of `SqliteError` (UNAVAILABLE, DATA_LOSS, INTERNAL).
+absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now,
+                           int schema = NewestSqliteSchema());
 
 }  // namespace parplan
 

@@ -38,6 +38,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -130,7 +131,20 @@ class Store {
   // Stores a plan. A second plan of a cluster and owner with the same non-empty `request_id`
   // changes nothing: if `plan_key` and `job_id` are equal, the stored plan is returned, else
   // INVALID_ARGUMENT (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the name is taken.
-  virtual absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) = 0;
+  //
+  // With a `claim`, for which the plan needs a job, its job gets that owner and number in the same
+  // transaction. ABORTED (STORE_UNAVAILABLE) if the job has had this number or a higher one, which
+  // another server may have given it a moment ago: find the job again and number the plan anew.
+  virtual absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan, std::optional<JobClaim> claim) = 0;
+  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) {
+    return PutPlan(std::move(plan), std::nullopt);
+  }
+
+  // Finds a job of the cluster, whose id is not empty, that a plan ever claimed; `is_held` is as of
+  // `now`. The time it takes grows with the plans of the job, not with those of the cluster.
+  virtual absl::StatusOr<std::optional<JobRecord>> FindJob(absl::string_view cluster,
+                                                           absl::string_view job_id,
+                                                           absl::Time now) = 0;
 
   // Returns a plan by name, expired or not. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) = 0;
@@ -160,6 +174,7 @@ class Store {
                                                      const PageRequest& page) = 0;
 
   // Lists the plans of a cluster that are in a scope, with the rules and errors of `ListProfiles`.
+  // The time it takes grows with the plans of the jobs in the scope and the length of the page.
   virtual absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster,
                                                         const PlanScope& scope,
                                                         const PageRequest& page) = 0;

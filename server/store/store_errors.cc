@@ -37,6 +37,12 @@ absl::Status NameTakenError(absl::string_view name) {
                    {{"field", "name"}, {"rule", "must be new"}});
 }
 
+absl::Status JobClaimedError(absl::string_view job_id, int64_t generation) {
+  return MakeError(absl::StatusCode::kAborted, Reason::kStoreUnavailable,
+                   absl::StrCat("store: job `", job_id, "` has had a plan with the number ",
+                                generation, " or a higher one; number this one anew"));
+}
+
 absl::Status RequestIdReusedError(absl::string_view request_id, absl::string_view stored_name) {
   return MakeError(
       absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,

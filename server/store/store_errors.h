@@ -16,6 +16,9 @@ absl::Status NotStoredError(absl::string_view kind, absl::string_view name);
 // Returns ALREADY_EXISTS (SPEC_INVALID).
 absl::Status NameTakenError(absl::string_view name);
 
+// Returns ABORTED (STORE_UNAVAILABLE).
+absl::Status JobClaimedError(absl::string_view job_id, int64_t generation);
+
 // Returns INVALID_ARGUMENT (REQUEST_ID_REUSED).
 absl::Status RequestIdReusedError(absl::string_view request_id, absl::string_view stored_name);
 

@@ -265,6 +265,34 @@ class Access(unittest.TestCase):
         reload([], '"event":"keys read again"')
         self.refused(reader, PLANS, "ListPlans", {"parent": "clusters/lab"})
 
+    def test_files_of_tls_are_those_of_the_start(self):
+        files = {"tls_certificate": str(self.certificates / "server.pem"),
+                 "tls_key": str(self.certificates / "server.key"),
+                 "tls_client_ca": str(self.certificates / "ca.pem")}
+        self.config.write_text(json.dumps(files))
+        server = parplan.Server(SERVER, self.folder, "--config", self.config).start()
+        self.addCleanup(server.__exit__)
+        boss = self.client(server, "boss")
+        self.refused(boss, PLANS, "ListPlans", {"parent": "clusters/lab"})
+
+        def reload(content):
+            count = server.log().count('"event":"keys read again"')
+            self.config.write_text(json.dumps(content))
+            server.process.send_signal(signal.SIGHUP)
+            end = time.monotonic() + 60
+            while server.log().count('"event":"keys read again"') == count:
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.05)
+
+        # A server that starts with the last two asks for no certificate, and so restricts nobody.
+        for content in (files, {key: files[key] for key in ("tls_certificate", "tls_key")}, {}):
+            reload(content)
+            self.assertEqual("tls settings not read again" in server.log(), content != files)
+            self.refused(boss, PLANS, "ListPlans", {"parent": "clusters/lab"})
+        # What may be changed is changed all the same.
+        reload({"authorization": {"grants": GRANTS}})
+        boss.call(PLANS, "ListPlans", {"parent": "clusters/lab"})
+
     def test_without_certificates_grants_are_for_anonymous_callers(self):
         self.config.write_text(json.dumps({"authorization": {"grants": [
             {"identities": ["anonymous"], "role": "reader", "clusters": ["lab"]}]}}))

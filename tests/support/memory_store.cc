@@ -39,6 +39,11 @@ void MemoryStore::BreakAfter(int count) {
   state_->calls_left = count;
 }
 
+void MemoryStore::BeforePutPlan(std::function<void()> before) {
+  const Lock lock(state_->mutex);
+  state_->before_put_plan = std::move(before);
+}
+
 int MemoryStore::put_plan_count() const {
   const Lock lock(state_->mutex);
   return state_->put_plan_count;
@@ -232,7 +237,16 @@ absl::StatusOr<ActiveCalibrationRecord> MemoryStore::ActiveCalibration(absl::str
   return found->second;
 }
 
-absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
+absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan, std::optional<JobClaim> claim) {
+  std::function<void()> before;
+  {
+    const Lock lock(state_->mutex);
+    before.swap(state_->before_put_plan);
+  }
+  if (before) {
+    before();
+    BeforePutPlan(std::move(before));
+  }
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   ++state_->put_plan_count;
@@ -245,8 +259,34 @@ absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan) {
     return RequestIdReusedError(plan.request_id, stored.name);
   }
   if (Find(state_->plans, plan.name) != nullptr) return NameTakenError(plan.name);
+  if (claim.has_value()) {
+    JobClaim& known = state_->jobs[{plan.cluster, plan.job_id}];
+    if (known.generation >= claim->generation) {
+      return JobClaimedError(plan.job_id, claim->generation);
+    }
+    known = *claim;
+  }
   state_->plans[state_->next_position++] = plan;
   return plan;
+}
+
+absl::StatusOr<std::optional<JobRecord>> MemoryStore::FindJob(absl::string_view cluster,
+                                                              absl::string_view job_id,
+                                                              absl::Time now) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  const auto found = state_->jobs.find({std::string(cluster), std::string(job_id)});
+  if (found == state_->jobs.end()) return std::optional<JobRecord>();
+  JobRecord job = {.owner = found->second.owner, .generation = found->second.generation};
+  for (const auto& [position, plan] : state_->plans) {
+    if (plan.cluster != cluster || plan.job_id != job_id) continue;
+    job.is_held = job.is_held || plan.expire_time > now;
+    for (const auto& [number, execution] : state_->executions) {
+      job.is_held = job.is_held ||
+                    (execution.plan == plan.name && execution.state == ExecutionState::kRunning);
+    }
+  }
+  return std::optional<JobRecord>(job);
 }
 
 absl::StatusOr<PlanRecord> MemoryStore::GetPlan(absl::string_view name) {
@@ -325,13 +365,14 @@ absl::StatusOr<Page<PlanRecord>> MemoryStore::ListOwnPlans(absl::string_view clu
                                                            const PageRequest& page) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
-  return ListNewestFirst(state_->plans, OwnPlansList(cluster, scope), page,
-                         [&](const PlanRecord& plan) {
-                           const auto& jobs = scope.job_ids;
-                           return plan.cluster == cluster &&
-                                  ((!scope.owner.empty() && plan.owner == scope.owner) ||
-                                   std::find(jobs.begin(), jobs.end(), plan.job_id) != jobs.end());
-                         });
+  return ListNewestFirst(
+      state_->plans, OwnPlansList(cluster, scope), page, [&](const PlanRecord& plan) {
+        const auto& jobs = scope.job_ids;
+        return plan.cluster == cluster &&
+               ((!scope.owner.empty() && plan.owner == scope.owner) ||
+                (!plan.job_id.empty() &&
+                 std::find(jobs.begin(), jobs.end(), plan.job_id) != jobs.end()));
+      });
 }
 
 absl::StatusOr<int64_t> MemoryStore::CountPlans(absl::string_view cluster) {

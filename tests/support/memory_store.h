@@ -4,6 +4,7 @@
 #define PARPLAN_TESTS_SUPPORT_MEMORY_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,10 @@ class MemoryStore : public Store {
   // The first `count` calls from now on still work.
   void BreakAfter(int count);
 
+  // Calls `before` at the beginning of every `PutPlan`, except of those that it makes itself: what
+  // another server does in the meantime. Null for nothing.
+  void BeforePutPlan(std::function<void()> before);
+
   // Plans put so far, those that changed nothing included.
   int put_plan_count() const;
 
@@ -57,7 +62,11 @@ class MemoryStore : public Store {
                                                               absl::string_view name,
                                                               absl::Time activate_time) override;
   absl::StatusOr<ActiveCalibrationRecord> ActiveCalibration(absl::string_view cluster) override;
-  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) override;
+  using Store::PutPlan;
+  absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan, std::optional<JobClaim> claim) override;
+  absl::StatusOr<std::optional<JobRecord>> FindJob(absl::string_view cluster,
+                                                   absl::string_view job_id,
+                                                   absl::Time now) override;
   absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) override;
   absl::StatusOr<std::optional<PlanRecord>> FindPlanByKey(absl::string_view cluster,
                                                           absl::string_view plan_key,
@@ -105,11 +114,13 @@ class MemoryStore : public Store {
     bool broken = false;
     std::optional<int> calls_left;
     int put_plan_count = 0;
+    std::function<void()> before_put_plan;
     int64_t next_position = 1;
     Table<ProfileRecord> profiles;
     Table<CalibrationRecord> calibrations;
     std::map<std::string, ActiveCalibrationRecord> active_calibrations;
     Table<PlanRecord> plans;
+    std::map<std::pair<std::string, std::string>, JobClaim> jobs;  // By cluster and id.
     Table<ExecutionRecord> executions;
     std::set<std::string> abandoned;  // Names of executions.
     std::map<std::string, Windows> windows;

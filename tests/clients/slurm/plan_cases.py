@@ -3,12 +3,15 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 
+import grpc
+
 from machine import wait_for
 from slurm_case import SUCCEEDED, WORLD, SlurmTest, moment, seconds_of, variables
-from slurm_site import Server, grants_flags, make_certificates, model
+from slurm_site import Client, Server, grants_flags, make_certificates, model
 
 
 class ThePlan(SlurmTest):
@@ -134,6 +137,62 @@ class ThePlan(SlurmTest):
             self.expect_end(job, "COMPLETED")
             self.assertIn("because ", self.slurm.output(job))
             self.assertIn("outcome=away", self.hooks(job))
+
+    def test_a_controller_with_the_role_of_a_planner(self):
+        folder = WORLD.site.folder / "roles"
+        folder.mkdir(exist_ok=True)
+        files = make_certificates(folder / "files")
+        for name in ("ca.pem", "client.pem", "client.key"):
+            shutil.chown(files / name, self.slurm.user)
+        config = folder / "roles.json"
+
+        def grant(source, identity, *roles):
+            config.write_text(json.dumps({"authorization": {
+                "certificate_names": [source],
+                "grants": [{"identities": [identity], "role": role, "clusters": ["*"]}
+                           for role in roles]}}))
+
+        # The same certificate is a person at first and the controller afterwards.
+        grant("dns", "dns:localhost", "planner")
+        read = lambda name: (files / name).read_bytes()  # noqa: E731
+        with Server(WORLD.flags.server_binary, folder, "--tls-certificate", files / "server.pem",
+                    "--tls-key", files / "server.key", "--tls-client-ca", files / "ca.pem",
+                    "--config", config) as server:
+
+            def grant_again(*roles):
+                count = server.log().count('"event":"keys read again"')
+                grant("cn", "cn:client", *roles)
+                server.process.send_signal(signal.SIGHUP)
+                wait_for("the grants",
+                         lambda: server.log().count('"event":"keys read again"') > count)
+
+            person = Client(server.address, grpc.ssl_channel_credentials(
+                read("ca.pem"), read("client.key"), read("client.pem")))
+            topology = {"cluster": "lab", "node_groups": [{
+                "node_group_id": "any", "device_kind": "NVIDIA H200", "node_count": 1,
+                "devices_per_node": 2, "device_memory_bytes": 150754820096}],
+                "link_tiers": [{"tier_id": "node", "reach_device_count": 2}]}
+            plan = person.call("parplan.v1.PlanService", "CreatePlan", {
+                "parent": "clusters/lab", "spec": {
+                    "model": model(), "topology": topology, "global_batch_size": 8,
+                    "options": {"allow_estimates": True}}})
+            person.__exit__()
+            grant_again("planner")
+            name = plan.name.split("/")[-1]
+            WORLD.site.configure(
+                server=server.address, tls_ca=str(files / "ca.pem"),
+                tls_certificate=str(files / "client.pem"), tls_key=str(files / "client.key"),
+                trust=str(folder / "data/trust-bundle.jwks.json"))
+            flags = ["--gpus-per-node=h200:2", f"--plan={name}"]
+            # Refused at once, as a wrong name is: it does not pass by itself.
+            job = self.slurm.submit("true\n", *flags)
+            self.expect_end(job, "CANCELLED")
+            self.assertIn("needs the role reader", self.slurm.field(job, "AdminComment"))
+            self.assertIn("outcome=refused", self.hooks(job))
+            grant_again("planner", "reader")
+            job = self.slurm.submit("echo \"$PARPLAN_PLAN_NAME\"\n", *flags)
+            self.expect_end(job, "COMPLETED")
+            self.assertEqual(self.slurm.output(job).strip(), plan.name)
 
     def test_a_plan_made_before_is_named(self):
         topology = {"cluster": "lab", "node_groups": [{

@@ -311,6 +311,20 @@ class CommandLines(unittest.TestCase):
                 self.assertEqual(done.returncode, 2)
                 self.assertIn("drain_tme", done.stderr)
 
+    def test_certificates_with_dns_names_have_the_roles_of_their_common_names(self):
+        config = find(manifests(*CLUSTERS["replicas-mtls"]), "ConfigMap", "parplan-server")
+        path = self.folder / "roles.json"
+        path.write_text(config["data"]["parplan-server.json"])
+        for name, role in (("agent", "agent"), ("job", "executor"), ("planner", "planner"),
+                           ("reader", "reader"), ("operator", "operator")):
+            # As cert-manager issues them.
+            done = subprocess.run(
+                [FLAGS.bin / "parplan-server", "--format", "json", "access", "show", "--config",
+                 path, "--cn", f"parplan-{name}", "--dns", f"parplan-{name}.parplan.svc"],
+                capture_output=True, text=True, check=False, timeout=60)
+            self.check(done)
+            self.assertEqual([one["role"] for one in json.loads(done.stdout)["roles"]], [role])
+
     def test_ports_are_those_of_the_configuration(self):
         for folders in CLUSTERS.values():
             documents = manifests(*folders)

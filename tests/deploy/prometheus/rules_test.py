@@ -101,6 +101,7 @@ def cases():
                f"parplan_searches_waiting{{{SERVER}}}": "60x60"}
     store = f'parplan_store_calls_total{{{SERVER},operation="put_plan",code="%s"}}'
     failed = f'parplan_searches_total{{{SERVER},planner="exact",outcome="check_failed"}}'
+    audit = f"parplan_audit_failures_total{{{SERVER}}}"
     rejects = f'parplan_rejects_total{{{SERVER},reason="%s"}}'
     return [
         Case("ParplanServerDown", {up: "1 1 0x20"}, "10m", server),
@@ -136,6 +137,11 @@ def cases():
         Case("ParplanStoreUnavailable", {store % "UNAVAILABLE": "0x5 1x30"}, "9m"),
         Case("ParplanStoreUnavailable", {store % "NOT_FOUND": "0+50x30", store % "OK": "0+50x30",
                                          store % "UNAVAILABLE": "0x30"}, "20m"),
+
+        Case("ParplanAuditFailing", {audit: "0x10 1x60"}, "15m", server),
+        Case("ParplanAuditFailing", {audit: "3x90"}, "30m"),
+        # It is long ago.
+        Case("ParplanAuditFailing", {audit: "0x10 1x60"}, "40m"),
 
         Case("ParplanSearchCheckFailed", {failed: "0x10 1x60"}, "15m",
              {"job": "parplan-server", "planner": "exact"}),

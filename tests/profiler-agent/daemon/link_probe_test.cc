@@ -76,6 +76,8 @@ agent::v1::ProbePlan PairPlan() {
   plan.set_backend("cpu");
   plan.set_rank_count(2);
   plan.set_devices_per_node(1);
+  plan.mutable_time_budget()->set_seconds(10);
+  plan.mutable_collective_time_limit()->set_seconds(1);
   return plan;
 }
 
@@ -135,6 +137,29 @@ TEST(LinkProbe, ABusyNodeTakesNoPart) {
   ASSERT_OK_AND_ASSIGN(const v1::Lease second, other.Acquire(wish, kPatience));
   other.Open(second.lease_id(), 4711);
   EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("0 cores"));
+}
+
+// A stranger's plan that would hold the node's memory.
+TEST(LinkProbe, APlanThatNoAgentMakesIsReturnedBeforeAnythingStarts) {
+  RpcHarness harness;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
+  Heard heard;
+  LeaseAgent other({.target = harness.address()}, heard.OptionsFor("a"));
+  LinkProbe probe({.target = harness.address()}, Options("b", "127.0.0.1"), *wakes);
+  AwaitAgents(harness, 2);
+  agent::v1::ProbePlan plan = PairPlan();
+  agent::v1::CollectiveKey& key = *plan.add_collectives();
+  key.set_collective(v1::COLLECTIVE_ALL_REDUCE);
+  key.set_participant_count(2);
+  key.set_rank_stride(1);
+  key.set_message_size_bytes(int64_t{1} << 40);
+  LeaseWish wish;
+  wish.node_ids = {"a", "b"};
+  wish.task = plan.SerializeAsString();
+  ASSERT_OK_AND_ASSIGN(const v1::Lease lease, other.Acquire(wish, kPatience));
+  other.Open(lease.lease_id(), 4711);
+  EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("message_size_bytes"));
+  EXPECT_FALSE(probe.is_active());
 }
 
 }  // namespace

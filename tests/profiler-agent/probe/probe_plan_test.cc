@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -155,6 +157,71 @@ TEST(LinkProbePlan, HasGroupsThatLieOnSeveralNodes) {
   // A node of three: groups of two that begin at even ranks cross its edge.
   ASSERT_OK_AND_ASSIGN(const ProbePlan odd, LinkProbePlan(Request(3), 2));
   EXPECT_TRUE(ShapesOf(odd, v1::COLLECTIVE_ALL_REDUCE).contains({2, 1}));
+}
+
+TEST(CheckLinkProbe, TakesThePlansOfAgents) {
+  for (const int devices : {1, 2, 3, 8}) {
+    for (const int nodes : {2, 3, 16}) {
+      ProbeRequest request = Request(devices);
+      request.largest_message_bytes = int64_t{1} << 30;
+      ASSERT_OK_AND_ASSIGN(const ProbePlan plan, LinkProbePlan(request, nodes));
+      const LinkProbeBounds bounds = {.devices_per_node = devices, .node_count = nodes};
+      EXPECT_OK(CheckLinkProbe(plan, bounds)) << devices << " x " << nodes;
+      EXPECT_OK(CheckLinkProbe(IncrementalProbe(plan, v1::Profile(), {}), bounds));
+    }
+  }
+}
+
+TEST(CheckLinkProbe, RefusesWhatAnotherNodeHasNoBusinessToAsk) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan good, LinkProbePlan(Request(2), 2));
+  const LinkProbeBounds bounds = {.devices_per_node = 2};
+  ASSERT_OK(CheckLinkProbe(good, bounds));
+  const std::pair<const char*, void (*)(ProbePlan&)> cases[] = {
+      {"backend", [](ProbePlan& plan) { plan.set_backend("cuda"); }},
+      {"backend", [](ProbePlan& plan) { plan.set_backend("/tmp/x.so"); }},
+      {"devices_per_node", [](ProbePlan& plan) { plan.set_devices_per_node(64); }},
+      {"devices_per_node", [](ProbePlan& plan) { plan.set_devices_per_node(0); }},
+      {"rank_count", [](ProbePlan& plan) { plan.set_rank_count(1 << 30); }},
+      {"rank_count", [](ProbePlan& plan) { plan.set_rank_count(2); }},
+      {"layers", [](ProbePlan& plan) { plan.add_layers(); }},
+      {"layers", [](ProbePlan& plan) { plan.add_models(); }},
+      {"layers", [](ProbePlan& plan) { plan.set_measures_copies(true); }},
+      {"meeting", [](ProbePlan& plan) { plan.mutable_meeting()->set_rendezvous("a:1"); }},
+      {"time_budget", [](ProbePlan& plan) { plan.clear_time_budget(); }},
+      {"time_budget", [](ProbePlan& plan) { plan.mutable_time_budget()->set_seconds(86400); }},
+      {"time_budget", [](ProbePlan& plan) { plan.mutable_time_budget()->set_nanos(-1); }},
+      {"collective_time_limit",
+       [](ProbePlan& plan) { plan.mutable_collective_time_limit()->set_seconds(86400); }},
+      {"precision", [](ProbePlan& plan) { plan.set_precision(std::nan("")); }},
+      {"precision", [](ProbePlan& plan) { plan.set_precision(-1.0); }},
+      {"collectives[0].collective",
+       [](ProbePlan& plan) {
+         plan.mutable_collectives(0)->set_collective(static_cast<v1::Collective>(99));
+       }},
+      {"collectives[0].participant_count",
+       [](ProbePlan& plan) { plan.mutable_collectives(0)->set_participant_count(0); }},
+      {"collectives[0].participant_count",
+       [](ProbePlan& plan) { plan.mutable_collectives(0)->set_participant_count(3); }},
+      {"collectives[0].participant_count",
+       [](ProbePlan& plan) { plan.mutable_collectives(0)->set_rank_stride(-1); }},
+      {"collectives[0].participant_count",
+       [](ProbePlan& plan) {
+         plan.mutable_collectives(0)->set_participant_count(1 << 30);
+         plan.mutable_collectives(0)->set_rank_stride(1 << 30);
+       }},
+      {"collectives[0].message_size_bytes",
+       [](ProbePlan& plan) { plan.mutable_collectives(0)->set_message_size_bytes(0); }},
+      {"collectives[0].message_size_bytes",
+       [](ProbePlan& plan) {
+         plan.mutable_collectives(0)->set_message_size_bytes((int64_t{1} << 30) + 1);
+       }},
+  };
+  for (const auto& [field, spoil] : cases) {
+    ProbePlan plan = good;
+    spoil(plan);
+    EXPECT_THAT(CheckLinkProbe(plan, bounds),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)));
+  }
 }
 
 TEST(IncrementalProbe, AsksForWhatIsMissingOnly) {

@@ -5,10 +5,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -25,12 +29,75 @@ namespace {
 
 using testing::HasSubstr;
 
+// A clock that counts how often it was asked, which the log does under its lock.
 class StandingClock : public Clock {
  public:
-  absl::Time Now() const override { return now; }
+  absl::Time Now() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++asked_count_;
+    changed_.notify_all();
+    return now;
+  }
   absl::Duration Steady() const override { return absl::ZeroDuration(); }
 
+  void AwaitAsked(int count) const {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, count] { return asked_count_ >= count; });
+  }
+
   absl::Time now = absl::FromUnixSeconds(1767225600);
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable int asked_count_ = 0;
+};
+
+// The disk of the system, which can be told to fail, and to keep a flush waiting.
+class FakeDisk : public AuditDisk {
+ public:
+  int Append(int descriptor, absl::string_view text) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (append_error == 0) return AuditDisk::Append(descriptor, text);
+    AuditDisk::Append(descriptor, text.substr(0, text.size() / 2));
+    return append_error;
+  }
+  int Flush(int descriptor) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++flush_count_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !holds_; });
+    return flush_error != 0 ? flush_error : AuditDisk::Flush(descriptor);
+  }
+  int Cut(int descriptor, int64_t size) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return cut_error != 0 ? cut_error : AuditDisk::Cut(descriptor, size);
+  }
+
+  void Hold(bool holds) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    holds_ = holds;
+    changed_.notify_all();
+  }
+  void AwaitFlush(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, count] { return flush_count_ >= count; });
+  }
+  int flush_count() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return flush_count_;
+  }
+
+  // Values of errno; set while no record is on its way.
+  int append_error = 0;
+  int flush_error = 0;
+  int cut_error = 0;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool holds_ = false;
+  int flush_count_ = 0;
 };
 
 std::string TextOf(const std::string& path) {
@@ -63,7 +130,6 @@ AuditRecord Call(const std::string& resource) {
 AuditRecord Refusal(const std::string& identity) {
   AuditRecord record;
   record.event = AuditRecord::Event::kRefusal;
-  record.is_durable = false;
   record.identity = identity;
   return record;
 }
@@ -71,16 +137,23 @@ AuditRecord Refusal(const std::string& identity) {
 class AuditFileTest : public testing::Test {
  protected:
   std::unique_ptr<AuditFile> Open(bool is_required = false) {
-    absl::StatusOr<std::unique_ptr<AuditFile>> log = AuditFile::Open(
-        path, {.is_required = is_required,
-               .on_failure = [this](const absl::Status& status) { failures.push_back(status); },
-               .clock = &clock});
+    absl::StatusOr<std::unique_ptr<AuditFile>> log =
+        AuditFile::Open(path, {.is_required = is_required,
+                               .on_failure =
+                                   [this](const absl::Status& status, int64_t record_count) {
+                                     failures.push_back(status);
+                                     failed_count += record_count;
+                                   },
+                               .clock = &clock,
+                               .disk = &disk});
     EXPECT_OK(log.status());
     return log.ok() ? *std::move(log) : nullptr;
   }
 
   StandingClock clock;
+  FakeDisk disk;
   std::vector<absl::Status> failures;
+  int64_t failed_count = 0;
   const std::string path = MakeTestFolder() + "/audit.jsonl";
 };
 
@@ -93,6 +166,7 @@ TEST_F(AuditFileTest, ALineSaysWhoDidWhat) {
   record.key_ids = {"k1", "k2"};
   ASSERT_OK(log->Write(record));
   ASSERT_OK(log->Write(Refusal("cn:b")));
+  log->Flush();
   EXPECT_EQ(LinesOf(path)[0], nlohmann::json::parse(absl::StrCat(R"({
       "sequence": 1, "time": "2026-01-01T00:00:00+00:00", "event": "signature",
       "decision": "allowed", "identity": "dns:a.example", "role": "operator",
@@ -224,11 +298,14 @@ TEST_F(AuditFileTest, NobodyFillsTheDiskByBeingRefused) {
   const auto log = Open();
   for (int i = 0; i < 1000; ++i) ASSERT_OK(log->Write(Refusal("cn:noisy")));
   ASSERT_OK(log->Write(Refusal("cn:quiet")));
+  log->Flush();
   EXPECT_EQ(log->head().sequence, AuditFile::kMaxRefusalsPerSecond + 1);
   clock.now += absl::Seconds(1);
   ASSERT_OK(log->Write(Refusal("cn:noisy")));
+  log->Flush();
   EXPECT_EQ(LinesOf(path).back()["omitted_refusals"], 1000 - AuditFile::kMaxRefusalsPerSecond);
   ASSERT_OK(log->Write(Refusal("cn:noisy")));
+  log->Flush();
   EXPECT_FALSE(LinesOf(path).back().contains("omitted_refusals"));
   EXPECT_OK(VerifyAuditFile(path).status());
 }
@@ -244,6 +321,107 @@ TEST_F(AuditFileTest, SeveralThreadsWriteOneChain) {
   for (std::thread& thread : threads) thread.join();
   ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
   EXPECT_EQ(summary.line_count, 100);
+}
+
+// Nine callers, and a disk that works twice: for the first, and for all that came meanwhile.
+TEST_F(AuditFileTest, LinesThatArriveDuringAFlushShareTheNextOne) {
+  const auto log = Open();
+  disk.Hold(true);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&log] { EXPECT_OK(log->Write(Call("first"))); });
+  disk.AwaitFlush(1);
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&log] { EXPECT_OK(log->Write(Call("x"))); });
+  }
+  clock.AwaitAsked(9);
+  // Takes the lock under which the last of them handed its record over, and does not wait itself.
+  ASSERT_OK(log->Write(Refusal("cn:a")));
+  EXPECT_EQ(TextOf(path).find("cn:a"), std::string::npos);
+  disk.Hold(false);
+  for (std::thread& thread : threads) thread.join();
+  log->Flush();
+  EXPECT_EQ(disk.flush_count(), 2);
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 10);
+  EXPECT_EQ(LinesOf(path)[0]["resource"], "first");
+}
+
+TEST_F(AuditFileTest, WhateverWaitsIsWrittenAtTheEnd) {
+  {
+    const auto log = Open();
+    for (int i = 0; i < 10; ++i) ASSERT_OK(log->Write(Refusal(absl::StrCat("cn:", i))));
+  }
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 10);
+  EXPECT_EQ(disk.flush_count(), 0);
+}
+
+// Many identities are refused while the disk hangs.
+TEST_F(AuditFileTest, RefusalsThatWaitAreBoundedAndCounted) {
+  const auto log = Open();
+  disk.Hold(true);
+  std::thread first([&log] { EXPECT_OK(log->Write(Call("first"))); });
+  disk.AwaitFlush(1);
+  constexpr int kCount = static_cast<int>(AuditFile::kMaxQueueLength) + 10;
+  for (int i = 0; i < kCount; ++i) ASSERT_OK(log->Write(Refusal(absl::StrCat("cn:", i))));
+  disk.Hold(false);
+  first.join();
+  log->Flush();
+  EXPECT_EQ(log->head().sequence, 1 + static_cast<int64_t>(AuditFile::kMaxQueueLength));
+  ASSERT_OK(log->Write(Refusal(absl::StrCat("cn:", kCount - 1))));
+  log->Flush();
+  EXPECT_EQ(LinesOf(path).back()["omitted_refusals"], 1);
+}
+
+// A batch fails as a whole: its callers all hear of it, and nothing of it is in the file.
+TEST_F(AuditFileTest, AFlushThatFailsIsAnErrorForAllItsCallers) {
+  const auto log = Open(/*is_required=*/true);
+  ASSERT_OK(log->Write(Call("first")));
+  disk.Hold(true);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&log] { EXPECT_OK(log->Write(Call("second"))); });
+  disk.AwaitFlush(2);
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&log] {
+      EXPECT_THAT(log->Write(Call("lost")), StatusIs(absl::StatusCode::kUnavailable));
+    });
+  }
+  clock.AwaitAsked(5);
+  ASSERT_OK(log->Write(Refusal("dns:a.example")));
+  // The flush in progress has looked at it before it fails.
+  disk.append_error = EIO;
+  disk.Hold(false);
+  for (std::thread& thread : threads) thread.join();
+  log->Flush();
+  disk.append_error = 0;
+  EXPECT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failed_count, 4);
+  ASSERT_OK(log->Write(Call("third")));
+  EXPECT_EQ(LinesOf(path).back()["sequence"], 3);
+  // The refusal that was lost is counted.
+  EXPECT_EQ(LinesOf(path).back()["omitted_refusals"], 1);
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 3);
+}
+
+TEST_F(AuditFileTest, NothingFollowsHalfALineThatCannotBeCutOff) {
+  const auto log = Open(/*is_required=*/true);
+  ASSERT_OK(log->Write(Call("first")));
+  const std::string whole = TextOf(path);
+  disk.append_error = ENOSPC;
+  disk.cut_error = EIO;
+  EXPECT_THAT(log->Write(Call("torn")), StatusIs(absl::StatusCode::kUnavailable));
+  const std::string torn = TextOf(path);
+  EXPECT_GT(torn.size(), whole.size());
+  disk.append_error = 0;
+  // It still cannot be cut off, so nothing is written after it.
+  EXPECT_THAT(log->Write(Call("refused")), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(TextOf(path), torn);
+  disk.cut_error = 0;
+  ASSERT_OK(log->Write(Call("second")));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary summary, VerifyAuditFile(path));
+  EXPECT_EQ(summary.line_count, 2);
+  EXPECT_EQ(LinesOf(path)[1]["resource"], "second");
 }
 
 }  // namespace

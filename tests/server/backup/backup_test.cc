@@ -54,8 +54,13 @@ void Fill(const StoreAddress& address) {
   PlanRecord plan = SamplePlan("c", "plan", 100000);
   plan.answer_key = "answer";
   plan.owner = "spiffe://lab.example/slurm";
-  ASSERT_OK(store->PutPlan(plan));
+  ASSERT_OK(store->PutPlan(plan, JobClaim{plan.owner, 4}));
   ASSERT_OK(store->PutPlan(SamplePlan("c", "another")));
+  PlanRecord of_other = SamplePlan("c", "deleted");
+  of_other.job_id = "Job, \"B\" of 'é'";
+  of_other.expire_time = SampleTime(1);
+  ASSERT_OK(store->PutPlan(of_other, JobClaim{"", 1}));
+  ASSERT_OK(store->DeleteExpiredPlans(SampleTime(2), 10).status());
   ASSERT_OK(store->CreateExecution(SampleExecution(plan.name, "e")));
   WindowRecord empty = SampleWindow(1, 0);
   empty.items = "";
@@ -83,7 +88,8 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
       written.row_counts,
       testing::ElementsAre(testing::Pair("profiles", 2), testing::Pair("profile_revisions", 2),
                            testing::Pair("calibrations", 1), testing::_, testing::Pair("plans", 2),
-                           testing::Pair("executions", 2), testing::Pair("windows", 2)));
+                           testing::Pair("jobs", 2), testing::Pair("executions", 2),
+                           testing::Pair("windows", 2)));
   ASSERT_OK_AND_ASSIGN(const BackupSummary restored, RestoreStore(file, to, false));
   EXPECT_EQ(restored.digest, written.digest);
   // A backup of the new store is the same again.
@@ -99,6 +105,8 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
   EXPECT_THAT(new_store->ProfileRevision("c"), IsOkAndHolds(5));
   EXPECT_EQ(*new_store->ActiveCalibration("c"), *old_store->ActiveCalibration("c"));
   EXPECT_EQ(*new_store->ListWindows(execution), *old_store->ListWindows(execution));
+  EXPECT_THAT(new_store->FindJob("c", "job", SampleTime(0)),
+              IsOkAndHolds(testing::Optional(JobRecord{"spiffe://lab.example/slurm", 4, true})));
   EXPECT_EQ(*new_store->GetExecution(execution), *old_store->GetExecution(execution));
   EXPECT_EQ(new_store->GetExecution(execution)->state, ExecutionState::kRunning);
   EXPECT_OK(
@@ -239,6 +247,36 @@ TEST(Backup, ADatabaseOfAnOlderReleaseIsBroughtUpToDateFirst) {
   pqxx::nontransaction(connection).exec("DELETE FROM schema_version WHERE version > 1");
   EXPECT_THAT(BackUpStore(from, NewFileName()),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has schema 1,")));
+}
+
+// A backup that a release before the jobs wrote.
+TEST(Backup, AnOlderBackupIsRestoredWithWhatItLacks) {
+  const StoreAddress from = NewSqlite();
+  Fill(from);
+  const std::string file = NewFileName();
+  ASSERT_OK(BackUpStore(from, file));
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle,
+                         "DROP TABLE jobs; DROP INDEX plans_by_owner; "
+                         "DELETE FROM backup_manifest WHERE name = 'jobs'",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  // It says that it has them.
+  EXPECT_THAT(CheckBackup(file), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("jobs")));
+  ASSERT_EQ(sqlite3_exec(handle, "DELETE FROM schema_version WHERE version > 7", nullptr, nullptr,
+                         nullptr),
+            SQLITE_OK);
+  sqlite3_close(handle);
+  ASSERT_OK(CheckBackup(file));
+  for (const NewStore make : {&NewSqlite, &NewPostgres}) {
+    const StoreAddress to = make();
+    ASSERT_OK(RestoreStore(file, to, false));
+    ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(to));
+    ASSERT_OK_AND_ASSIGN(const auto job, store->FindJob("c", "job", SampleTime(0)));
+    ASSERT_TRUE(job.has_value());
+    EXPECT_EQ(job->owner, "spiffe://lab.example/slurm");
+  }
 }
 
 TEST(Backup, WhatIsNoBackupOrNotThereIsRefused) {

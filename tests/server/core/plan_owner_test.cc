@@ -5,8 +5,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "parplan/v1/execution_service.pb.h"
 #include "server/core/plan_core.h"
@@ -86,6 +88,97 @@ TEST_F(PlanOwnerTest, AJobWithAPlanIsNotPlannedByOthers) {
   EXPECT_OK(AskAs("me", QuestionOfJob(8)).status());
   EXPECT_OK(AskAs("the job", QuestionOfJob(8), Role::kExecutor).status());
   EXPECT_OK(AskAs("boss", QuestionOfJob(8), Role::kOperator).status());
+}
+
+TEST_F(PlanOwnerTest, TheFirstOwnerKeepsAJobForWhichOthersPlan) {
+  ASSERT_OK(AskAs("me", QuestionOfJob()).status());
+  ASSERT_OK(AskAs("boss", QuestionOfJob(8), Role::kOperator).status());
+  EXPECT_OK(AskAs("me", QuestionOfJob(32)).status());
+  ASSERT_OK(AskAs("the job", QuestionOfJob(64), Role::kExecutor).status());
+  EXPECT_OK(AskAs("me", QuestionOfJob(128)).status());
+  EXPECT_THAT(AskAs("you", QuestionOfJob(24)), StatusIs(absl::StatusCode::kPermissionDenied));
+  // Nor does it lose the job to a server that restricts nobody for a while.
+  ASSERT_OK(Ask(QuestionOfJob(256)).status());
+  EXPECT_OK(AskAs("me", QuestionOfJob(512)).status());
+  EXPECT_THAT(AskAs("you", QuestionOfJob(24)), StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
+// Another server stores its plan between this one's look at the job and its own plan.
+TEST_F(PlanOwnerTest, AJobThatAnotherServerPlansForMeanwhileIsNumberedAnew) {
+  const auto other = store().OpenAgain();
+  for (const std::string owner : {"cn:me", "cn:you"}) {
+    v1::CreatePlanRequest request = QuestionOfJob();
+    request.set_job_id(owner);
+    PlanRecord theirs;
+    theirs.name = absl::StrCat("clusters/synthetic/plans/", owner);
+    theirs.cluster = "synthetic";
+    theirs.owner = owner;
+    theirs.job_id = request.job_id();
+    theirs.expire_time = clock.Now() + absl::Hours(1);
+    bool is_stored = false;
+    store().BeforePutPlan([&] {
+      if (std::exchange(is_stored, true)) return;
+      ASSERT_OK(other->PutPlan(theirs, JobClaim{owner, 1}).status());
+    });
+    const absl::StatusOr<SharedPlan> plan = AskAs("me", request);
+    if (owner == "cn:me") {
+      ASSERT_OK(plan.status());
+      EXPECT_EQ(PayloadOf(**plan).generation(), 2);
+    } else {
+      EXPECT_THAT(plan, StatusIs(absl::StatusCode::kPermissionDenied)) << "the job is theirs now";
+    }
+  }
+}
+
+// Again and again.
+TEST_F(PlanOwnerTest, AServerThatIsAlwaysTooLateGivesUp) {
+  const auto other = store().OpenAgain();
+  PlanRecord theirs;
+  theirs.cluster = "synthetic";
+  theirs.job_id = "j";
+  theirs.expire_time = clock.Now() + absl::Hours(1);
+  int64_t number = 0;
+  store().BeforePutPlan([&] {
+    theirs.name = absl::StrCat("clusters/synthetic/plans/", ++number);
+    ASSERT_OK(other->PutPlan(theirs, JobClaim{"cn:me", number}).status());
+  });
+  EXPECT_THAT(AskAs("me", QuestionOfJob()), StatusIs(absl::StatusCode::kUnavailable));
+  store().BeforePutPlan(nullptr);
+  EXPECT_OK(AskAs("me", QuestionOfJob()).status());
+}
+
+TEST_F(PlanOwnerTest, NumbersOfAJobGoOnAfterItsPlansWereDeleted) {
+  ASSERT_OK(AskAs("me", QuestionOfJob()).status());
+  ASSERT_OK(AskAs("me", QuestionOfJob(8)).status());
+  EXPECT_THAT(store().DeleteExpiredPlans(absl::InfiniteFuture(), 10), IsOkAndHolds(2));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", QuestionOfJob(32)));
+  EXPECT_EQ(PayloadOf(*plan).generation(), 3);
+  EXPECT_EQ(PayloadOf(*plan).supersedes(), "");
+}
+
+// A server of an older release on the same store numbers plans without telling it.
+TEST_F(PlanOwnerTest, PlansThatClaimedNothingCountToo) {
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, AskAs("me", QuestionOfJob()));
+  v1::PlanPayload payload = PayloadOf(*first);
+  payload.set_generation(5);
+  v1::Plan newer = *first;
+  newer.mutable_signed_plan()->set_payload(payload.SerializeAsString());
+  ASSERT_OK_AND_ASSIGN(PlanRecord record, store().GetPlan(first->name()));
+  record.name += "5";
+  record.request_id.clear();
+  record.bytes = newer.SerializeAsString();
+  ASSERT_OK(store().PutPlan(record).status());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan next, AskAs("me", QuestionOfJob(8)));
+  EXPECT_EQ(PayloadOf(*next).generation(), 6);
+  // Also for a job that the store does not know otherwise.
+  record.name += "k";
+  record.job_id = "k";
+  ASSERT_OK(store().PutPlan(record).status());
+  v1::CreatePlanRequest of_k = QuestionOfJob(8);
+  of_k.set_job_id("k");
+  EXPECT_THAT(AskAs("you", of_k), StatusIs(absl::StatusCode::kPermissionDenied));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan of_job_k, AskAs("me", of_k));
+  EXPECT_EQ(PayloadOf(*of_job_k).generation(), 6);
 }
 
 TEST_F(PlanOwnerTest, AnIdOfAJobIsFreeOnceItsPlanExpiredAndNothingRunsByIt) {

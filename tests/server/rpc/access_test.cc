@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -344,6 +345,26 @@ TEST(Audit, ASignatureNamesPlanJobAndKeys) {
   EXPECT_EQ(records[1].plan, plan.name());
   EXPECT_EQ(records[1].job_id, "4711");
   EXPECT_THAT(records[1].key_ids, ElementsAre(plan.signed_plan().signatures(0).key_id()));
+}
+
+// More calls wait for the disk of the audit log than gRPC has threads.
+TEST(Audit, ADiskThatHangsDelaysOnlyWhatItRecords) {
+  RpcHarness harness;
+  ASSERT_OK(harness.UploadSmallProfile());
+  // The answer is known from here on: what is left to do is to sign, record and store.
+  ASSERT_OK(harness.plans().CreatePlan(QuestionOf("first")));
+  harness.audit().Hold(true);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 64; ++i) {
+    callers.emplace_back([&harness, i] {
+      EXPECT_OK(harness.plans().CreatePlan(QuestionOf(absl::StrCat("job-", i))));
+    });
+  }
+  harness.audit().AwaitHeld();
+  for (int i = 0; i < 20; ++i) EXPECT_OK(harness.plans().GetCapabilities());
+  harness.audit().Hold(false);
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_THAT(harness.audit().records(), SizeIs(2 + 64));
 }
 
 TEST(Audit, NothingChangesThatCannotBeRecorded) {

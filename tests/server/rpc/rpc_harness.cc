@@ -86,7 +86,13 @@ absl::StatusOr<PlanningResult> GatedPlanner::Find(const PlanningProblem& problem
 }
 
 absl::Status RecordingAudit::Write(const AuditRecord& record) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (holds_ && record.event != AuditRecord::Event::kRefusal) {
+    ++held_count_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !holds_; });
+    --held_count_;
+  }
   if (broken_) {
     return MakeError(absl::StatusCode::kUnavailable, Reason::kAuditUnavailable, "broken");
   }
@@ -97,6 +103,17 @@ absl::Status RecordingAudit::Write(const AuditRecord& record) {
 void RecordingAudit::SetBroken(bool broken) {
   const std::lock_guard<std::mutex> lock(mutex_);
   broken_ = broken;
+}
+
+void RecordingAudit::Hold(bool holds) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  holds_ = holds;
+  changed_.notify_all();
+}
+
+void RecordingAudit::AwaitHeld() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return held_count_ > 0; });
 }
 
 std::vector<AuditRecord> RecordingAudit::records() const {

@@ -68,17 +68,24 @@ class GatedPlanner {
   int stops_ = 0;
 };
 
-// An audit log in memory, which can be made to fail.
+// An audit log in memory, which can be made to fail, and to wait as one whose disk hangs.
 class RecordingAudit : public AuditSink {
  public:
   absl::Status Write(const AuditRecord& record) override;
   // Every write fails from now on, or no more.
   void SetBroken(bool broken);
+  // Every write but those of refusals waits from now on, or no more.
+  void Hold(bool holds);
+  // Waits until a write waits.
+  void AwaitHeld();
   std::vector<AuditRecord> records() const;
 
  private:
   mutable std::mutex mutex_;
+  std::condition_variable changed_;
   bool broken_ = false;  // Guarded by mutex_, as the rest.
+  bool holds_ = false;
+  int held_count_ = 0;
   std::vector<AuditRecord> records_;
 };
 

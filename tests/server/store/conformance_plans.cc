@@ -228,5 +228,98 @@ TEST_P(StoreConformance, PagesOfOwnPlansGoOnWhereTheyEndedAndAreNoOneElses) {
   EXPECT_THAT(store().ListPlans("c", request), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_P(StoreConformance, AJobHasTheOwnerAndTheHighestNumberThatWereClaimed) {
+  EXPECT_THAT(store().FindJob("c", "job", SampleTime(0)), IsOkAndHolds(std::nullopt));
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "1"), JobClaim{"cn:me", 1}));
+  Reopen();
+  EXPECT_THAT(store().FindJob("c", "job", SampleTime(0)),
+              IsOkAndHolds(testing::Optional(JobRecord{"cn:me", 1, true})));
+  EXPECT_THAT(store().FindJob("c", "another", SampleTime(0)), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(store().FindJob("other", "job", SampleTime(0)), IsOkAndHolds(std::nullopt));
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "7"), JobClaim{"cn:you", 7}));
+  EXPECT_THAT(store().FindJob("c", "job", SampleTime(0)),
+              IsOkAndHolds(testing::Optional(JobRecord{"cn:you", 7, true})));
+  // A plan that claims nothing changes nothing.
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "x")));
+  EXPECT_EQ((*store().FindJob("c", "job", SampleTime(0)))->generation, 7);
+}
+
+TEST_P(StoreConformance, ANumberOfAJobIsGivenOnce) {
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "first"), JobClaim{"cn:me", 2}));
+  for (const int64_t taken : {1, 2}) {
+    const auto refused = store().PutPlan(SamplePlan("c", "late"), JobClaim{"cn:you", taken});
+    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kAborted));
+    EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
+  }
+  EXPECT_THAT(store().CountPlans("c"), IsOkAndHolds(1));
+  EXPECT_EQ((*store().FindJob("c", "job", SampleTime(0)))->owner, "cn:me");
+  // A repeated request is answered by its plan, whatever the retry claims.
+  PlanRecord again = SamplePlan("c", "again");
+  again.request_id = "request-first";
+  again.plan_key = "key-first";
+  EXPECT_THAT(store().PutPlan(again, JobClaim{"cn:me", 2}), IsOkAndHolds(SamplePlan("c", "first")));
+  EXPECT_THAT(store().PutPlan(again, JobClaim{"cn:me", 3}), IsOkAndHolds(SamplePlan("c", "first")));
+  EXPECT_EQ((*store().FindJob("c", "job", SampleTime(0)))->generation, 2);
+  // As are names; numbers of other jobs are their own.
+  EXPECT_THAT(store().PutPlan(SamplePlan("d", "p"), JobClaim{"cn:me", 1}),
+              IsOkAndHolds(SamplePlan("d", "p")));
+}
+
+TEST_P(StoreConformance, AJobIsHeldByValidPlansAndRunningExecutions) {
+  const auto is_held = [this](int64_t seconds) {
+    const auto job = store().FindJob("c", "job", SampleTime(seconds));
+    EXPECT_OK(job.status());
+    return job.ok() && job->has_value() && (*job)->is_held;
+  };
+  const PlanRecord plan = SamplePlan("c", "p");
+  ASSERT_OK(store().PutPlan(plan, JobClaim{"cn:me", 1}));
+  EXPECT_TRUE(is_held(3599));
+  EXPECT_FALSE(is_held(3600));
+  const ExecutionRecord execution = SampleExecution(plan.name, "e");
+  ASSERT_OK(store().CreateExecution(execution));
+  EXPECT_TRUE(is_held(3600));
+  // Of another job.
+  PlanRecord other = SamplePlan("c", "other");
+  other.job_id = "other";
+  other.expire_time = SampleTime(9000);
+  ASSERT_OK(store().PutPlan(other, JobClaim{"cn:you", 1}));
+  ASSERT_OK(store().CreateExecution(SampleExecution(other.name, "e")));
+  ASSERT_OK(store().SetExecutionState(execution.name, ExecutionState::kRunning,
+                                      ExecutionState::kSucceeded, SampleTime(20), ""));
+  EXPECT_FALSE(is_held(3600));
+}
+
+TEST_P(StoreConformance, AJobOutlivesItsPlans) {
+  ASSERT_OK(store().PutPlan(SamplePlan("c", "p"), JobClaim{"cn:me", 3}));
+  ASSERT_THAT(store().DeleteExpiredPlans(SampleTime(9999), 10), IsOkAndHolds(1));
+  Reopen();
+  EXPECT_THAT(store().FindJob("c", "job", SampleTime(0)),
+              IsOkAndHolds(testing::Optional(JobRecord{"cn:me", 3, false})));
+}
+
+// Both lists at once, with pages that end in the middle of either.
+TEST_P(StoreConformance, PagesOfOwnPlansMeetEachPlanOnce) {
+  std::vector<std::string> expected;
+  for (int i = 0; i < 40; ++i) {
+    PlanRecord plan = SamplePlan("c", absl::StrCat(i));
+    plan.owner = i % 3 == 0 ? "cn:me" : "cn:you";
+    plan.job_id = absl::StrCat("job-", i % 5);
+    ASSERT_OK(store().PutPlan(plan));
+    if (i % 3 == 0 || i % 5 < 2) expected.insert(expected.begin(), plan.plan_id);
+  }
+  for (const int page_size : {1, 3, 7, 100}) {
+    PageRequest request = {.page_size = page_size};
+    std::vector<std::string> met;
+    do {
+      ASSERT_OK_AND_ASSIGN(
+          const auto page,
+          store().ListOwnPlans("c", {.owner = "cn:me", .job_ids = {"job-0", "job-1"}}, request));
+      for (const PlanRecord& plan : page.records) met.push_back(plan.plan_id);
+      request.page_token = page.next_page_token;
+    } while (!request.page_token.empty());
+    EXPECT_EQ(met, expected) << page_size;
+  }
+}
+
 }  // namespace
 }  // namespace parplan

@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/store/postgres_pool.h"
 #include "server/store/postgres_schema.h"
 #include "tests/server/store/postgres_process.h"
 #include "tests/server/store/store_conformance.h"
@@ -113,6 +115,77 @@ TEST(PostgresStore, ServersThatStartTogetherMigrateOnce) {
   }
 }
 
+// Makes a database of an older schema with these plans. Released migrations are never edited, so
+// those of this release make what the older release made.
+void MakeOlderDatabase(const PostgresHome& home, int schema, bool has_owner,
+                       const std::vector<PlanRecord>& plans) {
+  ASSERT_OK_AND_ASSIGN(const auto pool, PostgresPool::Open({.uri = home.uri()}));
+  ASSERT_OK(MigratePostgres(*pool, SampleTime(0), schema));
+  ASSERT_EQ(Ask(home.uri(), "SELECT max(version) FROM schema_version"), absl::StrCat(schema));
+  std::string rows;
+  for (const PlanRecord& plan : plans) {
+    rows += InsertPlanStatement(plan, has_owner,
+                                absl::StrCat("'\\x", absl::BytesToHexString(plan.bytes), "'"));
+  }
+  ASSERT_OK(pool->Write([&rows](pqxx::transaction_base& transaction) {
+    transaction.exec(rows);
+    return absl::OkStatus();
+  }));
+}
+
+TEST(PostgresMigration, PlansOfSchema2HaveNoOwnerAndKeepTheirRequests) {
+  PostgresHome home;
+  const PlanRecord first = SamplePlan("c", "first");
+  const PlanRecord second = SamplePlan("c", "second");
+  PlanRecord no_job = SamplePlan("c", "no-job");
+  no_job.job_id.clear();
+  no_job.request_id.clear();
+  no_job.answer_key = "answer";
+  ASSERT_NO_FATAL_FAILURE(MakeOlderDatabase(home, 2, false, {first, second, no_job}));
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  for (const PlanRecord& plan : {first, second, no_job}) {
+    EXPECT_THAT(store->GetPlan(plan.name), IsOkAndHolds(plan));
+  }
+  EXPECT_THAT(store->FindPlanByRequestId("c", "", "request-first"),
+              IsOkAndHolds(testing::Optional(first)));
+  EXPECT_THAT(store->FindPlanOfJob("c", "job"), IsOkAndHolds(testing::Optional(second)));
+  EXPECT_THAT(store->FindPlanByAnswer("c", "answer"), IsOkAndHolds(testing::Optional(no_job)));
+  // A request id is an owner's from now on.
+  PlanRecord mine = SamplePlan("c", "mine");
+  mine.owner = "cn:me";
+  mine.request_id = "request-first";
+  EXPECT_THAT(store->PutPlan(mine), IsOkAndHolds(mine));
+  ASSERT_OK_AND_ASSIGN(const auto own, store->ListOwnPlans("c", {.owner = "cn:me"}, {}));
+  EXPECT_THAT(own.records, testing::ElementsAre(mine));
+}
+
+TEST(PostgresMigration, JobsOfSchema3HaveTheirFirstOwnerAndNumbersGoOn) {
+  PostgresHome home;
+  const PlanRecord before_roles = SamplePlan("c", "1");
+  PlanRecord mine = SamplePlan("c", "2");
+  mine.owner = "cn:me";
+  PlanRecord theirs = SamplePlan("c", "3");
+  theirs.owner = "cn:you";
+  PlanRecord of_other = SamplePlan("d", "4");
+  of_other.owner = "cn:you";
+  PlanRecord no_job = SamplePlan("c", "5");
+  no_job.owner = "cn:me";
+  no_job.job_id.clear();
+  ASSERT_NO_FATAL_FAILURE(
+      MakeOlderDatabase(home, 3, true, {before_roles, mine, theirs, of_other, no_job}));
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  EXPECT_THAT(store->FindJob("c", "job", SampleTime(0)),
+              IsOkAndHolds(testing::Optional(JobRecord{"cn:me", 3, true})));
+  EXPECT_THAT(store->FindJob("d", "job", SampleTime(9999)),
+              IsOkAndHolds(testing::Optional(JobRecord{"cn:you", 4, false})));
+  EXPECT_THAT(store->FindJob("c", "", SampleTime(0)), IsOkAndHolds(std::nullopt));
+  ASSERT_OK_AND_ASSIGN(const auto own, store->ListOwnPlans("c", {.owner = "cn:me"}, {}));
+  EXPECT_THAT(own.records, testing::ElementsAre(no_job, mine));
+  EXPECT_THAT(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 3}),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_OK(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 4}));
+}
+
 TEST(PostgresStore, ANewerSchemaIsRefusedAndLeftAlone) {
   PostgresHome home;
   {
@@ -149,6 +222,66 @@ TEST(PostgresStore, AUserWhoMayMakeNoTablesCanUseThem) {
   PostgresProcess::Shared().Execute("DROP OWNED BY guest; DROP ROLE guest");
 }
 
+// Two servers that plan for one job at the same time.
+TEST(PostgresStore, AJobHasOneOwnerAndItsPlansHaveOneNumberEach) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto first, home.Open());
+  ASSERT_OK_AND_ASSIGN(const auto second, home.Open());
+  for (int round = 0; round < 20; ++round) {
+    absl::Status results[4];
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i] {
+        PlanRecord plan = SamplePlan("c", absl::StrCat(round, "-", i));
+        plan.job_id = absl::StrCat("job-", round);
+        plan.owner = absl::StrCat("cn:", i);
+        results[i] = (i % 2 == 0 ? first : second)->PutPlan(plan, JobClaim{plan.owner, 1}).status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_OK_AND_ASSIGN(const auto job,
+                         first->FindJob("c", absl::StrCat("job-", round), SampleTime(0)));
+    ASSERT_TRUE(job.has_value());
+    EXPECT_EQ(job->generation, 1);
+    for (int i = 0; i < 4; ++i) {
+      if (job->owner == absl::StrCat("cn:", i)) {
+        EXPECT_OK(results[i]);
+      } else {
+        EXPECT_THAT(results[i], StatusIs(absl::StatusCode::kAborted));
+      }
+    }
+    EXPECT_THAT(first->CountPlans("c"), IsOkAndHolds(round + 1));
+  }
+}
+
+// Each server counts on from what it sees until it gets a number.
+TEST(PostgresStore, ServersNumberThePlansOfAJobOneAfterTheOther) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto first, home.Open());
+  ASSERT_OK_AND_ASSIGN(const auto second, home.Open());
+  constexpr int kPlansOfEach = 15;
+  std::vector<std::thread> threads;
+  for (Store* const store : {first.get(), second.get()}) {
+    threads.emplace_back([store, is_first = store == first.get()] {
+      for (int i = 0; i < kPlansOfEach;) {
+        const auto job = store->FindJob("c", "job", SampleTime(0));
+        ASSERT_OK(job.status());
+        const int64_t next = job->has_value() ? (*job)->generation + 1 : 1;
+        const auto stored = store->PutPlan(SamplePlan("c", absl::StrCat(is_first, "-", i)),
+                                           JobClaim{"cn:me", next});
+        if (stored.status().code() == absl::StatusCode::kAborted) continue;
+        ASSERT_OK(stored.status());
+        ++i;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // As many numbers as plans: none was given twice.
+  ASSERT_OK_AND_ASSIGN(const auto job, first->FindJob("c", "job", SampleTime(0)));
+  EXPECT_EQ(job->generation, 2 * kPlansOfEach);
+  EXPECT_THAT(first->CountPlans("c"), IsOkAndHolds(2 * kPlansOfEach));
+}
+
 // Each statement of the hot path must find its rows by an index.
 TEST(PostgresStore, LookUpsDoNotScanTables) {
   PostgresHome home;
@@ -162,6 +295,13 @@ TEST(PostgresStore, LookUpsDoNotScanTables) {
       {"SELECT bytes FROM plans WHERE cluster = 'c' AND answer_key = 'a7' AND answer_key <> '' "
        "ORDER BY sequence DESC LIMIT 1",
        "plans_by_answer"},
+      {"SELECT sequence FROM plans WHERE cluster = 'c' AND owner = 'o7' AND owner <> '' "
+       "AND sequence < 9 ORDER BY sequence DESC LIMIT 3",
+       "plans_by_owner"},
+      {"SELECT of_job.sequence FROM json_array_elements_text('[\"j\"]'::json) AS job (id) "
+       "CROSS JOIN LATERAL (SELECT sequence FROM plans WHERE cluster = 'c' AND job_id = job.id "
+       "AND job_id <> '' AND sequence < 9 ORDER BY sequence DESC LIMIT 3) AS of_job",
+       "plans_by_job"},
       {"SELECT sequence FROM profiles WHERE cluster = 'c' AND '' = '' AND sequence < 9 "
        "ORDER BY sequence DESC LIMIT 3",
        "profiles_by_cluster"},
@@ -173,8 +313,8 @@ TEST(PostgresStore, LookUpsDoNotScanTables) {
   // Empty tables are cheaper to scan. In this one all rows are of one cluster.
   transaction.exec(
       "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
-      "topology_digest, profile_digest, create_time, expire_time, bytes) "
-      "SELECT 'n' || i, 'c', i, 'k' || i, 'a' || i, 'r' || i, 'j', '', '', i, i, '' "
+      "topology_digest, profile_digest, create_time, expire_time, bytes, owner) "
+      "SELECT 'n' || i, 'c', i, 'k' || i, 'a' || i, 'r' || i, 'j', '', '', i, i, '', 'o' || i "
       "FROM generate_series(1, 2000) AS i; ANALYZE plans; "
       "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off");
   for (const auto& [query, index] : cases) {

@@ -1,10 +1,14 @@
-// Opens databases of older servers, one for each released schema, from their `.dump`.
+// Opens databases of older servers: the first ones from their `.dump`, later ones as the migrations
+// up to them make them.
 
 #include <sqlite3.h>
 
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/store/sqlite_schema.h"
@@ -229,6 +233,84 @@ TEST(SqliteMigration, AStoreOfSchema2KeepsItsWindowsAndTakesTheirItems) {
   EXPECT_THAT(store->ListWindows(execution, Store::WindowParts::kAll),
               IsOkAndHolds(testing::ElementsAre(SampleWindow(0, 0, kSampleSize), window,
                                                 SampleWindow(1, 0, kSampleSize))));
+}
+
+// Returns a statement that inserts a plan.
+std::string Insert(const PlanRecord& plan, bool has_owner) {
+  return InsertPlanStatement(plan, has_owner,
+                             absl::StrCat("X'", absl::BytesToHexString(plan.bytes), "'"));
+}
+
+// A data directory with a database of an older schema and these rows. Released migrations are
+// never edited, so those of this release make what the older release made.
+std::string MakeFolderOfSchema(int schema, const std::string& rows) {
+  const std::string folder = MakeTestFolder();
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+  const std::string file = absl::StrCat(folder, "/", kSqliteFileName);
+  std::ofstream(file).close();
+  {
+    const auto connection = SqliteConnection::Open(file, SqliteConnection::Role::kWriter, {});
+    EXPECT_OK(connection.status());
+    EXPECT_OK(MigrateSqlite(**connection, SampleTime(0), schema));
+  }
+  EXPECT_EQ(SchemaOf(folder), schema);
+  Write(folder, rows.c_str());
+  return folder;
+}
+
+TEST(SqliteMigration, PlansOfSchema6HaveNoOwnerAndKeepTheirRequests) {
+  const PlanRecord first = SamplePlan("c", "first", kSampleSize);
+  const PlanRecord second = SamplePlan("c", "second", kSampleSize);
+  PlanRecord no_job = SamplePlan("c", "no-job", kSampleSize);
+  no_job.job_id.clear();
+  no_job.request_id.clear();
+  no_job.answer_key = "answer";
+  const std::string folder = MakeFolderOfSchema(
+      6, absl::StrCat(Insert(first, false), Insert(second, false), Insert(no_job, false)));
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  for (const PlanRecord& plan : {first, second, no_job}) {
+    EXPECT_THAT(store->GetPlan(plan.name), IsOkAndHolds(plan));
+  }
+  EXPECT_THAT(store->FindPlanByRequestId("c", "", "request-first"),
+              IsOkAndHolds(testing::Optional(first)));
+  EXPECT_THAT(store->FindPlanOfJob("c", "job"), IsOkAndHolds(testing::Optional(second)));
+  EXPECT_THAT(store->FindPlanByAnswer("c", "answer"), IsOkAndHolds(testing::Optional(no_job)));
+  // A request id is an owner's from now on.
+  PlanRecord mine = SamplePlan("c", "mine", kSampleSize);
+  mine.owner = "cn:me";
+  mine.request_id = "request-first";
+  EXPECT_THAT(store->PutPlan(mine), IsOkAndHolds(mine));
+  ASSERT_OK_AND_ASSIGN(const auto own, store->ListOwnPlans("c", {.owner = "cn:me"}, {}));
+  EXPECT_THAT(own.records, testing::ElementsAre(mine));
+}
+
+TEST(SqliteMigration, JobsOfSchema7HaveTheirFirstOwnerAndNumbersGoOn) {
+  PlanRecord before_roles = SamplePlan("c", "1", kSampleSize);
+  PlanRecord mine = SamplePlan("c", "2", kSampleSize);
+  mine.owner = "cn:me";
+  PlanRecord theirs = SamplePlan("c", "3", kSampleSize);
+  theirs.owner = "cn:you";
+  PlanRecord of_other = SamplePlan("d", "4", kSampleSize);
+  of_other.owner = "cn:you";
+  PlanRecord no_job = SamplePlan("c", "5", kSampleSize);
+  no_job.owner = "cn:me";
+  no_job.job_id.clear();
+  std::string rows;
+  for (const PlanRecord& plan : {before_roles, mine, theirs, of_other, no_job}) {
+    rows += Insert(plan, true);
+  }
+  const std::string folder = MakeFolderOfSchema(7, rows);
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  EXPECT_THAT(store->FindJob("c", "job", SampleTime(0)),
+              IsOkAndHolds(testing::Optional(JobRecord{"cn:me", 3, true})));
+  EXPECT_THAT(store->FindJob("d", "job", SampleTime(9999)),
+              IsOkAndHolds(testing::Optional(JobRecord{"cn:you", 4, false})));
+  EXPECT_THAT(store->FindJob("c", "", SampleTime(0)), IsOkAndHolds(std::nullopt));
+  ASSERT_OK_AND_ASSIGN(const auto own, store->ListOwnPlans("c", {.owner = "cn:me"}, {}));
+  EXPECT_THAT(own.records, testing::ElementsAre(no_job, mine));
+  EXPECT_THAT(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 3}),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_OK(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 4}));
 }
 
 // The disk fills up in the middle: the file stays of its schema, and opens once

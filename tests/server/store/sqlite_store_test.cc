@@ -117,6 +117,17 @@ TEST(SqliteStore, LookUpsDoNotScanTables) {
       {"SELECT bytes FROM plans WHERE cluster = ?1 AND job_id = ?2 AND job_id <> '' "
        "ORDER BY sequence DESC LIMIT 1",
        "plans_by_job"},
+      {"SELECT EXISTS (SELECT 1 FROM plans CROSS JOIN executions ON executions.plan = plans.name "
+       "AND executions.state = 1 WHERE plans.cluster = ?1 AND plans.job_id = ?2 "
+       "AND plans.job_id <> '') FROM jobs WHERE cluster = ?1 AND job_id = ?2",
+       "plans_by_job"},
+      {"SELECT sequence FROM plans WHERE cluster = ?1 AND owner = ?3 AND owner <> '' "
+       "AND sequence < ?2 ORDER BY sequence DESC LIMIT ?5",
+       "COVERING INDEX plans_by_owner"},
+      // The numbers come from lists that are sorted, and the rows in their order.
+      {"SELECT bytes FROM plans WHERE sequence IN (SELECT 7 UNION ALL SELECT 5) "
+       "ORDER BY sequence DESC",
+       "SEARCH plans USING INTEGER PRIMARY KEY"},
       {"SELECT bytes FROM profiles WHERE cluster = ?1 AND sequence < ?2 ORDER BY sequence DESC",
        "profiles_by_cluster"},
       {"SELECT bytes FROM executions WHERE plan = ?1 AND sequence < ?2 ORDER BY sequence DESC",

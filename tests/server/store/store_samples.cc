@@ -66,6 +66,21 @@ PlanRecord SamplePlan(const std::string& cluster, const std::string& id, size_t 
   return plan;
 }
 
+std::string InsertPlanStatement(const PlanRecord& plan, bool has_owner, absl::string_view bytes) {
+  std::string values;
+  for (const std::string& text :
+       {plan.name, plan.cluster, plan.plan_id, plan.plan_key, plan.answer_key, plan.request_id,
+        plan.job_id, plan.topology_digest, plan.profile_digest}) {
+    absl::StrAppend(&values, "'", text, "', ");
+  }
+  if (has_owner) absl::StrAppend(&values, "'", plan.owner, "', ");
+  return absl::StrCat("INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, ",
+                      "request_id, job_id, topology_digest, profile_digest, ",
+                      has_owner ? "owner, " : "", "create_time, expire_time, bytes) VALUES (",
+                      values, absl::ToUnixNanos(plan.create_time), ", ",
+                      absl::ToUnixNanos(plan.expire_time), ", ", bytes, ");\n");
+}
+
 ExecutionRecord SampleExecution(const std::string& plan, const std::string& id) {
   ExecutionRecord execution;
   execution.name = absl::StrCat(plan, "/executions/", id);

@@ -37,6 +37,10 @@ CalibrationRecord SampleCalibration(const std::string& cluster, const std::strin
 // `SampleTime(0)`.
 PlanRecord SamplePlan(const std::string& cluster, const std::string& id, size_t size = 300);
 
+// Returns a statement that inserts a plan into a table of a schema before that of this release;
+// `has_owner`: whether it has the column. `bytes` is a literal of the plan's bytes.
+std::string InsertPlanStatement(const PlanRecord& plan, bool has_owner, absl::string_view bytes);
+
 // Execution `id` of a plan, with request id `request-{id}`.
 ExecutionRecord SampleExecution(const std::string& plan, const std::string& id);
 
