@@ -65,8 +65,9 @@ const PrecisionTraits& TraitsOf(Precision precision);
 // Returns the recipe with that `PrecisionTraits::name`, or nothing.
 std::optional<Precision> FindPrecision(absl::string_view name);
 
-// Returns the recipe that a description such as `bfloat16 mixed` names, or nothing. Letters
-// must be lower-case. Descriptions of 8-bit training must be refused before.
+// Returns the recipe that a description such as `bfloat16 mixed` names, or nothing. REQUIRES: its
+// letters are lower-case, and the caller has refused descriptions of products of 8 bits or fewer,
+// which this function may take for the 16-bit format beside them (`bf16 with fp8`).
 std::optional<Precision> FindPrecisionIn(absl::string_view description);
 
 // Returns the size of one element in bytes.
