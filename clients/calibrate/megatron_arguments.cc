@@ -52,7 +52,7 @@ constexpr SwitchedFeature kSwitchedFeatures[] = {
     {"mtp-num-layers", "multi-token prediction is not modelled"},
     {"window-size", "attention within windows is not modelled"},
     {"fp8-format", "8-bit matrix products (fp8-format) are not modelled"},
-    {"fp4-format", "8-bit matrix products (fp4-format) are not modelled"},
+    {"fp4-format", "4-bit matrix products (fp4-format) are not modelled"},
     {"optimizer-cpu-offload", "offloading to the host is not modelled"},
     {"cpu-offloading", "offloading to the host is not modelled"},
 };

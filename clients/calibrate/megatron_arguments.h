@@ -11,7 +11,8 @@ namespace parplan::accuracy {
 
 // Sets the values of `run`, whose id is set already, from `arguments` (names without leading
 // dashes); called by ReadPublishedRuns. Faults name the argument. Features that the planner cannot
-// express (latent attention, 8-bit products, Mamba layers, ...) are appended to `run->beyond`.
+// express (latent attention, products of 8 bits or fewer, Mamba layers, ...) are appended to
+// `run->beyond`.
 //
 // Model, degrees, sharding and recomputation are read as `planctl import megatron` reads them
 // (clients/import/megatron_layers.h, megatron_degrees.h), with that program's defaults; members

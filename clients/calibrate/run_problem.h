@@ -40,15 +40,15 @@ struct RunQuestion {
   std::string job_key;
   // Key of the plan: equal for equal plans of one job.
   std::string plan_key;
-  // Values that the row leaves open and how they were filled in, one sentence per entry.
+  // Values that the run leaves open and how they were filled in, one sentence per entry.
   std::vector<std::string> assumptions;
 };
 
 // Returns the question of `run`, a run of ReadPublishedRuns (`beyond` is not looked at: that
-// function leaves such rows out). INVALID_ARGUMENT (SPEC_INVALID), with the member of the row at
-// fault, for a run that the planner can't express or that contradicts itself, and with the field of
-// the model or topology made of it if its sizes are out of range. docs/accuracy.md lists the rules
-// for values that rows leave open. Pure.
+// function leaves such runs out). Returns INVALID_ARGUMENT (SPEC_INVALID), with the member of the
+// run's row at fault, for a run that the planner can't express or that contradicts itself, and with
+// the field of the model or topology made of it if its sizes are out of range. docs/accuracy.md
+// lists the rules for values that rows leave open. Pure.
 absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run);
 
 }  // namespace parplan::accuracy

@@ -129,8 +129,8 @@ std::string Filled(const PublishedRun& run, const std::string& text, const char*
 absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
   for (const char* word : {"fp8", "float8", "mxfp", "nvfp", "fp4", "int8"}) {
     if (absl::StrContains(text, word)) {
-      return RunFieldError("precision",
-                           absl::StrCat("`", text, "`: 8-bit products are not modelled"));
+      return RunFieldError(
+          "precision", absl::StrCat("`", text, "`: products of 8 bits or fewer are not modelled"));
     }
   }
   if (const std::optional<Precision> found = FindPrecisionIn(text)) return *found;
@@ -263,7 +263,7 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
   const KnownFramework* known = FindFramework(run);
   bool megatron_family = false;
   if (known == nullptr) {
-    assumptions->push_back("framework is not known; taken as this house's executor");
+    assumptions->push_back("framework is not known; taken as parplan's own executor");
   } else {
     const RuntimeTraits* preset = FindRuntime(known->runtime_id);
     PARPLAN_CHECK(preset != nullptr);

@@ -17,12 +17,13 @@ namespace parplan::accuracy {
 
 // Settings of a run that are in neither its model nor its plan.
 struct RunRuntime {
+  // Those of the runtime that the framework names, changed where the run says otherwise.
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
   // Interval of the layers that recompute; 1: each layer.
   int recompute_interval = 1;
-  // Values for rows that do not say.
+  // Values where the run does not say.
   int default_zero_level = 0;
   bool default_sequence_parallel = false;
   // Whether vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
@@ -32,8 +33,10 @@ struct RunRuntime {
   MemoryView memory_view = MemoryView::kAllocatedMax;
 };
 
-// Returns the settings of `run`, and adds the defaults that were taken to `assumptions`.
-// INVALID_ARGUMENT (SPEC_INVALID) for a precision or recomputation that the planner can't express.
+// Returns the settings of `run`, and adds a sentence to `assumptions`, which must not be null, for
+// each default that was taken. A framework that is not known is such a default: it is taken as
+// parplan's own executor. Returns INVALID_ARGUMENT (SPEC_INVALID) naming `precision` or `recompute`
+// if the planner can't express its value.
 absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
                                      std::vector<std::string>* assumptions);
 

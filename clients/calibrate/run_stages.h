@@ -17,10 +17,10 @@ namespace parplan::accuracy {
 // one more to each of the first stages. REQUIRES: `stage_count` is at least 1.
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front);
 
-// Returns the transformer layers of each (virtual) stage, first to last: as the row says, or split
-// evenly, with embedding and head as one layer each if the row says so. Adds a sentence to
+// Returns the transformer layers of each (virtual) stage, first to last: as the run says, or split
+// evenly, with embedding and head as one layer each if the run says so. Adds a sentence to
 // `assumptions` if layers do not divide evenly. Returns INVALID_ARGUMENT (SPEC_INVALID) naming
-// `parallel.layers_per_stage` if that has another number of stages than the row, or neither as many
+// `parallel.layers_per_stage` if that has another number of stages than the run, or neither as many
 // layers as it nor two more for embedding and head; or `parallel.pp` if a stage between the ends
 // would be empty. Called by QuestionOf (run_problem.h).
 absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int stage_count,

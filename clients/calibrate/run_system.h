@@ -1,5 +1,6 @@
 // Devices and links of a published run, from the library of hardware; used by QuestionOf
-// (run_problem.h). Functions with `assumptions` append a sentence for each value that they chose.
+// (run_problem.h). Functions with `assumptions`, which must not be null, append a sentence for each
+// value that they chose.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_SYSTEM_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_SYSTEM_H_
@@ -32,7 +33,7 @@ std::optional<AdapterText> AdaptersIn(absl::string_view text);
 // if the library has none.
 absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 
-// Returns the number of devices that share the links of a node: that of the row, or of the usual
+// Returns the number of devices that share the links of a node: that of the run, or of the usual
 // machine. Trays of GB200 and GB300 are four devices of an NVLink domain of 72: if a job has
 // more devices than that, in whole racks of 64 or else of 72, such a rack is the node, else a tray.
 int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,

@@ -24,24 +24,26 @@ class AgentStream {
   using Stream =
       grpc::ClientReaderWriterInterface<v1::ConnectAgentRequest, v1::ConnectAgentResponse>;
 
-  // Sends nothing before the first message, which must be a hello.
+  // Begins the stream with the first message that is sent, which must be a hello.
   explicit AgentStream(v1::AgentService::StubInterface& stub);
-  // Cancels the stream. REQUIRES: neither `Receive` nor `Send` is running.
+  // Cancels the stream and waits for its end. REQUIRES: neither `Receive` nor `Send` is running.
   ~AgentStream();
 
   AgentStream(const AgentStream&) = delete;
   AgentStream& operator=(const AgentStream&) = delete;
 
-  // Waits until the message was handed to the transport, without a deadline. UNAVAILABLE if the
-  // stream has ended; `Receive` returns the reason. Safe to call from any thread.
+  // Waits until the message was handed to the transport, without a deadline: as long as the server
+  // reads nothing, or until `Cancel`. Returns UNAVAILABLE if the stream has ended; `Receive`
+  // returns the reason. Safe to call from any thread; messages go one after the other.
   absl::Status Send(const v1::ConnectAgentRequest& message);
 
-  // Waits for the next message, without a deadline. Once the stream has ended, returns the error
+  // Waits for the next message, without a deadline. If the stream has ended, returns the error
   // that ended it (agent_service.proto), at every later call as well; UNAVAILABLE if the server
   // ended it without an error. REQUIRES: one thread at a time.
   absl::StatusOr<v1::ConnectAgentResponse> Receive();
 
-  // Ends the stream at once: `Receive` returns CANCELLED. Safe to call from any thread.
+  // Ends the stream at once: a `Receive` that waits returns CANCELLED, a `Send` that waits
+  // UNAVAILABLE, and later calls do so as well. Safe to call from any thread, repeatedly.
   void Cancel() { context_.TryCancel(); }
 
  private:
@@ -54,19 +56,21 @@ class AgentStream {
   absl::Status end_;       // Status of the receiving side; not OK once it has ended.
 };
 
-// Methods and their errors are those of agent_service.proto. Safe to use from any thread. Streams
-// may outlive this object: they keep the channel by themselves.
+// Methods and their errors are those of agent_service.proto. Nothing is retried. Safe to use from
+// any thread. Streams may outlive this object: they keep the channel by themselves.
 class AgentClient {
  public:
   explicit AgentClient(std::shared_ptr<grpc::Channel> channel);
 
-  // Returns a stream that has not begun.
+  // Returns a stream that begins with the first message that the caller sends; does not wait.
   std::unique_ptr<AgentStream> MakeStream();
-  // Returns a stream that has begun. Whether a server answers is known at the first `Receive`.
+  // Makes a stream and sends `hello` by it. Returns the stream whether or not a server answers,
+  // which is known at the first `Receive`. Nothing but tests calls it: LeaseAgent sends its hello
+  // from the thread that sends everything else.
   std::unique_ptr<AgentStream> Connect(const v1::AgentHello& hello);
 
-  // Waits at most `options.timeout`, then DEADLINE_EXCEEDED; UNAVAILABLE if no server answers. Is
-  // not retried.
+  // Lists the agents that are connected. Waits at most `options.timeout` and then returns
+  // DEADLINE_EXCEEDED; UNAVAILABLE if no server answers. Nothing but tests calls it.
   absl::StatusOr<v1::ListAgentsResponse> List(const v1::ListAgentsRequest& request,
                                               const CallOptions& options = {});
 

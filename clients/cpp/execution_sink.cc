@@ -1,15 +1,17 @@
 #include "clients/cpp/execution_sink.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "clients/cpp/execution_client.h"
 
 namespace parplan {
 namespace {
 
-// The limit of execution_service.proto, in bytes.
-constexpr size_t kMaxReasonSize = 1024;
+// The limit of execution_service.proto, in characters.
+constexpr size_t kMaxReasonCharacters = 1024;
 
 class ServerSink : public ExecutionSink {
  public:
@@ -47,7 +49,10 @@ class ServerSink : public ExecutionSink {
                    absl::Duration timeout) {
     v1::FailExecutionRequest request;
     request.set_name(execution);
-    request.set_reason(reason.substr(0, kMaxReasonSize));
+    // Protobuf sends no text that is not UTF-8, and the server takes no NUL.
+    std::string sent = Utf8Prefix(reason, kMaxReasonCharacters);
+    std::replace(sent.begin(), sent.end(), '\0', ' ');
+    request.set_reason(std::move(sent));
     request.set_abandoned(is_abandoned);
     return client_.Fail(request, {.timeout = timeout}).status();
   }

@@ -16,29 +16,41 @@
 
 namespace parplan {
 
-// Not thread-safe. Calls return within `timeout`, with the errors of execution_service.proto;
-// DEADLINE_EXCEEDED after it and UNAVAILABLE if no server answers. Texts `plan` and `execution` are
-// names of resources; a reason is cut to 1024 bytes.
+// An execution is opened by `Create`, gets its windows by any number of `Report`s, and is closed by
+// one of `Complete`, `Fail` and `Abandon`. A sink serves any number of executions, one after the
+// other or in turn, and keeps nothing about them.
+//
+// Used by one thread at a time. Each call waits for the server, and returns within `timeout` with
+// the errors of execution_service.proto, DEADLINE_EXCEEDED at its end, or UNAVAILABLE if no server
+// answers. A `plan` is named `clusters/{c}/plans/{p}`, an `execution` is the name that `Create`
+// returned. A reason is text for people; more than 1024 characters are cut off, and bytes that are
+// not UTF-8 are replaced.
 class ExecutionSink {
  public:
   virtual ~ExecutionSink() = default;
-  // Opens an execution of `plan` and gives its name; the same for the same `request_id`.
+  // Opens an execution of `plan` and returns its name: the same name for the same `request_id`, so
+  // that a call may be repeated. If `request_id` is empty, a new random one is taken, and another
+  // call opens another execution.
   virtual absl::StatusOr<std::string> Create(const std::string& plan, const std::string& request_id,
                                              absl::Duration timeout) = 0;
-  // Reports windows, at least one; sending a window again changes nothing.
+  // Reports windows of an open execution, at least one; sending a window again changes nothing.
   virtual absl::Status Report(const std::string& execution,
                               absl::Span<const v1::MeasuredWindow> windows,
                               absl::Duration timeout) = 0;
+  // Closes an execution whose job has ended as it should.
   virtual absl::Status Complete(const std::string& execution, absl::Duration timeout) = 0;
+  // Closes an execution whose job has failed for `reason`. It takes no more windows.
   virtual absl::Status Fail(const std::string& execution, const std::string& reason,
                             absl::Duration timeout) = 0;
-  // Fails the execution; the next report opens it again.
+  // Closes an execution whose end is unknown, because its job stopped reporting. The next report
+  // opens it again.
   virtual absl::Status Abandon(const std::string& execution, const std::string& reason,
                                absl::Duration timeout) = 0;
 };
 
 // Makes a sink that calls the ExecutionService of a server (ExecutionClient: at most 4 attempts a
-// call). Does not connect; the errors of MakeChannel, all INVALID_ARGUMENT (SPEC_INVALID).
+// call). Does not connect; the first call does. Returns the errors of MakeChannel, all
+// INVALID_ARGUMENT (SPEC_INVALID).
 absl::StatusOr<std::unique_ptr<ExecutionSink>> MakeServerSink(const ChannelOptions& options);
 
 }  // namespace parplan

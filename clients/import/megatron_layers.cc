@@ -125,6 +125,7 @@ absl::Status ReadTraining(const ArgumentList& arguments, MegatronSizes* sizes) {
   if (arguments.Has("bf16") && arguments.Has("fp16")) {
     return arguments.Fault("fp16", "contradicts --bf16");
   }
+  // `MegatronRules` refuses --fp8-format and --fp4-format, which would multiply in fewer bits.
   sizes->precision = arguments.Has("bf16")   ? v1::PRECISION_BF16
                      : arguments.Has("fp16") ? v1::PRECISION_FP16
                                              : v1::PRECISION_FP32;

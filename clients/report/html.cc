@@ -7,43 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/quantity_text.h"
+#include "base/utf8.h"
 
 namespace parplan::report {
 namespace {
-
-constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
-// The code point at the front of `text` and its length in bytes; length 0 when
-// the bytes are no UTF-8 (RFC 3629: no overlong forms, no surrogates).
-struct CodePoint {
-  uint32_t value = 0;
-  size_t length = 0;
-};
-
-CodePoint Decode(absl::string_view text) {
-  const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const uint32_t first = byte(0);
-  if (first < 0x80) return {first, 1};
-  size_t length = 0;
-  uint32_t value = 0;
-  uint32_t smallest = 0;
-  if (first >= 0xC2 && first < 0xE0) {
-    length = 2, value = first & 0x1F, smallest = 0x80;
-  } else if (first >= 0xE0 && first < 0xF0) {
-    length = 3, value = first & 0x0F, smallest = 0x800;
-  } else if (first >= 0xF0 && first < 0xF5) {
-    length = 4, value = first & 0x07, smallest = 0x10000;
-  } else {
-    return {};
-  }
-  if (text.size() < length) return {};
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    value = value << 6 | (byte(i) & 0x3F);
-  }
-  if (value < smallest || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return {};
-  return {value, length};
-}
 
 bool IsControl(uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
@@ -61,11 +28,11 @@ std::string Clean(absl::string_view text) {
   std::string clean;
   clean.reserve(text.size());
   while (!text.empty()) {
-    const CodePoint point = Decode(text);
-    const size_t length = std::max<size_t>(point.length, 1);
-    if (point.length == 0 || IsUnwelcome(point.value)) {
-      absl::StrAppend(&clean, kReplacement);
-    } else if (IsControl(point.value)) {
+    const Utf8Character first = FirstUtf8Character(text);
+    const size_t length = std::max<size_t>(first.size, 1);
+    if (first.size == 0 || IsUnwelcome(first.code_point)) {
+      absl::StrAppend(&clean, kUtf8Replacement);
+    } else if (IsControl(first.code_point)) {
       clean += ' ';
     } else {
       absl::StrAppend(&clean, text.substr(0, length));
@@ -105,7 +72,8 @@ std::string Shorten(absl::string_view text, int max_characters) {
   std::string clean = Clean(text);
   int characters = 0;
   size_t cut = 0;  // where the character before the last allowed one ends
-  for (size_t at = 0; at < clean.size(); at += Decode(absl::string_view(clean).substr(at)).length) {
+  for (size_t at = 0; at < clean.size();
+       at += FirstUtf8Character(absl::string_view(clean).substr(at)).size) {
     if (characters == max_characters - 1) cut = at;
     if (++characters > max_characters) return absl::StrCat(clean.substr(0, cut), "…");
   }

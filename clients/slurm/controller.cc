@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/execution_client.h"
 #include "clients/cpp/plan_client.h"
@@ -35,6 +36,7 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 constexpr int kPortsOfJobs = 5000;
+// Characters.
 constexpr size_t kMaxComment = 500;
 constexpr int kExecutionsOfPage = 500;
 
@@ -353,7 +355,7 @@ absl::Status SetJobComment(const SlurmConfig& config, const JobFacts& job, const
   SetConfiguration(config);
   return OutputOf({Tool(config, "scontrol"), "update", absl::StrCat("jobid=", job.slurm_name),
                    absl::StrCat("admincomment=parplan ", OutcomeName(answer.outcome), ": ",
-                                answer.text.substr(0, kMaxComment))})
+                                Utf8Prefix(answer.text, kMaxComment))})
       .status();
 }
 

@@ -38,7 +38,7 @@ struct TrainerSetting {
   // Makes a communicator; called for every group of the program, in its order.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
   OptimizerSettings optimizer = AdamSettings{};
-  // Seed of the initial parameters.
+  // Seed of the initial parameters; the same on all ranks, so that replicas are equal.
   uint64_t seed = 1;
   // May be null.
   TrainerObserver* observer = nullptr;
@@ -47,32 +47,40 @@ struct TrainerSetting {
 // The trainer of one rank, used by one thread. Everything that `setting` points to outlives it.
 class RankTrainer {
  public:
-  // Makes groups and parameters. Collective: all ranks of the job call it. The errors of
-  // `make_group` and of memory.
+  // Makes groups and parameters. Collective: all ranks of the job call it. Returns the errors of
+  // `make_group`, and RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take).
   static absl::StatusOr<std::unique_ptr<RankTrainer>> Create(const RankProgram& program,
                                                              const ModelSpec& model,
                                                              const TrainerSetting& setting);
   ~RankTrainer();
 
-  // Makes one optimizer step over the global batch and returns the mean loss of its tokens, the
-  // same on all ranks. The errors of communicators, memory and the device; after one the trainer
-  // must be destroyed.
+  // Makes one optimizer step over the global batch and returns the mean loss of its tokens (cross
+  // entropy, in nats), the same on all ranks. Collective: all ranks of the job call it equally
+  // often. Waits until the device has done all of it.
+  //
+  // Returns the errors of communicators (PendingWork::Wait: DEADLINE_EXCEEDED, UNAVAILABLE, ABORTED
+  // or INTERNAL), RESOURCE_EXHAUSTED if memory does not suffice, and the errors of the device
+  // (LayerKernels::Synchronize). After an error the trainer must be destroyed.
   absl::StatusOr<double> Step();
   // Number of steps so far.
   int64_t step_count() const { return step_count_; }
 
-  // Sets the number of steps so far, for parameters and states that come from another trainer.
+  // Sets the number of steps so far, for parameters and states that come from another trainer
+  // (`VisitStates` writes them). The next step then trains on the samples of that step, and Adam
+  // corrects the bias of its moments for it. Called between two steps, with the same number on all
+  // ranks. REQUIRES: `step_count` is at least 0.
   void ContinueFrom(int64_t step_count) { step_count_ = step_count; }
 
   // Calls `visit` for every layer of this rank, in order, with the state it keeps from step to
-  // step.
+  // step. The parts lie in device memory, stay valid until the trainer is destroyed, and may be
+  // read or overwritten between two steps. Not collective.
   void VisitStates(const std::function<void(int layer_index, const ParameterLayout& layout,
                                             const std::vector<StatePart>& parts)>& visit);
 
   // Calls `visit` for every parameter of this rank with its elements in device memory, [local rows
-  // x local columns], as the next step will use them: gathered if they are sharded. Collective. The
-  // errors of `Step`.
-  // Nothing but tests calls it; they have no other way to see what ranks gather.
+  // x local columns], as the next step will use them: gathered if they are sharded. Collective;
+  // returns the errors of `Step`. Nothing but tests calls it; they have no other way to see what
+  // ranks gather.
   absl::Status VisitParameters(
       const std::function<void(int layer_index, const ParameterTensor& tensor, const void* data)>&
           visit);

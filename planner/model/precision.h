@@ -1,8 +1,8 @@
 // The number formats a model is trained with.
 //
-// `Precision` names a recipe, as the contract does. A recipe uses several formats at once: one in
-// which weights and activations lie in memory, one that the matrix units multiply, one in which
-// the optimizer sums up, one that travels. Code asks for the format it means:
+// `Precision` names a combination of formats, as the contract does: one in which weights and
+// activations lie in memory, one that the matrix units multiply, one in which the optimizer sums
+// up, one that travels. Code asks for the format it means:
 //
 //   const PrecisionTraits& formats = TraitsOf(model.precision());
 //   device.MatrixFlops(formats.compute);       // rate of the products
@@ -56,24 +56,25 @@ struct PrecisionTraits {
   bool has_master_weights() const { return storage != accumulation; }
 };
 
-// Returns the rows of all recipes in the order of their values. The table is static.
+// Returns the rows of all precisions in the order of their values. The table is static.
 absl::Span<const PrecisionTraits> KnownPrecisions();
 
 // Returns the row of `precision`. O(1).
 const PrecisionTraits& TraitsOf(Precision precision);
 
-// Returns the recipe with that `PrecisionTraits::name`, or nothing.
+// Returns the precision with that `PrecisionTraits::name`, or nothing.
 std::optional<Precision> FindPrecision(absl::string_view name);
 
-// Returns the recipe that a description such as `bfloat16 mixed` names, or nothing. Letters
-// must be lower-case. Descriptions of 8-bit training must be refused before.
+// Returns the precision that a description such as `bfloat16 mixed` names, or nothing. REQUIRES:
+// its letters are lower-case, and the caller has refused descriptions of products of 8 bits or
+// fewer, which this function may take for the 16-bit format beside them (`bf16 with fp8`).
 std::optional<Precision> FindPrecisionIn(absl::string_view description);
 
 // Returns the size of one element in bytes.
 int64_t BytesPerElement(StorageFormat format);
 int64_t BytesPerElement(ComputeFormat format);
 
-// Returns the size of one stored weight or activation in bytes.
+// Returns the size of one stored weight or activation in bytes: that of its storage format.
 int64_t BytesPerElement(Precision precision);
 
 }  // namespace parplan

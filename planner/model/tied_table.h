@@ -1,5 +1,5 @@
 // The table that a tied head shares with the embedding: the layers that hold it, and the strategies
-// they may combine. The searches, planner/check and the exporters ask it.
+// they may combine. The searches, planner/check, planner/program and the exporters ask it.
 
 #ifndef PARPLAN_PLANNER_MODEL_TIED_TABLE_H_
 #define PARPLAN_PLANNER_MODEL_TIED_TABLE_H_
@@ -19,8 +19,8 @@ bool HoldsTiedTable(const ModelSpec& model, int definition_index);
 // Returns whether two layers that hold the table may have these strategies in one plan: rank r of
 // one layer's stage must hold the same part of the table, its gradient and its optimizer states as
 // rank r of the other's. In one stage the table is then one tensor; in two stages, ranks of the
-// same number all-reduce their gradients. `TargetLimits` limits how far it may be sharded in two
-// stages.
+// same number all-reduce their gradients. `TargetLimits` (search_space.h) limits how far it may be
+// sharded in two stages.
 bool HoldTableAlike(const Strategy& a, const Strategy& b);
 
 }  // namespace parplan

@@ -12,16 +12,22 @@
 
 namespace parplan {
 
-// Sockets that listen and never block, one for each address that the name of a host has.
+// Sockets that listen and never block: one for each address of the host that could be bound, at
+// least one. Closed with this value; the file of a Unix socket stays behind, and the next `Listen`
+// replaces it.
 struct ListeningSockets {
   std::vector<FileDescriptor> descriptors;
   // The port of all of them; 1 for a Unix socket, as in gRPC.
   int port = 0;
 };
 
-// Listens on `address`, which passes `CheckListenAddress`; port 0 takes a free one. A Unix socket
-// without a listener is replaced. UNAVAILABLE, which says why, if the name has no address or none
-// of its addresses can be bound.
+// Listens on `address`; port 0 takes a free one, the same for all addresses of the host. Waits for
+// the resolution of a name. The file of a Unix socket on which nobody listens is replaced.
+//
+// Returns UNAVAILABLE, which says why: the name has no address, none of its addresses can be bound
+// (in use, not of this machine, no permission), a limit on descriptors is reached, or the path of a
+// Unix socket is longer than the system allows (107 bytes). REQUIRES: `address` passes
+// `CheckListenAddress` (listen_address.h).
 absl::StatusOr<ListeningSockets> Listen(const std::string& address);
 
 }  // namespace parplan

@@ -13,8 +13,8 @@ using shell::Note;
 using shell::Print;
 using shell::Session;
 
-// Each adds one command (with its sub-commands) to the program. `session` and `action` outlive the
-// parsing; the command chosen sets `action`.
+// Each adds one command (with its sub-commands) to the program. `session` says how to answer
+// (command_program.h). The command chosen sets `action`. Both outlive parsing and the action.
 void AddImportCommand(Command app, const Session& session, Action& action);
 void AddProfileCommand(Command app, const Session& session, Action& action);
 void AddCalibrationCommand(Command app, const Session& session, Action& action);

@@ -1,5 +1,5 @@
 // Reads a plan from a file of parplan or of Galvatron, or from arguments of Megatron-LM. `planctl
-// evaluate` and `explain` call both.
+// evaluate` calls one of the two functions, `planctl explain` only ReadGivenPlan.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
@@ -17,16 +17,25 @@ namespace parplan::planctl {
 
 struct GivenPlan {
   Plan plan;
-  // The runtime that the plan was made for; empty if the file names none.
+  // The runtime that the plan was made for: that of the file, empty for a strategy file of
+  // Galvatron and for a file that names none; `kMegatronRuntime` (megatron_run.h) from
+  // ReadMegatronPlan.
   std::string runtime_id;
 };
 
-// Reads an envelope, an unsigned plan with or without a prediction, or a strategy file of
-// Galvatron. A strategy file takes its layers from the model of `spec`, and its devices from the
-// first node group of the cluster unless `options` names others; what was assumed about it is noted
-// on standard error. Signatures are not verified. Returns INVALID_ARGUMENT: the errors of ReadFile
-// (files.h), PayloadOfFile (plan_view.h) and PlanFromPayload (plan_wire.h), and for a strategy file
-// of ImportGalvatronPlan and of the model of `spec`.
+// Reads the file at `path`, `-` for standard input: an envelope, an unsigned plan with or without a
+// prediction, or a strategy file of Galvatron. Signatures are not verified, and whether the plan
+// answers the question of `spec` is not checked.
+//
+// Only a strategy file reads `spec` and `options`: its layers are those of the model of `spec`, and
+// the number of devices is `options.device_count` or, if that is 0, nodes times devices per node of
+// the first node group of `spec`. Its assumptions are notes on standard error, unless `--quiet` is
+// given.
+//
+// Returns INVALID_ARGUMENT: SPEC_INVALID for a file that can't be read (ReadFile, files.h) or is no
+// plan; PAYLOAD_MALFORMED for a plan that breaks a rule (PayloadOfFile, plan_view.h;
+// PlanFromPayload, plan_wire.h); SPEC_INVALID for a strategy file that ImportGalvatronPlan refuses,
+// or for a model of `spec` that breaks a rule.
 absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::string& path,
                                         const GalvatronPlanOptions& options,
                                         const v1::PlanSpec& spec);
@@ -37,10 +46,13 @@ absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::strin
 absl::Status CheckPlanFile(const std::string& path);
 
 // Reads the plan of `file_or_text`: arguments of Megatron-LM if it begins with `--`, else the path
-// of a file that ImportMegatronRun reads. The devices are those of the first node group of `spec`;
-// the model is that of `spec` or, if that has no layers, is read from the arguments into `spec`.
-// Notes go to standard error. Returns INVALID_ARGUMENT: the errors of ReadFile and
-// ImportMegatronRun.
+// of a file that ImportMegatronRun reads, `-` for standard input. The number of devices is nodes
+// times devices per node of the first node group of `spec`; without one, the arguments must say it.
+// The model is that of `spec` or, if that has no layers, is read from the arguments into `spec`.
+// Notes go to standard error, unless `--quiet` is given.
+//
+// Returns INVALID_ARGUMENT (SPEC_INVALID): the errors of ReadFile (files.h) and ImportMegatronRun;
+// `spec` is then unchanged.
 absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,
                                            v1::PlanSpec* spec);
 

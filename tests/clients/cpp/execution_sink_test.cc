@@ -84,6 +84,20 @@ TEST_F(ServerSinkTest, AnAbandonedExecutionGoesOnWithTheNextReport) {
 TEST_F(ServerSinkTest, CutsAReasonThatIsTooLong) {
   EXPECT_OK(sink_->Fail(execution_, std::string(5000, 'x'), kTimeout));
   EXPECT_EQ(Stored().state(), v1::Execution::FAILED);
+  EXPECT_EQ(Stored().failure_reason(), std::string(1024, 'x'));
+}
+
+// A cut after 1024 bytes would be within a character.
+TEST_F(ServerSinkTest, CutsAReasonBetweenCharacters) {
+  std::string reason = "x";
+  for (int i = 1; i < 2000; ++i) reason += "\xC3\xA9";
+  EXPECT_OK(sink_->Fail(execution_, reason, kTimeout));
+  EXPECT_EQ(Stored().failure_reason(), reason.substr(0, 1 + 2 * 1023));
+}
+
+TEST_F(ServerSinkTest, SendsAReasonWhateverItsBytes) {
+  EXPECT_OK(sink_->Abandon(execution_, std::string("rank 3\0: \xFF", 10), kTimeout));
+  EXPECT_EQ(Stored().failure_reason(), "rank 3 : \xEF\xBF\xBD");
 }
 
 TEST_F(ServerSinkTest, ReturnsTheErrorsOfTheServer) {

@@ -8,7 +8,7 @@
 namespace parplan {
 namespace {
 
-TEST(Precision, EveryRecipeIsFoundByItsValueAndItsName) {
+TEST(Precision, EveryPrecisionIsFoundByItsValueAndItsName) {
   ASSERT_EQ(KnownPrecisions().size(), kPrecisionCount);
   std::set<std::string> names;
   for (const PrecisionTraits& traits : KnownPrecisions()) {
@@ -21,7 +21,7 @@ TEST(Precision, EveryRecipeIsFoundByItsValueAndItsName) {
   EXPECT_EQ(FindPrecision("fp8"), std::nullopt);
 }
 
-TEST(Precision, DescriptionsNameTheirRecipeByAnyOfItsSpellings) {
+TEST(Precision, DescriptionsNameTheirPrecisionByAnyOfItsSpellings) {
   EXPECT_EQ(FindPrecisionIn("bfloat16 mixed"), Precision::kBf16);
   EXPECT_EQ(FindPrecisionIn("float16"), Precision::kFp16);
   EXPECT_EQ(FindPrecisionIn("bf16, fp32 gradients"), Precision::kBf16);

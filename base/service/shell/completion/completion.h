@@ -20,7 +20,8 @@ std::string CompletionScript(const Command& program, const std::string& shell,
                              const std::string& command);
 
 // Adds the hidden option `--completion SHELL`, which prints the script and ends the program like
-// --version does. Packages are made with it.
+// --version does. Packages are made with it. Called at any time before the arguments are parsed:
+// the script has the commands and flags that `program` has when it is printed.
 void AddCompletionOption(Command program);
 
 }  // namespace parplan::shell

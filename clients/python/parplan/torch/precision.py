@@ -14,8 +14,11 @@ from torch import nn
 
 from parplan.errors import field_error
 from parplan.torch.parts import Swap, swapped
+from parplan.wire import messages
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_PARAMETER_TYPES = {"PRECISION_FP32": torch.float32, "PRECISION_BF16": torch.bfloat16,
+                    "PRECISION_FP16": torch.float16}
 
 
 def dtype_of(precision: str | None) -> torch.dtype | None:
@@ -28,6 +31,17 @@ def dtype_of(precision: str | None) -> torch.dtype | None:
                           f"{precision} is not known; known are {', '.join(_TYPES)}, and None for "
                           "the types of the model. fp16 would need its loss scaled")
     return _TYPES[precision]
+
+
+def parameter_type(precision: int) -> torch.dtype:
+    """Returns the type of the parameters of a model with this `Precision` (model.proto). Raises
+    SpecInvalid naming `precision` if it is not set or this release does not know it."""
+    name = messages.enum_name("Precision", precision)
+    if name not in _PARAMETER_TYPES:
+        raise field_error("SPEC_INVALID", "precision",
+                          f"{name} is not known to this release; known are "
+                          f"{', '.join(_PARAMETER_TYPES)}")
+    return _PARAMETER_TYPES[name]
 
 
 class Cast:

@@ -1,5 +1,9 @@
-// The least memory, and the fewest devices, with which a plan exists. Used by `exact` and by the
-// ILP planners.
+// The least memory, and the fewest devices, with which a plan exists. `exact` asks for both if no
+// plan fits, and whether any plan fits at the end of a front of memory; LeastMemorySearch starts
+// from the plan of least memory, and the ILP planners take one that fits if they found none.
+//
+// A plan fits if the upper end of its predicted memory at the risk of the rules is at most the
+// usable memory (`Prediction::peak_memory_upper`).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
@@ -19,14 +23,22 @@ struct SmallestMemory {
   // Bytes per device.
   Bytes usable_memory;
   Plan plan;
-  // False if less memory may suffice: a limit ended the search; the space has `kPerLayer` without
-  // `kEndStrategies`, which ties end layers to their neighbours; or the plan needs more than the
-  // compared sums of memory, which omit kept outputs and the optimizer step.
+  // False if less memory may suffice, for one of these reasons:
+  // - a limit ended the search;
+  // - the space has `kPerLayer` without `kEndStrategies`, which ties end layers to their
+  // neighbours:
+  //   only masks of equal degrees, rank order and sharding are then searched;
+  // - the plan needs more than the compared sums of memory, which omit kept stage outputs and the
+  //   optimizer step;
+  // - the space has interleaved plans, whose sums are not lower bounds if the runtime keeps stage
+  //   outputs or some option has memory of the optimizer step or of a bucket;
+  // - the space has interleaved plans of partitions that are not listed (interleaved_partitions.h),
+  //   and no plan of one stage per device is known to need less than all of them.
   bool is_proved = true;
 };
 
-// Searches the whole declared space. Returns nothing if no plan exists at any memory, or a limit
-// ended the search before the first plan.
+// Searches the declared space but for the plans that `is_proved` names. Returns nothing if it has
+// no plan at any memory, or a limit ended the search before the first plan.
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter);
 
@@ -50,7 +62,9 @@ FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
 // Returns the fewest devices, in whole nodes, with which some plan of `exact` fits: tries one node,
 // two, and so on up to `kMaxNodesTried` (planning_result.h) more than the problem has. Creates a
 // cost model for each number. Returns nothing at the first number for which no cost model can be
-// made or the answer is undecided, when a limit ends the search, or if none tried is enough.
+// made, the answer is undecided or the devices are more than `kMaxDeviceCount`
+// (planning_problem.h), when a limit ends the search, or if none tried is enough. REQUIRES: the
+// problem has one node group.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan

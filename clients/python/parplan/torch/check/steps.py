@@ -31,10 +31,9 @@ from parplan.torch.check.models import Source
 from parplan.torch.check.numerics import batch_of, start_processes
 from parplan.torch.check.traffic import Traffic
 from parplan.torch.layers import find_layers
+from parplan.torch.precision import parameter_type
 from parplan.torch.run import apply
 from parplan.wire import messages
-
-_DTYPES = {"PRECISION_BF16": torch.bfloat16, "PRECISION_FP16": torch.float16}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +133,9 @@ def count_step(plan: Plan, topology: Any, source: Source,
 
 
 def dtype_of(plan: Plan) -> torch.dtype:
-    """Returns the type of the parameters of a plan's model."""
-    return _DTYPES.get(messages.enum_name("Precision", plan.model.precision), torch.float32)
+    """Returns the type of the parameters of a plan's model. Raises SpecInvalid for a precision that
+    this release does not know."""
+    return parameter_type(plan.model.precision)
 
 
 def ranks_that_differ(plan: Plan) -> list[int]:

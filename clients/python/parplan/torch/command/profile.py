@@ -68,20 +68,16 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures, writes and shows."""
     # torch takes seconds to import, which --help need not wait for.
-    import torch
-
     from parplan.torch.measure.models import ModelSource
     from parplan.torch.measure.profile import measure_profiles
     from parplan.torch.measure.request import Request
     from parplan.torch.measure.steady import Effort
-    from parplan.wire import messages
+    from parplan.torch.precision import parameter_type
 
     # Modules of the working directory, as `python -m` finds them.
     sys.path.insert(0, "")
     spec = json_file.parse(pathlib.Path(options.spec).read_text(), "ModelSpec", options.spec)
-    precision = messages.enum_name("Precision", spec.precision)
-    dtype = {"PRECISION_BF16": torch.bfloat16, "PRECISION_FP16": torch.float16}.get(
-        precision, torch.float32)
+    dtype = parameter_type(spec.precision)
     tokens = max((one.sequence_length for one in spec.layer_definitions), default=1)
     source = ModelSource(options.model, tokens, dtype, tuple(options.layers), options.with_values,
                          options.tensor_plan)

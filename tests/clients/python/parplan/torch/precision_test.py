@@ -3,11 +3,16 @@
 import copy
 import dataclasses
 
+import pytest
+import signed_plans as plans
 import torch
 import torch_jobs as jobs
 
 import parplan.torch
+from parplan.errors import SpecInvalid
 from parplan.strategy import Recompute, Sharding, Strategy
+from parplan.torch.check import steps
+from parplan.torch.precision import parameter_type
 
 NARROW = Strategy(1, 2)
 
@@ -75,3 +80,18 @@ def test_a_pipeline_and_tensor_parallelism_compute_in_16_bits(tmp_path):
         # Sums of activations are in 16 bits there.
         assert loss < 1e-2 and 1e-5 < difference < 0.1, (loss, difference, name)
         assert types == {torch.float32}
+
+
+def test_each_precision_of_the_contract_has_a_type_of_parameters():
+    assert [parameter_type(one) for one in (1, 2, 3)] == [
+        torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize("precision, name", [(0, "PRECISION_UNSPECIFIED"), (99, "99")])
+def test_a_precision_that_is_not_known_is_refused_and_not_taken_as_fp32(precision, name):
+    model = plans.model_of(4)
+    model.precision = precision
+    plan = jobs.plan_of(model, [[NARROW] * 4], batch=4, micro_batch_count=2)
+    with pytest.raises(SpecInvalid, match=f"{name} is not known to this release") as raised:
+        steps.dtype_of(plan)
+    assert raised.value.metadata["field"] == "precision"

@@ -194,6 +194,14 @@ def test_refused_before_anything_is_measured(asked, given, rule):
         measure_profiles(ModelSource("measured_models:toy", TOKENS), spec(**given), asked)
 
 
+def test_a_precision_that_is_not_known_is_refused(tmp_path, capsys):
+    (tmp_path / "model.json").write_text(json.dumps(
+        {name: value for name, value in SPEC.items() if name != "precision"}))
+    assert profile(tmp_path, "--model", "measured_models:toy") == 1
+    assert "precision: PRECISION_UNSPECIFIED is not known" in capsys.readouterr().err
+    assert not (tmp_path / "profile.json").exists()
+
+
 def test_layers_that_no_plan_splits_are_refused():
     with pytest.raises(SpecInvalid, match="no entry of the model's tensor-parallel plan"):
         # The embedding is split without an entry, so it is not in this model.
