@@ -285,7 +285,8 @@ void AddParityCommand(Command app, const Session& session, Action& action) {
   parity.AddChoice("--micro-batches", flags->micro_batch_rule,
                    {{"bert", MicroBatchRule2022::kBert},
                     {"t5", MicroBatchRule2022::kT5},
-                    {"vit", MicroBatchRule2022::kVit}},
+                    {"vit", MicroBatchRule2022::kVit},
+                    {"swin", MicroBatchRule2022::kSwin}},
                    "Rule for the number of micro-batches, for all models [each its own]");
   parity.AddOption("--budget", flags->budgets_gb, "GB a device, several times [8 12 16 20]");
   parity.OnChosen([&session, &action, flags] {

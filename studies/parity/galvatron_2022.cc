@@ -55,11 +55,12 @@ double RingMb(int participant_count, double mb) {
 }
 
 // Returns the share of the backward pass that runs while gradients are synchronised.
-double OverlappingShare(const Galvatron2022Layer& layer, const Strategy& strategy) {
+double OverlappingShare(const Galvatron2022Layer& layer, int pipeline_parallel_degree,
+                        const Strategy& strategy) {
   const int degree = strategy.tensor_parallel_degree;
   if (degree == 1) return 1.0;
-  if (2 * degree >= strategy.rank_count()) return 0.5;
-  return layer.is_decoder ? 2.0 / 3.0 : 1.0;
+  if (layer.is_decoder && pipeline_parallel_degree == 1) return 2.0 / 3.0;
+  return 2 * degree >= strategy.rank_count() ? 0.5 : 1.0;
 }
 
 // Returns the ms that `communication` ms of communication add to the `compute` ms they overlap
@@ -123,7 +124,7 @@ absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     // outlasts the backward pass is waited for once and shared among them.
     const double sharing_stages = tensor_degree == 1 && !sharded ? pipeline_parallel_degree : 1;
     cost.gradient_sync_ms =
-        kTimeCorrection * (ExposedMs(OverlappingShare(layer, strategy) * backward, synchronisation,
+        kTimeCorrection * (ExposedMs(OverlappingShare(layer, pipeline_parallel_degree, strategy) * backward, synchronisation,
                                      hardware.overlap_slowdown, sharing_stages) +
                            model.data_parallel_overhead_ms);
     if (sharded) cost.sharding_ms = kTimeCorrection * 0.5 * synchronisation;
@@ -152,6 +153,13 @@ double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degr
       return global_batch_size < int64_t{4} * strategy.data_parallel_degree ? 1.0 : 2.0;
     case MicroBatchRule2022::kVit:
       return global_batch_size == int64_t{8} * strategy.data_parallel_degree ? 1.0 : 2.0;
+    case MicroBatchRule2022::kSwin: {
+      const int64_t replicas = strategy.data_parallel_degree;
+      return global_batch_size <= 8 * replicas    ? 1.0
+             : global_batch_size < 32 * replicas  ? 2.0
+             : global_batch_size <= 96 * replicas ? 3.0
+                                                  : 4.0;
+    }
   }
   return 1.0;
 }

@@ -101,11 +101,13 @@ absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,
     int64_t global_batch_size, double micro_batch_count);
 
-// The number of micro-batches that the program of 2022 took, by model. 1 without pipeline.
+// The number of micro-batches that the program of 2022 took, by model: `optimal_chunk_func` of each
+// model's search_layerwise_hp.py (docs/papers.md 1.5). 1 without pipeline.
 enum class MicroBatchRule2022 {
-  kBert,  // fitted by hand on 8 devices, with a fraction
-  kT5,    // 2; 1 where a replica has fewer than 4 samples, 3 where it is one device
+  kBert,  // with a fraction
+  kT5,    // 2; 1 where a replica has fewer than 4 samples, 3 where a stage is one device
   kVit,   // 1 where a replica has 8 samples, else 2
+  kSwin,  // 1 up to 8 samples of a replica, 2 below 32, 3 up to 96, else 4
 };
 double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degree,
                              const Strategy& strategy, int64_t global_batch_size);

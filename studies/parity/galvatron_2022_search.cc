@@ -1,6 +1,7 @@
 #include "studies/parity/galvatron_2022_search.h"
 
 #include <algorithm>
+#include <limits>
 #include <cmath>
 #include <map>
 
@@ -140,7 +141,8 @@ std::vector<int> Sizes(const Question2022& question, const Table2022& table,
   const double shared_mb = question.model.other_states_mb + question.model.context_mb +
                            question.model.other_activation_mb_per_sample *
                                static_cast<double>(batch) / question.device_count;
-  return GreedyMemorySplit(layer_mb, shared_mb, stage_count);
+  return GreedyMemorySplit(layer_mb, shared_mb, stage_count,
+                           std::numeric_limits<double>::infinity());
 }
 
 // Plans of one batch and depth, by budget; nothing where none fits.

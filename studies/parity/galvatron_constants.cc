@@ -155,7 +155,8 @@ absl::StatusOr<LayerRun2022> ReadLayer(const json& model, const json& entry, siz
   return run;
 }
 
-// Sets the constants that were fitted by hand for the family. Returns what is assumed instead.
+// Sets the rules and constants that the authors' program has for the family. Returns what is assumed
+// for a family that it does not have.
 std::string SetFamily(absl::string_view name, Question2022& question) {
   question.micro_batch_rule = MicroBatchRule2022::kVit;
   if (absl::StartsWith(name, "bert")) {
@@ -165,8 +166,10 @@ std::string SetFamily(absl::string_view name, Question2022& question) {
     question.micro_batch_rule = MicroBatchRule2022::kT5;
     question.model.data_parallel_overhead_ms = 60.0 / 24.0;
     question.balances_memory = true;
+  } else if (absl::StartsWith(name, "swin")) {
+    question.micro_batch_rule = MicroBatchRule2022::kSwin;
+    question.balances_memory = true;
   } else if (!absl::StartsWith(name, "vit")) {
-    question.balances_memory = absl::StartsWith(name, "swin");
     return "its number of micro-batches is not known; that of ViT is taken";
   }
   return "";

@@ -113,6 +113,7 @@ const char* EndName(WalkEnd end) {
 Json WalkObject(const ExplainedWalk& walk) {
   Json object;
   object["with_recompute"] = walk.with_recompute;
+  object["measure"] = std::string(MeasureName(walk.measure));
   object["balances_recomputed_memory"] =
       walk.with_recompute && walk.measure == MemoryMeasure::kLeast;
   object["ended"] = EndName(walk.end);

@@ -28,9 +28,8 @@ struct BalanceDegrees {
 };
 BalanceDegrees DegreesOf(const StageFigures& figures);
 
-// Largest number of partitions to visit, so that models of many layers end. In the 120 cells of the
-// papers' grid (`parplan-study papers --section grid`) 64, 128 and 2,048 give the same answers as
-// 512; with thousands of layers time grows in proportion.
+// Largest number of partitions to visit, so that models of many layers end; with thousands of
+// layers time grows in proportion. Not measured for other values.
 inline constexpr int kMaxPartitions = 512;
 
 // Why a partition is in the queue, or is not. The planner offers the plan of any that fits.

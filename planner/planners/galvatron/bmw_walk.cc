@@ -1,5 +1,6 @@
 #include "planner/planners/galvatron/bmw_walk.h"
 
+#include <set>
 #include <utility>
 
 #include "planner/cost/predict_plan.h"
@@ -24,6 +25,18 @@ std::vector<int> LayerCounts(const GalvatronTables& tables, const Partition& par
 
 }  // namespace
 
+absl::string_view MeasureName(MemoryMeasure measure) {
+  switch (measure) {
+    case MemoryMeasure::kFastest:
+      return "fastest";
+    case MemoryMeasure::kNothingRecomputed:
+      return "nothing_recomputed";
+    case MemoryMeasure::kLeast:
+      return "least";
+  }
+  return "";
+}
+
 Partition EvenUnits(const GalvatronTables& tables) {
   std::vector<char> counts;
   for (const int kind : tables.kind_of_unit()) {
@@ -46,7 +59,7 @@ BalanceDegrees DegreesOfPlan(const PredictedPlan& plan) {
 void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
                     const std::function<bool(MemoryMeasure, const AdjustmentStep&,
                                              const std::vector<const GalvatronStage*>&)>& on_step,
-                    const std::function<void(WalkEnd)>& on_end) {
+                    const std::function<void(WalkEnd)>& on_end, int64_t max_state_count) {
   const Partition even = EvenUnits(tables);
   std::vector<const GalvatronStage*> solved;
   const auto solve = [&](const Partition& partition) -> std::optional<StageFigures> {
@@ -64,25 +77,33 @@ void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
     }
     return figures;
   };
-  const int64_t last_state = stages.expanded_state_count() + kMaxWalkStates;
-  std::optional<Partition> first_start;
+  const int64_t last_state = stages.expanded_state_count() + max_state_count;
+  std::set<std::pair<Partition, Bytes>> walked;
   bool goes_on = true;
-  for (const MemoryMeasure measure : {MemoryMeasure::kNothingRecomputed, MemoryMeasure::kLeast}) {
+  for (const MemoryMeasure measure :
+       {MemoryMeasure::kFastest, MemoryMeasure::kNothingRecomputed, MemoryMeasure::kLeast}) {
     if (!goes_on) return;
-    const LeastMemory memory =
-        stages.LeastMemoryOfStages(/*with_recompute=*/measure == MemoryMeasure::kLeast);
+    const LeastMemory memory = measure == MemoryMeasure::kFastest
+                                   ? stages.MemoryAtFastest()
+                                   : stages.LeastMemoryOfStages(
+                                         /*with_recompute=*/measure == MemoryMeasure::kLeast);
     const std::optional<MemoryBalancedPartition> start =
         MemoryBalancedSplit(tables.kind_of_unit(), memory, even);
-    if (!start || start->layer_counts == first_start) continue;
-    if (!first_start) first_start = start->layer_counts;
+    if (!start) continue;
+    const Partition by_time = TimeBalancedSplit(stages.FastestTimes(), start->layer_counts);
+    const Bytes limit = LeastMemoryOf(tables.kind_of_unit(), memory, by_time);
+    // A walk with an equal start and limit would hardly differ.
+    if (!walked.insert({start->layer_counts, limit}).second) continue;
     const WalkEnd end = AdjustPartitions(
-        start->layer_counts, TimeBalancedSplit(stages.FastestTimes(), start->layer_counts),
+        start->layer_counts, by_time,
         [&](const Partition& partition) {
           return LeastMemoryOf(tables.kind_of_unit(), memory, partition);
         },
         solve,
         [&](const AdjustmentStep& step) {
           goes_on = on_step(measure, step, solved);
+          // The time-balanced partition comes next.
+          if (step.verdict == PartitionVerdict::kStart) return goes_on;
           return goes_on && stages.expanded_state_count() < last_state;
         });
     if (on_end) on_end(end);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -18,30 +19,33 @@
 
 namespace parplan {
 
-// The memory of a layer under which p_m is balanced. No text at hand says which it is; both are
+// The memory of a layer under which p_m is balanced. No text at hand says which it is; all are
 // tried (docs/papers.md 2.6).
 enum class MemoryMeasure {
-  kNothingRecomputed,  // the least over strategies that recompute nothing, which is what stages
-                       // hold where memory suffices
-  kLeast,              // the least over all strategies
+  kFastest,            // that of the fastest strategy, which stages use where memory suffices
+  kNothingRecomputed,  // the least over strategies that recompute nothing
+  kLeast,              // the least over all strategies, which stages come to where memory is tight
 };
+// Returns `fastest`, `nothing_recomputed` or `least`.
+absl::string_view MeasureName(MemoryMeasure measure);
 
 // Returns a partition with as many transformer units in each stage (stage_balance.h).
 Partition EvenUnits(const GalvatronTables& tables);
 
-// States that a walk expands before it ends, so that models of many layers end. In the 120 cells of
-// the papers' grid (`parplan-study papers --section grid`) 2^19, 2^21 and 2^25 give the same
-// answers.
+// States after which a walk adjusts nothing more, so that models of many layers end: about a second
+// of one core. Not measured for other values.
 inline constexpr int64_t kMaxWalkStates = int64_t{1} << 23;
 
 // Walks under each measure that differs and has a partition, and calls `on_step` with each
 // partition and, if all its stages fit, their solutions [stage], which live as long as `stages`.
-// Ends if `on_step` returns false, and a walk after `kMaxWalkStates` in all. Calls `on_end`, if it
-// is given, behind the last step of each walk. REQUIRES at least two stages.
+// Ends if `on_step` returns false. After `max_state_count` states in all nothing is adjusted any
+// more; both ends of each walk are still visited. Calls `on_end`, if it is given, behind the last
+// step of each walk. REQUIRES at least two stages.
 void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
                     const std::function<bool(MemoryMeasure, const AdjustmentStep&,
                                              const std::vector<const GalvatronStage*>&)>& on_step,
-                    const std::function<void(WalkEnd)>& on_end = nullptr);
+                    const std::function<void(WalkEnd)>& on_end = nullptr,
+                    int64_t max_state_count = kMaxWalkStates);
 
 // Returns the degrees of balance of the stages of a predicted plan: of their work in a step and of
 // their peaks.

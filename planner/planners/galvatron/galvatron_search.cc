@@ -238,7 +238,9 @@ std::vector<std::string> BalanceNotes(const PlanningProblem& problem, const Cost
           is_start ? "memory-balanced" : "time-balanced",
           is_start && ends_at_start ? " and time-balanced stages " : " stages ",
           walk.with_recompute ? "with" : "without", " recomputation",
-          walk.measure == MemoryMeasure::kLeast && walk.with_recompute ? ", least memory" : "");
+          walk.measure == MemoryMeasure::kFastest                        ? ", memory at full speed"
+          : walk.measure == MemoryMeasure::kLeast && walk.with_recompute ? ", least memory"
+                                                                         : "");
       if (!step.degrees) {
         notes.push_back(absl::StrCat("no plan of ", end, " fits"));
         continue;

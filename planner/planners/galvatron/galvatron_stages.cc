@@ -179,6 +179,30 @@ std::vector<Bytes> GalvatronStages::LeastKept(int stage_index) const {
 }
 
 LeastMemory GalvatronStages::LeastMemoryOfStages(bool with_recompute) const {
+  return MemoryOfStages([&](const GalvatronKind& kind, int stage, Bytes cap) {
+    Bytes least = Bytes::Max();
+    for (const GalvatronOption& option : kind.options) {
+      if (option.transient > cap || (!with_recompute && Recomputes(option))) continue;
+      least = std::min(least, Kept(option, stage));
+    }
+    return least;
+  });
+}
+
+LeastMemory GalvatronStages::MemoryAtFastest() const {
+  return MemoryOfStages([&](const GalvatronKind& kind, int stage, Bytes cap) {
+    std::pair<Seconds, Bytes> best = {Seconds::Infinite(), Bytes::Max()};
+    for (const GalvatronOption& option : kind.options) {
+      if (option.transient > cap) continue;
+      best = std::min(best, std::pair(TimeOf(option), Kept(option, stage)));
+    }
+    return best.second;
+  });
+}
+
+LeastMemory GalvatronStages::MemoryOfStages(
+    const std::function<Bytes(const GalvatronKind& kind, int stage, Bytes cap)>& kept_within)
+    const {
   LeastMemory memory;
   for (const GalvatronKind& kind : tables_.kinds()) {
     for (const GalvatronOption& option : kind.options) memory.caps.push_back(option.transient);
@@ -193,14 +217,7 @@ LeastMemory GalvatronStages::LeastMemoryOfStages(bool with_recompute) const {
     std::vector<std::vector<Bytes>> of_stage;
     for (const GalvatronKind& kind : tables_.kinds()) {
       std::vector<Bytes> of_kind;
-      for (Bytes cap : memory.caps) {
-        Bytes least = Bytes::Max();
-        for (const GalvatronOption& option : kind.options) {
-          if (option.transient > cap || (!with_recompute && Recomputes(option))) continue;
-          least = std::min(least, Kept(option, stage));
-        }
-        of_kind.push_back(least);
-      }
+      for (const Bytes cap : memory.caps) of_kind.push_back(kept_within(kind, stage, cap));
       of_stage.push_back(std::move(of_kind));
     }
     memory.kept.push_back(std::move(of_stage));

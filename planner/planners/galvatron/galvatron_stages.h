@@ -5,6 +5,7 @@
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -52,6 +53,8 @@ class GalvatronStages {
   // Returns the same in the form of stage_balance.h, over the options that recompute nothing unless
   // `with_recompute`.
   LeastMemory LeastMemoryOfStages(bool with_recompute = true) const;
+  // Returns, in the same form, what the fastest option keeps, the smaller one of two equally fast.
+  LeastMemory MemoryAtFastest() const;
   // Returns a lower bound of the peak of any assignment of the stage.
   Bytes LeastPeak(int first_unit, int unit_count, int stage_index) const;
   // Returns [unit] m (forward + backward) + synchronisation of the fastest option.
@@ -72,6 +75,11 @@ class GalvatronStages {
   int64_t UnitsFor(Bytes bytes) const;
   int64_t UnitsWithin(Bytes bytes) const;
   int64_t InFlight(int stage_index) const;
+  // Returns the bytes that each kind of layer keeps in each stage, within each cap of transient
+  // memory.
+  LeastMemory MemoryOfStages(
+      const std::function<Bytes(const GalvatronKind& kind, int stage, Bytes cap)>& kept_within)
+      const;
   Seconds TimeOf(const GalvatronOption& option) const;
   Bytes Kept(const GalvatronOption& option, int stage_index) const;
   const GalvatronOption& Option(int unit, int option) const;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "planner/model/planning_result.h"
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
@@ -14,12 +13,13 @@ namespace {
 class Recomputation {
  public:
   Recomputation(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
-                Bytes usable, PlanEvaluator& evaluator)
+                Bytes usable, PlanEvaluator& evaluator, const SearchControl& control)
       : problem_(problem),
         costs_(costs),
         plan_(plan),
         usable_(usable),
         evaluator_(evaluator),
+        control_(control),
         micro_batch_size_(plan.global_batch_size / plan.micro_batch_count) {
     for (const StageLayerRun& run : plan.stages[0].layer_runs) {
       for (int i = 0; i < run.layer_count; ++i) strategies_.push_back(run.strategy);
@@ -38,6 +38,7 @@ class Recomputation {
       found.prediction.peak_memory = score.peak_memory;
       found.prediction.peak_memory_upper = score.peak_memory_upper;
       if (!best || ComesFirst(found, *best)) best = std::move(found);
+      if (best->prediction.peak_memory_upper <= usable_ && MustStop()) break;
     }
     if (!best) return std::nullopt;
     return std::move(best->plan);
@@ -49,6 +50,8 @@ class Recomputation {
     double seconds_per_byte = 0.0;
     int index = 0;
   };
+
+  bool MustStop() const { return control_.should_stop && control_.should_stop(); }
 
   bool Fits(const Plan& plan) { return evaluator_.Evaluate(plan).peak_memory_upper <= usable_; }
 
@@ -69,7 +72,7 @@ class Recomputation {
     int least = alike ? static_cast<int>(layers.size()) : 1;
     int most = static_cast<int>(layers.size());
     if (!Fits(With(layers, most, level))) return With(layers, most, level);
-    while (least < most) {
+    while (least < most && !MustStop()) {
       const int middle = (least + most) / 2;
       if (Fits(With(layers, middle, level))) {
         most = middle;
@@ -141,6 +144,7 @@ class Recomputation {
   const Plan& plan_;
   const Bytes usable_;
   PlanEvaluator& evaluator_;
+  const SearchControl& control_;
   const int64_t micro_batch_size_;
   std::vector<Strategy> strategies_;  // [layer]
 };
@@ -148,8 +152,9 @@ class Recomputation {
 }  // namespace
 
 std::optional<Plan> RecomputedToFit(const PlanningProblem& problem, const CostModel& costs,
-                                    const Plan& plan, Bytes usable, PlanEvaluator& evaluator) {
-  return Recomputation(problem, costs, plan, usable, evaluator).Run();
+                                    const Plan& plan, Bytes usable, PlanEvaluator& evaluator,
+                                    const SearchControl& control) {
+  return Recomputation(problem, costs, plan, usable, evaluator, control).Run();
 }
 
 }  // namespace parplan

@@ -10,6 +10,7 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/planning_result.h"
 
 namespace parplan {
 
@@ -20,10 +21,14 @@ namespace parplan {
 // that may recompute do, at the level that needs less memory. Without `per-layer`, either all
 // transformer layers recompute or none.
 //
+// Once `control` says that the search must stop, it goes on only until a plan fits: then more layers
+// than necessary may recompute, and the second level is not tried.
+//
 // REQUIRES: one stage, and no layer recomputes. Returns nothing if no layer may recompute and the
 // plan does not fit. O(log(layers)) evaluations for each level.
 std::optional<Plan> RecomputedToFit(const PlanningProblem& problem, const CostModel& costs,
-                                    const Plan& plan, Bytes usable, PlanEvaluator& evaluator);
+                                    const Plan& plan, Bytes usable, PlanEvaluator& evaluator,
+                                    const SearchControl& control);
 
 }  // namespace parplan
 

@@ -6,15 +6,9 @@
 #include "base/check.h"
 
 namespace parplan {
-namespace {
-
-// The factor of Galvatron's public code (docs/papers.md 2.4).
-constexpr double kTooFull = 1.3;
-
-}  // namespace
 
 Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
-                            int stage_count) {
+                            int stage_count, double too_full) {
   PARPLAN_CHECK(stage_count >= 1 && stage_count <= static_cast<int>(layer_memory.size()));
   const double total = std::accumulate(layer_memory.begin(), layer_memory.end(), 0.0);
   const double target = (total + shared_memory) / stage_count;
@@ -32,7 +26,7 @@ Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared
   for (int stage = 0; stage + 1 < stage_count; ++stage) {
     const auto begin = layer_memory.begin() + first;
     while (sizes[stage] > 1 &&
-           std::accumulate(begin, begin + sizes[stage], 0.0) > kTooFull * target) {
+           std::accumulate(begin, begin + sizes[stage], 0.0) > too_full * target) {
       --sizes[stage];
       ++sizes[stage + 1];
     }

@@ -9,18 +9,22 @@
 
 namespace parplan {
 
+// Times the mean above which a stage hands layers on in the code of Galvatron's releases.
+inline constexpr double kTooFull = 1.3;
+
 // Fills stages from the last one on up to the mean; a stage takes one more layer if at least half
-// of it stays below the mean, and the first stage takes the rest. Then a stage above 1.3 times the
-// mean gives layers to the next one, and a stage that got nothing takes one of it
+// of it stays below the mean, and the first stage takes the rest. Then a stage above `too_full`
+// times the mean gives layers to the next one, and a stage that got nothing takes one of it
 // (docs/papers.md 2.4).
 //
 //  layer_memory    [layer], in any unit
 //  shared_memory   counts in the mean but in no stage
+//  too_full        infinite in the authors' program of 2022, whose stages hand nothing on
 //
 // REQUIRES 1 <= stage_count <= layers. If layers are so uneven that a stage ends with less than one
 // layer, the partition is returned as it is.
 Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
-                            int stage_count);
+                            int stage_count, double too_full = kTooFull);
 
 // Balances without shared memory into as many stages as `even` has; returns `even` where a stage
 // would end with less than one layer.

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <limits>
 #include <vector>
 
 #include "planner/search/stage/greedy_split.h"
@@ -278,6 +279,11 @@ TEST(GreedyMemorySplit, FillsFromBehindByHand) {
   // Half of the next layer must stay below the mean: 30 + 12 / 2 > 35.
   EXPECT_EQ(GreedyMemorySplit(std::vector<double>{12, 12, 12, 10, 12, 12}, 0.0, 2),
             (Partition{3, 3}));
+  // The first stage takes 60 of a mean of 30 and hands on what is above 39; not so in 2022.
+  const std::vector<double> large_first = {20, 20, 20, 6, 6, 6, 6, 6};
+  EXPECT_EQ(GreedyMemorySplit(large_first, 0.0, 3), (Partition{1, 2, 5}));
+  EXPECT_EQ(GreedyMemorySplit(large_first, 0.0, 3, std::numeric_limits<double>::infinity()),
+            (Partition{2, 1, 5}));
 }
 
 }  // namespace

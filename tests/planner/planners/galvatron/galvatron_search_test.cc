@@ -286,6 +286,73 @@ TEST(SearchGalvatron, AdjustedStagesAreTheFastestOfTheirWalks) {
   EXPECT_GT(refused_count, 20);
 }
 
+// Where the limit of states leaves nothing to adjust, a walk still has both its ends.
+TEST(WalkPartitions, VisitsBothEndsWhateverTheLimit) {
+  using Verdict = PartitionVerdict;
+  int end_count = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SyntheticOptions options = RandomSyntheticOptions(seed);
+    options.device_count = 8;
+    options.devices_per_node = 8;
+    options.decoder_count = 6;
+    const PlanningProblem problem = SyntheticProblem(options);
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const StrategySpace space(problem, costs);
+    const GalvatronTables tables(space, costs, 2, problem.global_batch_size() / 2,
+                                 /*with_recompute=*/true);
+    if (!tables.usable()) continue;
+    const SearchControl control;
+    SearchMeter meter(control);
+    GalvatronStages stages(problem, costs, tables, Schedule::kOneForwardOneBackward, 2, meter);
+    std::vector<Verdict> verdicts;
+    const auto on_end = [&](WalkEnd) {
+      ASSERT_FALSE(verdicts.empty());
+      EXPECT_EQ(verdicts[0], Verdict::kStart);
+      const bool has_end = verdicts.size() > 1 && verdicts[1] == Verdict::kEnd;
+      end_count += has_end;
+      // One partition may be adjusted before the limit is asked, if both ends are one.
+      EXPECT_LE(verdicts.size(), 2u);
+      verdicts.clear();
+    };
+    WalkPartitions(
+        tables, stages,
+        [&](MemoryMeasure, const AdjustmentStep& step, const std::vector<const GalvatronStage*>&) {
+          verdicts.push_back(step.verdict);
+          return true;
+        },
+        on_end, /*max_state_count=*/0);
+  }
+  EXPECT_GT(end_count, 5);
+}
+
+// The fastest option is one of those over which the least is taken.
+TEST(GalvatronStages, TheFastestOptionKeepsNoLessThanTheLeast) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(seed));
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const StrategySpace space(problem, costs);
+    const GalvatronTables tables(space, costs, 1, problem.global_batch_size(),
+                                 /*with_recompute=*/true);
+    if (!tables.usable()) continue;
+    const SearchControl control;
+    SearchMeter meter(control);
+    const GalvatronStages stages(problem, costs, tables, Schedule::kOneForwardOneBackward, 1,
+                                 meter);
+    const LeastMemory least = stages.LeastMemoryOfStages();
+    const LeastMemory fastest = stages.MemoryAtFastest();
+    ASSERT_EQ(least.caps, fastest.caps);
+    for (size_t stage = 0; stage < least.kept.size(); ++stage) {
+      for (size_t kind = 0; kind < least.kept[stage].size(); ++kind) {
+        for (size_t cap = 0; cap < least.caps.size(); ++cap) {
+          EXPECT_LE(least.kept[stage][kind][cap], fastest.kept[stage][kind][cap]);
+        }
+      }
+    }
+  }
+}
+
 // Two equal layers in a row have one strategy, and a coarser grid only loses plans.
 TEST(SearchGalvatron, FusedLayersAreAlikeAndGranulesOnlyLosePlans) {
   int found_count = 0;
