@@ -39,6 +39,7 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
   std::atomic<int64_t> helper_cpu_nanoseconds = 0;
   SearchControl control;
   control.max_state_count = limits.max_state_count;
+  control.wanted_gap_ratio = limits.wanted_gap_ratio;
   control.should_stop = [&setup, &clock, end] {
     return clock.Steady() >= end || (setup.should_stop && setup.should_stop());
   };
@@ -72,7 +73,7 @@ const SearchSummary& SummaryOf(const PlanningResult& result) {
 
 bool IsComplete(const SearchSummary& summary) {
   return summary.termination == Termination::kOptimal || summary.limit == SearchLimit::kNone ||
-         summary.limit == SearchLimit::kMethod;
+         summary.limit == SearchLimit::kMethod || summary.limit == SearchLimit::kGap;
 }
 
 absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view planner_name,

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -43,6 +44,8 @@ struct SearchLimits {
   absl::Duration time_limit = absl::InfiniteDuration();
   // States expanded; 0 means no limit.
   int64_t max_state_count = 0;
+  // See `SearchControl::wanted_gap_ratio`.
+  std::optional<double> wanted_gap_ratio;
 };
 
 // The threads of a search and its listeners. Each function may be empty.

@@ -165,6 +165,8 @@ std::string EndOfSearch(SearchLimit limit) {
       return "an interrupt";
     case SearchLimit::kMethod:
       return "the planner's own method";
+    case SearchLimit::kGap:
+      return "the gap asked for";
   }
   return "";
 }

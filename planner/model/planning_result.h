@@ -34,12 +34,25 @@ struct SearchProgress {
 // returns when all calls are done. Several threads may call `work` at once.
 using ParallelFor = std::function<void(int64_t count, const std::function<void(int64_t)>& work)>;
 
+// The largest `SearchControl::effort`. The limits of `exact` are below 2^24, so that products stay
+// far within 64 bits, and a search with all of it would take months.
+inline constexpr int64_t kMaxEffort = int64_t{1} << 20;
+
 // Limits, observers and threads of a search. They are not part of the question: two searches that
 // no limit ended give the same answer, whatever their limits and threads.
 struct SearchControl {
   // The search ends after about this many states (`SearchSummary::expanded_state_count`). 0 stands
   // for no limit.
   int64_t max_state_count = 0;
+  // Planners limit some of their own parts (states of a proof, plans simulated) so that one hard
+  // part does not delay all others. `effort`, from 1 to `kMaxEffort`, multiplies these limits.
+  int64_t effort = 1;
+  // The gap (`SearchSummary::gap_ratio`), from 0 to 1, at which `exact` may end
+  // (`SearchLimit::kGap`). While its gap is larger, it searches what is left open again with twice
+  // the effort, until another limit ends it or the effort is `kMaxEffort`; that makes neither the
+  // plan nor the bound worse. If absent, it looks for a proof in one round. Other planners ignore
+  // it.
+  std::optional<double> wanted_gap_ratio;
   // Called at least every few thousand states. If it returns true, the search ends with the best
   // plan so far and `SearchLimit::kTime`; a caller with another reason to stop, such as a client
   // that went away, replaces that value in the result. May be empty. Every searching thread calls

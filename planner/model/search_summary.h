@@ -12,8 +12,15 @@ namespace parplan {
 // Values as in proto/parplan/v1/plan.proto.
 enum class Termination { kOptimal = 1, kFeasible = 2 };
 // The reason why a search ended without a proof. `kMethod`: it ran to its end, but its method
-// proves nothing.
-enum class SearchLimit { kNone = 0, kTime = 1, kStates = 2, kCancelled = 3, kMethod = 4 };
+// proves nothing more. `kGap`: its gap is no larger than wanted.
+enum class SearchLimit {
+  kNone = 0,
+  kTime = 1,
+  kStates = 2,
+  kCancelled = 3,
+  kMethod = 4,
+  kGap = 5,
+};
 
 // The outcome of a search. It has no running times, because planners have no clock; callers measure
 // them.

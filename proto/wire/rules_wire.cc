@@ -151,6 +151,13 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   if (message.fused_layer_count() > 0) rules.fused_layer_count = message.fused_layer_count();
   options.max_state_count = message.max_state_count();
   options.compare_baselines = message.compare_baselines();
+  if (message.has_wanted_gap_ratio()) {
+    if (!(message.wanted_gap_ratio() >= 0.0 && message.wanted_gap_ratio() <= 1.0)) {
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "wanted_gap_ratio"),
+                        "must be from 0 to 1");
+    }
+    options.wanted_gap_ratio = message.wanted_gap_ratio() + 0.0;  // -0 is the same gap.
+  }
   if (message.has_search_time_limit()) {
     const std::string path = JoinPath(field, "search_time_limit");
     PARPLAN_ASSIGN_OR_RETURN(options.search_time_limit,

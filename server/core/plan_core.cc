@@ -282,6 +282,7 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
   SearchOrder order;
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
+  order.wanted_gap_ratio = question.options.wanted_gap_ratio;
   order.time_limit =
       question.options.search_time_limit.value_or(dependencies_.limits.max_search_duration);
   order.compare_baselines = question.options.compare_baselines;

@@ -163,6 +163,11 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
       kVersion, question->hardware_digest, question->calibration_digest);
   question->answer_key = absl::StrCat(plan_key, "\n", question->options.compare_baselines, "\n",
                                       NamesText(question->problem.model()));
+  if (question->options.wanted_gap_ratio.has_value()) {
+    // The digits identify the number.
+    absl::StrAppend(&question->answer_key, "\ngap ",
+                    absl::StrFormat("%.17g", *question->options.wanted_gap_ratio));
+  }
   question->flight_key =
       absl::StrCat(question->answer_key, question->options.max_state_count, "\n",
                    absl::ToInt64Nanoseconds(*question->options.search_time_limit));

@@ -61,6 +61,7 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
   const absl::Duration end = clock.Steady() + order.time_limit;
   SearchLimits limits;
   limits.max_state_count = order.max_state_count;
+  limits.wanted_gap_ratio = order.wanted_gap_ratio;
   limits.time_limit = order.time_limit;
   SearchSetup setup;
   setup.should_stop = order.should_stop;

@@ -51,6 +51,8 @@ struct SearchOrder {
   std::string planner;
   // Expanded states; 0 for no limit.
   int64_t max_state_count = 0;
+  // See `SearchControl::wanted_gap_ratio`.
+  std::optional<double> wanted_gap_ratio;
   // Wall time of the whole order, comparisons included, from when it begins.
   absl::Duration time_limit = absl::InfiniteDuration();
   // Whether to run the baselines too.

@@ -196,6 +196,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   SearchOrder order;
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
+  order.wanted_gap_ratio = question.options.wanted_gap_ratio;
   order.queue_duration = queue_duration;
   order.helpers = &dependencies_.pool.helpers();
   order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };

@@ -148,6 +148,11 @@ void QuestionFlags::AddLimitsTo(shell::Command command) {
       .Check(shell::Positive());
   command.AddOption("--max-states", max_state_count, "Partial plans to make at most")
       .Check(shell::Positive());
+  command
+      .AddOption("--gap", wanted_gap_percent,
+                 "Go on while a plan faster by more than this many percent may exist; with "
+                 "--time-limit [0]")
+      .Check(shell::Between(0.0, 100.0));
 }
 
 void QuestionFlags::AddAnswersTo(shell::Command command) {
@@ -209,6 +214,12 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
     *options.mutable_search_time_limit() = DurationToProto(Seconds::Of(search_time_limit));
   }
   options.set_max_state_count(max_state_count);
+  // Whoever gives the search time wants it used.
+  if (wanted_gap_percent >= 0.0) {
+    options.set_wanted_gap_ratio(wanted_gap_percent / 100.0);
+  } else if (search_time_limit > 0.0) {
+    options.set_wanted_gap_ratio(0.0);
+  }
   return spec;
 }
 

@@ -48,6 +48,8 @@ struct QuestionFlags {
   bool allow_estimates = false;
   // Seconds; 0: none.
   double search_time_limit = 0.0;
+  // Below 0 if not given.
+  double wanted_gap_percent = -1.0;
   // Below 0: none.
   double ilp_alpha_bytes_per_second = -1.0;
   // Empty: the best.

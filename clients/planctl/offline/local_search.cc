@@ -32,6 +32,7 @@ absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std
   WorkerThreads helpers(std::max(watch.thread_count, 1) - 1);
   SearchLimits limits;
   limits.max_state_count = options.max_state_count;
+  limits.wanted_gap_ratio = options.wanted_gap_ratio;
   limits.time_limit = options.search_time_limit.value_or(absl::InfiniteDuration());
   SearchSetup setup;
   setup.should_stop = watch.is_cancelled;

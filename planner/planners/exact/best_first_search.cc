@@ -154,14 +154,26 @@ void BestFirstSearch::Run() {
   // Sixteen tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans few
   // are simulated, because where layers have strategies of their own these are hardly ever the
   // fastest.
-  SearchUneven({.max_new_tables = 16,
-                .max_looks = 32,
-                .max_looks_of_candidate = 16,
+  const int64_t effort = meter_.effort();
+  SearchUneven({.max_new_tables = 16 * effort,
+                .max_looks = 32 * effort,
+                .max_looks_of_candidate = 16 * effort,
                 .ends_with_bound = true});
 }
 
 void BestFirstSearch::RunUneven() {
-  SearchUneven({.max_new_tables = 8, .max_looks = 128, .max_looks_of_candidate = 64});
+  const int64_t effort = meter_.effort();
+  SearchUneven({.max_new_tables = 8 * effort,
+                .max_looks = 128 * effort,
+                .max_looks_of_candidate = 64 * effort});
+}
+
+void BestFirstSearch::Reopen() {
+  for (ExactCandidate& candidate : uneven_) {
+    if (candidate.state == ExactCandidate::State::kSearched) {
+      candidate.state = ExactCandidate::State::kTried;
+    }
+  }
 }
 
 void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
@@ -169,7 +181,7 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
   CandidateQueue queue(uneven_);
   for (size_t index = 0; index < uneven_.size(); ++index) queue.Put(index);
   int64_t looks_left = limits.max_looks;
-  int new_tables = 0;
+  int64_t new_tables = 0;
   while (!queue.empty() && meter_.ShouldContinue()) {
     ExactCandidate& candidate = uneven_[queue.first()];
     // A candidate already searched cannot be bounded better, so neither can the whole.

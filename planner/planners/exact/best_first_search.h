@@ -4,6 +4,7 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -52,6 +53,9 @@ class BestFirstSearch {
   void Run();
   // Searches the candidates of `ListUneven` that may be better than the plans there are.
   void RunUneven();
+  // Makes the next `Run` search again what the last one left open, for which `control` should allow
+  // more effort.
+  void Reopen();
 
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
@@ -130,8 +134,12 @@ class BestFirstSearch {
   // Computes the steady bounds of the groups of a round that have enough candidates.
   void BoundGroups(const std::vector<size_t>& round);
 
-  // Returns the cutoff: the time per sample that a plan must stay below to be kept.
-  Seconds CutoffPerSample() const { return plans_.CutoffPerSample() * (1.0 - kProofTolerance); }
+  // Returns the cutoff: candidates whose bound per sample is not below it are closed,
+  // because none of their plans is faster than the incumbent by more than the wanted gap.
+  Seconds CutoffPerSample() const {
+    const double gap = std::max(control_.wanted_gap_ratio.value_or(0.0), kProofTolerance);
+    return plans_.CutoffPerSample() * (1.0 - gap);
+  }
   // Removes from the queue and returns its first candidates, all in one state.
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
@@ -139,7 +147,7 @@ class BestFirstSearch {
   // The work that `SearchUneven` may do.
   struct UnevenLimits {
     // Candidates whose tables of options have to be made first.
-    int max_new_tables = 0;
+    int64_t max_new_tables = 0;
     // Plans simulated for all candidates, and for one.
     int64_t max_looks = 0;
     int64_t max_looks_of_candidate = 0;

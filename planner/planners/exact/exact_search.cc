@@ -27,7 +27,8 @@ constexpr int kMaxFrontPlans = 64;
 constexpr double kFrontStep = 0.99;
 
 SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best,
-                        const SearchMeter& meter) {
+                        const SearchMeter& meter,
+                        std::optional<double> wanted_gap_ratio = std::nullopt) {
   SearchSummary summary{.expanded_state_count = meter.expanded_state_count(),
                         .pruned_state_count = meter.pruned_state_count(),
                         .candidate_count = search.candidate_count()};
@@ -44,9 +45,13 @@ SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best
     summary.gap_ratio = proved ? 0.0 : 1.0;
   }
   summary.termination = proved ? Termination::kOptimal : Termination::kFeasible;
-  summary.limit = proved            ? SearchLimit::kNone
-                  : meter.stopped() ? meter.limit()
-                                    : SearchLimit::kMethod;
+  if (proved) {
+    summary.limit = SearchLimit::kNone;
+  } else if (best != nullptr && summary.gap_ratio <= wanted_gap_ratio.value_or(-1.0)) {
+    summary.limit = SearchLimit::kGap;
+  } else {
+    summary.limit = meter.stopped() ? meter.limit() : SearchLimit::kMethod;
+  }
   return summary;
 }
 
@@ -148,10 +153,28 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
 }
 
+// Searches with twice the effort again and again, until the gap is as small as wanted. `control` is
+// that of `search`.
+void Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
+            BestFirstSearch& search, SearchMeter& meter) {
+  if (!control.wanted_gap_ratio.has_value()) return;
+  while (control.effort * 2 <= kMaxEffort && !search.plans().plans().empty()) {
+    const SearchSummary summary =
+        SummaryOf(search, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
+    if (summary.limit != SearchLimit::kMethod) return;
+    control.effort *= 2;
+    search.Reopen();
+    search.Run();
+    SearchOneStrategy(problem, costs, control, search, meter);
+  }
+}
+
 }  // namespace
 
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
-                                          const SearchControl& control) {
+                                          const SearchControl& given_control) {
+  // `Deepen` changes the effort.
+  SearchControl control = given_control;
   SearchMeter meter(control);
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
@@ -159,6 +182,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   if (search.has_none()) return std::nullopt;
   search.Run();
   SearchOneStrategy(problem, costs, control, search, meter);
+  Deepen(problem, costs, control, search, meter);
   if (search.plans().plans().empty()) {
     std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, meter);
     if (nothing.has_value()) return nothing;
@@ -166,7 +190,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{.plan = plans.front().plan,
                   .prediction = plans.front().prediction,
-                  .search = SummaryOf(search, &plans.front(), meter)};
+                  .search = SummaryOf(search, &plans.front(), meter, control.wanted_gap_ratio)};
   if (problem.rules().wants_memory_front) {
     bool is_cut = false;
     found.memory_front =

@@ -16,7 +16,8 @@ namespace parplan {
 // counts, schedules, partitions and strategies, under the whole cost model (`PlanEvaluator`).
 //
 // `kOptimal` if the proved lower bound equals the plan's time; otherwise `kFeasible` with the gap
-// and the limit that ended the search (`kMethod`: the enumeration's own limit of nodes). A limit
+// and the limit that ended the search (`kMethod`: the enumeration's own limits, which
+// `SearchControl::wanted_gap_ratio` makes it raise; `kGap`: that gap). A limit
 // ends the search with the best plan so far. Deterministic on any number of threads. Returns
 // nothing if no pipeline degree has a strategy for every layer.
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,

@@ -75,6 +75,9 @@ class SearchMeter {
     return limit_ == SearchLimit::kNone;
   }
 
+  // Multiplies the limits that a method sets to its own parts (`SearchControl::effort`).
+  int64_t effort() const { return control_.effort; }
+
   bool stopped() const { return limit_ != SearchLimit::kNone; }
   // The limit that ended the search; `kNone` while it goes on.
   SearchLimit limit() const { return limit_; }

@@ -190,6 +190,7 @@ v1::PlanningOptions RandomValues::Options() {
   options.set_allow_estimates(Flag());
   if (Flag()) *options.mutable_search_time_limit() = Time();
   options.set_max_state_count(Integer(0, 1'000'000));
+  if (Flag()) options.set_wanted_gap_ratio(Ratio());
   options.set_compare_baselines(Flag());
   if (Flag()) {
     const absl::Span<const RuntimeTraits> runtimes = KnownRuntimes();

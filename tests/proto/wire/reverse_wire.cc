@@ -47,6 +47,9 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   message.set_memory_granule_bytes(options.rules.memory_granule.count());
   message.set_fused_layer_count(options.rules.fused_layer_count);
   message.set_max_state_count(options.max_state_count);
+  if (options.wanted_gap_ratio.has_value()) {
+    message.set_wanted_gap_ratio(*options.wanted_gap_ratio);
+  }
   message.set_compare_baselines(options.compare_baselines);
   return message;
 }

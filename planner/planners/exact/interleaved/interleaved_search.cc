@@ -161,7 +161,8 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   const InterleavedPartitions partitions =
       SearchedPartitionsOf(space, candidate.pipeline_parallel_degree);
-  InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices, kMaxPasses};
+  InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices * meter.effort(),
+                            kMaxPasses * meter.effort()};
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
   const int64_t count = candidate.micro_batch_count;
@@ -204,7 +205,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
     place.choices->Search(place.start, evaluator, finds, meter);
   }
   if (!partitions.unlisted.empty()) {
-    int64_t looks_left = kLooksOfCandidate;
+    int64_t looks_left = kLooksOfCandidate * meter.effort();
     const double bound = SearchUneven(setting, UsableOf(masked), partitions.unlisted, evaluator,
                                       finds, looks_left, meter);
     if (bound < CutoffOf(setting, finds)) {
@@ -232,7 +233,8 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
       InterleavedPartitionsOf(space, candidate.pipeline_parallel_degree).unlisted;
   if (counts.empty()) return outcome;
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
-  InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices, kMaxPasses};
+  InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices * meter.effort(),
+                            kMaxPasses * meter.effort()};
   PlanEvaluator evaluator(space.problem(), costs);
   std::deque<MaskedOptions> masked;
   MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - costs.step_overhead().value());

@@ -165,7 +165,8 @@ class UnevenLeaves {
     }
     std::stable_sort(order.begin(), order.end(),
                      [](const UnevenLeaf* a, const UnevenLeaf* b) { return a->score < b->score; });
-    if (order.size() > kMaxImproved) order.resize(kMaxImproved);
+    const auto max_improved = static_cast<size_t>(kMaxImproved * meter_.effort());
+    if (order.size() > max_improved) order.resize(max_improved);
     for (UnevenLeaf* const leaf : order) {
       if (leaf->bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
       Improve(*leaf);
@@ -257,14 +258,15 @@ class UnevenLeaves {
   }
 
   void Improve(UnevenLeaf& leaf) {
-    int looks = 0;
-    while (looks < kMaxLooks && looks_left_ > 0) {
+    const int64_t max_looks = kMaxLooks * meter_.effort();
+    int64_t looks = 0;
+    while (looks < max_looks && looks_left_ > 0) {
       const UnevenScore before = leaf.score;
       const std::vector<int> options = leaf.options;
       UnevenSimulation simulation(setting_, options, evaluator_);
       for (UnevenPartition& partition :
            NeighboursOf(setting_, options, leaf.partition, leaf.score, simulation)) {
-        if (++looks > kMaxLooks || looks_left_ <= 0 || !meter_.ShouldContinue()) return;
+        if (++looks > max_looks || looks_left_ <= 0 || !meter_.ShouldContinue()) return;
         Take(leaf, options, std::move(partition));
         if (leaf.score < before) break;
       }
@@ -323,7 +325,7 @@ double SearchUneven(const PipelineSetting& setting, const std::vector<const Mask
                     const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
                     InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter) {
   std::vector<UnevenLeaf> leaves =
-      LeavesOf(setting, masks, virtual_stage_counts, finds, kMaxLeaves);
+      LeavesOf(setting, masks, virtual_stage_counts, finds, kMaxLeaves * meter.effort());
   if (leaves.empty()) return kInfinity;
   const double bound = leaves.front().bound;
   UnevenLeaves(setting, std::move(leaves), evaluator, finds, looks_left, meter).Run();

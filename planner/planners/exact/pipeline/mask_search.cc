@@ -141,7 +141,7 @@ FrontCache MaskSearch::CoarseFronts(double lower, double grain) {
 PartitionGraph::Outcome MaskSearch::Prepare(double target) {
   is_partial_ = false;
   const PartitionGraph::Outcome outcome = graph_.Build(target, meter_);
-  if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMaxRunsSolved) {
+  if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMaxRunsSolved * meter_.effort()) {
     graph_.KeepOnly(graph_.BestPartition());
     is_partial_ = true;
   }
@@ -150,7 +150,7 @@ PartitionGraph::Outcome MaskSearch::Prepare(double target) {
 
 int64_t MaskSearch::RunCount() const {
   int64_t count = 0;
-  for (int i = 0; i < setting_.depth() && count <= kMaxRunsSolved; ++i) {
+  for (int i = 0; i < setting_.depth() && count <= kMaxRunsSolved * meter_.effort(); ++i) {
     for (const PartitionGraph::Edge& edge : graph_.edges(i)) {
       for (int layer = edge.first; layer < edge.end; layer = setting_.EndOfRun(layer)) ++count;
     }
@@ -211,9 +211,10 @@ bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& l
   double best = std::min(cutoff, Try(suffixes, cutoff, wanted, plans));
   if (best <= lower * (1.0 + kProofTolerance)) return true;
   int64_t simulated = 0;
+  const int64_t max_simulated = kMaxSimulated * meter_.effort();
   const bool is_complete = suffixes.Enumerate(
-      best * (1.0 - kProofTolerance), kMaxEnumerated, [&](absl::Span<const ChosenStage> stages) {
-        if (++simulated > kMaxSimulated) return 0.0;
+      best * (1.0 - kProofTolerance), kMaxEnumerated * meter_.effort(), [&](absl::Span<const ChosenStage> stages) {
+        if (++simulated > max_simulated) return 0.0;
         StageTimesOf(setting_, stages, times_);
         const PipelineRules rules = {
             .schedule = setting_.candidate().schedule,
@@ -223,7 +224,7 @@ bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& l
         if (step < best) best = std::min(best, Offer(stages, best, plans));
         return best * (1.0 - kProofTolerance);
       });
-  if (!is_complete || simulated > kMaxSimulated) return false;
+  if (!is_complete || simulated > max_simulated) return false;
   // Fronts may have dropped a smaller variant of a faster plan that was refused.
   if (least_refused_ < best) return false;
   lower = best;

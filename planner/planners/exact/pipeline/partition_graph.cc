@@ -249,7 +249,7 @@ PartitionGraph::Outcome PartitionGraph::Build(double cutoff, SearchMeter& meter)
   for (int i = depth - 1; i >= 0; --i) {
     if (!AddEdges(i, cutoff, meter)) return Outcome::kTooLarge;
     edge_count += static_cast<int64_t>(edges_[i].size());
-    if (edge_count > kMaxEdges) return Outcome::kTooLarge;
+    if (edge_count > kMaxEdges * meter.effort()) return Outcome::kTooLarge;
     if (edges_[i].empty()) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
   }
   GoForward(cutoff);

@@ -85,7 +85,9 @@ class CandidatePlans {
       }
       const bool has_plan = cutoff_ < kInfinity;
       lower = std::min(lower,
-                       SearchMask(mask, has_plan ? limits_.with_plan : limits_.without, is_exact_));
+                       SearchMask(mask,
+                                  (has_plan ? limits_.with_plan : limits_.without) * meter_.effort(),
+                                  is_exact_));
     }
     return lower;
   }

@@ -117,7 +117,8 @@ TEST(PlanText, SaysHowTheSearchEnded) {
            {SearchLimit::kTime, "its limit of time"},
            {SearchLimit::kStates, "its limit of states"},
            {SearchLimit::kCancelled, "an interrupt"},
-           {SearchLimit::kMethod, "the planner's own method"}}) {
+           {SearchLimit::kMethod, "the planner's own method"},
+           {SearchLimit::kGap, "the gap asked for"}}) {
     view.search.limit = limit;
     std::string text = PlanText(view);
     text.resize(text.find("stage 0"));

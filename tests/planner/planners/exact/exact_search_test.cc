@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string>
@@ -115,6 +116,53 @@ TEST(SearchExact, GivesTheBestSoFarWhereItIsStopped) {
     }
   }
   EXPECT_GT(found_count, 0);
+}
+
+// Rounds with more effort, to the end and to gaps on the way.
+TEST(SearchExact, MoreEffortNeverMakesPlanOrBoundWorse) {
+  int open_count = 0;
+  int better_count = 0;
+  for (uint64_t seed = 7'000; seed < 7'060; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    SyntheticOptions options = RandomSyntheticOptions(seed);
+    options.device_count = 8;
+    options.decoder_count = 8;
+    const PlanningProblem problem = SyntheticProblem(options);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+    const std::optional<PlanningResult> once = SearchExact(problem, *costs, {});
+    const PlanFound* const first = FoundIn(once);
+    if (first == nullptr) continue;
+    const bool is_open = first->search.termination == Termination::kFeasible;
+    open_count += is_open;
+    // The last round ends whatever it has not proved.
+    SearchControl control{.effort = 1, .wanted_gap_ratio = 0.0};
+    int questions = 0;
+    control.should_stop = [&] { return ++questions > 20'000; };
+    const std::optional<PlanningResult> deep = SearchExact(problem, *costs, control);
+    const PlanFound* const found = FoundIn(deep);
+    ASSERT_NE(found, nullptr);
+    EXPECT_TRUE(CheckPlan(problem, *costs, found->plan, found->prediction).ok());
+    EXPECT_LE(found->prediction.step, first->prediction.step);
+    EXPECT_GE(found->search.bound, first->search.bound * (1.0 - 1e-12));
+    EXPECT_LE(found->search.gap_ratio, first->search.gap_ratio + 1e-12);
+    better_count += is_open && found->search.gap_ratio < first->search.gap_ratio;
+    for (const double gap : {0.5, 0.05, 0.01}) {
+      control.wanted_gap_ratio = gap;
+      questions = 0;
+      const std::optional<PlanningResult> quick = SearchExact(problem, *costs, control);
+      const PlanFound* const near = FoundIn(quick);
+      ASSERT_NE(near, nullptr);
+      EXPECT_LE(near->search.bound, found->prediction.step * (1.0 + 1e-9));
+      if (near->search.termination == Termination::kOptimal) continue;
+      if (near->search.limit == SearchLimit::kGap) {
+        EXPECT_LE(near->search.gap_ratio, gap);
+      } else {
+        EXPECT_GT(near->search.gap_ratio, gap);
+      }
+    }
+  }
+  std::printf("%d open after one round, %d of them closer after more\n", open_count, better_count);
 }
 
 // Before each table it is asked whether to go on; those made until then stay.
