@@ -36,6 +36,9 @@ def add_command(commands: Any) -> None:
                             "model's own]")
     check.add_argument("--loss", default="", metavar="MODULE:CALLABLE",
                        help="loss of an output and its targets, a mean [cross entropy]")
+    check.add_argument("--inputs", default="", metavar="MODULE:CALLABLE",
+                       help="inputs and targets, called with a ModelSpec, a number of samples and "
+                            "a seed [random tokens; images if the configuration takes them]")
     check.add_argument("--max-ranks", type=_positive, default=8, metavar="N",
                        help="processes of the small copy; ranks are left out only above it [8]")
     check.add_argument("--tolerance", type=float, default=1e-4, metavar="X",
@@ -86,7 +89,7 @@ def _check(options: argparse.Namespace) -> int:
     from parplan.torch.command.progress import Progress
 
     key = SigningKey(pathlib.Path(options.key).read_bytes()) if options.key else None
-    source = Source(options.model, options.loss)
+    source = Source(options.model, options.loss, options.inputs)
     small = shrink(plan, max_ranks=options.max_ranks, keep_widths=source.has_own_widths)
     progress = Progress(1 + len(ranks_that_differ(plan)))
     try:

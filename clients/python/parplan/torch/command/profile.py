@@ -27,6 +27,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--layers", nargs="+", default=[], metavar="GLOB",
                         help="names of the layers, such as model.layers.*; names joined by + are "
                              "one layer [found]")
+    parser.add_argument("--inputs", default="", metavar="MODULE:CALLABLE",
+                        help="inputs and targets, called with a ModelSpec, a number of samples and "
+                             "a seed; their sizes are taken [token ids; images if the "
+                             "configuration takes them]")
     parser.add_argument("--with-values", action="store_true",
                         help="make the whole model on the CPU, not on the meta device")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="[cpu]")
@@ -70,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
     # torch takes seconds to import, which --help need not wait for.
     import torch
 
+    from parplan.torch.inputs import called
+    from parplan.torch.measure.captures import SAMPLES, captured
     from parplan.torch.measure.models import ModelSource
     from parplan.torch.measure.profile import measure_profiles
     from parplan.torch.measure.request import Request
@@ -83,8 +89,11 @@ def run(options: argparse.Namespace) -> int:
     dtype = {"PRECISION_BF16": torch.bfloat16, "PRECISION_FP16": torch.float16}.get(
         precision, torch.float32)
     tokens = max((one.sequence_length for one in spec.layer_definitions), default=1)
+    inputs = None
+    if options.inputs:
+        inputs = captured(called(options.inputs, spec, SAMPLES, seed=0)[0])
     source = ModelSource(options.model, tokens, dtype, tuple(options.layers), options.with_values,
-                         options.tensor_plan)
+                         options.tensor_plan, inputs)
     degrees = tuple(sorted({1, *options.tensor_parallel}))
     request = Request(
         options.device_kind, options.devices_per_node, tuple(options.micro_batch),
