@@ -55,8 +55,10 @@ def add_parser(commands: Any) -> None:
                              "--tensor-parallel]")
     parser.add_argument("--threads", type=_positive, metavar="N",
                         help="threads of each process [OMP_NUM_THREADS or 1; all cores for one]")
-    parser.add_argument("--message-size", type=_positive, nargs="+", default=list(_SIZES),
-                        metavar="BYTES", help=f"[{' '.join(map(str, _SIZES))}]")
+    parser.add_argument("--message-size", type=_positive, nargs="*", default=list(_SIZES),
+                        metavar="BYTES",
+                        help="sizes of collectives; none are measured if none is named "
+                             f"[{' '.join(map(str, _SIZES))}]")
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S",
                         help="repeat one time so long at most, unless its median is known to "
                              "2 %% before [5]")
@@ -67,6 +69,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--out", required=True, metavar="FILE", help="profile file to write")
     parser.add_argument("--format", choices=("text", "json"), default="text",
                         help="of the summary on standard output [text]")
+    parser.add_argument("--quiet", action="store_true", help="print no summary")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -108,7 +111,8 @@ def run(options: argparse.Namespace) -> int:
             path = path.with_suffix(f".{_COMPILED}{path.suffix}")
         files[str(path)] = json_file.to_dict(profile)
         path.write_text(json.dumps(files[str(path)], indent=2) + "\n")
-    _show(files, measured.details, options.format == "json")
+    if not options.quiet:
+        _show(files, measured.details, options.format == "json")
     return 0
 
 
