@@ -104,9 +104,9 @@ TEST(ReadSettings, TakesModelsOfPyTorchInTheOrderOfTheModelFiles) {
 TEST(ReadSettings, RefusesFlagsOfPyTorchThatDoNotGoTogether) {
   ExpectRefused({"--torch-model", "models:a"}, "--runtime torch");
   ExpectRefused({"--runtime", "torch"}, "--torch-model");
-  ExpectRefused({"--runtime", "torch", "--model", "a.json", "--model", "b.json", "--torch-model",
-                 "models:a"},
-                "one for each --model");
+  ExpectRefused(
+      {"--runtime", "torch", "--model", "a.json", "--model", "b.json", "--torch-model", "models:a"},
+      "one for each --model");
   ExpectRefused({"--runtime", "torch", "--model", "a.json", "--torch-model", "models:a", "--node",
                  "a", "--link-node", "a", "--link-node", "b"},
                 "--link-node");

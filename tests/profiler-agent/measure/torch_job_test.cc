@@ -71,9 +71,9 @@ class TorchJobTest : public testing::Test {
   // One that leaves its words, one a line, and its model file beside the test, and answers.
   std::string Answering() {
     return Program(absl::StrCat("printf '%s\\n' run \"$@\" >>", words_path(), "\n",
-                                "while [ $# -gt 0 ]; do\n",
-                                "  [ \"$1\" = --spec ] && cat \"$2\" >", folder_, "/spec\n",
-                                "  shift\ndone\ncat >&3 <<'END'\n", kProfile, "\nEND"));
+                                "while [ $# -gt 0 ]; do\n", "  [ \"$1\" = --spec ] && cat \"$2\" >",
+                                folder_, "/spec\n", "  shift\ndone\ncat >&3 <<'END'\n", kProfile,
+                                "\nEND"));
   }
   std::string words_path() const { return folder_ + "/words"; }
   std::vector<std::string> Words() const {
@@ -236,9 +236,9 @@ TEST_F(TorchJobTest, IsWhatMeasuresAPlanOfPyTorch) {
   EXPECT_EQ(std::count(words.begin(), words.end(), "4096"), 1);
   // A program that measures another runtime than was asked for.
   plan.mutable_torch()->set_runtime_id("torch-compile");
-  EXPECT_THAT(MeasureNode(inventory, plan, options),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       AllOf(HasSubstr("`torch`"), HasSubstr("--runtime"))));
+  EXPECT_THAT(
+      MeasureNode(inventory, plan, options),
+      StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr("`torch`"), HasSubstr("--runtime"))));
 }
 
 TEST(ProcessesOfGroup, ReadsNamesWithAnyCharacters) {

@@ -105,7 +105,9 @@ def _check(options: argparse.Namespace) -> int:
         print(json.dumps({"plan": plan.name, **predicate,
                           "key_id": key.key_id if key else "", "evidence": options.out}, indent=2))
     else:
-        _show(plan.name, predicate, options.out, key is not None)
+        policy = plan.recompute_policy
+        _show(plan.name, predicate, options.out, key is not None,
+              "" if policy is None else str(policy))
     return PASSED if predicate["passed"] else CHECK_FAILED
 
 
@@ -122,10 +124,12 @@ def read_tensor_plan(path: str) -> dict[str, str] | None:
     return found
 
 
-def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool) -> None:
+def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool, policy: str) -> None:
     numbers, collectives = predicate["numbers"], predicate["collectives"]
     print(f"plan         {name}")
     print(f"small copy   {', '.join(predicate['small_copy']['notes'])}")
+    if policy:
+        print(f"recompute    {policy}")
     if numbers["fault"]:
         print(f"numbers      FAILED: {numbers['fault']}")
     else:
