@@ -23,6 +23,7 @@
 #include "profiler-agent/daemon/status_text.h"
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
+#include "profiler-agent/measure/torch_job.h"
 #include "profiler-agent/upload/upload_queue.h"
 #include "proto/wire/version.h"
 
@@ -223,7 +224,17 @@ class Daemon {
       LogEvent("error", "no inventory", {{"message", StatusText(inventory.status())}});
       return;
     }
-    const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(options_.request);
+    ProbeRequest request = options_.request;
+    if (request.torch.has_value()) {
+      // PyTorch may have been updated, or removed, since the last look.
+      const absl::StatusOr<std::string> version = TorchVersion(request.torch->program());
+      if (!version.ok()) {
+        LogEvent("error", "no PyTorch", {{"message", StatusText(version.status())}});
+        return;
+      }
+      request.torch->set_version(*version);
+    }
+    const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(request);
     if (!whole.ok()) {
       LogEvent("error", "nothing to measure", {{"message", StatusText(whole.status())}});
       return;

@@ -205,7 +205,7 @@ absl::StatusOr<v1::Profile> LinkProbe::Measure(const v1::Lease& lease, agent::v1
   meeting.set_first_rank(first_rank);
   meeting.set_host(options_.hello.host());
   MeasurementOptions measurement = options_.measurement;
-  measurement.on_job = [this](ProbeJob* job) {
+  measurement.on_job = [this](NodeJob* job) {
     const std::lock_guard<std::mutex> lock(mutex_);
     job_ = job;
     if (job_ == nullptr) return;

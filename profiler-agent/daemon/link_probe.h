@@ -85,7 +85,7 @@ class LinkProbe {
   bool is_busy_ = false;
   bool is_active_ = false;
   bool is_ending_ = false;
-  ProbeJob* job_ = nullptr;
+  NodeJob* job_ = nullptr;
   std::string lease_id_;
   // Reason why the lease ended before it was returned; empty while it holds.
   std::string end_;

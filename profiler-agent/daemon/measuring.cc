@@ -18,7 +18,7 @@ Measuring::Measuring(const NodeInventory& inventory, NextProbe probe, agent::v1:
       probe_(std::move(probe)),
       whole_(std::move(whole)),
       start_(absl::Now()) {
-  options.on_job = [this](ProbeJob* job) {
+  options.on_job = [this](NodeJob* job) {
     const std::lock_guard<std::mutex> lock(mutex_);
     job_ = job;
     if (job_ != nullptr && is_stopping_) job_->Stop(kWhyStopped);

@@ -48,7 +48,7 @@ class Measuring {
   const absl::Time start_;
   std::mutex mutex_;
   // Guarded by mutex_.
-  ProbeJob* job_ = nullptr;
+  NodeJob* job_ = nullptr;
   bool is_stopping_ = false;
   std::optional<absl::StatusOr<v1::Profile>> profile_;
   std::thread thread_;

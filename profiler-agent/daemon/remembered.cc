@@ -1,5 +1,6 @@
 #include "profiler-agent/daemon/remembered.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,16 @@ namespace {
 
 constexpr char kRecord[] = "measured";
 constexpr char kHeader[] = "parplan measured 1";
+
+// Returns whether a profile has times of the runtime and the release that a plan measures.
+bool IsOfRuntime(const v1::Profile& profile, const agent::v1::ProbePlan& plan) {
+  if (!plan.has_torch()) return profile.runtime_id().empty() || profile.runtime_id() == "parplan";
+  const auto& versions = profile.provenance().library_versions();
+  return profile.runtime_id() == plan.torch().runtime_id() &&
+         std::any_of(versions.begin(), versions.end(), [&plan](const v1::LibraryVersion& one) {
+           return one.library() == "torch" && one.version() == plan.torch().version();
+         });
+}
 
 // Returns the digest of the items of a plan, regardless of its time limits.
 std::string AskedDigest(agent::v1::ProbePlan plan) {
@@ -51,7 +62,8 @@ std::optional<NextProbe> Remembered::Next(const agent::v1::ProbePlan& whole,
                                           absl::Duration longest_age) const {
   // After the clock was set back, a time in the future counts as old.
   const bool is_old = now - whole_time_ > longest_age || whole_time_ > now;
-  if (fingerprint != fingerprint_ || profile_.device_kind().empty() || is_old) {
+  if (fingerprint != fingerprint_ || profile_.device_kind().empty() || is_old ||
+      !IsOfRuntime(profile_, whole)) {
     return NextProbe{MeasurementKind::kWhole, whole};
   }
   NextProbe next{MeasurementKind::kIncremental, IncrementalProbe(whole, profile_, drifted)};

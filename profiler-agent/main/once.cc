@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
+#include "profiler-agent/measure/torch_job.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/resource_name.h"
 
@@ -49,6 +50,10 @@ absl::Status CompleteSettings(Settings& settings) {
   PARPLAN_ASSIGN_OR_RETURN(const Topology topology,
                            ToTopology(inventory, TopologyOptionsOf(settings)));
   request.rank_count = topology.device_count();
+  if (request.torch.has_value()) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string version, TorchVersion(request.torch->program()));
+    request.torch->set_version(version);
+  }
   return WholeProbe(request).status();
 }
 

@@ -9,10 +9,11 @@
 
 namespace parplan {
 
-// Completes settings from the node and the files they name: device count and models.
-// INVALID_ARGUMENT (SPEC_INVALID) naming the flag or the file; FAILED_PRECONDITION
-// (TOPOLOGY_MISMATCH) if the node has no such device; INTERNAL if hwloc cannot read the machine. To
-// be called before `MeasureOnce` and `RunDaemon`.
+// Completes settings from the node and the files they name: device count, models, and the release
+// of PyTorch if it is measured. INVALID_ARGUMENT (SPEC_INVALID) naming the flag or the file;
+// FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the node has no such device; the errors of
+// TorchVersion without parplan-torch or PyTorch; INTERNAL if hwloc cannot read the machine. To be
+// called before `MeasureOnce` and `RunDaemon`.
 absl::Status CompleteSettings(Settings& settings);
 
 // Measures once and writes --out and --topology-out, each completely or not at all; `-` is standard

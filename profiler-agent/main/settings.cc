@@ -27,6 +27,9 @@ Examples: measure two cores into files for planctl; run as a service
   parplan-agent --once --ranks 2 --model gpt.json --out profile.json \
       --topology-out cluster.json
   parplan-agent --server planner:9477 --cluster lab --node n1 --backend cuda --ranks 8
+The same layers as modules of PyTorch:
+  parplan-agent --once --ranks 2 --runtime torch --model gpt.json \
+      --torch-model hf:config.json --out torch.profile.json
 
 Exit codes
   0  success; without --once, also ended by a signal
@@ -51,7 +54,39 @@ std::string MachineName() {
   return result.empty() ? "node" : result;
 }
 
-void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
+// Flags about PyTorch.
+struct TorchFlags {
+  std::string runtime = "parplan";
+  std::vector<std::string> models;
+  std::vector<std::string> arguments;
+  std::string program = "parplan-torch";
+};
+
+// Checks the flags against the others, and adds them to the request. Throws as CLI11 does.
+void TakeTorchFlags(const TorchFlags& flags, Settings& settings) {
+  DaemonOptions& daemon = settings.daemon;
+  if (flags.runtime == "parplan") {
+    if (!flags.models.empty() || !flags.arguments.empty()) {
+      throw CLI::ValidationError("--torch-model and --torch-argument", "need --runtime torch");
+    }
+    return;
+  }
+  if (flags.models.empty() || flags.models.size() != settings.model_paths.size()) {
+    throw CLI::ValidationError("--torch-model",
+                               "give one for each --model, and with --runtime torch at least one");
+  }
+  if (!daemon.link_nodes.empty()) {
+    throw CLI::ValidationError("--link-node",
+                               "links are measured with --runtime parplan alone; leave it out");
+  }
+  agent::v1::TorchProbe& torch = daemon.request.torch.emplace();
+  torch.set_program(flags.program);
+  torch.set_runtime_id(flags.runtime);
+  torch.mutable_models()->Assign(flags.models.begin(), flags.models.end());
+  torch.mutable_arguments()->Assign(flags.arguments.begin(), flags.arguments.end());
+}
+
+void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend, TorchFlags& torch) {
   DaemonOptions& daemon = settings.daemon;
   const char* const group = "Measurement";
   app.add_option("--ranks", daemon.request.rank_count, "Number of devices to measure [all]")
@@ -63,6 +98,24 @@ void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend) {
       ->group(group);
   app.add_option("--model", settings.model_paths,
                  "Model file whose layers are measured; repeatable")
+      ->group(group);
+  app.add_option("--runtime", torch.runtime,
+                 "Layers to measure: those of parplan's executor (parplan), or modules of PyTorch "
+                 "(torch; torch-compile through torch.compile)")
+      ->check(CLI::IsMember({"parplan", "torch", "torch-compile"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--torch-model", torch.models,
+                 "Model of PyTorch with the layers of a --model file, hf:config.json or "
+                 "module:callable; once for each --model, in their order")
+      ->group(group);
+  app.add_option("--torch-argument", torch.arguments,
+                 "Further argument of parplan-torch profile, such as --sequence-parallel; "
+                 "repeatable, written --torch-argument=--sequence-parallel")
+      ->group(group);
+  app.add_option("--torch-program", torch.program,
+                 "Path of parplan-torch, or its name in a folder of PATH")
+      ->capture_default_str()
       ->group(group);
   AddDurationFlag(app, "--budget", daemon.request.time_budget,
                   "Time limit of a complete measurement [3m]");
@@ -133,7 +186,7 @@ void AddServer(CLI::App& app, Settings& settings) {
                   "Least pause between measurements caused by drift [10m]");
 }
 
-void AddFlags(CLI::App& app, Settings& settings, std::string& backend) {
+void AddFlags(CLI::App& app, Settings& settings, std::string& backend, TorchFlags& torch) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_config("--config", "", "Configuration file, TOML; flags take precedence over it");
   app.allow_config_extras(CLI::config_extras_mode::error);
@@ -146,10 +199,11 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& backend) {
       ->type_name("FILE");
   app.add_option("--cluster", settings.cluster, "Name of the cluster")->capture_default_str();
   app.add_option("--node", settings.node, "Name of the node")->capture_default_str();
-  AddMeasurement(app, settings, backend);
+  AddMeasurement(app, settings, backend, torch);
   AddServer(app, settings);
   // List flags keep every value.
-  for (const char* const name : {"--model", "--micro-batches", "--link-node"}) {
+  for (const char* const name :
+       {"--model", "--micro-batches", "--link-node", "--torch-model", "--torch-argument"}) {
     app.get_option(name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 }
@@ -171,7 +225,8 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("parplan-agent ") + kVersion);
   shell::AddCompletionOption(app);
   app.footer(kFooter);
-  AddFlags(app, settings, backend);
+  TorchFlags torch;
+  AddFlags(app, settings, backend, torch);
   try {
     app.parse(argc, argv);
     if (settings.once && settings.out_path.empty()) {
@@ -182,6 +237,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
       throw CLI::ValidationError("--link-node",
                                  "name this node first, then at least one other node");
     }
+    TakeTorchFlags(torch, settings);
     if (!settings.once && !(settings.out_path.empty() && settings.topology_path.empty())) {
       throw CLI::ValidationError("--out and --topology-out", "need --once");
     }

@@ -1,8 +1,10 @@
 #include "profiler-agent/measure/measurement.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -12,6 +14,8 @@
 #include "base/status_macros.h"
 #include "clients/files/input_files.h"
 #include "profiler-agent/measure/node_load.h"
+#include "profiler-agent/measure/probe_job.h"
+#include "profiler-agent/measure/torch_job.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
@@ -27,12 +31,15 @@ constexpr char kBusyUrl[] = "parplan/busy-node";
 // Time a probe may take beyond its budget, for its start and for the measurement under way when the
 // budget ends. Not measured: chosen generously, since reaching it loses the whole profile.
 constexpr absl::Duration kBeyondBudget = absl::Minutes(3);
+// The same for parplan-torch, which has no limit of its own: it repeats every time until it is
+// known or for a share of the budget, and imports PyTorch in each of its processes.
+constexpr absl::Duration kBeyondTorchBudget = absl::Minutes(15);
 
 // Checks every second, while it lives, whether other processes use the GPUs, and then stops the
 // job.
 class StrangerWatch {
  public:
-  StrangerWatch(ProbeJob& job, GpuReaderOptions options, bool has_ids_of_the_node)
+  StrangerWatch(NodeJob& job, GpuReaderOptions options, bool has_ids_of_the_node)
       : thread_([this, &job, options = std::move(options), has_ids_of_the_node] {
           constexpr std::chrono::seconds kInterval{1};
           std::unique_lock<std::mutex> lock(mutex_);
@@ -76,8 +83,25 @@ absl::Status BusyRefusal(absl::string_view why) {
   return status;
 }
 
-absl::StatusOr<v1::Profile> RunJob(const agent::v1::ProbePlan& plan,
-                                   const MeasurementOptions& options) {
+// Waits for a job while it is watched for other processes that use the GPUs.
+absl::StatusOr<v1::Profile> WaitFor(NodeJob& job, const MeasurementOptions& options) {
+  if (options.on_job != nullptr) options.on_job(&job);
+  absl::StatusOr<v1::Profile> profile = absl::UnknownError("");
+  std::string strangers;
+  if (options.device_type == DeviceType::kCuda && !options.even_if_busy) {
+    StrangerWatch watch(job, options.inventory.gpus, HasIdsOfTheNode(options.pid_namespace));
+    profile = job.Wait();
+    strangers = watch.End();
+  } else {
+    profile = job.Wait();
+  }
+  if (options.on_job != nullptr) options.on_job(nullptr);
+  if (!strangers.empty()) return BusyRefusal(strangers);
+  return profile;
+}
+
+absl::StatusOr<v1::Profile> RunProbeJob(const agent::v1::ProbePlan& plan,
+                                        const MeasurementOptions& options) {
   ProbeJobOptions job_options;
   job_options.program = options.probe_program;
   job_options.pins = options.pins;
@@ -87,19 +111,45 @@ absl::StatusOr<v1::Profile> RunJob(const agent::v1::ProbePlan& plan,
                            DurationFromProto(plan.time_budget(), "time_budget"));
   job_options.time_limit = budget + kBeyondBudget;
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<ProbeJob> job, ProbeJob::Start(plan, job_options));
-  if (options.on_job != nullptr) options.on_job(job.get());
-  absl::StatusOr<v1::Profile> profile = absl::UnknownError("");
-  std::string strangers;
-  if (options.device_type == DeviceType::kCuda && !options.even_if_busy) {
-    StrangerWatch watch(*job, options.inventory.gpus, HasIdsOfTheNode(options.pid_namespace));
-    profile = job->Wait();
-    strangers = watch.End();
-  } else {
-    profile = job->Wait();
+  return WaitFor(*job, options);
+}
+
+// Runs parplan-torch for each model that has layers in the plan, and merges the profiles. Only the
+// first run measures collectives.
+absl::StatusOr<v1::Profile> RunTorchJobs(const agent::v1::ProbePlan& plan,
+                                         const std::string& device_kind,
+                                         const MeasurementOptions& options) {
+  TorchJobOptions job_options;
+  job_options.device_kind = device_kind;
+  job_options.heeds_signals = options.heeds_signals;
+  job_options.on_line = options.on_line;
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Duration budget,
+                           DurationFromProto(plan.time_budget(), "time_budget"));
+  job_options.time_limit = budget + kBeyondTorchBudget;
+  std::set<int> models;
+  for (const agent::v1::LayerKey& key : plan.layers()) models.insert(key.model_index());
+  // Without layers the first model stands for what does not depend on a model.
+  if (models.empty()) models.insert(0);
+  v1::Profile merged;
+  for (const int model : models) {
+    job_options.measures_collectives = model == *models.begin();
+    PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<TorchJob> job,
+                             TorchJob::Start(plan, model, job_options));
+    PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, WaitFor(*job, options));
+    if (profile.runtime_id() != plan.torch().runtime_id()) {
+      return absl::DataLossError(absl::StrCat(
+          plan.torch().program(), " measured the runtime `", profile.runtime_id(), "`, and not `",
+          plan.torch().runtime_id(), "`; choose it with --runtime, and not with --torch-argument"));
+    }
+    merged = merged.device_kind().empty() ? std::move(profile) : MergedProfile(merged, profile);
   }
-  if (options.on_job != nullptr) options.on_job(nullptr);
-  if (!strangers.empty()) return BusyRefusal(strangers);
-  return profile;
+  return merged;
+}
+
+bool HasLibrary(const v1::Provenance& provenance, absl::string_view name) {
+  return std::any_of(
+      provenance.library_versions().begin(), provenance.library_versions().end(),
+      [name](const v1::LibraryVersion& version) { return version.library() == name; });
 }
 
 }  // namespace
@@ -127,7 +177,14 @@ absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
   PARPLAN_RETURN_IF_ERROR(ToTopology(inventory, topology).status());
   const std::string busy = BusyText(inventory, options.device_type, DevicesPerNode(plan));
   if (!busy.empty() && !options.even_if_busy) return BusyRefusal(busy);
-  PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, RunJob(plan, options));
+  v1::Profile profile;
+  if (plan.has_torch()) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string kind, DeviceKind(inventory, options.device_type));
+    PARPLAN_ASSIGN_OR_RETURN(profile, RunTorchJobs(plan, kind, options));
+    profile.mutable_provenance()->add_notes("Measured by parplan-torch.");
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(profile, RunProbeJob(plan, options));
+  }
   // The node of rank 0 holds the profile.
   if (plan.meeting().first_rank() > 0) return profile;
 
@@ -135,7 +192,7 @@ absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
   provenance.set_agent(absl::StrCat("parplan-agent ", kVersion));
   if (options.device_type == DeviceType::kCuda) {
     provenance.set_driver_version(inventory.gpus.driver_version);
-    if (inventory.gpus.cuda_version > 0) {
+    if (inventory.gpus.cuda_version > 0 && !HasLibrary(provenance, "cuda")) {
       v1::LibraryVersion& cuda = *provenance.add_library_versions();
       cuda.set_library("cuda");
       cuda.set_version(absl::StrCat(inventory.gpus.cuda_version / 1000, ".",

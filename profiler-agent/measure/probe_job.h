@@ -16,6 +16,7 @@
 #include "executor/device/ranks/rank_processes.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
 #include "parplan/v1/profile.pb.h"
+#include "profiler-agent/measure/node_job.h"
 
 namespace parplan {
 
@@ -34,7 +35,7 @@ struct ProbeJobOptions {
 };
 
 // A running probe. No rank outlives this object.
-class ProbeJob {
+class ProbeJob : public NodeJob {
  public:
   // Starts the ranks, as many as the plan has on this node. NOT_FOUND or PERMISSION_DENIED if the
   // program cannot be run, UNAVAILABLE if the plan cannot be written to the temporary folder or the
@@ -42,16 +43,14 @@ class ProbeJob {
   // RESOURCE_EXHAUSTED or INTERNAL if no process can be made, INVALID_ARGUMENT for no ranks.
   static absl::StatusOr<std::unique_ptr<ProbeJob>> Start(const agent::v1::ProbePlan& plan,
                                                          const ProbeJobOptions& options);
-  ~ProbeJob();
+  ~ProbeJob() override;
 
-  // Waits for the ranks and returns what they measured; an empty profile if rank 0 is on another
-  // node. ABORTED naming the first rank that failed and how, DEADLINE_EXCEEDED after `time_limit`,
-  // CANCELLED after `Stop` or a signal, DATA_LOSS if rank 0 returned no profile. To be called once.
-  absl::StatusOr<v1::Profile> Wait();
-  // Ends the ranks; `Wait` then returns CANCELLED with `why`. Safe to call from any thread.
-  void Stop(const std::string& why) { ranks_->Stop(why); }
+  // As NodeJob; the profile is empty if rank 0 is on another node, and ABORTED names the first rank
+  // that failed and how.
+  absl::StatusOr<v1::Profile> Wait() override;
+  void Stop(const std::string& why) override { ranks_->Stop(why); }
   // Processes of the ranks, by rank.
-  const std::vector<pid_t>& pids() const { return ranks_->pids(); }
+  std::vector<pid_t> pids() const override { return ranks_->pids(); }
 
  private:
   ProbeJob(std::string plan_path, bool has_rank_0)

@@ -51,12 +51,15 @@ std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t gr
     for (const auto& [participants, stride] : shapes) {
       for (const Collective collective : kCollectives) {
         if (collective == Collective::kSendReceive && participants != 2) continue;
+        // parplan-torch measures no broadcasts, and names a message by the size it is asked for.
+        if (request.torch.has_value() && collective == Collective::kBroadcast) continue;
         CollectiveKey& key = keys.emplace_back();
         // Enums of both sides have the same numbers (proto/wire/profile_rules.cc).
         key.set_collective(static_cast<v1::Collective>(collective));
         key.set_participant_count(participants);
         key.set_rank_stride(stride);
-        key.set_message_size_bytes(WholeMessageBytes(collective, participants, bytes));
+        key.set_message_size_bytes(
+            request.torch.has_value() ? bytes : WholeMessageBytes(collective, participants, bytes));
       }
     }
   }
@@ -193,6 +196,12 @@ absl::StatusOr<ProbePlan> WholeProbe(const ProbeRequest& request) {
           "must have one precision for all models of a profile; measure the others separately");
     }
   }
+  if (request.torch.has_value() &&
+      (request.models.empty() ||
+       request.torch->models_size() != static_cast<int>(request.models.size()))) {
+    return refuse("torch_model",
+                  "must be given once for each model file, of which PyTorch needs at least one");
+  }
   ProbePlan plan;
   plan.set_backend(request.backend);
   plan.set_rank_count(request.rank_count);
@@ -206,7 +215,8 @@ absl::StatusOr<ProbePlan> WholeProbe(const ProbeRequest& request) {
   for (const ModelSpec& model : request.models) *plan.add_models() = ModelToProto(model);
   plan.set_measures_overlap(request.rank_count > 1);
   plan.set_measures_context_memory(true);
-  plan.set_measures_copies(true);
+  plan.set_measures_copies(!request.torch.has_value());
+  if (request.torch.has_value()) *plan.mutable_torch() = *request.torch;
   SetTimeBudget(request.time_budget, plan);
   plan.set_precision(kPrecision);
   return plan;

@@ -5,6 +5,7 @@
 #define PARPLAN_PROFILER_AGENT_PROBE_PROBE_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -33,6 +34,9 @@ struct ProbeRequest {
   absl::Duration time_budget = absl::Minutes(3);
   // Time limit for measuring only what is missing or has drifted.
   absl::Duration incremental_time_budget = absl::Seconds(20);
+  // Present if modules of PyTorch are measured, by parplan-torch; it has an entry of `models` for
+  // each of the models above.
+  std::optional<agent::v1::TorchProbe> torch;
 };
 
 // A collective regardless of its size: (collective, participant count, rank stride).
@@ -46,9 +50,9 @@ int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t 
 // each model at every tensor-parallel degree that divides its layers and the ranks, context memory,
 // copies, and with several ranks overlap. Message sizes are twice, or if collectives would take
 // more than half of the time budget four times the one before; where the plan has layers, the probe
-// stops collectives at that half.
+// stops collectives at that half. In PyTorch there are no broadcasts and no copies.
 // INVALID_ARGUMENT (SPEC_INVALID) if there is no rank, no micro-batch size, an empty range of
-// message sizes, or models differ in precision.
+// message sizes, models differ in precision, or in PyTorch there is none.
 absl::StatusOr<agent::v1::ProbePlan> WholeProbe(const ProbeRequest& request);
 
 // Returns the plan for collectives between `node_count` equal nodes of `request.rank_count` devices

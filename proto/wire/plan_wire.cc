@@ -24,6 +24,20 @@ static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParamete
 static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kSelective));
 static_assert(v1::ContextKind_MAX == static_cast<int>(ContextKind::kUlysses));
 
+// Operators that torchtitan 0.3.0 saves (distributed/activation_checkpoint.py), and fused attention
+// of processors.
+constexpr const char* kSavedOperators[] = {
+    "aten.mm.default",
+    "aten._scaled_dot_product_efficient_attention.default",
+    "aten._scaled_dot_product_flash_attention.default",
+    "aten._scaled_dot_product_cudnn_attention.default",
+    "aten._scaled_dot_product_flash_attention_for_cpu.default",
+    "aten.max.default",
+    "_c10d_functional.reduce_scatter_tensor.default",
+};
+// torchtitan computes every second product again.
+constexpr int kRecomputedProductInterval = 2;
+
 absl::StatusOr<RankOrder> RankOrderFromProto(const v1::Strategy& message, absl::string_view field) {
   if (message.rank_order_size() == 2) {
     const v1::ParallelAxis inner = message.rank_order(0);
@@ -206,6 +220,29 @@ void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSum
   *payload->mutable_search() = SearchSummaryToProto(search);
   payload->set_precision(PrecisionToProto(model.precision()));
   payload->set_optimizer(OptimizerToProto(model.optimizer()));
+}
+
+void FillRecomputePolicy(SelectiveRecompute selective, v1::PlanPayload* payload) {
+  payload->clear_recompute_policy();
+  bool is_selective = false;
+  for (const v1::StagePlan& stage : payload->stages()) {
+    for (const v1::StageLayerRun& run : stage.layer_runs()) {
+      is_selective |= run.strategy().recompute_level() == v1::RECOMPUTE_LEVEL_SELECTIVE;
+    }
+  }
+  if (!is_selective) return;
+  v1::RecomputePolicy& policy = *payload->mutable_recompute_policy();
+  switch (selective) {
+    case SelectiveRecompute::kAttention:
+      policy.set_selective_ac_option("attention");
+      policy.add_recomputed_functions("torch.nn.functional.scaled_dot_product_attention");
+      return;
+    case SelectiveRecompute::kOperators:
+      policy.set_selective_ac_option("op");
+      for (const char* const name : kSavedOperators) policy.add_saved_operators(name);
+      policy.set_recomputed_product_interval(kRecomputedProductInterval);
+      return;
+  }
 }
 
 v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& model) {

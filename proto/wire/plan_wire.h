@@ -13,6 +13,7 @@
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_result.h"
+#include "planner/model/runtime_traits.h"
 #include "planner/model/search_summary.h"
 
 namespace parplan {
@@ -24,6 +25,10 @@ namespace parplan {
 // `payload` is not null.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
                  const ModelSpec& model, v1::PlanPayload* payload);
+
+// Says in `payload`, whose stages are filled in, what its layers with selective recomputation
+// compute again; nothing if it has none. REQUIRES: `payload` is not null.
+void FillRecomputePolicy(SelectiveRecompute selective, v1::PlanPayload* payload);
 
 // Returns the message of a plan that was not chosen. `model` and its requirement as in
 // `FillPayload`.

@@ -89,6 +89,7 @@ UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searc
   Bind(question, name, issue_time, answer);
   // The clocks of the search are not signed: they differ from run to run.
   FillPayload(found.plan, found.prediction, found.search, model, &answer.payload);
+  FillRecomputePolicy(question.options.rules.runtime.selective_recompute, &answer.payload);
   v1::Plan& plan = answer.plan;
   *plan.mutable_search() = SearchSummaryToProto(found.search, ToSeconds(searched.cpu_duration),
                                                 ToSeconds(searched.wall_duration));

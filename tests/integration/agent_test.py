@@ -38,6 +38,50 @@ MODEL = {
     "precision": "PRECISION_FP32", "optimizer": "OPTIMIZER_ADAM"}
 
 
+# A program in the place of parplan-torch, which needs PyTorch: it answers with times of all layers
+# at the degrees and sizes that it is asked for.
+STAND_IN = f"""#!{sys.executable}
+import json, sys
+RELEASE = "2.99.0"
+words = sys.argv[1:]
+def behind(flag):
+    values = []
+    for word in words[words.index(flag) + 1:]:
+        if word.startswith("--"):
+            break
+        values.append(word)
+    return values
+(out,) = behind("--out")
+if words[0] == "versions":
+    open(out, "w").write(f"parplan 0.1.0\\ntorch {{RELEASE}}\\n")
+    sys.exit()
+spec = json.load(open(behind("--spec")[0]))
+names = [one["layer_definition_id"] for one in spec["layer_definitions"]]
+degrees, samples, sizes = ([int(one) for one in behind(flag)] for flag in (
+    "--tensor-parallel", "--micro-batch", "--message-size"))
+kinds = ["ALL_REDUCE", "ALL_GATHER", "REDUCE_SCATTER", "ALL_TO_ALL", "SEND_RECEIVE"]
+json.dump({{
+    "provenance": {{"agent": "parplan-torch",
+                   "library_versions": [{{"library": "torch", "version": RELEASE}}]}},
+    "device_kind": behind("--device-kind")[0],
+    "devices_per_node": int(behind("--devices-per-node")[0]),
+    "precision": spec["precision"], "runtime_id": "torch",
+    "overlap_slowdown": 1.2, "context_memory_bytes": "1000",
+    "layer_definitions": spec["layer_definitions"],
+    "layer_timings": [{{"layer_definition_id": name, "tensor_parallel_degree": degree,
+                       "micro_batch_size": size, "forward_duration": "0.001s",
+                       "backward_duration": "0.002s"}}
+                      for name in names for degree in degrees for size in samples],
+    "layer_memories": [{{"layer_definition_id": name, "tensor_parallel_degree": degree,
+                        "parameter_count": "100", "activation_bytes_per_sample": "100"}}
+                       for name in names for degree in degrees],
+    "collective_timings": [{{"collective": "COLLECTIVE_" + kind, "participant_count": 2,
+                            "rank_stride": 1, "message_size_bytes": str(size),
+                            "median_duration": "0.0001s"}} for kind in kinds for size in sizes],
+}}, open(out, "w"))
+"""
+
+
 class AgentTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -282,13 +326,39 @@ class DaemonTest(AgentTest):
                     self.assertEqual(first.end(), OK)
                 self.assertEqual(second.end(), OK)
 
+    def test_measures_in_pytorch_and_uploads_what_parplan_torch_says(self):
+        program = self.folder / "parplan-torch"
+        program.write_text(STAND_IN)
+        program.chmod(0o755)
+        flags = ["--runtime", "torch", "--model", self.model, "--torch-model", "models:tiny",
+                 "--torch-program", program]
+        with self.server() as server:
+            with self.daemon(server.address, *flags) as agent:
+                agent.wait_for_metric(STORED, 1)
+                self.assertEqual(agent.metric(
+                    'parplan_agent_measurements_total{kind="whole",result="done"}'), 1)
+                self.assertEqual(agent.end(), OK)
+            # The same release is not measured again; another one is.
+            with self.daemon(server.address, *flags) as agent:
+                agent.wait_for_event("started")
+                self.assertEqual(agent.end(), OK)
+                self.assertEqual(agent.events("measuring"), [])
+            program.write_text(STAND_IN.replace("2.99.0", "2.99.1"))
+            with self.daemon(server.address, *flags) as agent:
+                agent.wait_for_metric(STORED, 1)
+                self.assertEqual(agent.events("measuring")[0]["kind"], "whole")
+                self.assertEqual(agent.end(), OK)
+
     def test_what_keeps_it_from_starting_is_named(self):
         file = self.folder / "file"
         file.write_text("")
         for flags, words in ((["--state-dir", file / "below"], "below"),
                              (["--spool-dir", self.folder / "none"], "--spool-dir"),
                              (["--metrics-listen", "127.0.0.1:99999"], "--metrics-listen"),
-                             (["--model", self.folder / "none.json"], "none.json")):
+                             (["--model", self.folder / "none.json"], "none.json"),
+                             (["--runtime", "torch", "--model", self.model, "--torch-model",
+                               "models:tiny", "--torch-program", self.folder / "no-torch"],
+                              "pip install 'parplan[torch]'")):
             with self.subTest(flags=flags):
                 done = self.agent("--server", "127.0.0.1:1", "--listen", "off", "--metrics-listen",
                                   "off", "--state-dir", self.folder / "state", *flags)

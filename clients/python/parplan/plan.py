@@ -21,10 +21,11 @@ from typing import Any
 from parplan.envelope import Audience, SignedPlan, TrustBundle, VerifiedPlan, verify
 from parplan.envelope.verifier import time_of
 from parplan.errors import Error, make_error
-from parplan.plan_contents import Layer, PlanContents, Stage, read_contents
+from parplan.plan_contents import (Layer, PlanContents, Stage, read_contents,
+                                   read_recompute_policy)
 from parplan.program import Group, RankProgram, make_rank_program
 from parplan.program.rank_program import check_divisions
-from parplan.strategy import Schedule
+from parplan.strategy import Recompute, RecomputePolicy, Schedule
 from parplan.wire import digests, json_file, messages
 
 _NANOSECONDS = 1_000_000_000
@@ -51,6 +52,7 @@ class Plan:
                             f"the plan was made for other devices ({payload.topology_digest} is "
                             f"not {digest}); ask for a plan for these")
         self._contents = read_contents(payload)
+        self._recompute_policy = read_recompute_policy(payload)
         device_count = sum(group.node_count * group.devices_per_node
                            for group in topology.node_groups)
         if self._contents.device_count != device_count:
@@ -162,6 +164,13 @@ class Plan:
     @property
     def micro_batch_count(self) -> int:
         return self._contents.micro_batch_count
+
+    @property
+    def recompute_policy(self) -> RecomputePolicy | None:
+        """What layers with selective recomputation compute again, or None if there are none."""
+        is_selective = any(layer.strategy.recompute == Recompute.SELECTIVE
+                           for layer in self.layers)
+        return self._recompute_policy if is_selective else None
 
     @property
     def predicted_step_seconds(self) -> float:

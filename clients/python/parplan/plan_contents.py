@@ -7,7 +7,8 @@ import enum
 from typing import Any, TypeVar
 
 from parplan.errors import Error, field_error
-from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
+from parplan.strategy import (ContextKind, Recompute, RecomputePolicy, Schedule, Sharding,
+                              Strategy)
 from parplan.wire import messages
 
 MAX_DEVICE_COUNT = 65536
@@ -104,6 +105,21 @@ def read_contents(payload: Any) -> PlanContents:
         raise _malformed("device_count", f"must be the {next_rank} ranks of all stages")
     return PlanContents(payload.device_count, payload.global_batch_size, payload.micro_batch_count,
                         schedule, virtual_stage_count, tuple(stages))
+
+
+def read_recompute_policy(payload: Any) -> RecomputePolicy:
+    """Returns what layers of a `PlanPayload` with selective recomputation compute again: attention
+    if it does not say it. Raises PayloadMalformed for a policy without an option, or with a negative
+    interval."""
+    if not payload.HasField("recompute_policy"):
+        return RecomputePolicy()
+    message = payload.recompute_policy
+    if not message.selective_ac_option:
+        raise _malformed("recompute_policy.selective_ac_option", "must be given")
+    if message.recomputed_product_interval < 0:
+        raise _malformed("recompute_policy.recomputed_product_interval", "must not be negative")
+    return RecomputePolicy(message.selective_ac_option, tuple(message.saved_operators),
+                           message.recomputed_product_interval)
 
 
 def _read_stage(message: Any, index: int, next_rank: int, next_layer: int) -> Stage:

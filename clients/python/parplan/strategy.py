@@ -21,6 +21,24 @@ class Recompute(enum.IntEnum):
     SELECTIVE = 3
 
 
+@dataclasses.dataclass(frozen=True)
+class RecomputePolicy:
+    """What layers with `Recompute.SELECTIVE` compute again. With the option `attention` it is
+    attention; with `op` everything is but the results of `saved_operators` (`aten.mm.default`), of
+    which each product whose number `recomputed_product_interval` divides is computed again all the
+    same."""
+    selective_ac_option: str = "attention"
+    saved_operators: tuple[str, ...] = ()
+    recomputed_product_interval: int = 0
+
+    def __str__(self) -> str:
+        if self.selective_ac_option != "op":
+            return f"{self.selective_ac_option} is computed again"
+        every = (f", of products each number that {self.recomputed_product_interval} divides again"
+                 if self.recomputed_product_interval else "")
+        return f"op: all but {', '.join(self.saved_operators) or 'nothing'}{every}"
+
+
 class ContextKind(enum.IntEnum):
     """The way in which ranks that share the tokens of a sample attend to each other's tokens."""
     RING = 1

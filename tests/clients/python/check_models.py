@@ -75,6 +75,29 @@ def plain(spec: object) -> nn.Module:
     return nn.Sequential(*layers)
 
 
+def frames(spec: object) -> nn.Module:
+    """Returns modules that begin with a map of frames instead of a table of tokens."""
+    model = plain(spec)
+    first = spec.layer_definitions[0]
+    model[0] = nn.Linear(first.vocabulary_size, first.hidden_size)
+    return model
+
+
+def frames_and_words(spec: object, sample_count: int,
+                     seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns inputs of `frames` and a word for each of them."""
+    first, *_, last = spec.layer_definitions
+    generator = torch.Generator().manual_seed(seed)
+    shape = (sample_count, first.sequence_length)
+    return (torch.randn(*shape, first.vocabulary_size, generator=generator),
+            torch.randint(0, last.vocabulary_size, shape, generator=generator))
+
+
+def one_sample_less(spec: object, sample_count: int,
+                    seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return frames_and_words(spec, sample_count - 1, seed)
+
+
 def whole(layer_count: int = 6) -> nn.Module:
     """Returns a model that knows no other size."""
     return jobs.plain_model(layer_count, False)

@@ -9,6 +9,7 @@ import torch_jobs
 from torch import nn
 
 from parplan.errors import SpecInvalid
+from parplan.torch.measure.captures import token_ids
 from parplan.torch.measure.devices import Processor
 from parplan.torch.measure.job import Job
 from parplan.torch.measure.kept import measure_kept
@@ -61,12 +62,17 @@ def toy(blocks: int = 3) -> nn.Module:
                          nn.Linear(WIDTH, VOCABULARY, bias=False))
 
 
+def frames() -> nn.Module:
+    """Returns layers that begin with a map of frames of five values."""
+    return nn.Sequential(nn.Linear(5, WIDTH), Block(), Block(), nn.Linear(WIDTH, VOCABULARY))
+
+
 def on_meta(model: nn.Module | None = None, tensor_plan: dict | None = None,
             tokens: int = TOKENS) -> Model:
     """Returns a sequence of layers as a model to measure."""
     with torch.device("meta"):
         made = toy() if model is None else model.to("meta")
-    return Model(made, list(made.children()), tokens,
+    return Model(made, list(made.children()), token_ids(tokens),
                  TENSOR_PLAN if tensor_plan is None else tensor_plan)
 
 

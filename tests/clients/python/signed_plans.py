@@ -112,7 +112,8 @@ def strategy_message(strategy: Strategy) -> object:
 def payload_of(model: object, topology: object, stages: list[list[Strategy]], *,
                batch: int, micro_batch_count: int,
                schedule: Schedule = Schedule.ONE_FORWARD_ONE_BACKWARD,
-               virtual_stage_count: int = 1, issued: int = ISSUE_TIME) -> object:
+               virtual_stage_count: int = 1, issued: int = ISSUE_TIME,
+               recompute_policy: object = None) -> object:
     """Returns the payload of a plan: a strategy for each layer of each stage."""
     payload = messages.PlanPayload(
         plan="clusters/tests/plans/p1", cluster="tests",
@@ -120,6 +121,8 @@ def payload_of(model: object, topology: object, stages: list[list[Strategy]], *,
         model_digest=digests.model_digest(model), global_batch_size=batch,
         micro_batch_count=micro_batch_count, schedule=int(schedule),
         virtual_stage_count=virtual_stage_count)
+    if recompute_policy is not None:
+        payload.recompute_policy.CopyFrom(recompute_policy)
     payload.issue_time.seconds = issued
     payload.expire_time.seconds = issued + DAY
     payload.prediction.step_duration.nanos = 250_000_000

@@ -77,6 +77,28 @@ TEST_F(RememberedTest, AsksForAllOnceAndThenForNothing) {
   EXPECT_EQ(remembered_->profile().collective_timings_size(), whole.collectives_size());
 }
 
+TEST_F(RememberedTest, AsksForAllOfAnotherRuntimeOrReleaseOfPyTorch) {
+  LearnWhole(Whole());
+  agent::v1::ProbePlan whole = Whole();
+  whole.mutable_torch()->set_runtime_id("torch");
+  whole.mutable_torch()->set_version("2.15.0");
+  // What was measured is of parplan's executor.
+  EXPECT_EQ(Next(whole)->kind, MeasurementKind::kWhole);
+  v1::Profile fresh = AnswerTo(whole);
+  fresh.set_runtime_id("torch");
+  v1::LibraryVersion& torch = *fresh.mutable_provenance()->add_library_versions();
+  torch.set_library("torch");
+  torch.set_version("2.15.0");
+  ASSERT_OK(remembered_->Learn({MeasurementKind::kWhole, whole}, whole, "node", fresh, kNow));
+  EXPECT_FALSE(Next(whole).has_value());
+  whole.mutable_torch()->set_version("2.16.0");
+  EXPECT_EQ(Next(whole)->kind, MeasurementKind::kWhole);
+  whole.mutable_torch()->set_version("2.15.0");
+  whole.mutable_torch()->set_runtime_id("torch-compile");
+  EXPECT_EQ(Next(whole)->kind, MeasurementKind::kWhole);
+  EXPECT_EQ(Next(Whole())->kind, MeasurementKind::kWhole);
+}
+
 TEST_F(RememberedTest, AsksForAllOfAnotherNodeAndOfOldTimes) {
   const agent::v1::ProbePlan whole = Whole();
   LearnWhole(whole);

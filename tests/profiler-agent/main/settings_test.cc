@@ -87,6 +87,48 @@ TEST(ReadSettings, TakesFlags) {
   EXPECT_FALSE(settings.daemon.takes_leases);
 }
 
+TEST(ReadSettings, TakesModelsOfPyTorchInTheOrderOfTheModelFiles) {
+  const Settings settings =
+      Accepted({"--runtime", "torch", "--model", "a.json", "--torch-model", "hf:a.config.json",
+                "--model", "b.json", "--torch-model", "models:b",
+                "--torch-argument=--sequence-parallel", "--torch-program", "/opt/bin/pt"});
+  ASSERT_TRUE(settings.daemon.request.torch.has_value());
+  const agent::v1::TorchProbe& torch = *settings.daemon.request.torch;
+  EXPECT_EQ(torch.program(), "/opt/bin/pt");
+  EXPECT_EQ(torch.runtime_id(), "torch");
+  EXPECT_THAT(torch.models(), ElementsAre("hf:a.config.json", "models:b"));
+  EXPECT_THAT(torch.arguments(), ElementsAre("--sequence-parallel"));
+  EXPECT_FALSE(Accepted({}).daemon.request.torch.has_value());
+}
+
+TEST(ReadSettings, RefusesFlagsOfPyTorchThatDoNotGoTogether) {
+  ExpectRefused({"--torch-model", "models:a"}, "--runtime torch");
+  ExpectRefused({"--runtime", "torch"}, "--torch-model");
+  ExpectRefused(
+      {"--runtime", "torch", "--model", "a.json", "--model", "b.json", "--torch-model", "models:a"},
+      "one for each --model");
+  ExpectRefused({"--runtime", "torch", "--model", "a.json", "--torch-model", "models:a", "--node",
+                 "a", "--link-node", "a", "--link-node", "b"},
+                "--link-node");
+  ExpectRefused({"--runtime", "jax"}, "--runtime");
+}
+
+TEST(CompleteSettings, SaysWhatToInstallWithoutParplanTorch) {
+  const std::string folder = MakeTestFolder();
+  std::ofstream(folder + "/model.json")
+      << R"({"model_id": "m", "precision": "PRECISION_FP32", "optimizer": "OPTIMIZER_ADAM",
+             "layer_definitions": [{"layer_definition_id": "e", "kind": "LAYER_KIND_EMBEDDING",
+                                    "hidden_size": 8, "sequence_length": 4,
+                                    "vocabulary_size": 16}],
+             "layer_runs": [{"layer_definition_id": "e", "layer_count": 1}]})";
+  Settings settings =
+      Accepted({"--ranks", "1", "--runtime", "torch", "--model", folder + "/model.json",
+                "--torch-model", "models:a", "--torch-program", folder + "/none"});
+  const absl::Status status = CompleteSettings(settings);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("pip install 'parplan[torch]'"));
+}
+
 TEST(ReadSettings, FlagsTakePrecedenceOverTheFile) {
   const std::string path = MakeTestFolder() + "/agent.toml";
   std::ofstream(path) << "cluster = \"lab\"\nnode = \"n1\"\nranks = 4\n";

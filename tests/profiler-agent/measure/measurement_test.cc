@@ -95,7 +95,7 @@ TEST_F(MeasureNodeTest, RefusesWhatRanksShouldNotGive) {
 TEST_F(MeasureNodeTest, SaysWhichRankWasKilled) {
   std::vector<pid_t> pids;
   MeasurementOptions options = OptionsFor("killed");
-  options.on_job = [&pids](ProbeJob* job) {
+  options.on_job = [&pids](NodeJob* job) {
     if (job != nullptr) pids = job->pids();
   };
   EXPECT_THAT(Measure(PlanFor(3), options),
@@ -107,10 +107,10 @@ TEST_F(MeasureNodeTest, SaysWhichRankWasKilled) {
 TEST_F(MeasureNodeTest, EndsAllRanksWhenItIsStopped) {
   std::mutex mutex;
   std::condition_variable changed;
-  ProbeJob* running = nullptr;
+  NodeJob* running = nullptr;
   std::vector<pid_t> pids;
   MeasurementOptions options = OptionsFor("pause");
-  options.on_job = [&](ProbeJob* job) {
+  options.on_job = [&](NodeJob* job) {
     const std::lock_guard<std::mutex> lock(mutex);
     running = job;
     if (job != nullptr) pids = job->pids();
@@ -162,7 +162,7 @@ TEST_F(MeasureNodeTest, StopsWhenSomebodyComesToTheGpus) {
   const std::string library = folder_ + "/libnvml.so";
   std::filesystem::copy(absl::StrCat(PARPLAN_FAKE_NVML, "/libnvml_eight.so"), library);
   options.inventory.gpus.library = library;
-  options.on_job = [&](ProbeJob* job) {
+  options.on_job = [&](NodeJob* job) {
     if (job == nullptr) return;
     std::filesystem::remove(library);
     std::filesystem::copy(absl::StrCat(PARPLAN_FAKE_NVML, "/libnvml_busy.so"), library);

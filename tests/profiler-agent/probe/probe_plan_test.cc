@@ -307,6 +307,25 @@ TEST(SetTimeBudget, SharesItAmongWhatThePlanAsksFor) {
   EXPECT_THAT(DurationFromProto(whole.time_budget(), ""), IsOkAndHolds(request.time_budget));
 }
 
+TEST(WholeProbe, OfPyTorchHasWhatParplanTorchMeasures) {
+  ProbeRequest request = Request(2);
+  request.torch.emplace().set_runtime_id("torch");
+  EXPECT_THAT(WholeProbe(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("torch_model")));
+  request.torch->add_models("models:gpt");
+  ASSERT_OK_AND_ASSIGN(const ProbePlan plan, WholeProbe(request));
+  EXPECT_EQ(plan.torch().models(0), "models:gpt");
+  EXPECT_FALSE(plan.measures_copies());
+  EXPECT_GT(plan.layers_size(), 0);
+  EXPECT_GT(plan.collectives_size(), 0);
+  for (const auto& key : plan.collectives()) {
+    EXPECT_NE(key.collective(), v1::COLLECTIVE_BROADCAST);
+  }
+  request.models.clear();
+  request.torch->clear_models();
+  EXPECT_THAT(WholeProbe(request), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(MergedProfile, TakesTheFresherOfEachTime) {
   ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
   const v1::Profile stored = AnswerTo(whole, 1000);

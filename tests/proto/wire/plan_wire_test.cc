@@ -1,5 +1,6 @@
 #include "proto/wire/plan_wire.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -73,6 +74,28 @@ TEST(PlanWire, ThereAndBackIsTheSame) {
     EXPECT_EQ(received.stages(0).layer_runs(0).layer_definition_id(),
               model.layer(0).layer_definition_id);
   }
+}
+
+TEST(FillRecomputePolicy, SaysWhatSelectiveLayersComputeAgain) {
+  v1::PlanPayload payload;
+  v1::Strategy& strategy = *payload.add_stages()->add_layer_runs()->mutable_strategy();
+  strategy.set_recompute_level(v1::RECOMPUTE_LEVEL_FULL);
+  FillRecomputePolicy(SelectiveRecompute::kOperators, &payload);
+  EXPECT_FALSE(payload.has_recompute_policy());
+
+  strategy.set_recompute_level(v1::RECOMPUTE_LEVEL_SELECTIVE);
+  FillRecomputePolicy(SelectiveRecompute::kAttention, &payload);
+  EXPECT_EQ(payload.recompute_policy().selective_ac_option(), "attention");
+  EXPECT_EQ(payload.recompute_policy().recomputed_functions(0),
+            "torch.nn.functional.scaled_dot_product_attention");
+
+  FillRecomputePolicy(SelectiveRecompute::kOperators, &payload);
+  EXPECT_EQ(payload.recompute_policy().selective_ac_option(), "op");
+  EXPECT_EQ(payload.recompute_policy().recomputed_product_interval(), 2);
+  EXPECT_EQ(payload.recompute_policy().recomputed_functions_size(), 0);
+  EXPECT_THAT(payload.recompute_policy().saved_operators(),
+              testing::AllOf(testing::Contains("aten.mm.default"),
+                             testing::Contains("_c10d_functional.reduce_scatter_tensor.default")));
 }
 
 TEST(RivalPlanWire, IsThePlanOfAPayloadAndItsFigures) {

@@ -13,6 +13,7 @@ from parplan.strategy import ContextKind
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
+from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
 from parplan.torch.ties import check_tied
 
@@ -20,6 +21,8 @@ from parplan.torch.ties import check_tied
 def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
     """Raises SpecInvalid naming the first layer that cannot be run exactly."""
     check_count(layers, plan)
+    if plan.recompute_policy is not None:
+        check_policy(plan.recompute_policy)
     for definition in plan.model.layer_definitions:
         if definition.hidden_size != plan.model.layer_definitions[0].hidden_size:
             raise field_error("SPEC_INVALID", "model.layer_definitions",

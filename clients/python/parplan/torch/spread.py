@@ -10,7 +10,7 @@ from torch import nn
 
 from parplan.plan import Plan
 from parplan.program import LayerProgram, StageProgram
-from parplan.strategy import Strategy
+from parplan.strategy import Recompute, Strategy
 from parplan.torch.attention import Attention, tokens_of
 from parplan.torch.data_parallel import LayerGradients, Replicas, is_sharded
 from parplan.torch.experts import experts_of, spread_experts
@@ -19,6 +19,7 @@ from parplan.torch.initialize import initialize_layer, place_positions
 from parplan.torch.layers import refused
 from parplan.torch.parts import local_of
 from parplan.torch.pipeline import layout_after
+from parplan.torch.recompute import contexts_of
 from parplan.torch.stage import Layer, Stage
 from parplan.torch.tensor_parallel import (expert_styles, pieces_of_parameters, split_layer,
                                            tensor_plan_of)
@@ -47,6 +48,9 @@ class Spread:
         self.pieces = pieces_of_parameters(self._modules, self._splits)
         self.activation_type = dtype or next(
             parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
+        policy = plan.recompute_policy
+        self._operators = (contexts_of(policy) if policy is not None
+                           and policy.selective_ac_option == "op" else None)
         self._names = self._name_parameters(layers)
         self._ties = Ties(plan, model, layers, self._program, self._names)
         place_positions(layers, device)
@@ -129,10 +133,11 @@ class Spread:
         if hasattr(body, "token_positions"):
             body.token_positions = positions.to(self._device)
         is_transformer = self._plan.layer_kind(index) not in _TABLES
-        layer = Layer(body, strategy.recompute,
-                      Attention(index, program.layout, self.rank, strategy.recompute,
-                                self.grids.context(program), is_transformer),
-                      None if is_sharded(strategy) else self._dtype)
+        attention = Attention(index, program.layout, self.rank,
+                              strategy.recompute if self._operators is None else Recompute.NONE,
+                              self.grids.context(program), is_transformer)
+        layer = Layer(body, strategy.recompute, attention,
+                      None if is_sharded(strategy) else self._dtype, self._operators)
         return layer, LayerGradients(
             layer, strategy, self.grids.gradient(strategy), self.grids.tensor(strategy), partial,
             experts=experts, dtype=self._dtype, is_joint=self._ties.is_joint(index))

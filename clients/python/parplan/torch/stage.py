@@ -16,6 +16,7 @@ from parplan.torch.attention import Attention
 from parplan.torch.data_parallel import LayerGradients
 from parplan.torch.grids import Grids
 from parplan.torch.precision import Cast
+from parplan.torch.recompute import MakeContexts
 from parplan.torch.reshard import Move
 
 
@@ -23,17 +24,23 @@ class Layer(nn.Module):
     """A layer of the plan with its attention and recomputation. Data parallelism is around it."""
 
     def __init__(self, body: nn.Module, level: Recompute, attention: Attention,
-                 dtype: torch.dtype | None) -> None:
-        """With `dtype` the layer computes with copies of its parameters of that type."""
+                 dtype: torch.dtype | None, operators: MakeContexts | None = None) -> None:
+        """With `dtype` the layer computes with copies of its parameters of that type. `operators`
+        are the contexts of selective recomputation by operator (recompute.py), None if attention
+        alone is computed again, which is then up to `attention`."""
         super().__init__()
         self.body = body
         self._level = level
         self._attention = attention
         self._cast = None if dtype is None else Cast(body, dtype)
+        self._operators = operators
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         if self._level == Recompute.FULL:
             made: torch.Tensor = checkpoint(self._run, hidden, use_reentrant=False)
+            return made
+        if self._level == Recompute.SELECTIVE and self._operators is not None:
+            made = checkpoint(self._run, hidden, use_reentrant=False, context_fn=self._operators)
             return made
         return self._run(hidden)
 

@@ -109,7 +109,7 @@ def _is_vit(model: Any) -> bool:
 def _vit(model: Any) -> list[nn.Module]:
     inner = model.vit
     layers = inner.layers if hasattr(inner, "layers") else inner.encoder.layer
-    return [inner.embeddings, *(Decoder(layer, None) for layer in layers),
+    return [ImageEmbeddings(inner.embeddings), *(Decoder(layer, None) for layer in layers),
             FirstTokenHead(inner.layernorm, model.classifier)]
 
 
@@ -176,6 +176,19 @@ class BertEmbeddings(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         made: torch.Tensor = self.embeddings(
             tokens, position_ids=_positions(self.token_positions, tokens))
+        return made
+
+
+class ImageEmbeddings(nn.Module):
+    """ViT's embedding of images, which takes them in any type as the model does."""
+
+    def __init__(self, embeddings: nn.Module) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        projection: Any = self.embeddings.get_submodule("patch_embeddings.projection")
+        made: torch.Tensor = self.embeddings(images.to(projection.weight.dtype))
         return made
 
 

@@ -6,6 +6,7 @@ import signed_plans as plans
 import parplan
 from parplan import plan_contents
 from parplan.strategy import Recompute, Schedule, Sharding, Strategy
+from parplan.wire import messages
 
 
 def payload_of(stages, **options):
@@ -44,6 +45,31 @@ def test_a_plan_says_what_its_layers_do():
         plan.rank(4)
     with pytest.raises(parplan.errors.AudienceMismatch):
         parplan.Plan.verify(signed, trust, model, topology, job_id="4712", time=plans.ISSUE_TIME)
+
+
+def test_a_plan_says_what_selective_recomputation_computes_again():
+    def policy_of(stages, message=None):
+        model, topology, payload = payload_of(stages, recompute_policy=message)
+        signed = plans.sign(payload.SerializeToString(), plans.FIRST)
+        trust = parplan.envelope.TrustBundle.from_json(plans.trust(plans.FIRST))
+        return parplan.Plan.verify(signed, trust, model, topology,
+                                   time=plans.ISSUE_TIME).recompute_policy
+
+    plain, selective = Strategy(2, 1), Strategy(2, 1, recompute=Recompute.SELECTIVE)
+    message = messages.RecomputePolicy(selective_ac_option="op", recomputed_product_interval=2,
+                                       saved_operators=["aten.mm.default"])
+    assert policy_of([[plain] * 3], message) is None
+    # A plan of an earlier release.
+    assert policy_of([[plain, selective, plain]]) == parplan.RecomputePolicy("attention")
+    found = policy_of([[plain, selective, plain]], message)
+    assert found == parplan.RecomputePolicy("op", ("aten.mm.default",), 2)
+    assert str(found) == ("op: all but aten.mm.default, of products each number that 2 divides "
+                          "again")
+    for wrong, field in (({"saved_operators": ["aten.mm.default"]}, "selective_ac_option"),
+                         ({"selective_ac_option": "op", "recomputed_product_interval": -1},
+                          "recomputed_product_interval")):
+        with pytest.raises(parplan.errors.PayloadMalformed, match=f"recompute_policy.{field}"):
+            policy_of([[plain] * 3], messages.RecomputePolicy(**wrong))
 
 
 def change(path, value):

@@ -36,6 +36,9 @@ def add_command(commands: Any) -> None:
                             "model's own]")
     check.add_argument("--loss", default="", metavar="MODULE:CALLABLE",
                        help="loss of an output and its targets, a mean [cross entropy]")
+    check.add_argument("--inputs", default="", metavar="MODULE:CALLABLE",
+                       help="inputs and targets, called with a ModelSpec, a number of samples and "
+                            "a seed [random tokens; images if the configuration takes them]")
     check.add_argument("--max-ranks", type=_positive, default=8, metavar="N",
                        help="processes of the small copy; ranks are left out only above it [8]")
     check.add_argument("--tolerance", type=float, default=1e-4, metavar="X",
@@ -86,7 +89,7 @@ def _check(options: argparse.Namespace) -> int:
     from parplan.torch.command.progress import Progress
 
     key = SigningKey(pathlib.Path(options.key).read_bytes()) if options.key else None
-    source = Source(options.model, options.loss)
+    source = Source(options.model, options.loss, options.inputs)
     small = shrink(plan, max_ranks=options.max_ranks, keep_widths=source.has_own_widths)
     progress = Progress(1 + len(ranks_that_differ(plan)))
     try:
@@ -102,7 +105,9 @@ def _check(options: argparse.Namespace) -> int:
         print(json.dumps({"plan": plan.name, **predicate,
                           "key_id": key.key_id if key else "", "evidence": options.out}, indent=2))
     else:
-        _show(plan.name, predicate, options.out, key is not None)
+        policy = plan.recompute_policy
+        _show(plan.name, predicate, options.out, key is not None,
+              "" if policy is None else str(policy))
     return PASSED if predicate["passed"] else CHECK_FAILED
 
 
@@ -119,10 +124,12 @@ def read_tensor_plan(path: str) -> dict[str, str] | None:
     return found
 
 
-def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool) -> None:
+def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool, policy: str) -> None:
     numbers, collectives = predicate["numbers"], predicate["collectives"]
     print(f"plan         {name}")
     print(f"small copy   {', '.join(predicate['small_copy']['notes'])}")
+    if policy:
+        print(f"recompute    {policy}")
     if numbers["fault"]:
         print(f"numbers      FAILED: {numbers['fault']}")
     else:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import json
 import math
@@ -58,6 +59,7 @@ def predicate_of(plan: Plan, small: Small, compared: Comparison, counted: Counte
         "finish_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(finish_time)),
         "summary": summary_of(compared, counted, tolerance),
         "versions": versions(),
+        "recompute_policy": _policy(plan),
         "small_copy": {
             "device_count": small.plan.device_count, "layers": list(small.kept),
             "micro_batch_count": small.plan.micro_batch_count, "notes": list(small.notes)},
@@ -126,6 +128,12 @@ def envelope_of(plan: Plan, predicate: dict[str, Any], key: SigningKey | None) -
         return unsigned
     return SignedPlan(unsigned.payload, PAYLOAD_TYPE,
                       (Signature(key.sign(unsigned.signed_bytes()), key.key_id),))
+
+
+def _policy(plan: Plan) -> dict[str, Any] | None:
+    """Returns what selective recomputation computes again, with the contract's names."""
+    policy = plan.recompute_policy
+    return None if policy is None else dataclasses.asdict(policy)
 
 
 def _number(value: float) -> float | str:

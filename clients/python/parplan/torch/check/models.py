@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from parplan.errors import field_error
+from parplan.plan import Plan
+from parplan.torch import inputs as made_inputs
 from parplan.torch.check.shrink import Widths
 from parplan.torch.layers import layers_of
 from parplan.torch.measure.models import build_from, callable_of, read_configuration
@@ -33,20 +35,28 @@ class Source:
     reference: str
     # `module:callable` for the loss of an output and its targets; empty for cross entropy.
     loss: str = ""
+    # `module:callable` for inputs and targets (inputs.py); empty for random tokens, or images if a
+    # configuration of transformers takes them.
+    inputs: str = ""
 
     @property
     def has_own_widths(self) -> bool:
         """Whether a small model has the widths of the whole one."""
-        return not self.reference.startswith("hf:") and not _takes_spec(
-            callable_of(self.reference))
+        return not self._is_configuration and not _takes_spec(callable_of(self.reference))
+
+    @property
+    def _is_configuration(self) -> bool:
+        return self.reference.startswith("hf:")
 
     def whole(self, spec: Any, dtype: torch.dtype) -> nn.Module:
         """Returns the model of a `ModelSpec` on the device of the context."""
         before = torch.get_default_dtype()
         torch.set_default_dtype(dtype)
         try:
-            if self.reference.startswith("hf:"):
-                return build_from(read_configuration(self.reference[3:]))
+            if self._is_configuration:
+                configuration = read_configuration(self.reference[3:])
+                _check_tokens(configuration, spec)
+                return build_from(configuration)
             return self._called(spec)
         finally:
             torch.set_default_dtype(before)
@@ -54,10 +64,10 @@ class Source:
     def small(self, spec: Any, kept: Sequence[int], widths: Widths | None, seed: int) -> nn.Module:
         """Returns a model of the layers `kept`, without dropout, the same in every process."""
         torch.manual_seed(seed)
-        if self.reference.startswith("hf:"):
+        if self._is_configuration:
             configuration = read_configuration(self.reference[3:])
             if widths is not None:
-                _narrow(configuration, widths)
+                _narrow(configuration, widths, spec)
             model = _with_layers(build_from(configuration), kept)
         else:
             model = self._called(spec)
@@ -73,6 +83,20 @@ class Source:
     def loss_function(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         """Returns the loss: that of `loss`, or the mean cross entropy of all tokens."""
         return callable_of(self.loss) if self.loss else cross_entropy
+
+    def batch(self, plan: Plan, seed: int, sample_count: int | None = None
+              ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns inputs and targets of `sample_count` samples, by default of a global batch; the
+        same in every process. Raises SpecInvalid for a model whose inputs it cannot make."""
+        count = plan.global_batch_size if sample_count is None else sample_count
+        if self.inputs:
+            return made_inputs.called(self.inputs, plan.model, count, seed)
+        if self._is_configuration:
+            images = made_inputs.images_of(read_configuration(self.reference[3:]))
+            if images is not None:
+                tokens = made_inputs.first_and_last(plan.model)[0].sequence_length
+                return made_inputs.images(plan.model, images.with_tokens(tokens), count, seed)
+        return made_inputs.tokens(plan.model, count, seed)
 
     def _called(self, spec: Any) -> nn.Module:
         make = callable_of(self.reference)
@@ -92,7 +116,9 @@ def output_of(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     if isinstance(model, nn.Sequential):
         made: torch.Tensor = model(inputs)
         return made
-    logits: torch.Tensor = model(input_ids=inputs).logits
+    # `input_ids` of models of tokens, `pixel_values` of those of images.
+    name: Any = getattr(model, "main_input_name", "input_ids")
+    logits: torch.Tensor = model(**{name: inputs}).logits
     return logits
 
 
@@ -106,7 +132,18 @@ def _takes_spec(make: Callable[..., Any]) -> bool:
                for one in parameters)
 
 
-def _narrow(configuration: Any, widths: Widths) -> None:
+def _check_tokens(configuration: Any, spec: Any) -> None:
+    """Refuses a model file whose tokens are not those of the configuration's images."""
+    images = made_inputs.images_of(configuration)
+    first, _ = made_inputs.first_and_last(spec)
+    if images is not None and first.sequence_length != images.token_count:
+        raise field_error("SPEC_INVALID", "--spec",
+                          f"{first.layer_definition_id} has sequence_length "
+                          f"{first.sequence_length}, and an image of the configuration becomes "
+                          f"{images.token_count} tokens")
+
+
+def _narrow(configuration: Any, widths: Widths, spec: Any) -> None:
     has_head_size = getattr(configuration, "head_dim", None) is not None
     for name, width in _FIELDS.items():
         if getattr(configuration, name, None) is None and not (
@@ -117,6 +154,12 @@ def _narrow(configuration: Any, widths: Widths) -> None:
         raise field_error("SPEC_INVALID", "--spec",
                           "head_size differs from hidden_size / attention_head_count, and the "
                           "configuration has no head_dim")
+    images = made_inputs.images_of(configuration)
+    if images is not None:
+        first, _ = made_inputs.first_and_last(spec)
+        small = images.with_tokens(first.sequence_length)
+        configuration.image_size = (small.height, small.width)
+        configuration.num_labels = widths.vocabulary
     for name in _TOKENS:
         value = getattr(configuration, name, None)
         if isinstance(value, int) and value >= widths.vocabulary or isinstance(value, list):

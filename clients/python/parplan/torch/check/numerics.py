@@ -20,7 +20,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from parplan.envelope import VerifiedPlan
-from parplan.errors import Error, field_error
+from parplan.errors import Error
 from parplan.plan import Plan
 from parplan.torch.check.models import Source, output_of
 from parplan.torch.check.shrink import Small, Widths
@@ -104,21 +104,6 @@ def start_processes(work: Callable[..., None], arguments: tuple[Any, ...], count
         pass
 
 
-def batch_of(plan: Plan, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns random tokens of a global batch and those that follow them."""
-    first = plan.model.layer_definitions[0]
-    vocabulary = min((one.vocabulary_size for one in plan.model.layer_definitions
-                      if one.vocabulary_size), default=0)
-    if vocabulary < 2 or plan.layer_kind(0) != "LAYER_KIND_EMBEDDING":
-        raise field_error("SPEC_INVALID", "--spec",
-                          "the first layer is no table of tokens; other models have inputs that "
-                          "this release cannot make")
-    generator = torch.Generator().manual_seed(seed)
-    tokens = torch.randint(0, vocabulary, (plan.global_batch_size, first.sequence_length + 1),
-                           generator=generator)
-    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
-
-
 def _topology_of(plan: Plan) -> bytes:
     made = messages.ClusterTopology(cluster=plan.payload.cluster)
     made.node_groups.add(node_group_id="check", device_kind="CPU check", node_count=1,
@@ -142,7 +127,7 @@ def _one_process(job: _Job) -> list[tuple[float, dict[str, torch.Tensor]]]:
     optimizer = torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE)
     made = []
     for step in range(STEPS):
-        inputs, targets = batch_of(plan, step)
+        inputs, targets = job.source.batch(plan, step)
         optimizer.zero_grad()
         loss = loss_function(output_of(model, inputs), targets)
         loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
@@ -183,7 +168,7 @@ def _differences(job: _Job, expected: list[tuple[float, dict[str, torch.Tensor]]
                 optimizer=functools.partial(torch.optim.SGD, lr=_LEARNING_RATE), device="cpu")
     loss, worst, parameter, names = 0.0, 0.0, "", set()
     for step, (their_loss, theirs) in enumerate(expected):
-        ours = run.step(*batch_of(plan, step)).item()
+        ours = run.step(*job.source.batch(plan, step)).item()
         loss = _larger(loss, abs(ours - their_loss) / max(abs(their_loss), 1e-30))
         largest = max(float(one.abs().max()) for one in theirs.values())
         for name, one in run.named_parameters():

@@ -364,7 +364,9 @@ def _model(plan: Plan, shape: _Shape, strategies: Sequence[Strategy],
             one.expert_feed_forward_size = widths.feed_forward
         if one.shared_expert_feed_forward_size:
             one.shared_expert_feed_forward_size = widths.feed_forward
-        if one.vocabulary_size:
+        # Of a patch embedding these are the values of a patch, which stays as large.
+        if one.vocabulary_size and messages.enum_name(
+                "LayerKind", one.kind) != "LAYER_KIND_PATCH_EMBEDDING":
             one.vocabulary_size = widths.vocabulary
     del model.layer_runs[:]
     for stage in shape.stages:
@@ -389,6 +391,8 @@ def _notes(plan: Plan, whole: _Shape, small: Plan, widths: Widths | None) -> Ite
     if small.micro_batch_count < plan.micro_batch_count:
         yield f"{small.micro_batch_count} of {plan.micro_batch_count} micro-batches"
     if widths is not None:
+        classes = ("classes" if plan.layer_kind(0) == "LAYER_KIND_PATCH_EMBEDDING"
+                   else "vocabulary")
         yield (f"{widths.heads} heads of {widths.head_size}, {widths.hidden} elements a token, "
-               f"feed-forward {widths.feed_forward}, vocabulary {widths.vocabulary}")
+               f"feed-forward {widths.feed_forward}, {classes} {widths.vocabulary}")
     yield f"{small.model.layer_definitions[0].sequence_length} tokens a sample, fp32"

@@ -28,7 +28,7 @@ from parplan.errors import Error
 from parplan.plan import Plan
 from parplan.torch.check import traffic
 from parplan.torch.check.models import Source
-from parplan.torch.check.numerics import batch_of, start_processes
+from parplan.torch.check.numerics import start_processes
 from parplan.torch.check.traffic import Traffic
 from parplan.torch.layers import find_layers
 from parplan.torch.precision import parameter_type
@@ -225,15 +225,27 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
     with _without_contents():
         model = source.whole(plan.model, dtype_of(plan))
         embedding = find_layers(model, plan)[0]
-        tables = sum(isinstance(module, nn.Embedding) for module in embedding.modules())
+        # A map of patches counts as one.
+        tables = max(1, sum(isinstance(module, nn.Embedding) for module in embedding.modules()))
         run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu")
-        inputs, targets = batch_of(plan, 0)
+        inputs, targets = _batch_without_contents(source, plan)
         # The first step may also set up what later ones use.
         run.step(inputs, targets)
         counter = Counter()
         with counter:
             run.step(inputs, targets)
     return _Seen(counter.calls, counter.late, tables)
+
+
+def _batch_without_contents(source: Source, plan: Plan) -> list[torch.Tensor]:
+    """Returns inputs and targets that have the sizes of a global batch. Numbers with a point have
+    the type of the model's parameters."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    with unset_fake_temporarily():  # type: ignore[no-untyped-call,unused-ignore]
+        sample = source.batch(plan, 0, 1)
+    dtypes = [dtype_of(plan) if one.is_floating_point() else one.dtype for one in sample]
+    return [torch.empty((plan.global_batch_size, *one.shape[1:]), dtype=dtype)
+            for one, dtype in zip(sample, dtypes)]
 
 
 @contextlib.contextmanager

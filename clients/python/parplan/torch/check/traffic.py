@@ -123,6 +123,11 @@ def _tensor(plan: Plan, layer: LayerProgram, tables: int) -> Iterator[Traffic]:
         return
     count, strategy, ranks = plan.micro_batch_count, layer.layer.strategy, layer.tensor.ranks
     parts, kind = _parts(plan, layer.layer.index), plan.layer_kind(layer.layer.index)
+    if parts > 0 and _repeats_operators(plan, strategy):
+        # A sum is repeated if the plan saves no result that comes after it.
+        sums = ([ALL_GATHER, REDUCE_SCATTER] if strategy.sequence_parallel else [ALL_REDUCE])
+        yield Traffic("tensor", ranks, collections.Counter(), collections.Counter(),
+                      optional=collections.Counter(dict.fromkeys(sums, parts * count)))
 
     def priced_only(purpose: str, counts: dict[str, int], made: dict[str, int],
                     note: str) -> Traffic:
@@ -157,11 +162,18 @@ def _tensor(plan: Plan, layer: LayerProgram, tables: int) -> Iterator[Traffic]:
                           {ALL_GATHER: count}, GATHERS_LOGITS)
 
 
+def _repeats_operators(plan: Plan, strategy: Strategy) -> bool:
+    """Returns whether a layer computes all but some operators again."""
+    policy = plan.recompute_policy
+    return (strategy.recompute == Recompute.SELECTIVE and policy is not None
+            and policy.selective_ac_option == "op")
+
+
 def _context(plan: Plan, layer: LayerProgram) -> Iterator[Traffic]:
     if layer.context is None or _parts(plan, layer.layer.index) == 0:
         return
     count, strategy, ranks = plan.micro_batch_count, layer.layer.strategy, layer.context.ranks
-    repeats = int(strategy.recompute == Recompute.FULL)
+    repeats = int(strategy.recompute == Recompute.FULL or _repeats_operators(plan, strategy))
     if strategy.context_kind == ContextKind.ULYSSES:
         yield _same("context", ranks, {ALL_TO_ALL: (8 + 4 * repeats) * count})
         return

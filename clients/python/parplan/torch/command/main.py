@@ -10,6 +10,7 @@ from parplan.errors import Error
 from parplan.torch.check.command import add_command as add_check
 from parplan.torch.command import profile
 from parplan.torch.trace.command import add_command as add_trace
+from parplan.torch_program import add_versions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,4 +30,5 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_parser(commands)
     add_check(commands)
     add_trace(commands)
+    add_versions(commands)
     return parser

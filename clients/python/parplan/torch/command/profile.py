@@ -27,6 +27,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--layers", nargs="+", default=[], metavar="GLOB",
                         help="names of the layers, such as model.layers.*; names joined by + are "
                              "one layer [found]")
+    parser.add_argument("--inputs", default="", metavar="MODULE:CALLABLE",
+                        help="inputs and targets, called with a ModelSpec, a number of samples and "
+                             "a seed; their sizes are taken [token ids; images if the "
+                             "configuration takes them]")
     parser.add_argument("--with-values", action="store_true",
                         help="make the whole model on the CPU, not on the meta device")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="[cpu]")
@@ -51,8 +55,10 @@ def add_parser(commands: Any) -> None:
                              "--tensor-parallel]")
     parser.add_argument("--threads", type=_positive, metavar="N",
                         help="threads of each process [OMP_NUM_THREADS or 1; all cores for one]")
-    parser.add_argument("--message-size", type=_positive, nargs="+", default=list(_SIZES),
-                        metavar="BYTES", help=f"[{' '.join(map(str, _SIZES))}]")
+    parser.add_argument("--message-size", type=_positive, nargs="*", default=list(_SIZES),
+                        metavar="BYTES",
+                        help="sizes of collectives; none are measured if none is named "
+                             f"[{' '.join(map(str, _SIZES))}]")
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S",
                         help="repeat one time so long at most, unless its median is known to "
                              "2 %% before [5]")
@@ -63,11 +69,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--out", required=True, metavar="FILE", help="profile file to write")
     parser.add_argument("--format", choices=("text", "json"), default="text",
                         help="of the summary on standard output [text]")
+    parser.add_argument("--quiet", action="store_true", help="print no summary")
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures, writes and shows."""
     # torch takes seconds to import, which --help need not wait for.
+    from parplan.torch.inputs import called
+    from parplan.torch.measure.captures import SAMPLES, captured
     from parplan.torch.measure.models import ModelSource
     from parplan.torch.measure.profile import measure_profiles
     from parplan.torch.measure.request import Request
@@ -79,8 +88,11 @@ def run(options: argparse.Namespace) -> int:
     spec = json_file.parse(pathlib.Path(options.spec).read_text(), "ModelSpec", options.spec)
     dtype = parameter_type(spec.precision)
     tokens = max((one.sequence_length for one in spec.layer_definitions), default=1)
+    inputs = None
+    if options.inputs:
+        inputs = captured(called(options.inputs, spec, SAMPLES, seed=0)[0])
     source = ModelSource(options.model, tokens, dtype, tuple(options.layers), options.with_values,
-                         options.tensor_plan)
+                         options.tensor_plan, inputs)
     degrees = tuple(sorted({1, *options.tensor_parallel}))
     request = Request(
         options.device_kind, options.devices_per_node, tuple(options.micro_batch),
@@ -95,7 +107,8 @@ def run(options: argparse.Namespace) -> int:
             path = path.with_suffix(f".{_COMPILED}{path.suffix}")
         files[str(path)] = json_file.to_dict(profile)
         path.write_text(json.dumps(files[str(path)], indent=2) + "\n")
-    _show(files, measured.details, options.format == "json")
+    if not options.quiet:
+        _show(files, measured.details, options.format == "json")
     return 0
 
 

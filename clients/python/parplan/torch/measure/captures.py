@@ -34,10 +34,16 @@ class Captured:
         return torch.randint(0, upper, shape, dtype=self.dtype, device=device)
 
     def sharing_tokens(self, degree: int) -> Captured:
-        """Returns the part of one of `degree` ranks that share the tokens of activations."""
-        if not self.dtype.is_floating_point or len(self.shape) < 2:
+        """Returns the part of one of `degree` ranks that share the tokens of activations, which
+        are tokens by elements; anything else, such as an image, is whole on every rank."""
+        if not self.dtype.is_floating_point or len(self.shape) != 2:
             return self
         return dataclasses.replace(self, shape=(self.shape[0] // degree, *self.shape[1:]))
+
+
+def token_ids(count: int) -> Captured:
+    """Returns samples of `count` token ids, the first of the vocabulary."""
+    return Captured((count,), torch.long, True)
 
 
 def captured(value: torch.Tensor) -> Captured:
@@ -96,9 +102,9 @@ class Call:
 
 
 def capture_calls(model: nn.Module, modules: Sequence[nn.Module],
-                  tokens: int) -> dict[nn.Module, Call]:
-    """Runs the model once, with samples of `tokens` token ids, where its parameters are. Returns
-    the last call of each of `modules` with activations, in the order of calls."""
+                  inputs: Captured) -> dict[nn.Module, Call]:
+    """Runs the model once, with samples like `inputs`, where its parameters are. Returns the last
+    call of each of `modules` with activations, in the order of calls."""
     calls: dict[nn.Module, Call] = {}
 
     def before(module: nn.Module, others: tuple[Any, ...], options: dict[str, Any]) -> None:
@@ -131,14 +137,15 @@ def capture_calls(model: nn.Module, modules: Sequence[nn.Module],
     device = next(model.parameters()).device
     try:
         with torch.no_grad(), device:
-            model(torch.zeros((SAMPLES, tokens), dtype=torch.long, device=device))
+            model(inputs.make(SAMPLES, device, 1))
     finally:
         for hook in hooks:
             hook.remove()
     return calls
 
 
-def layers_by_name(model: nn.Module, patterns: Sequence[str], tokens: int) -> list[nn.Module]:
+def layers_by_name(model: nn.Module, patterns: Sequence[str],
+                   inputs: Captured) -> list[nn.Module]:
     """Returns the modules whose names match a pattern, in the order in which the model calls them,
     each with the arguments that the model gives it. `a.norm+head` makes one layer of modules that
     are called one after the other. Raises SpecInvalid for names that the model does not have or
@@ -152,7 +159,7 @@ def layers_by_name(model: nn.Module, patterns: Sequence[str], tokens: int) -> li
         groups.extend([[one for part in parts for one in part.values()]] if len(parts) > 1
                       else [[one] for one in parts[0].values()])
     names = {id(module): name for name, module in model.named_modules()}
-    calls = capture_calls(model, [module for group in groups for module in group], tokens)
+    calls = capture_calls(model, [module for group in groups for module in group], inputs)
     for group in groups:
         for module in group:
             if module not in calls:
@@ -163,11 +170,11 @@ def layers_by_name(model: nn.Module, patterns: Sequence[str], tokens: int) -> li
     return [_joined([calls[module].layer for module in group]) for group in groups]
 
 
-def layers_by_structure(model: nn.Module, tokens: int) -> list[nn.Module]:
+def layers_by_structure(model: nn.Module, inputs: Captured) -> list[nn.Module]:
     """Returns the longest list of modules of one class in the model, and around it the modules
     from which and to which its activations go unchanged: those before it are layers of their own,
     those behind it are one layer, the head. Empty if the model has no such list or cannot be called
-    with token ids."""
+    with samples like `inputs`."""
     lists = [part for part in model.modules()
              if isinstance(part, (nn.ModuleList, nn.ModuleDict)) and len(part) > 1
              and len({type(one) for one in _children(part)}) == 1]
@@ -179,7 +186,7 @@ def layers_by_structure(model: nn.Module, tokens: int) -> list[nn.Module]:
     outside = [part for part in model.modules() if id(part) not in inside
                and not any(id(one) in inside for one in part.modules())]
     try:
-        calls = capture_calls(model, [*blocks, *outside], tokens)
+        calls = capture_calls(model, [*blocks, *outside], inputs)
     except (TypeError, ValueError, RuntimeError, IndexError):
         return []
     if any(block not in calls for block in blocks):

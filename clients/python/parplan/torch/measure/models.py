@@ -16,8 +16,9 @@ from torch import nn
 from parplan.errors import SpecInvalid, field_error
 from parplan.torch.initialize import place_positions
 from parplan.torch.layers import layers_of
+from parplan.torch.inputs import images_of
 from parplan.torch.measure.captures import (SAMPLES, CalledLayer, Captured, captured,
-                                            layers_by_name, layers_by_structure)
+                                            layers_by_name, layers_by_structure, token_ids)
 from parplan.torch.tensor_parallel import tensor_plan_of
 
 _STANDARD_DEVIATION = 0.02  # As most models of transformers initialize theirs.
@@ -53,14 +54,14 @@ class LayerKind:
 class Model:
     """The layers of a model, on the meta device or with values."""
 
-    def __init__(self, model: nn.Module, layers: list[nn.Module], tokens: int,
+    def __init__(self, model: nn.Module, layers: list[nn.Module], inputs: Captured,
                  tensor_plan: Mapping[str, str] | None = None) -> None:
-        """Calls the layers once, one after the other, with samples of `tokens` tokens."""
+        """Calls the layers once, one after the other, with samples like `inputs`."""
         self.model = model
         self.layers = layers
         self.tensor_plan = dict(tensor_plan or {})
         self._names = {id(module): name for name, module in model.named_modules()}
-        calls = _capture(layers, tokens)
+        calls = _capture(layers, inputs)
         self.kinds: list[LayerKind] = []
         places: dict[Any, list[int]] = {}
         for index, layer in enumerate(layers):
@@ -113,13 +114,15 @@ class ModelSource:
     names (`layers_by_name`); without any the layers are found, first by `layers_of`, then by
     `layers_by_structure`. The model is made on the meta device unless `with_values`. `tensor_plan`
     is a file with a plan of tensor parallelism in JSON, or `module:name` of one, or empty for the
-    model's own."""
+    model's own. `inputs` is what the model is called with; None for `tokens` token ids, or for the
+    images of a configuration that takes them."""
     reference: str
     tokens: int
     dtype: torch.dtype = torch.float32
     layers: tuple[str, ...] = ()
     with_values: bool = False
     tensor_plan: str = ""
+    inputs: Captured | None = None
 
     def load(self) -> Model:
         """Makes the model. Raises SpecInvalid."""
@@ -131,15 +134,26 @@ class ModelSource:
         finally:
             torch.set_default_dtype(before)
         plan = _read_plan(self.tensor_plan) if self.tensor_plan else tensor_plan_of(model)
-        return Model(model, self._layers_of(model), self.tokens, plan)
+        inputs = self._inputs_of(model)
+        return Model(model, self._layers_of(model, inputs), inputs, plan)
 
-    def _layers_of(self, model: nn.Module) -> list[nn.Module]:
+    def _inputs_of(self, model: nn.Module) -> Captured:
+        if self.inputs is not None:
+            if not self.inputs.dtype.is_floating_point:
+                return self.inputs
+            return dataclasses.replace(self.inputs, dtype=self.dtype)
+        images = images_of(getattr(model, "config", None))
+        if images is not None:
+            return Captured(images.shape, self.dtype, True)
+        return token_ids(self.tokens)
+
+    def _layers_of(self, model: nn.Module, inputs: Captured) -> list[nn.Module]:
         if self.layers:
-            return layers_by_name(model, self.layers, self.tokens)
+            return layers_by_name(model, self.layers, inputs)
         try:
             return layers_of(model)
         except SpecInvalid:
-            found = layers_by_structure(model, self.tokens)
+            found = layers_by_structure(model, inputs)
             if not found:
                 raise field_error("SPEC_INVALID", "--layers",
                                   f"no layers were found in {type(model).__name__}; give the "
@@ -212,21 +226,36 @@ def read_configuration(path: str) -> Any:
 
 
 def build_from(configuration: Any) -> nn.Module:
-    """Returns a causal language model of transformers with random weights."""
+    """Returns a model of transformers with random weights: one for masked words or for classes of
+    images if the configuration's `architectures` says so, else a causal language model, or if
+    there is none of its type a model for classes of images. Raises SpecInvalid if there is neither.
+    """
     import transformers
-    models: Any = transformers.AutoModelForCausalLM
-    made: nn.Module = models.from_config(configuration)
-    return made
+    names = [*(getattr(configuration, "architectures", None) or [])]
+    kinds = [kind for name in names for end, kind in _MODELS.items() if name.endswith(end)]
+    for kind in [*kinds[:1], "AutoModelForCausalLM", "AutoModelForImageClassification"]:
+        models: Any = getattr(transformers, kind)
+        if type(configuration) in models._model_mapping:
+            made: nn.Module = models.from_config(configuration)
+            return made
+    raise field_error("SPEC_INVALID", "--model",
+                      f"transformers has no causal language model and no model for classes of "
+                      f"images of the type {configuration.model_type}")
 
 
-def _capture(layers: list[nn.Module], tokens: int) -> list[tuple[Captured, Captured]]:
+# By the end of the name of an architecture.
+_MODELS = {"ForMaskedLM": "AutoModelForMaskedLM",
+           "ForImageClassification": "AutoModelForImageClassification"}
+
+
+def _capture(layers: list[nn.Module], inputs: Captured) -> list[tuple[Captured, Captured]]:
     calls = []
     device = next(iter(layers[0].parameters())).device
     first = layers[0][0] if isinstance(layers[0], nn.Sequential) else layers[0]
     if isinstance(first, CalledLayer):
         value = first.first.make(SAMPLES, device)
     else:
-        value = torch.zeros((SAMPLES, tokens), dtype=torch.long, device=device)
+        value = inputs.make(SAMPLES, device, 1)
     place_positions(layers, device)
     # Tensors that a layer makes without naming a device are where its parameters are.
     with torch.no_grad(), device:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.checkpoint import (CheckpointPolicy, checkpoint,
-                                    create_selective_checkpoint_contexts)
+from torch.utils.checkpoint import checkpoint
 
 from parplan.program import ActivationLayout
 from parplan.strategy import Recompute, Strategy
 from parplan.torch.attention import Attention
 from parplan.torch.measure.models import LayerKind
+from parplan.torch.recompute import OPERATORS, contexts_of
 from parplan.torch.stage import Layer
 
 # `selective` is what a plan calls so and parplan.torch.apply runs: attention alone is computed
@@ -35,16 +34,12 @@ def with_policy(layer: nn.Module, policy: str, kind: LayerKind) -> nn.Module:
                  dtype=None)
 
 
-def _kept_operators() -> set[Any]:
-    aten = torch.ops.aten
-    names = ("_scaled_dot_product_efficient_attention", "_scaled_dot_product_flash_attention",
-             "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_flash_attention_for_cpu")
-    kept = {getattr(aten, name).default for name in names if hasattr(aten, name)}
-    return kept | {aten.mm.default, aten.max.default,
-                   torch.ops._c10d_functional.reduce_scatter_tensor.default}
+_contexts = contexts_of(OPERATORS)
 
 
-_KEPT = _kept_operators()
+def _operator_contexts() -> Any:
+    """A function of a module, as torch.compile wants it."""
+    return _contexts()
 
 
 class OperatorCheckpoint(nn.Module):
@@ -85,19 +80,3 @@ class OperatorCheckpoint(nn.Module):
         contexts = _operator_contexts()
         self._caching = contexts[0]
         return contexts
-
-
-def _operator_contexts() -> Any:
-    counts: dict[bool, int] = defaultdict(int)
-
-    def policy(context: Any, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:
-        if operator == torch.ops.aten.mm.default:
-            counts[context.is_recompute] += 1
-            if counts[context.is_recompute] % 2 == 0:
-                return CheckpointPolicy.PREFER_RECOMPUTE
-        if operator in _KEPT:
-            return CheckpointPolicy.MUST_SAVE
-        return CheckpointPolicy.PREFER_RECOMPUTE
-
-    create: Any = create_selective_checkpoint_contexts
-    return create(policy)

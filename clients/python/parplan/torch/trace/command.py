@@ -22,7 +22,7 @@ def add_command(commands: Any) -> None:
     """Adds the command to the subparsers of `parplan-torch`."""
     trace = commands.add_parser(
         "trace", help="measure a step of a plan and write it beside the predicted one",
-        description="Trains some steps of a plan on random tokens and writes one as a trace of "
+        description="Trains some steps of a plan on random inputs and writes one as a trace of "
         "Chrome and Perfetto. Started by torchrun on all ranks of the plan it runs on their "
         "devices; started alone it starts a process for each rank on this machine's processors.")
     trace.set_defaults(run=run)
@@ -37,6 +37,8 @@ def add_command(commands: Any) -> None:
                        help="JSON object from patterns of names to styles [the model's own]")
     trace.add_argument("--loss", default="", metavar="MODULE:CALLABLE",
                        help="loss of an output and its targets, a mean [cross entropy]")
+    trace.add_argument("--inputs", default="", metavar="MODULE:CALLABLE",
+                       help="inputs and targets, as of check [random tokens, or images]")
     trace.add_argument("--steps", type=_positive, default=5, metavar="N",
                        help="steps to measure; the one of median time is written [5]")
     trace.add_argument("--max-ranks", type=_positive, default=8, metavar="N",
@@ -130,7 +132,6 @@ def _measure(options: argparse.Namespace) -> Any:
 
     from parplan.torch.check.command import read_tensor_plan
     from parplan.torch.check.models import Source
-    from parplan.torch.check.numerics import batch_of
     from parplan.torch.check.steps import dtype_of
     from parplan.torch.measure.optimizers import OPTIMIZERS
     from parplan.torch.run import apply
@@ -138,7 +139,7 @@ def _measure(options: argparse.Namespace) -> Any:
     from parplan.wire import messages
 
     plan = _plan(options)
-    source = Source(options.model, options.loss)
+    source = Source(options.model, options.loss, options.inputs)
     torch.manual_seed(1)
     # A table that two layers share must have values.
     with torch.device("cpu" if plan.has_tied_table else "meta"):
@@ -149,7 +150,7 @@ def _measure(options: argparse.Namespace) -> Any:
     device = "cpu" if torch.distributed.get_backend() == "gloo" else None
     started = apply(plan, model, source.loss_function(), optimizer=OPTIMIZERS[name], seed=1,
                     tensor_plan=read_tensor_plan(options.tensor_plan), device=device)
-    inputs, targets = batch_of(plan, 0)
+    inputs, targets = source.batch(plan, 0)
     return record(started, inputs, targets, options.out, predicted=options.predicted or None,
                   steps=options.steps)
 

@@ -40,6 +40,22 @@ def test_the_layers_are_the_model(name, more):
     assert (hidden - expected).abs().max() <= 1e-5 * expected.abs().max()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_layers_of_a_model_of_images_take_images_of_32_bits(dtype):
+    torch.manual_seed(0)
+    model = transformers.ViTForImageClassification(transformers.ViTConfig(
+        hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        image_size=16, patch_size=4, num_labels=10, attn_implementation="sdpa")).to(dtype).eval()
+    images = torch.randn(2, 3, 16, 16)
+    hidden = images
+    with torch.no_grad():
+        for layer in layers_of(model):
+            hidden = layer(hidden)
+        expected = model(pixel_values=images).logits
+    assert hidden.dtype == dtype
+    assert (hidden - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
 @pytest.mark.parametrize(("name", "more"), [
     ("Gemma", {}), ("Granite", {"embedding_multiplier": 2.0}), ("Cohere", {"logit_scale": 0.1}),
     ("Mistral", {"sliding_window": 8}),

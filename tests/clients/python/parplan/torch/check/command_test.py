@@ -20,6 +20,7 @@ from parplan.torch.check import numerics
 from parplan.torch.check.models import Source
 from parplan.torch.check.shrink import shrink
 from parplan.torch.command.main import main
+from parplan.wire import json_file
 
 # Every kind of fault below changes something of it.
 WIDE = Strategy(1, 2, sharding=Sharding.PARAMETERS)
@@ -111,7 +112,6 @@ def test_a_transformers_model_is_made_small(check, tmp_path):
         num_attention_heads=8, num_key_value_heads=2, max_position_embeddings=256)
     (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "model_type": "llama"}))
     sizes = {"hidden_size": 512, "sequence_length": 256}
-    from parplan.wire import json_file
     spec = json_file.from_dict({
         "model_id": "llama", "precision": "PRECISION_BF16", "optimizer": "OPTIMIZER_ADAM",
         "layer_definitions": [
@@ -135,6 +135,68 @@ def test_a_transformers_model_is_made_small(check, tmp_path):
     assert any("4 heads of 8, 32 elements" in note for note in answer["small_copy"]["notes"])
     rows = {(row["collective"], row["ranks"]): row for row in answer["collectives"]["rows"]}
     assert "loss over the vocabulary" in rows["all-gather", "0,1"]["purposes"]
+
+
+def test_a_model_of_images_is_made_small_and_counted(check, tmp_path):
+    import transformers
+    config = transformers.ViTConfig(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=4, num_attention_heads=4,
+        image_size=32, patch_size=4, num_channels=3, num_labels=100)
+    (tmp_path / "config.json").write_text(json.dumps(
+        {**config.to_dict(), "architectures": ["ViTForImageClassification"]}))
+    # 64 patches and the token of the class.
+    sizes = {"hidden_size": 64, "sequence_length": 65}
+    spec = json_file.from_dict({
+        "model_id": "vit", "precision": "PRECISION_BF16", "optimizer": "OPTIMIZER_ADAM",
+        "layer_definitions": [
+            {"layer_definition_id": "embedding", "kind": "LAYER_KIND_PATCH_EMBEDDING",
+             "vocabulary_size": 48, **sizes},
+            {"layer_definition_id": "encoder", "kind": "LAYER_KIND_ENCODER",
+             "attention_head_count": 4, "feed_forward_size": 128,
+             "feed_forward_kind": "FEED_FORWARD_KIND_GELU", **sizes},
+            {"layer_definition_id": "head", "kind": "LAYER_KIND_HEAD", "vocabulary_size": 100,
+             **sizes}],
+        "layer_runs": [{"layer_definition_id": "embedding", "layer_count": 1},
+                       {"layer_definition_id": "encoder", "layer_count": 4},
+                       {"layer_definition_id": "head", "layer_count": 1}]}, "ModelSpec", "model")
+    split = Strategy(2, 1, recompute=Recompute.FULL)
+    stages = [[WIDE, split, split, WIDE, Strategy(1, 2), Strategy(1, 2)]]
+    code, out, _ = check("--format", "json", stages=stages, spec=spec, tensor_plan=False,
+                         model=f"hf:{tmp_path / 'config.json'}")
+    answer = json.loads(out)
+    assert code == 0, answer
+    assert answer["numbers"]["worst_gradient_difference"] <= 1e-4
+    assert "16 tokens a sample, fp32" in answer["small_copy"]["notes"]
+    assert any("classes 64" in note for note in answer["small_copy"]["notes"])
+    rows = {(row["collective"], row["ranks"]): row for row in answer["collectives"]["rows"]}
+    # Two micro-batches: two layers sum twice each way and once again, but for the last sum.
+    assert rows["all-reduce", "0,1"]["counted"] >= 2 * 2 * (4 + 1)
+    # A model file for other images is refused before anything runs.
+    for definition in spec.layer_definitions:
+        definition.sequence_length = 64
+    code, out, _ = check("--format", "json", stages=stages, spec=spec, tensor_plan=False,
+                         model=f"hf:{tmp_path / 'config.json'}")
+    assert code == 2
+    assert "becomes 65 tokens" in json.loads(out)["error"]["message"]
+
+
+def test_other_inputs_come_from_a_callable(check):
+    spec = plans.model_of(len(STAGES[0]))
+    spec.layer_definitions[0].kind = 6  # LAYER_KIND_PATCH_EMBEDDING
+    spec.layer_definitions[0].vocabulary_size = 10
+    code, out, _ = check("--inputs", "check_models:frames_and_words", "--format", "json",
+                         model="check_models:frames", spec=spec)
+    answer = json.loads(out)
+    assert code == 0, answer
+    assert answer["numbers"]["equal"] and answer["collectives"]["equal"]
+    assert answer["collectives"]["rows"]
+    for flags, rule in (((), "the first layer is no table of tokens"),
+                        (("--inputs", "check_models:one_sample_less"), "must return inputs"),
+                        (("--inputs", "check_models:nothing"), "must be module:callable")):
+        code, out, _ = check(*flags, "--format", "json", model="check_models:frames", spec=spec)
+        error = json.loads(out)["error"]
+        assert (code, error["metadata"]["field"]) == (2, "--inputs")
+        assert rule in error["message"]
 
 
 @pytest.mark.parametrize("fault", ["average_instead_of_adding_up", "forget_partial_gradients",

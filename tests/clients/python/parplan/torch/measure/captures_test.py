@@ -6,7 +6,8 @@ from measured_models import TOKENS, VOCABULARY, WIDTH, Block
 from torch import nn
 
 from parplan.errors import SpecInvalid
-from parplan.torch.measure.captures import (Captured, layers_by_name, layers_by_structure)
+from parplan.torch.measure.captures import (Captured, layers_by_name, layers_by_structure,
+                                            token_ids)
 from parplan.torch.measure.models import Model
 
 
@@ -48,10 +49,10 @@ def core(**options):
 
 def test_the_longest_list_and_what_is_around_it():
     model = core()
-    layers = layers_by_structure(model, TOKENS)
+    layers = layers_by_structure(model, token_ids(TOKENS))
     assert [type(one.layer) for one in layers[:4]] == [nn.Embedding, Rotated, Rotated, Rotated]
     assert [type(one.layer) for one in layers[4]] == [nn.LayerNorm, nn.Linear]
-    found = Model(model, layers, TOKENS)
+    found = Model(model, layers, token_ids(TOKENS))
     assert [kind.indices for kind in found.kinds] == [(0,), (1, 2, 3), (4,)]
     assert found.kinds[1].given == Captured((TOKENS, WIDTH), torch.float32, True)
     assert found.kinds[2].returned.shape == (TOKENS, VOCABULARY)
@@ -60,7 +61,7 @@ def test_the_longest_list_and_what_is_around_it():
 def test_layers_called_anew_are_those_of_the_model():
     torch.manual_seed(0)
     model = Core()
-    layers = layers_by_structure(model, TOKENS)
+    layers = layers_by_structure(model, token_ids(TOKENS))
     ids = torch.randint(0, VOCABULARY, (2, TOKENS))
     hidden = ids
     for layer in layers:
@@ -73,19 +74,19 @@ def test_layers_called_anew_are_those_of_the_model():
 
 
 def test_a_module_that_gets_something_else_is_no_layer():
-    layers = layers_by_structure(core(doubles=True), TOKENS)
+    layers = layers_by_structure(core(doubles=True), token_ids(TOKENS))
     # The norm does not get what the last layer returned.
     assert [type(one.layer) for one in layers] == [nn.Embedding, Rotated, Rotated, Rotated]
 
 
 def test_no_list_no_layers():
     with torch.device("meta"):
-        assert layers_by_structure(nn.Sequential(nn.Embedding(4, 4)), TOKENS) == []
+        assert layers_by_structure(nn.Sequential(nn.Embedding(4, 4)), token_ids(TOKENS)) == []
 
 
 def test_names_in_any_order_and_joined():
     model = core()
-    layers = layers_by_name(model, ["norm+output", "layers.*", "tokens"], TOKENS)
+    layers = layers_by_name(model, ["norm+output", "layers.*", "tokens"], token_ids(TOKENS))
     assert [type(one) for one in layers[-1].children()] != []
     assert [type(one.layer) for one in layers[:2]] == [nn.Embedding, Rotated]
     assert len(layers) == 5
@@ -97,4 +98,4 @@ def test_names_in_any_order_and_joined():
     (["layers"], "the model did not call layers with a tensor")])
 def test_names_that_are_not_the_models(patterns, rule):
     with pytest.raises(SpecInvalid, match=rule):
-        layers_by_name(core(), patterns, TOKENS)
+        layers_by_name(core(), patterns, token_ids(TOKENS))

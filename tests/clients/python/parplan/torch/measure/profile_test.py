@@ -6,10 +6,11 @@ import subprocess
 
 import pytest
 import torch
-from measured_models import CLUSTER, SPEC, TOKENS, VOCABULARY, on_meta
+from measured_models import CLUSTER, SPEC, TOKENS, VOCABULARY, WIDTH, on_meta
 
 from parplan.errors import SpecInvalid
 from parplan.torch.command.main import main
+from parplan.torch.measure.captures import SAMPLES, captured
 from parplan.torch.measure.collectives import shapes_of
 from parplan.torch.measure.devices import Processor
 from parplan.torch.measure.models import ModelSource, load_model
@@ -171,6 +172,30 @@ def test_llama_of_a_configuration_is_measured_from_the_meta_device(tmp_path):
     times = measure_passes(model.on_device(decoder, CPU, 4), decoder, 1,
                            Bench(Processor(), Effort(seconds=0.05)), False)
     assert times.forward.median > 0 and times.backward.median > 0
+
+
+def test_images_of_a_configuration_are_what_its_model_is_called_with(tmp_path):
+    configuration = {"model_type": "vit", "hidden_size": 48, "num_hidden_layers": 2,
+                     "intermediate_size": 96, "num_attention_heads": 4, "image_size": 16,
+                     "patch_size": 4, "num_labels": 10}
+    (tmp_path / "config.json").write_text(json.dumps(configuration))
+    model = load_model(f"hf:{tmp_path}/config.json", 17)
+    assert [kind.indices for kind in model.kinds] == [(0,), (1, 2), (3,)]
+    assert model.kinds[0].given.shape == (3, 16, 16)
+    assert model.kinds[1].given.shape == (17, 48)
+    # Ranks that share tokens each have the whole image.
+    assert model.kinds[0].sharing_tokens(2).given.shape == (3, 16, 16)
+    for kind, is_last in zip(model.kinds, (False, False, True)):
+        times = measure_passes(model.on_device(kind, CPU, 4), kind, 2,
+                               Bench(Processor(), Effort(seconds=0.02)), is_last)
+        assert times.forward.median > 0
+
+
+def test_inputs_of_a_callable_are_what_layers_are_called_with():
+    sample = captured(torch.zeros(SAMPLES, 7, 5))
+    model = ModelSource("measured_models:frames", 0, inputs=sample).load()
+    assert model.kinds[0].given.shape == (7, 5)
+    assert model.kinds[1].given.shape == (7, WIDTH)
 
 
 def request(**options):

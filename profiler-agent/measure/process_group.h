@@ -1,0 +1,19 @@
+// The processes of a process group. `TorchJob` asks for those that a program started.
+
+#ifndef PARPLAN_PROFILER_AGENT_MEASURE_PROCESS_GROUP_H_
+#define PARPLAN_PROFILER_AGENT_MEASURE_PROCESS_GROUP_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace parplan {
+
+// Returns the ids of the processes of a group, in no order, as far as `proc` (where the system
+// shows its processes) can be read. O(processes of the system).
+std::vector<pid_t> ProcessesOfGroup(pid_t group, const std::string& proc = "/proc");
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROFILER_AGENT_MEASURE_PROCESS_GROUP_H_
