@@ -55,22 +55,28 @@ class CommunicatorTest : public testing::TestWithParam<Transport> {
                                fabric.MakeGroup("all", AllRanks(size())));
           ASSERT_EQ(all->rank(), fabric.rank());
           ASSERT_EQ(all->size(), size());
+          // Some of `work` ends the job, after which no rank could make its group.
+          Await(made_);
           work(*all, fabric);
         });
   }
 
   // Returns when all ranks have come here. After the job has failed there is no rendezvous,
   // and one that left would break the connections of those that still wait.
-  void AwaitOthers() {
-    ++arrived_;
+  void AwaitOthers() { Await(arrived_); }
+
+ private:
+  // Returns when all ranks have come here with `count`.
+  void Await(std::atomic<int>& count) {
+    ++count;
     const absl::Duration deadline = SteadyNow() + absl::Minutes(2);
-    while (arrived_ < size()) {
-      ASSERT_LT(SteadyNow(), deadline) << "only " << arrived_ << " ranks have come";
+    while (count < size()) {
+      ASSERT_LT(SteadyNow(), deadline) << "only " << count << " ranks have come";
       absl::SleepFor(absl::Milliseconds(1));
     }
   }
 
- private:
+  std::atomic<int> made_ = 0;
   std::atomic<int> arrived_ = 0;
 };
 
