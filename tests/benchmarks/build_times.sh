@@ -13,7 +13,8 @@ what=("$@")
 if [[ ${#what[@]} -eq 0 ]]; then what=(demo ci rebuild); fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export CCACHE_DIR="$folder/cache"
+# Neither objects nor clean sources nor wheels of a run before.
+export CCACHE_DIR="$folder/cache" XDG_CACHE_HOME="$folder/user-cache"
 commit=$(git -C "$source" rev-parse --short=8 HEAD)
 table="$source/docs/measurements/build.md"
 logs="$source/build/build-times"
