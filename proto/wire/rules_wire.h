@@ -41,9 +41,10 @@ struct PlanningOptions {
 // (`TargetLimits::runtime_id`), here for servers and offline questions alike. INVALID_ARGUMENT
 // (SPEC_INVALID) with the path of the field below `field` for a negative limit or count, a headroom
 // outside [0, 1), a probability of running out of memory outside (0, 0.5], an alpha that is
-// negative or not finite, a wanted gap outside [0, 1], a time limit that is not a Duration above 0, an unknown schedule,
-// runtime, target, partitioner or dimension, and a planner name above 63 characters. Accepts any
-// other planner name. `PlanningProblem::Create` checks what depends on the batch.
+// negative or not finite, a wanted gap outside [0, 1], a time limit that is not a Duration above 0,
+// an unknown schedule, runtime, target, partitioner or dimension, and a planner name above 63
+// characters. Accepts any other planner name. `PlanningProblem::Create` checks what depends on the
+// batch.
 absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
                                                  absl::string_view field = "options");
 

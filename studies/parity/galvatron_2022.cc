@@ -124,9 +124,10 @@ absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     // outlasts the backward pass is waited for once and shared among them.
     const double sharing_stages = tensor_degree == 1 && !sharded ? pipeline_parallel_degree : 1;
     cost.gradient_sync_ms =
-        kTimeCorrection * (ExposedMs(OverlappingShare(layer, pipeline_parallel_degree, strategy) * backward, synchronisation,
-                                     hardware.overlap_slowdown, sharing_stages) +
-                           model.data_parallel_overhead_ms);
+        kTimeCorrection *
+        (ExposedMs(OverlappingShare(layer, pipeline_parallel_degree, strategy) * backward,
+                   synchronisation, hardware.overlap_slowdown, sharing_stages) +
+         model.data_parallel_overhead_ms);
     if (sharded) cost.sharding_ms = kTimeCorrection * 0.5 * synchronisation;
   }
   return cost;

@@ -1,8 +1,8 @@
 #include "studies/parity/galvatron_2022_search.h"
 
 #include <algorithm>
-#include <limits>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "absl/strings/str_cat.h"

@@ -155,8 +155,8 @@ absl::StatusOr<LayerRun2022> ReadLayer(const json& model, const json& entry, siz
   return run;
 }
 
-// Sets the rules and constants that the authors' program has for the family. Returns what is assumed
-// for a family that it does not have.
+// Sets the rules and constants that the authors' program has for the family. Returns what is
+// assumed for a family that it does not have.
 std::string SetFamily(absl::string_view name, Question2022& question) {
   question.micro_batch_rule = MicroBatchRule2022::kVit;
   if (absl::StartsWith(name, "bert")) {

@@ -38,9 +38,9 @@ struct ModelOf2022 {
 // The name of a model begins with its family, which decides what the program of 2022 had for each
 // model: `bert` and `t5` have 100 and 60 ms over 24 layers added under data parallelism, others
 // 0, `t5` and `swin` balance the memory of stages, and each has its number of
-// micro-batches (a family the program does not have: that of `vit`, which `assumed` says). Layers may have `hidden` and
-// `sequence_length` of their own; without, those of `swin` double and quarter from one
-// entry to the next, starting with the model's.
+// micro-batches (a family the program does not have: that of `vit`, which `assumed` says). Layers
+// may have `hidden` and `sequence_length` of their own; without, those of `swin` double and quarter
+// from one entry to the next, starting with the model's.
 absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(
     absl::string_view text, absl::string_view hardware = kHardwareOf2022);
 

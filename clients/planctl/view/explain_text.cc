@@ -187,14 +187,13 @@ bool HasNothingToGive(const ExplainedStep& step) {
 // One line per partition: number, layers of the stages, the move that made it, balance, slowest
 // stage, fullest stage, step, verdict.
 std::string WalkText(const ExplainedWalk& walk) {
-  std::string text =
-      absl::StrCat("from balanced memory to balanced time, layers ",
-                   walk.with_recompute ? "recomputed where it helps" : "never recomputed",
-                   walk.measure == MemoryMeasure::kFastest
-                       ? ", memory of the fastest strategies balanced\n"
-                   : walk.measure == MemoryMeasure::kLeast && walk.with_recompute
-                       ? ", memory balanced as if all could be\n"
-                       : ", memory balanced without recomputation\n");
+  std::string text = absl::StrCat(
+      "from balanced memory to balanced time, layers ",
+      walk.with_recompute ? "recomputed where it helps" : "never recomputed",
+      walk.measure == MemoryMeasure::kFastest ? ", memory of the fastest strategies balanced\n"
+      : walk.measure == MemoryMeasure::kLeast && walk.with_recompute
+          ? ", memory balanced as if all could be\n"
+          : ", memory balanced without recomputation\n");
   absl::StrAppendFormat(&text, "  %4s %4s %-10s %8s %8s %11s %11s %11s  %s\n", "step", "from",
                         "stages", "alpha_t", "alpha_m", "slowest", "fullest", "step time",
                         "verdict");

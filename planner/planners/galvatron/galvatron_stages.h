@@ -77,9 +77,8 @@ class GalvatronStages {
   int64_t InFlight(int stage_index) const;
   // Returns the bytes that each kind of layer keeps in each stage, within each cap of transient
   // memory.
-  LeastMemory MemoryOfStages(
-      const std::function<Bytes(const GalvatronKind& kind, int stage, Bytes cap)>& kept_within)
-      const;
+  LeastMemory MemoryOfStages(const std::function<Bytes(const GalvatronKind& kind, int stage,
+                                                       Bytes cap)>& kept_within) const;
   Seconds TimeOf(const GalvatronOption& option) const;
   Bytes Kept(const GalvatronOption& option, int stage_index) const;
   const GalvatronOption& Option(int unit, int option) const;

@@ -281,7 +281,7 @@ class IlpPlanner {
   // it.
   void AddRecomputed(const Plan& plan, std::optional<MeshSolution> solution, Bytes usable) {
     if (goal_ == Goal::kLeastTime) return;
-    std::optional<Plan> recomputed = 
+    std::optional<Plan> recomputed =
         RecomputedToFit(problem_, costs_, plan, usable, evaluator_, control_);
     if (recomputed) Add(*std::move(recomputed), std::move(solution));
   }

@@ -21,8 +21,8 @@ namespace parplan {
 // that may recompute do, at the level that needs less memory. Without `per-layer`, either all
 // transformer layers recompute or none.
 //
-// Once `control` says that the search must stop, it goes on only until a plan fits: then more layers
-// than necessary may recompute, and the second level is not tried.
+// Once `control` says that the search must stop, it goes on only until a plan fits: then more
+// layers than necessary may recompute, and the second level is not tried.
 //
 // REQUIRES: one stage, and no layer recomputes. Returns nothing if no layer may recompute and the
 // plan does not fit. O(log(layers)) evaluations for each level.

@@ -213,7 +213,8 @@ bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& l
   int64_t simulated = 0;
   const int64_t max_simulated = kMaxSimulated * meter_.effort();
   const bool is_complete = suffixes.Enumerate(
-      best * (1.0 - kProofTolerance), kMaxEnumerated * meter_.effort(), [&](absl::Span<const ChosenStage> stages) {
+      best * (1.0 - kProofTolerance), kMaxEnumerated * meter_.effort(),
+      [&](absl::Span<const ChosenStage> stages) {
         if (++simulated > max_simulated) return 0.0;
         StageTimesOf(setting_, stages, times_);
         const PipelineRules rules = {

@@ -84,10 +84,10 @@ class CandidatePlans {
         return 0.0;
       }
       const bool has_plan = cutoff_ < kInfinity;
-      lower = std::min(lower,
-                       SearchMask(mask,
-                                  (has_plan ? limits_.with_plan : limits_.without) * meter_.effort(),
-                                  is_exact_));
+      lower = std::min(
+          lower,
+          SearchMask(mask, (has_plan ? limits_.with_plan : limits_.without) * meter_.effort(),
+                     is_exact_));
     }
     return lower;
   }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <set>
-#include <limits>
 #include <vector>
 
 #include "planner/search/stage/greedy_split.h"
