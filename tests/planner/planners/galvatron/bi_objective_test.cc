@@ -279,11 +279,12 @@ TEST(GreedyMemorySplit, FillsFromBehindByHand) {
   // Half of the next layer must stay below the mean: 30 + 12 / 2 > 35.
   EXPECT_EQ(GreedyMemorySplit(std::vector<double>{12, 12, 12, 10, 12, 12}, 0.0, 2),
             (Partition{3, 3}));
-  // The first stage takes 60 of a mean of 30 and hands on what is above 39; not so in 2022.
-  const std::vector<double> large_first = {20, 20, 20, 6, 6, 6, 6, 6};
-  EXPECT_EQ(GreedyMemorySplit(large_first, 0.0, 3), (Partition{1, 2, 5}));
-  EXPECT_EQ(GreedyMemorySplit(large_first, 0.0, 3, std::numeric_limits<double>::infinity()),
-            (Partition{2, 1, 5}));
+  // The first stage gets 40 with a mean of 30 and hands on what makes it more than 39; not so in
+  // 2022.
+  const std::vector<double> uneven = {10, 30, 20};
+  EXPECT_EQ(GreedyMemorySplit(uneven, 0.0, 2), (Partition{1, 2}));
+  EXPECT_EQ(GreedyMemorySplit(uneven, 0.0, 2, std::numeric_limits<double>::infinity()),
+            (Partition{2, 1}));
 }
 
 }  // namespace
