@@ -74,12 +74,6 @@ v1::PlanSpec SyntheticSpec(const SyntheticOptions& options) {
   return spec;
 }
 
-std::optional<Reason> ReasonOf(const absl::Status& status) {
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (!detail.has_value()) return std::nullopt;
-  return detail->reason;
-}
-
 std::string FactOf(const absl::Status& status, const std::string& key) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail.has_value()) return "";

@@ -15,6 +15,7 @@
 #include "parplan/v1/plan_service.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "server/core/server_core.h"
+#include "tests/proto/envelope/plan_fixture.h"
 #include "tests/server/core/fakes.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/synthetic_problem.h"
@@ -26,9 +27,6 @@ v1::Profile SyntheticProfile(const SyntheticOptions& options);
 
 // The question of `options`.
 v1::PlanSpec SyntheticSpec(const SyntheticOptions& options);
-
-// The reason an error carries; absent for another status.
-std::optional<Reason> ReasonOf(const absl::Status& status);
 
 // A fact of an error's metadata; empty when it is not there.
 std::string FactOf(const absl::Status& status, const std::string& key);
