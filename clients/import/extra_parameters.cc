@@ -43,7 +43,9 @@ void ReadBiases(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& e
 
 void ReadNorms(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& extra,
                std::vector<std::string>* notes) {
-  // Parallel attention saves an exchange, which is priced all the same.
+  // One exchange could follow the sum of both parts, but none of the runtimes does so: each part
+  // ends with its own in the plans of transformers (`base_model_tp_plan`: both outputs are
+  // `rowwise`) and in DeepSpeed's AutoTP (both are a `LinearAllreduce`).
   const bool is_parallel =
       fields.Flag({"parallel_attn", "use_parallel_residual", "use_parallel_block"},
                   traits.is_parallel || traits.model_type == "falcon");
@@ -54,8 +56,9 @@ void ReadNorms(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& ex
                                     fields.Flag({"new_decoder_architecture"}, false) ? 2 : 1);
   if (is_parallel) {
     notes->push_back(
-        "attention and feed-forward part are parallel: they need one exchange of tensor "
-        "parallelism, two are priced");
+        "attention and feed-forward part are parallel: an exchange of tensor parallelism is priced "
+        "for each, as the runtimes fsdp and deepspeed make them; parplan and Megatron-LM have no "
+        "such layers");
     if (traits.parallel_norm_vector_count > 0 && norms == 1) {
       extra.norm_vectors = traits.parallel_norm_vector_count;
     }

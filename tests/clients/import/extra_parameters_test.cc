@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ReadLayerExtras, NormsOfQueriesAndKeysAreAsAFieldSays) {
   // 3 layers; queries are 64 wide, keys 32, heads 16.
@@ -76,6 +77,19 @@ TEST(ReadLayerExtras, ParallelPartsShareANormAsTheFamilySays) {
     EXPECT_EQ(ParametersOf(With(base.c_str(), test.change)) - ParametersOf(base), test.difference)
         << test.base << test.change;
   }
+}
+
+TEST(ReadLayerExtras, ANoteSaysWhatIsPricedOfParallelParts) {
+  for (const char* change :
+       {R"({"model_type": "gptj"})", R"({"model_type": "gpt_neox", "use_parallel_residual": true})",
+        R"({"model_type": "falcon", "multi_query": false})", R"({"model_type": "cohere"})"}) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, change)));
+    EXPECT_THAT(import.notes, Contains(HasSubstr("an exchange of tensor parallelism is priced for "
+                                                 "each, as the runtimes fsdp and deepspeed")))
+        << change;
+  }
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(kGated));
+  EXPECT_THAT(import.notes, Not(Contains(HasSubstr("parallel: "))));
 }
 
 TEST(ReadLayerExtras, PlainDecodersHaveTheBiasesOfTheirFamily) {
