@@ -43,6 +43,7 @@ absl::StatusOr<Precision> PrecisionFromProto(v1::Precision precision, absl::stri
 absl::StatusOr<Optimizer> OptimizerFromProto(v1::Optimizer optimizer, absl::string_view field,
                                              Reason reason = Reason::kSpecInvalid);
 
+// Return the numbers of the contract.
 v1::Precision PrecisionToProto(Precision precision);
 v1::Optimizer OptimizerToProto(Optimizer optimizer);
 

@@ -54,9 +54,9 @@ absl::Status CheckOptions(const RpcServerOptions& options);
 // protocol knows every service by its full name, and the whole server by the empty name.
 class RpcServer {
  public:
-  // Starts serving. `core` outlives the server. Returns the errors of `CheckOptions`;
-  // INVALID_ARGUMENT (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE if an address
-  // cannot be bound (STORE_UNAVAILABLE for that of health).
+  // Starts serving. `core` outlives the server. The errors of `CheckOptions`; INVALID_ARGUMENT
+  // (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE if an address cannot be bound
+  // (STORE_UNAVAILABLE for that of health).
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 

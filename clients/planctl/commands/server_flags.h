@@ -21,8 +21,8 @@ struct ServerFlags {
   // Adds the flags; the address also comes from PARPLAN_SERVER.
   void AddTo(shell::Command command);
 
-  // Returns a channel to the server, not connected yet. Returns INVALID_ARGUMENT (SPEC_INVALID):
-  // the errors of `MakeChannel` (channel.h), and one naming `--timeout` if that is not above 0.
+  // Returns a channel to the server, not connected yet. The errors of `MakeChannel`, and
+  // INVALID_ARGUMENT (SPEC_INVALID) naming `--timeout` if that is not above 0.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
   // Returns the options of one call: its timeout.
   CallOptions Call() const;
