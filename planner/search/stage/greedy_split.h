@@ -17,8 +17,8 @@ namespace parplan {
 //  layer_memory    [layer], in any unit
 //  shared_memory   counts in the mean but in no stage
 //
-// REQUIRES 1 <= stage_count <= layers. If layers are so uneven that a stage ends with less than one
-// layer, the partition is returned as it is.
+// REQUIRES: 1 <= stage_count <= layers. If layers are so uneven that a stage ends with less than
+// one layer, the partition is returned as it is.
 Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
                             int stage_count);
 
