@@ -1,4 +1,5 @@
 // Conversion between `ModelSpec` and `LayerDefinition` of the contract and of the planner.
+// Everything that reads or writes a model as a message does it here.
 
 #ifndef PARPLAN_PROTO_WIRE_MODEL_WIRE_H_
 #define PARPLAN_PROTO_WIRE_MODEL_WIRE_H_
