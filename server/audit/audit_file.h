@@ -61,8 +61,8 @@ class AuditFile : public AuditSink {
   // in the file whole or not at all.
   absl::Status Write(const AuditRecord& record) override;
 
-  // Opens `path` again, after it was renamed to be kept elsewhere. The new file goes on with number
-  // and digest of the old one. Returns the errors of `Open`; the old file stays in use then.
+  // Opens `path` again, after it was renamed to be kept elsewhere. The new file goes on with
+  // number and digest of the old one. The errors of `Open`; the old file stays in use then.
   absl::Status Reopen();
 
   // Returns the last line written.

@@ -14,9 +14,9 @@ namespace parplan {
 int NewestSqliteSchema();
 
 // Migrates the database to `NewestSqliteSchema()`, each step in one transaction with its entry in
-// `schema_version`; an empty database starts at 0. Returns FAILED_PRECONDITION (STORE_UNAVAILABLE),
-// with nothing changed, if a newer server wrote the database, and the errors of `SqliteError`
-// (UNAVAILABLE, DATA_LOSS, INTERNAL).
+// `schema_version`; an empty database starts at 0. FAILED_PRECONDITION (STORE_UNAVAILABLE), with
+// nothing changed, if a newer server wrote the database; those of `SqliteError` (UNAVAILABLE,
+// DATA_LOSS, INTERNAL).
 absl::Status MigrateSqlite(SqliteConnection& connection, absl::Time now);
 
 }  // namespace parplan

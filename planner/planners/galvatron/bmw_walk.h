@@ -37,7 +37,7 @@ inline constexpr int64_t kMaxWalkStates = int64_t{1} << 23;
 // Walks under each measure that differs and has a partition, and calls `on_step` with each
 // partition and, if all its stages fit, their solutions [stage], which live as long as `stages`.
 // Ends if `on_step` returns false, and a walk after `kMaxWalkStates` in all. Calls `on_end`, if it
-// is given, behind the last step of each walk. REQUIRES: at least two stages.
+// is given, behind the last step of each walk. REQUIRES at least two stages.
 void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
                     const std::function<bool(MemoryMeasure, const AdjustmentStep&,
                                              const std::vector<const GalvatronStage*>&)>& on_step,
