@@ -13,7 +13,7 @@
 
 namespace parplan {
 
-// What stands for bytes that are not UTF-8: the character U+FFFD.
+// The character U+FFFD, which stands for bytes that are not UTF-8.
 inline constexpr absl::string_view kUtf8Replacement = "\xEF\xBF\xBD";
 
 struct Utf8Character {

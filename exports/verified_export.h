@@ -1,4 +1,5 @@
-// Files of other programs from a plan whose signature was verified.
+// Files of other programs from a plan whose signature was verified. `ExportPlan` of the server and
+// the tools that launch jobs call it.
 
 #ifndef PARPLAN_EXPORTS_VERIFIED_EXPORT_H_
 #define PARPLAN_EXPORTS_VERIFIED_EXPORT_H_

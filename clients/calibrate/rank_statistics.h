@@ -15,7 +15,7 @@ namespace parplan::accuracy {
 std::vector<double> Ranks(absl::Span<const double> values);
 
 // Returns Spearman's rank correlation; absent if all values of a list are equal, also if there are
-// none. REQUIRES equal lengths.
+// none. REQUIRES: equal lengths.
 std::optional<double> RankCorrelation(absl::Span<const double> a, absl::Span<const double> b);
 
 // Returns the loss of choosing by `predicted`: the measured value at the smallest prediction (the

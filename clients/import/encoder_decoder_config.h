@@ -1,4 +1,5 @@
-// Reads an encoder and the decoder that attends to it from a `config.json`.
+// Reads an encoder and the decoder that attends to it from a `config.json`. `ReadModelConfig`
+// (model_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_ENCODER_DECODER_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_ENCODER_DECODER_CONFIG_H_

@@ -1,4 +1,5 @@
-// Parameters before the first and behind the last layer of a decoder or encoder.
+// Parameters before the first and behind the last layer of a decoder or encoder. `ReadTransformer`
+// (transformer_config.h) adds them up.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_END_PARAMETERS_H_
 #define PARPLAN_CLIENTS_IMPORT_END_PARAMETERS_H_

@@ -1,4 +1,5 @@
-// Parameters of layers that do not follow from their sizes: biases, norms, gates.
+// Parameters of layers that do not follow from their sizes: biases, norms, gates. The readers of
+// configurations and of the arguments of Megatron-LM add them up.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_EXTRA_PARAMETERS_H_
 #define PARPLAN_CLIENTS_IMPORT_EXTRA_PARAMETERS_H_

@@ -1,4 +1,5 @@
 // Names of fields of a `config.json`, and what they say about fields that no reader knows.
+// `ConfigFields` (config_fields.h) asks it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_FIELD_NAMES_H_
 #define PARPLAN_CLIENTS_IMPORT_FIELD_NAMES_H_

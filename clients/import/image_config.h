@@ -1,4 +1,4 @@
-// Reads an encoder of images from a `config.json`.
+// Reads an encoder of images from a `config.json`. `ReadModelConfig` (model_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_IMAGE_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_IMAGE_CONFIG_H_

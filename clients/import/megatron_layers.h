@@ -1,4 +1,5 @@
 // The sizes that arguments of Megatron-LM give a model, with that program's defaults.
+// `MegatronModelSpecOf` (megatron_model.h) and the reader of published runs read them by it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYERS_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYERS_H_

@@ -45,8 +45,8 @@ enum class MegatronModelCheck {
   kTrust,
 };
 
-// Reads the plan from arguments that were read by `MegatronRules` (megatron_rules.h). The errors of
-// ImportMegatronPlan.
+// Reads the plan from arguments that were read by `MegatronRules` (megatron_rules.h). Returns the
+// errors of ImportMegatronPlan.
 absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
                                                   const ModelSpec& model, int device_count,
                                                   MegatronModelCheck check);

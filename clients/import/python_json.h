@@ -1,4 +1,5 @@
-// JSON as Python's `json` module writes it.
+// JSON as Python's `json` module writes it. The importer of Hugging Face reads configurations by
+// it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_PYTHON_JSON_H_
 #define PARPLAN_CLIENTS_IMPORT_PYTHON_JSON_H_

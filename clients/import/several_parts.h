@@ -1,4 +1,5 @@
-// The language model in the `config.json` of a model of several parts.
+// The language model in the `config.json` of a model of several parts. `ReadModelConfig`
+// (model_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_SEVERAL_PARTS_H_
 #define PARPLAN_CLIENTS_IMPORT_SEVERAL_PARTS_H_

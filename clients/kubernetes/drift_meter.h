@@ -34,8 +34,8 @@ struct Drift {
 // the cold start: it counts only while there are no others. Safe to use from any thread.
 class DriftMeter {
  public:
-  // `limit`: above 1. `window_count`: the number of latest windows that count, at least 1. Other
-  // values end the program.
+  // Counts the latest `window_count` windows. REQUIRES: `limit` is above 1, and `window_count` at
+  // least 1.
   explicit DriftMeter(double limit, size_t window_count = 256);
 
   // Adds a plan that the job may take from now on. The job counts as running under its present plan

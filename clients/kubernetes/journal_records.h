@@ -27,6 +27,8 @@ struct JournalRecordName {
   int64_t order = 0;
 };
 
+// Return the names of records, from which `ParseRecordName` reads the numbers. REQUIRES: numbers
+// are at least 0.
 std::string ExecutionRecordName(int64_t execution_number);
 std::string WindowsRecordName(int64_t execution_number, int64_t order);
 // Returns nothing if `name` is not the name of a record.

@@ -1,4 +1,5 @@
-// Decides whether a plan may replace the one that a job runs by.
+// Decides whether a plan may replace the one that a job runs by. `PlanFetcher` (plan_fetcher.h)
+// asks it.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_SUCCESSOR_H_
 #define PARPLAN_CLIENTS_KUBERNETES_SUCCESSOR_H_

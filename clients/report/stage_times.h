@@ -1,4 +1,5 @@
-// The times of the virtual stages of a plan, as far as its prediction has them.
+// The times of the virtual stages of a plan, as far as its prediction has them. The timeline of the
+// report and the spans of a trace are made of them.
 
 #ifndef PARPLAN_CLIENTS_REPORT_STAGE_TIMES_H_
 #define PARPLAN_CLIENTS_REPORT_STAGE_TIMES_H_

@@ -43,8 +43,8 @@ struct Answer {
 Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
                    const Countdown& tries);
 
-// Writes outcome and text, cut to 500 bytes, into the job's admin comment. The errors of OutputOf:
-// UNAVAILABLE if scontrol fails.
+// Writes outcome and text, cut to 500 characters, into the job's admin comment. Returns UNAVAILABLE
+// if scontrol fails.
 absl::Status SetJobComment(const SlurmConfig& config, const JobFacts& job, const Answer& answer);
 
 // Cancels a job. Slurm then kills its prolog, this process, too: the call returns only an error.

@@ -68,12 +68,12 @@ class PlanApplier {
   // Makes groups, parameters and optimizer states. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the
   // job has another number of ranks than the plan, INVALID_ARGUMENT (SPEC_INVALID) if the optimizer
   // is not the model's or its precision is fp16, UNIMPLEMENTED if the device has no kernels for the
-  // type, RESOURCE_EXHAUSTED if memory is too small, and the errors of communicators. Only in state
-  // `kVerified`.
+  // type, RESOURCE_EXHAUSTED if memory is too small, and the errors of communicators
+  // (RankContext::MakeGroup). Only in state `kVerified`.
   absl::Status Prepare();
 
   // Makes one optimizer step and returns the mean loss per token, which may be infinite or NaN. In
-  // states `kPrepared` and `kRunning`. The errors of communicators, memory and the device.
+  // states `kPrepared` and `kRunning`. Returns the errors of RankTrainer::Step.
   absl::StatusOr<double> Step();
 
   // Returns the window that was completed last, once; nothing if no step completed one since.

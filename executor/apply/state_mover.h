@@ -24,19 +24,20 @@ struct HostState {
 };
 using HostStates = std::map<StateKind, HostState>;
 
-// Copies the state of `trainer` from `device`, whose errors it returns. The trainer makes no step
-// meanwhile.
+// Copies the state of `trainer` from `device`. Returns the first error of a copy
+// (Device::CopyToHost). The trainer makes no step meanwhile.
 absl::StatusOr<HostStates> ReadStates(RankTrainer& trainer, Device& device);
 
-// Overwrites the state of `trainer` with `states`. INTERNAL if they do not have its shape; the
-// errors of `device`. After an error the state is undefined.
+// Overwrites the state of `trainer` with `states`. Returns INTERNAL if they do not have its shape,
+// or the first error of a copy to `device` (Device::CopyFromHost). After an error the state is
+// undefined.
 absl::Status WriteStates(const HostStates& states, RankTrainer& trainer, Device& device);
 
 // Returns the state this rank has under `to`, from the state all ranks have under `from`.
 // Collective: all ranks of the job call it. `everyone` has the ranks of the job in order, with
 // buffers in host memory. Both plans have the same model and number of ranks. Each element is sent
 // only to ranks that need it and do not have it. Needs host memory for the state of this rank under
-// both plans and for its messages. The errors of `everyone`.
+// both plans and for its messages. Returns the errors of `everyone` (PendingWork::Wait).
 absl::StatusOr<HostStates> MoveStates(const HostStates& states, const CheckedPlan& from,
                                       const CheckedPlan& to, Communicator& everyone);
 

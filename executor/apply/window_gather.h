@@ -13,14 +13,15 @@
 
 namespace parplan {
 
-// Returns the texts of all ranks, by rank. Every rank of `everyone`, whose buffers are the
-// host's, calls it with a text of its own, of any length and perhaps empty. Two collectives, and
-// memory for as many texts of the longest length as there are ranks. The errors of `everyone`.
+// Returns the texts of all ranks, by rank. Collective: every rank of `everyone`, whose buffers are
+// the host's, calls it with a text of its own, of any length and perhaps empty. Takes two
+// exchanges, and memory for as many texts of the longest length as there are ranks. Returns the
+// errors of `everyone` (PendingWork::Wait).
 absl::StatusOr<std::vector<std::string>> GatherTexts(const std::string& own,
                                                      Communicator& everyone);
 
-// Returns the windows of all ranks, by rank, under the conditions of GatherTexts. INTERNAL if
-// one of them is not a window.
+// Returns the windows of all ranks, by rank, under the conditions of GatherTexts. Returns its
+// errors, and INTERNAL if one of them is not a window.
 absl::StatusOr<std::vector<v1::MeasuredWindow>> GatherWindows(const v1::MeasuredWindow& own,
                                                               Communicator& everyone);
 

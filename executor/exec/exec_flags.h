@@ -1,4 +1,4 @@
-// The command line of parplan-exec.
+// The command line of parplan-exec. main.cc parses it, in the launcher and in each rank.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_EXEC_FLAGS_H_
 #define PARPLAN_EXECUTOR_EXEC_EXEC_FLAGS_H_

@@ -21,10 +21,10 @@ class MachineWatch {
   // Ends a window; call it after every one. The first window has the cold start: it counts only if
   // it stays the only one, as in PlanRecord::MeasuredStep.
   void EndWindow();
-  // Combines what all ranks saw. Every rank of `everyone`, whose buffers are the host's, calls it
-  // at the same place. Nothing if some rank has nothing to say or too little time passed
-  // (CombineUses). The errors of `everyone`, and INVALID_ARGUMENT if a rank of another release
-  // sent a text that RankMachineUse does not read.
+  // Combines what all ranks saw. Collective: every rank of `everyone`, whose buffers are the
+  // host's, calls it at the same place. Returns nothing if some rank has nothing to say or too
+  // little time passed (CombineUses). Returns the errors of `everyone` (PendingWork::Wait), and
+  // INVALID_ARGUMENT if a rank of another release sent a text that RankMachineUse does not read.
   absl::StatusOr<std::optional<MachineUse>> Combine(Communicator& everyone) const;
 
  private:

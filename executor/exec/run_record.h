@@ -41,7 +41,7 @@ struct PlanRecord {
 
 // The whole run; rank 0 makes it.
 struct RunRecord {
-  // [step]
+  // [step] mean loss of the step's tokens, in nats.
   std::vector<double> losses;
   // Plans in the order of the run; a swap adds one.
   std::vector<PlanRecord> plans;

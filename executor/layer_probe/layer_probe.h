@@ -86,9 +86,9 @@ struct LayerTimes {
 // arguments and get the same result. Trains with the model's optimizer, on synthetic tokens, from
 // initial parameters.
 //
-// INVALID_ARGUMENT if the executor cannot run the model or the shape, or the model has no layer
-// between embedding and head; RESOURCE_EXHAUSTED if it does not fit; the errors of communicators.
-// An error within a step ends the job on all ranks.
+// Returns INVALID_ARGUMENT if the executor cannot run the model or the shape, or the model has no
+// layer between embedding and head; RESOURCE_EXHAUSTED if it does not fit; the errors of
+// communicators (PendingWork::Wait). An error within a step ends the job on all ranks.
 absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);

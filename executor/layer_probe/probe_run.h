@@ -54,13 +54,14 @@ absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, 
 // One rank of a job that trains such a model. Used by one thread.
 class ProbeRun {
  public:
-  // Makes the trainer of MakeProbeJob without recomputation. The errors of `ProbeLayers`.
+  // Makes the trainer of MakeProbeJob without recomputation. Collective. Returns INVALID_ARGUMENT
+  // if the executor cannot run the model, and the errors of RankTrainer::Create.
   static absl::StatusOr<std::unique_ptr<ProbeRun>> Create(const ModelSpec& model, int middle_index,
                                                           int depth, const LayerProbeShape& shape,
                                                           const LayerProbeSetting& setting);
 
-  // Makes one step of two micro-batches and returns [ProbedKind] its times. Collective; the errors
-  // of RankTrainer::Step.
+  // Makes one step of two micro-batches and returns [ProbedKind] its times. Collective. Returns the
+  // errors of RankTrainer::Step.
   absl::StatusOr<std::array<ProbedTimes, kProbedKindCount>> Step();
 
   // Returns the number of parameters of one layer of a kind on this rank.

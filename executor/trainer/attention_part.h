@@ -18,7 +18,8 @@ namespace parplan {
 // projection_width()]: queries, keys and values of this rank's heads. Outputs are
 // [product_row_count x output_width()].
 //
-// Used by the thread of the trainer; errors are those of memory and communicators.
+// Used by the thread of the trainer. `Forward`, `Recompute` and `Backward` are collective over the
+// context group; errors are those of memory and communicators (layer_tools.h).
 //
 // Ranks that share tokens do it in one of two ways. With all-to-alls they exchange tokens for heads
 // and attend to whole samples (DeepSpeed-Ulysses; Jacobs et al. 2023, section 3.1). Otherwise keys

@@ -17,8 +17,10 @@
 namespace parplan {
 
 // One rank's mover, used by the thread of the trainer. Sends proceed while the rank computes.
-// Blocks that are contiguous in an array are sent and received in place; others are packed. Errors
-// are those of memory and of the group's communicator.
+// Blocks that are contiguous in an array are sent and received in place; others are packed. Each
+// message has two sides: the ranks of `group` call the methods by which their programs send and
+// receive in the same order. Errors are those of memory and of the group's communicator
+// (layer_tools.h).
 class BlockMover {
  public:
   // `rank`: of the job. `width`: elements of a row. `kernels` and `pool` outlive it.

@@ -42,15 +42,17 @@ struct StatePart {
   ElementType type = ElementType::kFloat32;
 };
 
-// Used by the thread of the trainer. Errors are those of memory and of communicators; after one the
-// state must be destroyed. All ranks of the group call the same methods in the same order.
+// Used by the thread of the trainer. Errors are those of memory and of communicators
+// (layer_tools.h); after one the state must be destroyed. All ranks of the group call the same
+// methods in the same order.
 class LayerState {
  public:
   // Waits for a synchronization under way.
   ~LayerState();
 
   // Makes the state with initial parameters. `gradient_group`: ranks with the same part; null if
-  // this rank alone has it. `tools` and `layout` outlive it. The errors of memory.
+  // this rank alone has it. `tools` and `layout` outlive it. Returns RESOURCE_EXHAUSTED if memory
+  // does not suffice (ArrayPool::Take).
   static absl::StatusOr<std::unique_ptr<LayerState>> Create(const LayerTools& tools,
                                                             const ParameterLayout& layout,
                                                             Communicator* gradient_group,

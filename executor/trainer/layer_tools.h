@@ -16,6 +16,11 @@
 namespace parplan {
 
 // The tools of one layer. Everything that the setting points to outlives it.
+//
+// The errors of all layers: those of memory are RESOURCE_EXHAUSTED naming the size
+// (ArrayPool::Take); those of communicators are DEADLINE_EXCEEDED, UNAVAILABLE, ABORTED and
+// INTERNAL (PendingWork::Wait). Errors of kernels come with the next copy or `Synchronize`
+// (LayerKernels).
 class LayerTools {
  public:
   struct Setting {
@@ -73,8 +78,9 @@ class LayerTools {
   }
 
   // Returns the rows [product_row_count x width] that products need of `x` [row_count x width]:
-  // with sequence parallelism gathered into `gathered`, else `x` itself. The errors of `Take` and
-  // of the tensor-parallel communicator, as for `SumUp`.
+  // with sequence parallelism gathered into `gathered`, else `x` itself. Returns the errors of
+  // `Take` and of the tensor-parallel communicator, as `SumUp` does. Both are collective over the
+  // tensor-parallel group.
   absl::StatusOr<const void*> Gather(const void* x, int64_t width, Array& gathered) const;
   // Sums `partial` [product_row_count x width] over tensor-parallel ranks and returns the rows of
   // the residual stream [row_count x width].

@@ -25,8 +25,8 @@ class RingAttention {
                 std::vector<std::vector<Interval>> pieces);
 
   // Write outputs and logarithms, and the gradients of projections. Collective over the context
-  // group; the errors of memory and communicators. Arrays have the rows of this rank's tokens
-  // (AttentionPart); `logarithms` is [piece][sample][head][query].
+  // group. Return the errors of memory and communicators (layer_tools.h). Arrays have the rows of
+  // this rank's tokens (AttentionPart); `logarithms` is [piece][sample][head][query].
   absl::Status Forward(const Array& projections, const Array& outputs,
                        const Array& logarithms) const;
   absl::Status Backward(const Array& projections, const Array& outputs, const Array& logarithms,

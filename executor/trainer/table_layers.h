@@ -15,7 +15,8 @@
 
 namespace parplan {
 
-// Both are used by the thread of the trainer; errors are those of memory and communicators.
+// Both are used by the thread of the trainer. Their passes are collective over the tensor-parallel
+// group; errors are those of memory and communicators (layer_tools.h).
 
 // Looks up the rows of tokens, and adds the rows of positions if the layer has a table of them.
 class EmbeddingLayer {

@@ -1,4 +1,4 @@
-// The tokens that a model is trained on.
+// The tokens that a model is trained on. `TrainerLayer` asks for them, row by row.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TOKEN_SOURCE_H_
 #define PARPLAN_EXECUTOR_TRAINER_TOKEN_SOURCE_H_

@@ -22,8 +22,9 @@
 
 namespace parplan {
 
-// Used by the thread of the trainer (RankTrainer). Errors are those of memory and communicators;
-// after one the trainer must be destroyed.
+// Used by the thread of the trainer (RankTrainer). Collective: all ranks that share the layer call
+// its methods, and those of its state, in the same order. Errors are those of memory and
+// communicators (layer_tools.h); after one the trainer must be destroyed.
 class TrainerLayer {
  public:
   struct Setting {

@@ -43,12 +43,13 @@ class TransformerLayer {
   TransformerLayer(const LayerTools& tools, const ParameterLayout& layout);
 
   // Returns the output [rows x hidden]. `parameters`: those of this rank, by `layout`. Keeps what
-  // the backward pass needs; all of it except the input counts under `use`. The errors of
-  // communicators and memory.
+  // the backward pass needs; all of it except the input counts under `use`. Collective over the
+  // tensor- and the context-parallel group, as `Backward` is; `RecomputeAttention` is so over the
+  // latter. Returns the errors of memory and communicators (layer_tools.h).
   absl::StatusOr<Array> Forward(const void* parameters, Array input, ArrayUse use,
                                 Kept& kept) const;
-  // Drop what selective recomputation recomputes, and recompute it. The errors of this and of
-  // `Backward` are those of `Forward`.
+  // Drop what selective recomputation recomputes, and recompute it. This and `Backward` return the
+  // errors of `Forward`.
   static void DropAttention(Kept& kept) { kept.attention.logarithms.Reset(); }
   absl::Status RecomputeAttention(Kept& kept) const {
     return attention_.Recompute(kept.attention, kept.attended);

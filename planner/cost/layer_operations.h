@@ -59,11 +59,13 @@ struct LayerOperation {
 // Operations of one pass in order, without allocation.
 class OperationList {
  public:
-  // More than any layer has: the list checks it. A fixed array keeps the list free of allocations.
+  // More than any layer has; `AddX` checks it. A fixed array keeps the list free of allocations.
   static constexpr int kCapacity = 96;
 
   OperationList() {}  // NOLINT: leaves the unused entries as they are
 
+  // Append an operation of one kind with the values of `LayerOperation` of the same names;
+  // AddScores appends a `kElementwise` over rows of attention scores. REQUIRES: size() < kCapacity.
   void AddProduct(const ProductShape& product, bool hides_collective = false);
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);

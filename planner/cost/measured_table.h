@@ -45,7 +45,7 @@ class LogLogCurve {
   const Ends& ends() const { return ends_; }
 
   // Returns the time for `size` >= 0: 0 for 0, and exactly the duration of a point at its size.
-  // O(log points), allocates nothing.
+  // O(log points), allocates nothing. REQUIRES: not empty.
   Seconds At(double size) const;
 
  private:

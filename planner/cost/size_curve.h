@@ -33,7 +33,7 @@ class SizeCurve {
   // Returns the time for `size` >= 0; 0 for 0. Between points it is a straight line. Below the
   // first it is the line through the first two, but no faster per unit than the first point, and
   // proportional if there is only one. Above the last it is proportional to the last, whose fixed
-  // cost matters least. O(log points).
+  // cost matters least. O(log points). REQUIRES: not empty.
   Seconds At(double size) const;
 
  private:

@@ -27,7 +27,7 @@ struct StageLayerRun {
 struct StagePlan {
   int first_rank = 0;
   int rank_count = 0;
-  // Adjacent runs differ in definition or strategy.
+  // The layers in order, at least one run. Adjacent runs differ in definition or strategy.
   std::vector<StageLayerRun> layer_runs;
 
   int first_layer_index() const { return layer_runs.front().first_layer_index; }
@@ -119,14 +119,30 @@ enum class TimeItemKind {
   kExpertParallel,
 };
 inline constexpr int kTimeItemKindCount = 9;
+
+// The main cause that a step is not faster; values as in the proto.
 enum class Bottleneck {
+  // Devices compute, and the plan is close to their limit.
   kCompute = 1,
+  // A faster plan would fit with more memory.
   kMemory = 2,
+  // Tensor-parallel collectives.
   kTensorParallel = 3,
+  // Data-parallel collectives, sharded or not.
   kDataParallel = 4,
+  // Stages wait for each other.
   kPipelineBubble = 5
 };
-enum class Confidence { kMeasured = 1, kMixed = 2, kEstimated = 3 };
+
+// The part of a prediction that rests on measurements; values as in the proto.
+enum class Confidence {
+  // Every number was measured or derived from a measurement.
+  kMeasured = 1,
+  // Some were; `Prediction::estimated_items` lists the others.
+  kMixed = 2,
+  // No time of a layer was measured.
+  kEstimated = 3
+};
 
 // Memory by kind, which adds up to a peak.
 struct MemoryItems {
@@ -162,6 +178,7 @@ struct StagePrediction {
   Seconds gradient_sync;   // exposed, once per step
   Seconds optimizer_step;  // once per step
   Seconds send;            // to the next stage, one way
+  // Share of the step in which the stage waits, from 0 to 1.
   double idle_ratio = 0.0;
   int64_t in_flight_micro_batch_count = 0;
   MemoryItems memory;
@@ -185,6 +202,7 @@ struct Prediction {
   std::string range_basis;
   std::vector<StagePrediction> stages;
   Bottleneck bottleneck = Bottleneck::kCompute;
+  // The bottleneck in one sentence, with numbers.
   std::string bottleneck_text;
   Confidence confidence = Confidence::kMeasured;
   // Every number that was not measured: one sentence per entry, in a stable order.

@@ -1,4 +1,4 @@
-// The text of an error, for events and for the server.
+// The text of an error, for events and for the server. The daemon and its link probe use it.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_STATUS_TEXT_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_STATUS_TEXT_H_

@@ -23,7 +23,8 @@ absl::Status CompleteSettings(Settings& settings);
 absl::Status MeasureOnce(const Settings& settings);
 
 // Prints the hardware of the node, its fingerprint, and why GPUs are missing or busy, to standard
-// output. The errors of ReadInventory; UNAVAILABLE if standard output cannot be written.
+// output. Returns the errors of ReadInventory (node_inventory.h); UNAVAILABLE if standard output
+// cannot be written.
 absl::Status PrintInventory(const Settings& settings);
 
 }  // namespace parplan

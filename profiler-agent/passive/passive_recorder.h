@@ -1,5 +1,5 @@
 // The plugin's state while any communicator lives: running operations, their samples, and a thread
-// that writes windows for the agent.
+// that writes windows for the agent. nccl_profiler.cc calls it from the functions that NCCL calls.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_RECORDER_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_RECORDER_H_

@@ -36,10 +36,11 @@ struct OverlapTimes {
   double slowdown() const;
 };
 
-// Measures overlap with products of 384 x 384 matrices and an all-reduce of 8 MiB; all ranks must
-// call it and get the same times. `group` joins all ranks in device memory, `control` in host
-// memory. Each time is the median of `repetition_count` (at least 1) after a warm-up. The errors of
-// communicators and of the device's memory.
+// Measures overlap with products of 384 x 384 matrices and an all-reduce of 8 MiB; all ranks get
+// the same times. Collective: all ranks call it. `group` joins all ranks in device memory,
+// `control` in host memory. Each time is the median of `repetition_count` (at least 1) after a
+// warm-up. Returns the errors of communicators (PendingWork::Wait), and RESOURCE_EXHAUSTED if the
+// device has no memory for it.
 absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernels,
                                             Communicator& group, Communicator& control,
                                             int repetition_count);
@@ -52,7 +53,8 @@ struct CopySpeeds {
 };
 
 // Measures copies of 64 MiB by this rank alone, `repetition_count` (at least 1) of each after a
-// warm-up. The errors of the device and its memory.
+// warm-up. Not collective. Returns the errors of the device (Device::CopyToHost, Synchronize), and
+// RESOURCE_EXHAUSTED if it has no memory for it.
 absl::StatusOr<CopySpeeds> MeasureCopies(Device& device, LayerKernels& kernels,
                                          int repetition_count);
 

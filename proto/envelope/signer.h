@@ -1,4 +1,5 @@
-// The signature of a plan. Only programs that sign plans link this.
+// The signature of a plan. Only programs that sign plans link this. `KeyRing`
+// (server/core/key_ring.h) signs with it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_SIGNER_H_
 #define PARPLAN_PROTO_ENVELOPE_SIGNER_H_

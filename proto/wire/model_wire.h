@@ -1,4 +1,5 @@
 // Conversion between `ModelSpec` and `LayerDefinition` of the contract and of the planner.
+// Everything that reads or writes a model as a message does it here.
 
 #ifndef PARPLAN_PROTO_WIRE_MODEL_WIRE_H_
 #define PARPLAN_PROTO_WIRE_MODEL_WIRE_H_
@@ -43,6 +44,7 @@ absl::StatusOr<Precision> PrecisionFromProto(v1::Precision precision, absl::stri
 absl::StatusOr<Optimizer> OptimizerFromProto(v1::Optimizer optimizer, absl::string_view field,
                                              Reason reason = Reason::kSpecInvalid);
 
+// Return the numbers of the contract.
 v1::Precision PrecisionToProto(Precision precision);
 v1::Optimizer OptimizerToProto(Optimizer optimizer);
 

@@ -1,4 +1,5 @@
-// The calibration inside the program.
+// The calibration inside the program. Server, planctl and studies take it if they are given no
+// other.
 
 #ifndef PARPLAN_PROTO_WIRE_PUBLISHED_CALIBRATION_H_
 #define PARPLAN_PROTO_WIRE_PUBLISHED_CALIBRATION_H_

@@ -1,4 +1,5 @@
-// Conversion between `ClusterTopology` of the contract and `Topology` of the planner.
+// Conversion between `ClusterTopology` of the contract and `Topology` of the planner. Everything
+// that reads or writes a cluster as a message does it here.
 
 #ifndef PARPLAN_PROTO_WIRE_TOPOLOGY_WIRE_H_
 #define PARPLAN_PROTO_WIRE_TOPOLOGY_WIRE_H_

@@ -1,4 +1,5 @@
-// Finds the caller behind a certificate, by the policy of the moment.
+// Finds the caller behind a certificate, by the policy of the moment. `CallerOf`
+// (server/rpc/peer_identity.h) asks it at the beginning of each call.
 
 #ifndef PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
 #define PARPLAN_SERVER_ACCESS_AUTHORIZER_H_

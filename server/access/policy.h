@@ -1,4 +1,4 @@
-// The grants of a configuration: which identities hold which roles. Pure.
+// The grants of a configuration: which identities hold which roles. Pure. `Authorizer` holds one.
 
 #ifndef PARPLAN_SERVER_ACCESS_POLICY_H_
 #define PARPLAN_SERVER_ACCESS_POLICY_H_

@@ -41,10 +41,10 @@ absl::StatusOr<BackupSummary> CheckBackup(const std::string& path);
 
 // Checks the backup `path`, then writes it into `to`, which is created if absent, all of it or
 // nothing. Needs room for a copy of the backup beside it (`path` with `.restoring` behind it, which
-// must not exist), and removes that. The errors of
-// `CheckBackup` and of opening the store; FAILED_PRECONDITION (STORE_UNAVAILABLE) if the copy
-// cannot be made, or the store is not empty, unless `replace` is set, which deletes its contents.
-// REQUIRES: no server uses the store; SQLite refuses otherwise, PostgreSQL cannot know.
+// must not exist), and removes that. Returns the errors of `CheckBackup` and of opening the store;
+// FAILED_PRECONDITION (STORE_UNAVAILABLE) if the copy cannot be made, or the store is not empty,
+// unless `replace` is set, which deletes its contents. REQUIRES: no server uses the store; SQLite
+// refuses otherwise, PostgreSQL cannot know.
 absl::StatusOr<BackupSummary> RestoreStore(const std::string& path, const StoreAddress& to,
                                            bool replace);
 

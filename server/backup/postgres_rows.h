@@ -1,4 +1,4 @@
-// The rows of a store in PostgreSQL. Made by `BackUpStore` and `RestoreStore` (backup.h), for one
+// The rows of a store in PostgreSQL. Used by `BackUpStore` and `RestoreStore` (backup.h), for one
 // thread.
 
 #ifndef PARPLAN_SERVER_BACKUP_POSTGRES_ROWS_H_
@@ -12,14 +12,14 @@
 
 namespace parplan {
 
-// Begins to read all rows as of now. Servers may write meanwhile. Errors are the store's
-// UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE), and FAILED_PRECONDITION
-// (STORE_UNAVAILABLE) if the store has another schema than this release.
+// Begins to read all rows as of now. Servers may write meanwhile. Returns the store's UNAVAILABLE,
+// DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE), and FAILED_PRECONDITION (STORE_UNAVAILABLE) if
+// the store has another schema than this release.
 absl::StatusOr<std::unique_ptr<RowSource>> BeginPostgresRowSource(const std::string& uri);
 
 // Begins to write rows. Locks the tables until the sink is committed or destroyed; destroyed
-// uncommitted, it leaves the store as it was. The same errors but the last. REQUIRES: the tables
-// exist in the newest schema.
+// uncommitted, it leaves the store as it was. Returns the same errors but the last. REQUIRES: the
+// tables exist in the newest schema.
 absl::StatusOr<std::unique_ptr<RowSink>> BeginPostgresRowSink(const std::string& uri);
 
 }  // namespace parplan

@@ -1,4 +1,5 @@
 // The tables of a store as rows of plain values, to copy them from one database to another.
+// backup.cc copies them; sqlite_rows.h and postgres_rows.h read and write them.
 
 #ifndef PARPLAN_SERVER_BACKUP_TABLE_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_TABLE_ROWS_H_

@@ -27,6 +27,7 @@ v1::ConnectAgentResponse RefusalMessage(const LeaseRefused& refused, const std::
 // kind is not `kDisconnected`.
 v1::ConnectAgentResponse NewsMessage(const LeaseNews& news, absl::Duration now);
 
+// Returns the message of one agent, as `ListAgents` returns it.
 v1::Agent AgentToProto(const ConnectedAgent& agent);
 
 }  // namespace parplan

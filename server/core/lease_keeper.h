@@ -119,11 +119,11 @@ class LeaseKeeper {
 
   explicit LeaseKeeper(const Limits& limits) : limits_(limits) {}
 
-  // Adds an agent, for a `connection` never used before. An agent that connects again (same
-  // instance) replaces its earlier connection, whose leases end. ALREADY_EXISTS (AGENT_CONNECTED)
-  // if another agent that is not silent is connected as this node: the one that is connected stays,
-  // so that two machines with one name do not replace each other in turn. RESOURCE_EXHAUSTED
-  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count`.
+  // Adds an agent. An agent that connects again (same instance) replaces its earlier connection,
+  // whose leases end. ALREADY_EXISTS (AGENT_CONNECTED) if another agent that is not silent is
+  // connected as this node: the one that is connected stays, so that two machines with one name do
+  // not replace each other in turn. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at
+  // `Limits::max_agent_count`. REQUIRES: `connection` was never used before.
   absl::StatusOr<News> Connect(AgentConnection connection, const AgentFacts& facts, bool is_busy,
                                absl::Duration now);
   // Removes the agent of a stream that ended. Does nothing if it is not known, or not any more.
@@ -132,9 +132,9 @@ class LeaseKeeper {
   void Heard(AgentConnection connection, absl::Duration now);
   void SetBusy(AgentConnection connection, bool is_busy);
 
-  // Lends all nodes of the question or none, under the id, never used before, and the secret given.
-  // Returns nothing to send if the connection is not known any more. INVALID_ARGUMENT
-  // (SPEC_INVALID) naming the field of `request_lease`.
+  // Lends all nodes of the question or none, under the id and the secret given. Returns nothing to
+  // send if the connection is not known any more, INVALID_ARGUMENT (SPEC_INVALID) naming the field
+  // of `request_lease` if the question breaks a rule. REQUIRES: `lease_id` was never used before.
   absl::StatusOr<std::variant<News, LeaseRefused>> Request(AgentConnection connection,
                                                            const LeaseQuestion& question,
                                                            const std::string& lease_id,

@@ -18,6 +18,7 @@ namespace parplan {
 using MetricLabels = std::map<std::string, std::string>;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
+// Make the family `name` in `registry`, which owns it; `help` says to people what it counts.
 prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& registry, const char* name,
                                                   const char* help);
 prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry& registry, const char* name,

@@ -34,7 +34,8 @@ struct PostgresList {
 
 // Reads a page, which ends by count or bytes like those of SQLite. Uses one statement, so it sees
 // one moment of the database; only the records of the page are transferred. `read` converts a row
-// to a record and may be called again for the same row. The errors of `PostgresPool::Read`.
+// to a record and may be called again for the same row. Returns the errors of `PostgresPool::Read`
+// (postgres_pool.h).
 template <typename Record, typename ReadFunction>
 absl::StatusOr<Page<Record>> ReadPostgresPage(PostgresPool& pool, const PostgresList& list,
                                               const PagePosition& position, ReadFunction read) {

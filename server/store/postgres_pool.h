@@ -33,6 +33,8 @@ struct PostgresFailure {
   // Whether the server is read-only, perhaps because another one took over.
   bool is_of_standby = false;
 };
+// Returns the failure that `error` is: of libpqxx by its kind and SQLSTATE, INTERNAL for any other
+// exception.
 PostgresFailure ReadPostgresFailure(const std::exception& error);
 
 // A connection with this project's settings: UTF-8, commits that wait for the disk, and limits on
@@ -80,15 +82,15 @@ class PostgresPool {
   static absl::StatusOr<std::unique_ptr<PostgresPool>> Open(const Options& options);
 
   // Runs `body` without a transaction: each statement sees its own moment. Repeats it if the
-  // connection breaks, at most 20 attempts in all. The error of `body`, else that of
+  // connection breaks, at most 20 attempts in all. Returns the error of `body`, else that of
   // `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) at once if it takes too long.
   absl::Status Read(const Body& body);
 
   // Runs `body` in a transaction and commits if it returns OK, else rolls back. Repeats it if
   // another transaction conflicted or the connection broke before the commit, at most 20 attempts
-  // in all. The error of `body`, else that of `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) at
-  // once if it takes too long, or if the connection broke during the commit, whose outcome is then
-  // unknown.
+  // in all. Returns the error of `body`, else that of `PostgresFailure`; UNAVAILABLE
+  // (STORE_UNAVAILABLE) at once if it takes too long, or if the connection broke during the commit,
+  // whose outcome is then unknown.
   absl::Status Write(const Body& body);
 
   // Runs `body` like `Write`, without a limit of time.

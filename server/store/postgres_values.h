@@ -20,11 +20,14 @@ namespace parplan {
 // Largest record. PostgreSQL sends bytes as text of twice their length, and no text above 1 GiB.
 inline constexpr size_t kMaxPostgresBytes = size_t{500} << 20;
 
+// Return the value of a column of text, of an integer, of a time (stored_time.h) or of bytes.
+// REQUIRES: the column is of that type and not null.
 inline std::string TextOf(const pqxx::field& field) { return std::string(field.c_str()); }
 inline int64_t IntegerOf(const pqxx::field& field) { return field.as<int64_t>(); }
 inline absl::Time TimeOf(const pqxx::field& field) { return FromStoredTime(IntegerOf(field)); }
 inline std::string BytesOf(const pqxx::field& field) { return pqxx::binarystring(field).str(); }
 
+// Returns `bytes` as the parameter of a statement.
 inline pqxx::binarystring ToBytea(const std::string& bytes) { return pqxx::binarystring(bytes); }
 
 // Returns RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for bytes that could be stored but never read.

@@ -1,4 +1,5 @@
-// The errors that every implementation of `Store` returns with the same text.
+// The errors that every implementation of `Store` returns with the same text. Both stores make them
+// here.
 
 #ifndef PARPLAN_SERVER_STORE_STORE_ERRORS_H_
 #define PARPLAN_SERVER_STORE_STORE_ERRORS_H_

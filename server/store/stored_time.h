@@ -18,6 +18,7 @@ inline int64_t ToStoredTime(absl::Time time) {
   return absl::ToUnixNanos(time);
 }
 
+// Converts back what `ToStoredTime` returned.
 inline absl::Time FromStoredTime(int64_t nanoseconds) {
   if (nanoseconds == std::numeric_limits<int64_t>::max()) return absl::InfiniteFuture();
   if (nanoseconds == std::numeric_limits<int64_t>::min()) return absl::InfinitePast();

@@ -93,7 +93,7 @@ struct Galvatron2022LayerCost {
 // Returns the cost of one layer under `strategy` in one of `pipeline_parallel_degree`
 // stages. `micro_batch_count` is at least 1 and may have a fraction.
 // FAILED_PRECONDITION (PROFILE_MISSING) when `hardware` has no all-reduce, or
-// `layer` no activation, of the kind the strategy needs. REQUIRES a strategy
+// `layer` no activation, of the kind the strategy needs. REQUIRES: a strategy
 // without recomputation and sequence parallelism, its parameters sharded or
 // nothing: 2022 knew no others.
 absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(

@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -25,7 +26,7 @@ TEST(FirstUtf8Character, ReadsCharactersOfOneToFourBytes) {
     EXPECT_EQ(found.code_point, one.code_point) << one.text;
     EXPECT_EQ(found.size, one.size) << one.text;
   }
-  EXPECT_EQ(FirstUtf8Character(absl::string_view("\0", 1)).size, 1);
+  EXPECT_EQ(FirstUtf8Character(absl::string_view("\0", 1)).size, 1u);
 }
 
 TEST(FirstUtf8Character, HasNoSizeForOtherBytes) {
@@ -43,7 +44,7 @@ TEST(FirstUtf8Character, HasNoSizeForOtherBytes) {
            "\xF5\x80\x80\x80",  // beyond U+10FFFF
            "\xFF",
        }) {
-    EXPECT_EQ(FirstUtf8Character(text).size, 0) << absl::StrCat("of ", std::string(text).size());
+    EXPECT_EQ(FirstUtf8Character(text).size, 0u) << absl::CHexEscape(text);
   }
 }
 

@@ -1,4 +1,4 @@
-// The commands of planctl.
+// The commands of planctl. main.cc adds them.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_COMMAND_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_COMMAND_H_

@@ -26,7 +26,8 @@ struct Written {
   nlohmann::ordered_json files = nlohmann::ordered_json::object();
   std::string text;
 
-  // Writes `message` to `path` as JSON; nothing if `path` is empty. Errors of WriteFile (files.h).
+  // Writes `message` to `path` as JSON; nothing if `path` is empty. Returns the errors of WriteFile
+  // (files.h).
   absl::Status Add(const char* what, const std::string& path,
                    const google::protobuf::Message& message);
 };
@@ -35,7 +36,8 @@ struct Written {
 absl::Status ReportWritten(const Session& session, const Written& written,
                            const std::vector<std::string>& notes);
 
-// Reads a file with its name. Errors of ReadFile (files.h).
+// Reads a file with its name. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the path if it cannot
+// be read (ReadFile, files.h).
 absl::StatusOr<NamedText> ReadNamed(const std::string& path);
 
 }  // namespace parplan::planctl

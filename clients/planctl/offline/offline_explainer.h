@@ -48,8 +48,8 @@ struct WhyNot {
   bool stopped_early = false;
 };
 
-// Runs `planner` on the question of `context` under its limits. The errors of `EvaluateOffline` for
-// the plan, and of `FindPlan` except NO_FEASIBLE_PLAN, which is an answer.
+// Runs `planner` on the question of `context` under its limits. Returns the errors of
+// `EvaluateOffline` for the plan, and of `FindPlan` except NO_FEASIBLE_PLAN, which is an answer.
 absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& plan,
                                      const std::string& planner, const SearchWatch& watch = {});
 

@@ -1,5 +1,6 @@
 // Shows the answer of `planctl explain` as JSON with stable members, which docs/planctl.md
-// describes. Times are seconds, sizes bytes, both as numbers.
+// describes. Times are seconds, sizes bytes, both as numbers. `planctl explain` calls it with
+// `--format json`.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_EXPLAIN_JSON_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_EXPLAIN_JSON_H_

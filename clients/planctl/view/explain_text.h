@@ -1,4 +1,4 @@
-// Shows the answer of `planctl explain` as text for a terminal.
+// Shows the answer of `planctl explain` as text for a terminal. `planctl explain` calls it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_EXPLAIN_TEXT_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_EXPLAIN_TEXT_H_

@@ -66,7 +66,7 @@ absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& path);
 
 // Returns the payload in a file of either form, which `PlanFromPayload` reads whether or not it has
-// a prediction. The signature is not verified. Errors as of ViewOfFile.
+// a prediction. The signature is not verified. Returns the errors of ViewOfFile.
 absl::StatusOr<v1::PlanPayload> PayloadOfFile(absl::string_view text, const std::string& path);
 
 // Returns the payload of a plan without a prediction; `planner` is kGivenPlanner. REQUIRES: the

@@ -95,7 +95,8 @@ struct RankMachineUse {
   friend bool operator==(const RankMachineUse&, const RankMachineUse&) = default;
 };
 
-// REQUIRES: `before` and `after` are readings of one reader, in this order.
+// Returns the use between two readings. REQUIRES: `before` and `after` are readings of one reader,
+// in this order.
 RankMachineUse UseBetween(const MachineCounters& before, const MachineCounters& after);
 
 // How much of a job's machines was not the job's.

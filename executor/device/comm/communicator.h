@@ -111,20 +111,21 @@ class Communicator {
   // Name for messages: what the group is for and which ranks of the job are in it.
   virtual const std::string& name() const = 0;
 
-  // Starts an operation and returns; it proceeds while the caller computes. Operations that
-  // send from one rank to the same other rank run in the order in which they were started,
-  // others concurrently. INVALID_ARGUMENT for a call that breaks a rule of `CollectiveCall`.
+  // Starts an operation and returns; it proceeds while the caller computes. Operations that send
+  // from one rank to the same other rank run in the order in which they were started, others
+  // concurrently. Returns INVALID_ARGUMENT for a call that breaks a rule of `CollectiveCall`.
   virtual absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) = 0;
 
-  // Starts the operation and waits for its end. The errors of `Start` and `PendingWork::Wait`.
+  // Starts the operation and waits for its end. Returns the errors of `Start` and
+  // `PendingWork::Wait`.
   virtual absl::Status Run(const CollectiveCall& call);
   // Starts all operations, then waits for all, so that a send and a receive that depend on
   // each other do not deadlock. Returns the first error.
   virtual absl::Status RunTogether(absl::Span<const CollectiveCall> calls);
 
-  // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and
-  // then by rank. Null for a negative color. Collective: all ranks call it. The errors of
-  // `PendingWork::Wait`.
+  // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and then
+  // by rank. Returns null for a negative color. Collective: all ranks call it. Returns the errors
+  // of `PendingWork::Wait`.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Ends all operations, under way and to come, at all ranks of the group. Any thread may call

@@ -64,8 +64,8 @@ struct JobFabricOptions {
 // allows.
 class JobFabric : public RankContext {
  public:
-  // Waits until all ranks have joined. The errors of Rendezvous::Join, Set and Get; UNAVAILABLE if
-  // this rank cannot listen.
+  // Waits until all ranks have joined. Collective: all ranks of the job call it. Returns the errors
+  // of Rendezvous::Join, Set and Get (rendezvous.h); UNAVAILABLE if this rank cannot listen.
   static absl::StatusOr<std::unique_ptr<JobFabric>> Join(JobFabricOptions options);
   // REQUIRES: its communicators are gone.
   ~JobFabric() override;

@@ -20,7 +20,8 @@ namespace parplan::cuda {
 // Used by the thread that made it, except for `Fail`.
 class CudaQueue : public KernelQueue {
  public:
-  // Makes a queue and sets `device` as the calling thread's device. The errors of CudaStatus.
+  // Makes a queue and sets `device` as the calling thread's device. Returns the errors of
+  // CudaStatus (cuda_status.h).
   static absl::StatusOr<std::unique_ptr<CudaQueue>> Create(int device);
   ~CudaQueue() override;
 

@@ -55,6 +55,8 @@ __device__ __forceinline__ void MultiplyTiles(float (&c)[4], const uint32_t (&a)
 // Shared memory that a kernel may use without an attribute.
 inline constexpr int kPlainSharedBytes = 48 * 1024;
 
+// Lets `kernel` use `byte_count` bytes of shared memory, which needs an attribute above
+// `kPlainSharedBytes`. Called before each launch.
 template <typename Kernel>
 void AllowShared(Kernel* kernel, int byte_count) {
   if (byte_count <= kPlainSharedBytes) return;

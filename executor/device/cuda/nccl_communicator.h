@@ -35,8 +35,8 @@ struct NcclGroup {
 // `Communicator`.
 class NcclCommunicator : public Communicator {
  public:
-  // Makes the communicator. Collective: all ranks of the group call it. The errors of NCCL or of
-  // the job.
+  // Makes the communicator. Collective: all ranks of the group call it. Returns the errors of
+  // NcclStatus (nccl_channel.h), and those of `group.job` (RankContext::Publish and Await).
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclGroup group);
   ~NcclCommunicator() override;
 

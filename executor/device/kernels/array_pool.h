@@ -22,7 +22,8 @@ namespace parplan {
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  // Returns memory aligned to 256 bytes. RESOURCE_EXHAUSTED naming the size.
+  // Returns memory aligned to 256 bytes, or RESOURCE_EXHAUSTED naming the size if there is not
+  // enough.
   virtual absl::StatusOr<void*> Allocate(Bytes size) = 0;
   // Frees what `Allocate` returned.
   virtual void Free(void* data) = 0;
@@ -91,8 +92,9 @@ class ArrayPool {
   ArrayPool(const ArrayPool&) = delete;
   ArrayPool& operator=(const ArrayPool&) = delete;
 
-  // Returns an array with undefined content. An array of no bytes is not null. The errors of
-  // DeviceMemory::Allocate.
+  // Returns an array with undefined content. An array of no bytes is not null. Returns
+  // RESOURCE_EXHAUSTED naming the size if there is no free block of it and the device has no memory
+  // for one (DeviceMemory::Allocate).
   absl::StatusOr<Array> Take(ArrayUse use, Bytes size);
 
   // Memory in use now, and at the moment when the total was highest.

@@ -101,6 +101,7 @@ class LayerKernels {
  public:
   virtual ~LayerKernels() = default;
 
+  // Type of parameters and activations.
   virtual ElementType type() const = 0;
   // Returns `type()`, but fp32 for 16-bit types.
   ElementType statistics_type() const {

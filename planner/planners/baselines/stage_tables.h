@@ -65,7 +65,8 @@ class StageTables {
   // Returns the definition of each kind of such a stage.
   std::vector<int> DefinitionsOfStage(int first_layer, int layer_count) const;
 
-  // Returns the least memory of every stage and definition, for stage_balance.h.
+  // Returns the least memory of every stage and definition, for stage_balance.h. REQUIRES:
+  // `usable()`.
   LeastMemory LeastMemoryOfStages() const;
   // Returns [layer] the time of the strategy that is best for `objective`.
   std::vector<Seconds> FastestLayerTimes(const StageObjective& objective) const;

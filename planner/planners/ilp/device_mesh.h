@@ -31,7 +31,7 @@ struct DeviceMesh {
 };
 
 // Returns all meshes of so many devices: the one with one axis, then those with two by ascending
-// size of the outer axis. REQUIRES device_count >= 1.
+// size of the outer axis. REQUIRES: device_count >= 1.
 std::vector<DeviceMesh> MeshesOf(int device_count);
 
 // How an axis splits a matrix.
@@ -61,7 +61,7 @@ struct Layout {
 };
 inline constexpr int kLayoutCount = kAxisLayoutCount * kAxisLayoutCount;
 
-// Returns the layout with an index. REQUIRES 0 <= index < kLayoutCount.
+// Returns the layout with an index. REQUIRES: 0 <= index < kLayoutCount.
 Layout LayoutOf(int index);
 
 }  // namespace parplan

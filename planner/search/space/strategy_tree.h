@@ -20,12 +20,12 @@
 
 namespace parplan {
 
-// Returns the divisors of `number`, ascending. REQUIRES number >= 1.
+// Returns the divisors of `number`, ascending. REQUIRES: number >= 1.
 std::vector<int64_t> Divisors(int64_t number);
 
 // Returns the strategies of a stage of `rank_count` ranks in ascending order, each with and without
 // recomputation if `with_recompute`. None is sequence-parallel, because the profile decides that,
-// not the tree. REQUIRES rank_count >= 1.
+// not the tree. REQUIRES: rank_count >= 1.
 std::vector<Strategy> StageStrategies(int rank_count, bool with_recompute);
 
 // The part of the tree a planner uses.

@@ -71,7 +71,7 @@ struct TreeLimits {
 // Returns all ordered paths of `device_count` devices: by axis and degree of the first level, then
 // of the second, and so on. The paths that no rule leaves out are, degree by degree, exactly
 // `StageStrategies` within the limits. Linear in the number of paths, at most 24 times that of the
-// ordered products of four factors. REQUIRES device_count >= 1.
+// ordered products of four factors. REQUIRES: device_count >= 1.
 std::vector<TreePath> TreePaths(int device_count, const TreeLimits& limits = {});
 
 // Returns the strategy of a path that no rule leaves out, without recomputation: of two axes in a

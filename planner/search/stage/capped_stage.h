@@ -50,7 +50,8 @@ struct CappedStage {
 // Returns the longest time any assignment of `stage` can take.
 Seconds LongestTime(const StageChoices& stage);
 
-// Returns the values the largest transient of an assignment can have, ascending.
+// Returns the values the largest transient of an assignment can have, ascending. REQUIRES: every
+// kind has an option.
 std::vector<Bytes> TransientCaps(const StageChoices& stage);
 
 // Returns `stage` restricted to options of at most `cap` transient bytes; nothing if a layer has

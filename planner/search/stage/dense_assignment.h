@@ -68,7 +68,7 @@ class DenseAssignment {
 
   // Computes the table for capacities from `least_capacity` to `capacity` units. Keeps a reference
   // to `stage`. Counts states on `meter`; if it ends the search, `complete()` is false and there is
-  // no answer.
+  // no answer. REQUIRES: `stage` has a layer, and 0 <= least_capacity <= capacity.
   DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
                   SearchMeter& meter, int64_t max_row_bytes = kMaxRowBytes);
 

@@ -94,6 +94,9 @@ struct TickStage {
   }
 };
 
+// Returns `stage` with its times rounded to ticks, and the cuts that have a finite limit with
+// limits that rounding cannot make too tight: an assignment that satisfies `cuts` also satisfies
+// those of the result.
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts);
 
 // A cut and its price of memory.

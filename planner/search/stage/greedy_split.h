@@ -21,8 +21,8 @@ inline constexpr double kTooFull = 1.3;
 //  shared_memory   counts in the mean but in no stage
 //  too_full        infinite in the authors' program of 2022, whose stages hand nothing on
 //
-// REQUIRES 1 <= stage_count <= layers. If layers are so uneven that a stage ends with less than one
-// layer, the partition is returned as it is.
+// REQUIRES: 1 <= stage_count <= layers. If layers are so uneven that a stage ends with less than
+// one layer, the partition is returned as it is.
 Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
                             int stage_count, double too_full = kTooFull);
 

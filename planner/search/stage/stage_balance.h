@@ -28,7 +28,7 @@ using Partition = std::vector<int>;
 //
 //   is_transformer   [layer]
 //
-// REQUIRES 1 <= stage_count <= layers.
+// REQUIRES: 1 <= stage_count <= layers.
 Partition EvenSplit(absl::Span<const char> is_transformer, int stage_count);
 
 // Makes the slowest stage as fast as possible, with boundaries as close to those of `preferred` as

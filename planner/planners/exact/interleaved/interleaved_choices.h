@@ -34,6 +34,8 @@ struct MaskedOptions {
   bool usable = true;
 };
 
+// Returns the options that `mask` leaves to each definition of the model, with their least times
+// and bytes. REQUIRES: `mask` is one of the table of `setting`.
 MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& mask);
 
 // The plans found in one candidate, and what the search may still spend.
