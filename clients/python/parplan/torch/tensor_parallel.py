@@ -27,6 +27,7 @@ from parplan.torch.experts import experts_of
 from parplan.torch.layers import Wrapper, refused
 from parplan.torch.local_blocks import local_blocks, pieces_of, split_block
 from parplan.torch.parts import Cut
+from parplan.torch.stacked_experts import STYLES, StackedExperts, has_stacked_experts
 
 _COLWISE = {"colwise", "local_colwise"}
 _ROWWISE = {"rowwise", "local_rowwise"}
@@ -67,9 +68,17 @@ def tensor_plan_of(model: nn.Module) -> dict[str, str]:
     found = getattr(model, "_tp_plan", None)
     if not found:
         return {}
+    if has_stacked_experts(model):
+        found = {**found, **_stacked_plan(model)}
     prefix = getattr(model, "base_model_prefix", "")
     base = getattr(getattr(model, "config", None), "base_model_tp_plan", None) or {}
     return {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
+
+
+def _stacked_plan(model: nn.Module) -> dict[str, str]:
+    """Returns the styles of stacked experts, which the plan of transformers 4 does not name."""
+    return {f"{name}.{matrix}": style for name, module in model.named_modules()
+            if isinstance(module, StackedExperts) for matrix, style in STYLES.items()}
 
 
 def styles_of(names: Iterable[str], plan: Mapping[str, str]) -> dict[str, str]:
