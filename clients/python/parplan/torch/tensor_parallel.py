@@ -5,7 +5,8 @@ The plan names modules and how each is split, by patterns over the names of `mod
     {"model.layers.*.self_attn.q_proj": "colwise", "model.layers.*.self_attn.o_proj": "rowwise"}
 
 It is the model's own (`_tp_plan` of transformers), one of this file for models that have none, or
-given. An embedding without an entry is split over its rows, and the last projection over its
+given; in a given one styles may also be those of torch.distributed.tensor.parallel, as torchtitan
+writes its plans. An embedding without an entry is split over its rows, and the last projection over its
 outputs. Entries may also name parameters of stacked experts.
 """
 
@@ -19,9 +20,11 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
-                                               parallelize_module)
+from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput,
+                                               PrepareModuleOutput, RowwiseParallel,
+                                               SequenceParallel, parallelize_module)
 
+from parplan.errors import field_error
 from parplan.strategy import Strategy
 from parplan.torch.experts import experts_of
 from parplan.torch.layers import Wrapper, refused
@@ -73,6 +76,31 @@ def tensor_plan_of(model: nn.Module) -> dict[str, str]:
     prefix = getattr(model, "base_model_prefix", "")
     base = getattr(getattr(model, "config", None), "base_model_tp_plan", None) or {}
     return {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
+
+
+def named_styles(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a plan with the styles of torch.distributed.tensor.parallel by their names here. Those
+    that only say how activations lie are left out: the plan of parplan says that. Raises SpecInvalid
+    naming the entry for a style that is not known."""
+    found: dict[str, str] = {}
+    for name, style in plan.items():
+        if isinstance(style, str):
+            found[name] = style
+        elif isinstance(style, ColwiseParallel):
+            # A loss over parts of the vocabulary leaves the output as it is; here it is gathered.
+            is_whole = all(isinstance(one, Replicate) for one in style.output_layouts)
+            found[name] = ("colwise" if style.use_local_output and not is_whole
+                           else "colwise_gather_output")
+        elif isinstance(style, RowwiseParallel):
+            # Token ids are whole, what comes from another matrix is not.
+            is_table = all(isinstance(one, Replicate) for one in style.input_layouts)
+            found[name] = "embedding_rowwise" if is_table else "rowwise"
+        elif not isinstance(style, (SequenceParallel, PrepareModuleInput, PrepareModuleOutput)):
+            raise field_error("SPEC_INVALID", "tensor_plan",
+                              f"{name} has {type(style).__name__}; known are names and "
+                              "ColwiseParallel, RowwiseParallel, SequenceParallel, "
+                              "PrepareModuleInput and PrepareModuleOutput of PyTorch")
+    return found
 
 
 def _stacked_plan(model: nn.Module) -> dict[str, str]:
