@@ -6,8 +6,8 @@ The plan names modules and how each is split, by patterns over the names of `mod
 
 It is the model's own (`_tp_plan` of transformers), one of this file for models that have none, or
 given; in a given one styles may also be those of torch.distributed.tensor.parallel, as torchtitan
-writes its plans. An embedding without an entry is split over its rows, and the last projection over its
-outputs. Entries may also name parameters of stacked experts.
+writes its plans. An embedding without an entry is split over its rows, and the last projection over
+its outputs. Entries may also name parameters of stacked experts.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def tensor_plan_of(model: nn.Module) -> dict[str, str]:
 
 
 def named_styles(plan: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a plan with the styles of torch.distributed.tensor.parallel by their names here. Those
-    that only say how activations lie are left out: the plan of parplan says that. Raises SpecInvalid
-    naming the entry for a style that is not known."""
+    """Returns a plan with the styles of torch.distributed.tensor.parallel by their names here.
+    Those that only say how activations lie are left out: the plan of parplan says that. Raises
+    SpecInvalid naming the entry for a style that is not known."""
     found: dict[str, str] = {}
     for name, style in plan.items():
         if isinstance(style, str):
