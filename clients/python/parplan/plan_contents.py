@@ -109,8 +109,8 @@ def read_contents(payload: Any) -> PlanContents:
 
 def read_recompute_policy(payload: Any) -> RecomputePolicy:
     """Returns what layers of a `PlanPayload` with selective recomputation compute again: attention
-    if it does not say it. Raises PayloadMalformed for a policy without an option, or with a negative
-    interval."""
+    if it does not say it. Raises PayloadMalformed for a policy without an option, or with an
+    interval below 0."""
     if not payload.HasField("recompute_policy"):
         return RecomputePolicy()
     message = payload.recompute_policy

@@ -20,6 +20,8 @@ from parplan.envelope import TrustBundle
 
 HIDDEN, HEADS, TOKENS, VOCABULARY, EXPERTS = 48, 12, 24, 96, 4
 PATIENCE = datetime.timedelta(seconds=300)
+# Whether this release of PyTorch shards layers on processors (refusals.py).
+SHARDS_HERE = hasattr(torch.cpu.Stream, "record_event")
 
 
 class Attention(nn.Module):

@@ -12,5 +12,6 @@ from parplan.torch.initialize import initialize
 from parplan.torch.layers import find_layers
 from parplan.torch.report import ReportSummary
 from parplan.torch.run import Run, apply
+from parplan.torch.stacked_experts import stack_experts
 
-__all__ = ["ReportSummary", "Run", "apply", "find_layers", "initialize"]
+__all__ = ["ReportSummary", "Run", "apply", "find_layers", "initialize", "stack_experts"]

@@ -191,7 +191,9 @@ def check_experts(index: int, layer: nn.Module, expert_count: int, strategy: Str
         return
     if strategy.expert_parallel_degree * strategy.tensor_parallel_degree > 1:
         raise refused(index, f"its experts are no {expert_count} stacked matrices in one module, "
-                      "which is needed to share them; transformers 5 has such")
+                      "which is needed to share them; transformers 5 has such, and "
+                      "parplan.torch.stack_experts makes them of those of transformers 4")
     if strategy.gradient_degree > 1:
         raise refused(index, "its experts are modules of their own, which have no gradient on a "
-                      "rank that sends them no token; stack their matrices in one module")
+                      "rank that sends them no token; stack their matrices in one module "
+                      "(parplan.torch.stack_experts)")

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from parplan.torch.layers import Decoder, refused
+from parplan.torch.stacked_experts import StackedExperts
 
 _SEEDS_PER_LAYER = 1_000_003
 
@@ -67,7 +68,10 @@ def initialize_layer(model: nn.Module, layer: nn.Module, index: int, seed: int,
         for module in layer.modules():
             if next(module.parameters(recurse=False), None) is None:
                 continue
-            if initializer is not None:
+            if isinstance(module, StackedExperts):
+                # The model does not know them.
+                module.reset_parameters()
+            elif initializer is not None:
                 initializer(module)
             elif callable(reset := getattr(module, "reset_parameters", None)):
                 reset()

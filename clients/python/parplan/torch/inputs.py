@@ -117,11 +117,12 @@ def called(reference: str, spec: Any, sample_count: int,
     except (ImportError, AttributeError, ValueError) as error:
         raise field_error("SPEC_INVALID", "--inputs",
                           f"{reference}: {error}; must be module:callable") from None
-    made = make(spec, sample_count, seed)
+    made: Any = make(spec, sample_count, seed)
     if not (isinstance(made, tuple) and len(made) == 2
             and all(isinstance(one, torch.Tensor) and one.dim() > 0 and len(one) == sample_count
                     for one in made)):
         raise field_error("SPEC_INVALID", "--inputs",
                           f"{reference} must return inputs and targets, two tensors whose first "
                           f"dimension is the {sample_count} samples that it was asked for")
-    return made
+    inputs, targets = made
+    return inputs, targets

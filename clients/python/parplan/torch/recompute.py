@@ -1,5 +1,5 @@
-"""Selective recomputation by operator: what a plan's `RecomputePolicy` with the option `op` keeps of
-a layer, and computes again before the backward pass. torchtitan calls it so
+"""Selective recomputation by operator: what a plan's `RecomputePolicy` with the option `op` keeps
+of a layer, and computes again before the backward pass. torchtitan calls it so
 (`selective_ac_option`)."""
 
 from __future__ import annotations

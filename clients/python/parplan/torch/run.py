@@ -30,7 +30,7 @@ LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
           layers: Sequence[nn.Module] | None = None,
-          tensor_plan: Mapping[str, str] | None = None,
+          tensor_plan: Mapping[str, Any] | None = None,
           optimizer: MakeOptimizer | None = None,
           schedule: MakeSchedule | None = None,
           max_gradient_norm: float | None = None, precision: str | None = None, seed: int = 0,
@@ -43,7 +43,8 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
 
     `loss_fn` takes the output of the last layer and the targets of the same samples, and returns
     their mean. `layers` are the modules of the plan's layers (`find_layers` by default),
-    `tensor_plan` says how modules are split (the model's own by default; tensor_parallel.py).
+    `tensor_plan` says how modules are split (the model's own by default; tensor_parallel.py), by
+    names of styles or styles of torch.distributed.tensor.parallel.
     `optimizer` makes an optimizer of a list of tensors, this rank's parts of the parameters; one of
     torch that treats elements one by one. Without it `Run.step` leaves gradients to the caller.
     `schedule` makes a schedule of torch.optim.lr_scheduler of that optimizer; it advances once a

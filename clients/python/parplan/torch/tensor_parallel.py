@@ -5,8 +5,9 @@ The plan names modules and how each is split, by patterns over the names of `mod
     {"model.layers.*.self_attn.q_proj": "colwise", "model.layers.*.self_attn.o_proj": "rowwise"}
 
 It is the model's own (`_tp_plan` of transformers), one of this file for models that have none, or
-given. An embedding without an entry is split over its rows, and the last projection over its
-outputs. Entries may also name parameters of stacked experts.
+given; in a given one styles may also be those of torch.distributed.tensor.parallel, as torchtitan
+writes its plans. An embedding without an entry is split over its rows, and the last projection over
+its outputs. Entries may also name parameters of stacked experts.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
-                                               parallelize_module)
+from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput,
+                                               PrepareModuleOutput, RowwiseParallel,
+                                               SequenceParallel, parallelize_module)
 
+from parplan.errors import field_error
 from parplan.strategy import Strategy
 from parplan.torch.experts import experts_of
 from parplan.torch.layers import Wrapper, refused
 from parplan.torch.local_blocks import local_blocks, pieces_of, split_block
 from parplan.torch.parts import Cut
+from parplan.torch.stacked_experts import STYLES, StackedExperts, has_stacked_experts
 
 _COLWISE = {"colwise", "local_colwise"}
 _ROWWISE = {"rowwise", "local_rowwise"}
@@ -67,9 +71,42 @@ def tensor_plan_of(model: nn.Module) -> dict[str, str]:
     found = getattr(model, "_tp_plan", None)
     if not found:
         return {}
+    if has_stacked_experts(model):
+        found = {**found, **_stacked_plan(model)}
     prefix = getattr(model, "base_model_prefix", "")
     base = getattr(getattr(model, "config", None), "base_model_tp_plan", None) or {}
     return {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
+
+
+def named_styles(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a plan with the styles of torch.distributed.tensor.parallel by their names here.
+    Those that only say how activations lie are left out: the plan of parplan says that. Raises
+    SpecInvalid naming the entry for a style that is not known."""
+    found: dict[str, str] = {}
+    for name, style in plan.items():
+        if isinstance(style, str):
+            found[name] = style
+        elif isinstance(style, ColwiseParallel):
+            # A loss over parts of the vocabulary leaves the output as it is; here it is gathered.
+            is_whole = all(isinstance(one, Replicate) for one in style.output_layouts)
+            found[name] = ("colwise" if style.use_local_output and not is_whole
+                           else "colwise_gather_output")
+        elif isinstance(style, RowwiseParallel):
+            # Token ids are whole, what comes from another matrix is not.
+            is_table = all(isinstance(one, Replicate) for one in style.input_layouts)
+            found[name] = "embedding_rowwise" if is_table else "rowwise"
+        elif not isinstance(style, (SequenceParallel, PrepareModuleInput, PrepareModuleOutput)):
+            raise field_error("SPEC_INVALID", "tensor_plan",
+                              f"{name} has {type(style).__name__}; known are names and "
+                              "ColwiseParallel, RowwiseParallel, SequenceParallel, "
+                              "PrepareModuleInput and PrepareModuleOutput of PyTorch")
+    return found
+
+
+def _stacked_plan(model: nn.Module) -> dict[str, str]:
+    """Returns the styles of stacked experts, which the plan of transformers 4 does not name."""
+    return {f"{name}.{matrix}": style for name, module in model.named_modules()
+            if isinstance(module, StackedExperts) for matrix, style in STYLES.items()}
 
 
 def styles_of(names: Iterable[str], plan: Mapping[str, str]) -> dict[str, str]:

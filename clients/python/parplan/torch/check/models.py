@@ -16,6 +16,7 @@ from parplan.torch import inputs as made_inputs
 from parplan.torch.check.shrink import Widths
 from parplan.torch.layers import layers_of
 from parplan.torch.measure.models import build_from, callable_of, read_configuration
+from parplan.torch.stacked_experts import stack_experts
 
 # Fields of a configuration of transformers, and the width that each takes.
 _FIELDS = {
@@ -56,7 +57,7 @@ class Source:
             if self._is_configuration:
                 configuration = read_configuration(self.reference[3:])
                 _check_tokens(configuration, spec)
-                return build_from(configuration)
+                return stack_experts(build_from(configuration))
             return self._called(spec)
         finally:
             torch.set_default_dtype(before)
@@ -68,7 +69,7 @@ class Source:
             configuration = read_configuration(self.reference[3:])
             if widths is not None:
                 _narrow(configuration, widths, spec)
-            model = _with_layers(build_from(configuration), kept)
+            model = _with_layers(stack_experts(build_from(configuration)), kept)
         else:
             model = self._called(spec)
             if self.has_own_widths:

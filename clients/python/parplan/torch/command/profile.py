@@ -8,6 +8,8 @@ import pathlib
 import sys
 from typing import Any
 
+from parplan.errors import Error
+from parplan.torch.command.errors import report_error
 from parplan.wire import json_file
 
 _SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24)
@@ -73,6 +75,15 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Runs the command and returns its exit code: 2 for arguments, files or models that cannot be
+    measured."""
+    try:
+        return _measure(options)
+    except (Error, OSError) as error:
+        return report_error(error, options.format == "json")
+
+
+def _measure(options: argparse.Namespace) -> int:
     """Measures, writes and shows."""
     # torch takes seconds to import, which --help need not wait for.
     from parplan.torch.inputs import called

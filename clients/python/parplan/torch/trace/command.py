@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import io
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ from parplan.errors import Error, field_error
 from parplan.torch.command.errors import report_error
 
 _PATIENCE = datetime.timedelta(seconds=600)
+_WARM_UPS = 2
 
 
 def add_command(commands: Any) -> None:
@@ -133,6 +135,7 @@ def _measure(options: argparse.Namespace) -> Any:
     from parplan.torch.check.command import read_tensor_plan
     from parplan.torch.check.models import Source
     from parplan.torch.check.steps import dtype_of
+    from parplan.torch.command.progress import Progress
     from parplan.torch.measure.optimizers import OPTIMIZERS
     from parplan.torch.run import apply
     from parplan.torch.trace.record import record
@@ -151,8 +154,14 @@ def _measure(options: argparse.Namespace) -> Any:
     started = apply(plan, model, source.loss_function(), optimizer=OPTIMIZERS[name], seed=1,
                     tensor_plan=read_tensor_plan(options.tensor_plan), device=device)
     inputs, targets = source.batch(plan, 0)
-    return record(started, inputs, targets, options.out, predicted=options.predicted or None,
-                  steps=options.steps)
+    # Other ranks show nothing.
+    progress = Progress(_WARM_UPS + options.steps,
+                        None if torch.distributed.get_rank() == 0 else io.StringIO())
+    try:
+        return record(started, inputs, targets, options.out, predicted=options.predicted or None,
+                      steps=options.steps, warm_ups=_WARM_UPS, begin=progress.begin)
+    finally:
+        progress.end()
 
 
 def _report(measured: Any, options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -43,15 +43,16 @@ class Difference:
 
 def record(run: Run, inputs: torch.Tensor, targets: torch.Tensor, path: str | os.PathLike[str], *,
            predicted: str | os.PathLike[str] | None = None, steps: int = 5,
-           warm_ups: int = 2) -> Measured | None:
+           warm_ups: int = 2, begin: Callable[[str], None] = lambda _: None) -> Measured | None:
     """Trains `warm_ups` and `steps` steps of one batch, and writes the step whose time is their
     median to `path`, with the trace of `planctl trace` in `predicted` beside it. Every rank calls
-    this; rank 0 writes and returns the result, others return None. Raises SpecInvalid on rank 0 if
-    `predicted` is no trace, and OSError."""
+    this; rank 0 writes and returns the result, others return None. `begin` is told of each step.
+    Raises SpecInvalid on rank 0 if `predicted` is no trace, and OSError."""
     device = next(run.parameters()).device
     other = _read_trace(predicted) if predicted is not None and dist.get_rank() == 0 else None
     own: list[tuple[Span, ...]] = []
     for number in range(warm_ups + steps):
+        begin("warm-up" if number < warm_ups else f"step {number - warm_ups + 1} of {steps}")
         # Ranks have clocks of their own, which begin here.
         dist.barrier()
         recorder = Recorder(device)

@@ -79,9 +79,17 @@ def check(answers, cases):
             assert found["gradient"] <= TOLERANCE, (case, rank, found)
 
 
+def is_run_here(case):
+    """Returns whether this release of PyTorch runs a case: old ones shard nothing on processors."""
+    return jobs.SHARDS_HERE or not any(
+        data_parallel.is_sharded(one) for stage in case[1] for one in stage)
+
+
 @pytest.mark.parametrize("first_seed", range(0, 60, CASES_PER_JOB))
 def test_random_plans_give_the_gradients_of_one_process(tmp_path, first_seed):
-    cases = [random_case(seed) for seed in range(first_seed, first_seed + CASES_PER_JOB)]
+    cases = [case for case in map(random_case, range(first_seed, first_seed + CASES_PER_JOB))
+             if is_run_here(case)]
+    assert cases
     check(jobs.run_ranks(RANKS, tmp_path, run_case, cases), cases)
 
 
@@ -146,6 +154,7 @@ def move_no_gradients():
 
 @pytest.mark.parametrize("break_it", [average_instead_of_adding_up, forget_partial_gradients,
                                       move_no_gradients, return_no_gradients_of_experts])
+@pytest.mark.skipif(not jobs.SHARDS_HERE, reason="the case has a sharded layer")
 def test_a_planted_fault_is_seen(tmp_path, break_it):
     wide = Strategy(1, RANKS)
     spread = Strategy(1, RANKS, expert_parallel_degree=2)

@@ -11,7 +11,7 @@ import torch_jobs as jobs
 
 import parplan
 import parplan.torch
-from parplan.strategy import ContextKind, Recompute, Sharding, Strategy
+from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
 
 PIPELINE = [[Strategy(1, 2), Strategy(2, 1, sequence_parallel=True)],
             [Strategy(1, 2, sharding=Sharding.PARAMETERS, recompute=Recompute.FULL),
@@ -60,11 +60,13 @@ def falling(optimizer):
     return torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
 
 
-def start(stages, kind="plain", model=None, seed=0, optimizer=adam, is_tied=False, **options):
+def start(stages, kind="plain", model=None, seed=0, optimizer=adam, is_tied=False,
+          is_interleaved=False, **options):
     """Returns a Run of two micro-batches of four samples."""
     layer_count = sum(map(len, stages))
+    order = ({"schedule": Schedule.INTERLEAVED, "virtual_stage_count": 2} if is_interleaved else {})
     plan = jobs.plan_of(jobs.spec_of(kind, layer_count, is_tied), stages, batch=8,
-                        micro_batch_count=2)
+                        micro_batch_count=2, **order)
     return parplan.torch.apply(plan, model or jobs.model_of(kind, layer_count, is_tied),
                                jobs.loss_fn, optimizer=optimizer,
                                tensor_plan=jobs.TENSOR_PLANS[kind], device="cpu", seed=seed,
@@ -106,6 +108,58 @@ def test_a_checkpoint_goes_on_under_other_plans(tmp_path):
              for number, (kind, first, others) in enumerate(chosen)]
     for case, ranks in zip(cases, jobs.run_ranks(4, tmp_path, move, cases)):
         for expected, answers in ranks:
+            for found in answers:
+                assert found == pytest.approx(expected, rel=1e-5), case
+
+
+# Two places with two stages each: the table is on the first, its other end on the last.
+INTERLEAVED = [[Strategy(1, 2)], [Strategy(2, 1, sequence_parallel=True)],
+               [Strategy(1, 2, sharding=Sharding.PARAMETERS), Strategy(2, 1)], [Strategy(1, 2)]]
+TIED = {"interleaved": INTERLEAVED,
+        "one stage": [[Strategy(1, 4), *MIXED[0][1:4], Strategy(1, 4)]],
+        "1F1B": [[Strategy(2, 1), *PIPELINE[0][1:]], [*PIPELINE[1][:2], Strategy(2, 1)]]}
+
+
+def move_tied(kind, first, folder):
+    """Returns the losses of six clipped steps of a tied model in one process and under one plan,
+    and for every plan those of three under the first and three under it."""
+    def begin(name, seed):
+        return start(TIED[name], kind, is_tied=True, is_interleaved=name == "interleaved",
+                     max_gradient_norm=0.1, schedule=falling, seed=seed)
+
+    reference = jobs.model_of(kind, 5, True)
+    optimizer = adam(reference.parameters())
+    schedule = falling(optimizer)
+    alone = []
+    for step in range(6):
+        inputs, targets = jobs.batch_of(8, seed=step)
+        optimizer.zero_grad()
+        output = (jobs.CALLS[kind] or (lambda model, x: model(x)))(reference, inputs)
+        loss = jobs.loss_fn(output, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.1)
+        optimizer.step()
+        schedule.step()
+        alone.append(loss.item())
+    expected = losses_of(begin(first, 0), range(6), kind)
+    run = begin(first, 0)
+    found = losses_of(run, range(3), kind)
+    run.save(folder)
+    dist.barrier()
+    answers = []
+    for name in TIED:
+        moved = begin(name, 1)
+        moved.load(folder)
+        answers.append(found + losses_of(moved, range(3, 6), kind))
+    return alone, expected, answers
+
+
+def test_a_tied_and_clipped_model_goes_on_between_interleaved_and_other_plans(tmp_path):
+    cases = [(kind, first, tmp_path / f"{kind}-{first}") for kind in ("plain", "llama")
+             for first in TIED]
+    for case, ranks in zip(cases, jobs.run_ranks(4, tmp_path, move_tied, cases)):
+        for alone, expected, answers in ranks:
+            assert expected == pytest.approx(alone, rel=1e-4), case
             for found in answers:
                 assert found == pytest.approx(expected, rel=1e-5), case
 
