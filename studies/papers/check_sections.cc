@@ -66,8 +66,9 @@ std::string OverlapSection(const PapersResults& results) {
       "Computation and communication that run at the same time are slower than each alone; the "
       "artefact of 2022 estimates with a factor, 1.3 ([papers.md](../papers.md) 1.6). Here the "
       "profile of the machine that ran the plans has it, measured: %.2f. Each plan was run and "
-      "predicted twice, with that factor and with 1; %s. That machine is not the one of the "
-      "searches above; the runs are stored, since they do not fit into this command's two minutes.",
+      "predicted twice, with that factor and with 1; %s. The runs are stored, since they do not "
+      "fit into this command's two minutes; their machine is the one named here, and not that of "
+      "the searches above.",
       results.runs.front().slowdown, results.runs_source));
   text += Head({"plan", "measured, ms", "p10 to p90", "with", "error", "without", "error"});
   double worst_with = 0.0, worst_without = 0.0;
