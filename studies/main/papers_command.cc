@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,10 +28,10 @@ namespace {
 using planctl::ReadFile;
 using planctl::WriteFile;
 
-constexpr const char* kSections[] = {"grid",        "ablations", "pipelines", "forward-memory",
-                                     "granularity", "times",     "long-times"};
+constexpr const char* kSections[] = {"grid",           "ablations",   "pipelines",
+                                     "forward-memory", "granularity", "times"};
 
-// Takes minutes, so only where it is asked for.
+// All of `kLongAxes`. They take minutes, so only where they are asked for.
 constexpr char kLongTimes[] = "long-times";
 
 struct PapersFlags {
@@ -41,78 +42,110 @@ struct PapersFlags {
   std::string commit;
   std::string runs_path;
   std::string runs_source;
+  std::string memory_path;
+  std::string memory_source;
 
-  bool Makes(const std::string& section) const {
+  bool Makes(absl::string_view section) const {
     if (only_page) return false;
-    if (sections.empty()) return section != kLongTimes;
-    return std::find(sections.begin(), sections.end(), section) != sections.end();
+    const bool is_long = absl::StartsWith(section, papers::kLong);
+    if (sections.empty()) return !is_long;
+    return absl::c_linear_search(sections, section) ||
+           (is_long && absl::c_linear_search(sections, kLongTimes));
   }
 };
 
-// Runs the sections that were asked for and leaves the others as they are.
-void Run(const Session& session, const PapersFlags& flags, papers::PapersResults& results) {
-  if (flags.Makes("grid")) {
-    results.grid.clear();
-    for (const papers::GridQuestion& question : papers::GridQuestions()) {
-      results.grid.push_back(papers::CellOf(question));
-    }
-    Note(session, absl::StrCat("grid: ", results.grid.size(), " cells"));
+std::vector<std::string> SectionNames() {
+  std::vector<std::string> names(std::begin(kSections), std::end(kSections));
+  names.insert(names.end(), std::begin(papers::kLongAxes), std::end(papers::kLongAxes));
+  names.push_back(kLongTimes);
+  return names;
+}
+
+// Replaces the rows of a section by those of its questions.
+template <typename Row, typename Question>
+void Answer(const std::vector<Question>& questions, Row (*answer)(const Question&),
+            std::vector<Row>& rows) {
+  rows.clear();
+  for (const Question& question : questions) rows.push_back(answer(question));
+}
+
+// Replaces the searches of an axis.
+void ReplaceTimes(const std::vector<std::string>& axes, std::vector<papers::TimedSearch> made,
+                  papers::PapersResults& results) {
+  results.times.erase(std::remove_if(results.times.begin(), results.times.end(),
+                                     [&axes](const papers::TimedSearch& timed) {
+                                       return absl::c_linear_search(axes, timed.axis);
+                                     }),
+                      results.times.end());
+  results.times.insert(results.times.end(), made.begin(), made.end());
+}
+
+void MakeTimes(papers::PapersResults& results) {
+  std::vector<std::string> axes = papers::OtherGridAxes();
+  axes.insert(axes.begin(), std::begin(papers::kTimeAxes), std::end(papers::kTimeAxes));
+  std::vector<papers::TimedSearch> made = papers::TimeGranularities();
+  for (const std::string& axis : axes) {
+    for (papers::TimedSearch& timed : papers::TimeAxis(axis)) made.push_back(std::move(timed));
   }
-  if (flags.Makes("ablations")) {
-    results.ablations.clear();
-    for (const papers::GridQuestion& question : papers::AblationQuestions()) {
-      results.ablations.push_back(papers::AblationRowOf(question));
-    }
-    Note(session, absl::StrCat("ablations: ", results.ablations.size(), " rows"));
+  axes.push_back("granularity");
+  ReplaceTimes(axes, std::move(made), results);
+}
+
+void MakeLongTimes(const std::string& axis, papers::PapersResults& results) {
+  std::vector<papers::TimedSearch> made = papers::TimeAxis(axis);
+  if (axis == papers::kLongAxes[0]) {
+    for (papers::TimedSearch& timed : papers::TimeCoarsest()) made.push_back(std::move(timed));
   }
-  if (flags.Makes("pipelines")) {
-    results.pipelines.clear();
-    for (const papers::GridQuestion& question : papers::PipelineQuestions()) {
-      results.pipelines.push_back(papers::PipelineRowOf(question));
-    }
-    Note(session, absl::StrCat("pipelines: ", results.pipelines.size(), " rows"));
-  }
-  if (flags.Makes("forward-memory")) {
+  ReplaceTimes({axis}, std::move(made), results);
+}
+
+// Makes one section.
+void Make(const std::string& section, papers::PapersResults& results) {
+  if (section == "grid") {
+    Answer(papers::GridQuestions(), papers::CellOf, results.grid);
+  } else if (section == "ablations") {
+    Answer(papers::AblationQuestions(), papers::AblationRowOf, results.ablations);
+  } else if (section == "pipelines") {
+    Answer(papers::PipelineQuestions(), papers::PipelineRowOf, results.pipelines);
+  } else if (section == "forward-memory") {
     results.forward_memory.clear();
     for (const papers::Family family : papers::kFamilies) {
       for (const int layer_count : papers::kGridDepths) {
         results.forward_memory.push_back(papers::ForwardMemoryRowOf(family, layer_count));
       }
     }
-    Note(session, "forward-memory: done");
+  } else if (section == "granularity") {
+    Answer(papers::AblationQuestions(), papers::GranularityRowOf, results.granularity);
+  } else if (section == "times") {
+    MakeTimes(results);
+  } else {
+    MakeLongTimes(section, results);
   }
-  if (flags.Makes("granularity")) {
-    results.granularity.clear();
-    for (const papers::GridQuestion& question : papers::AblationQuestions()) {
-      results.granularity.push_back(papers::GranularityRowOf(question));
-    }
-    Note(session, absl::StrCat("granularity: ", results.granularity.size(), " rows"));
+}
+
+// Makes the sections that were asked for and leaves the others as they are. Returns their names.
+std::vector<std::string> Run(const Session& session, const PapersFlags& flags,
+                             papers::PapersResults& results) {
+  std::vector<std::string> made;
+  for (const std::string& section : SectionNames()) {
+    if (section == kLongTimes || !flags.Makes(section)) continue;
+    const std::clock_t start = std::clock();
+    Make(section, results);
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    results.seconds[section] = std::round(seconds * 10.0) / 10.0;
+    Note(session, absl::StrFormat("%s: %.1f s", section, seconds));
+    made.push_back(section);
   }
-  const auto replace_times = [&results](bool long_ones, std::vector<papers::TimedSearch> made) {
-    results.times.erase(std::remove_if(results.times.begin(), results.times.end(),
-                                       [long_ones](const papers::TimedSearch& timed) {
-                                         return absl::StartsWith(timed.axis, papers::kLong) ==
-                                                long_ones;
-                                       }),
-                        results.times.end());
-    results.times.insert(results.times.end(), made.begin(), made.end());
-  };
-  if (flags.Makes("times")) {
-    std::vector<papers::TimedSearch> made = papers::TimeGranularities();
-    std::vector<std::string> axes = papers::OtherGridAxes();
-    axes.insert(axes.begin(), std::begin(papers::kTimeAxes), std::end(papers::kTimeAxes));
-    for (const std::string& axis : axes) {
-      for (papers::TimedSearch& timed : papers::TimeAxis(axis)) {
-        made.push_back(std::move(timed));
-      }
-    }
-    Note(session, absl::StrCat("times: ", made.size(), " searches"));
-    replace_times(/*long_ones=*/false, std::move(made));
-  }
-  if (flags.Makes(kLongTimes)) {
-    replace_times(/*long_ones=*/true, papers::TimeLongSearches());
-    Note(session, "long-times: done");
-  }
+  return made;
+}
+
+// Says how long everything takes, and that it is too long if it is.
+void NoteWhole(const Session& session, const papers::PapersResults& results) {
+  const int whole = results.WholeSeconds();
+  Note(session, absl::StrFormat("everything but long searches: %d s of one core, %s the %d s that "
+                                "it is meant to take",
+                                whole, whole <= papers::kWholeRunSeconds ? "within" : "MORE THAN",
+                                papers::kWholeRunSeconds));
 }
 
 absl::Status Papers(const Session& session, const PapersFlags& flags) {
@@ -136,26 +169,26 @@ absl::Status Papers(const Session& session, const PapersFlags& flags) {
   } else if (!is_whole) {
     return stored.status();
   }
-  const std::clock_t start = std::clock();
-  Run(session, flags, results);
-  if (is_whole) {
-    results.total_seconds =
-        static_cast<int>(std::lround(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC));
-  }
+  const std::vector<std::string> made = Run(session, flags, results);
+  if (!made.empty()) NoteWhole(session, results);
   if (!flags.runs_path.empty()) {
     PARPLAN_ASSIGN_OR_RETURN(const std::string runs, ReadFile(flags.runs_path));
     PARPLAN_ASSIGN_OR_RETURN(results.runs, papers::ParseMeasuredPlans(runs));
     results.runs_source = flags.runs_source;
   }
+  if (!flags.memory_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::string runs, ReadFile(flags.memory_path));
+    PARPLAN_ASSIGN_OR_RETURN(results.memory, papers::ParseMeasuredMemory(runs));
+    results.memory_source = flags.memory_source;
+  }
   if (is_whole) {
     results.machine = flags.machine;
     results.commit = flags.commit;
-    const std::string long_times = results.later_parts[kLongTimes];
-    results.later_parts.clear();
-    if (!long_times.empty()) results.later_parts[kLongTimes] = long_times;
-  }
-  for (const std::string& section : flags.sections) {
-    results.later_parts[section] = absl::StrCat(flags.machine, ", commit ", flags.commit);
+    for (const std::string& section : made) results.later_parts.erase(section);
+  } else {
+    for (const std::string& section : made) {
+      results.later_parts[section] = absl::StrCat(flags.machine, ", commit ", flags.commit);
+    }
   }
   PARPLAN_RETURN_IF_ERROR(WriteFile(results_path, papers::ResultsJson(results)));
   std::vector<std::string> written = {page_path};
@@ -178,16 +211,18 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
       app.AddCommand("papers", "Make the experiments of Galvatron's papers again, as a page");
   command.Footer(
       "Writes studies/papers/data/results.json, docs/measurements/papers.md and its pictures below "
-      "--source, on one core. Times are of this machine, so name it.\n"
+      "--source, on one core in about two minutes, and says what each part took. Times are of "
+      "this machine, so name it.\n"
       "Example:\n  parplan-study papers --source . --machine \"AMD EPYC\" --commit 904b21e3");
   command.AddOption("--source", flags->source, "Root of a source tree, where the files are written")
       .Required();
   command
       .AddOption("--section", flags->sections,
                  "Make only this part again: grid, ablations, pipelines, forward-memory, "
-                 "granularity, times or long-times; several times [all but long-times, "
-                 "which takes minutes]")
-      .Check(shell::OneOf({std::begin(kSections), std::end(kSections)}));
+                 "granularity, times, long-layers, long-devices, long-memory, long-strategies, or "
+                 "long-times for the last four; several times [all but the last four, "
+                 "which take minutes]")
+      .Check(shell::OneOf(SectionNames()));
   command.AddFlag("--only-page", flags->only_page, "Write the page of the stored results");
   shell::Option runs = command.AddOption(
       "--runs", flags->runs_path,
@@ -196,6 +231,14 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
       .AddOption("--runs-source", flags->runs_source,
                  "Command, machine and commit of --runs, for the page")
       .Needs(runs);
+  shell::Option memory =
+      command.AddOption("--memory-runs", flags->memory_path,
+                        "Measured peaks of memory for the page, a file of `executor_memory_test "
+                        "--gtest_output=json:FILE` [as stored]");
+  command
+      .AddOption("--memory-source", flags->memory_source,
+                 "Command and commit of --memory-runs, for the page")
+      .Needs(memory);
   command.AddOption("--machine", flags->machine, "Processor, for the page");
   command.AddOption("--commit", flags->commit, "Commit, for the page");
   command.OnChosen([&session, &action, flags] {

@@ -109,7 +109,10 @@ BmwLoss LossOnOptimumStages(const PlanningProblem& problem, const Plan& optimum)
       unit += unit_count;
       layer += optimum.stages[stage].layer_count();
     }
-    if (has_optimum) loss.refused_stage_count = refused_count;
+    if (has_optimum) {
+      loss.has_strategies = true;
+      loss.refused_stage_count = refused_count;
+    }
     if (!fits) continue;
     const Prediction prediction =
         evaluator.Predict(stages.PlanOf(*units, optimum.global_batch_size, solved));

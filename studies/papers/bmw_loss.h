@@ -1,5 +1,5 @@
-// Why `galvatron-bmw` is slower than the optimum of its space: its own stages on the optimum's
-// partition.
+// Why the method of `galvatron-bmw` is slower than the optimum of its space: its own stages on the
+// optimum's partition.
 
 #ifndef PARPLAN_STUDIES_PAPERS_BMW_LOSS_H_
 #define PARPLAN_STUDIES_PAPERS_BMW_LOSS_H_
@@ -22,6 +22,9 @@ struct BmwLoss {
   // and what it loses there is that its sum is not the simulated step.
   int stage_count = 0;
   int refused_stage_count = 0;
+  // Whether some table of the program has the strategies of the optimum in every stage. If none
+  // has, `refused_stage_count` is 0 and says nothing.
+  bool has_strategies = false;
 
   friend bool operator==(const BmwLoss&, const BmwLoss&) = default;
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/model/planning_problem.h"
 #include "studies/papers/paper_models.h"
 
 namespace parplan::papers {
@@ -20,21 +21,34 @@ struct ForwardMemoryRow {
   int question_count = 0;
   // Questions with a plan as fast as that within 1e-6.
   int equal_count = 0;
-  // Slower, but not slower than the optimum with a MiB a layer less memory: rounding may be all.
+  // Slower than that, but as fast as the same program without decoupling: rounding is all it loses.
   int rounding_count = 0;
-  // Slower than that too: decoupling loses, whatever rounding does.
+  // Slower than the same program without decoupling (`RateWithoutDecoupling`).
   int decoupling_count = 0;
   // No plan where the optimum has one. Not counted above.
   int no_plan_count = 0;
-  // Mean and largest share of the rate lost, of the questions with both plans; six digits.
+  // Mean and largest share of the optimum's rate lost, of the questions with both plans; six
+  // digits.
   double mean_loss = 0.0;
   double worst_loss = 0.0;
   std::string worst_question;
+  // Largest share of the rate of the program without decoupling that decoupling loses; six digits.
+  double worst_decoupling_loss = 0.0;
+  std::string worst_decoupling_question;
 
   friend bool operator==(const ForwardMemoryRow&, const ForwardMemoryRow&) = default;
 };
 
 ForwardMemoryRow ForwardMemoryRowOf(Family family, int layer_count);
+
+// Returns the samples a second of the best plan of one stage that the dynamic program finds, with
+// the same rounding of memory, if it is run once for every value that the transient memory of the
+// backward pass can have, over the strategies that need no more and within what is left of the
+// budget, and its answers are judged by the peak: the decoupling undone. Ends with the first plan
+// that reaches `enough`; 0 if nothing fits.
+//
+// REQUIRES: the rules of `problem` have one stage and a number of micro-batches.
+double RateWithoutDecoupling(const PlanningProblem& problem, double enough);
 
 }  // namespace parplan::papers
 

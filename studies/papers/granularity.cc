@@ -63,26 +63,16 @@ std::vector<TimedSearch> TimeGranularities() {
   return searches;
 }
 
-std::vector<TimedSearch> TimeLongSearches() {
-  constexpr int kLeastLayers = 1000;
+std::vector<TimedSearch> TimeCoarsest() {
   const Granularity coarsest = *std::rbegin(kCurve);
   std::vector<TimedSearch> searches;
   for (const auto& [layers, problem] : QuestionsOfAxis("layers")) {
-    const auto add = [&, value = layers](const char* axis, const PlanningProblem& question,
-                                         const std::string& planner, const std::string& name) {
-      searches.push_back(TimeSearch(question, planner, kLongSearchSeconds));
-      searches.back().axis = axis;
-      searches.back().value = value;
-      searches.back().planner = name;
-    };
-    for (const std::string& planner : OtherPlanners("other-layers")) {
-      add("long-other", problem, planner, planner);
-    }
-    if (layers < kLeastLayers) continue;
-    for (const char* const planner : kPaperPlanners) add("long", problem, planner, planner);
-    add("long", Under(problem, coarsest), kPlanner,
-        absl::StrCat(kPlanner, ", ", GranularityName(coarsest)));
-    add("long", problem, kTreeOptimum, kTreeOptimum);
+    if (layers < kLeastLongLayers) continue;
+    TimedSearch timed = TimeSearch(Under(problem, coarsest), kPlanner, kLongSearchSeconds);
+    timed.axis = "long-layers";
+    timed.value = layers;
+    timed.planner = absl::StrCat(kPlanner, ", ", GranularityName(coarsest));
+    searches.push_back(std::move(timed));
   }
   return searches;
 }

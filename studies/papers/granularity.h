@@ -43,11 +43,9 @@ GranularityRow GranularityRowOf(const GridQuestion& question);
 // the optimum beside it (TimeAxis). `planner` is the name of the setting.
 std::vector<TimedSearch> TimeGranularities();
 
-// Runs the paper planners over the questions of the axis `layers` with 1,000 layers and more, as
-// the axis `long`: each with its default setting, and `galvatron-bmw` with the coarsest of
-// `TimeGranularities`. Runs all others over all questions of that axis, as `long-other`. Takes
-// minutes.
-std::vector<TimedSearch> TimeLongSearches();
+// Runs `galvatron-bmw` with the coarsest setting of that curve over the questions of the axis
+// `layers` with `kLeastLongLayers` and more, as part of the axis `long-layers`.
+std::vector<TimedSearch> TimeCoarsest();
 
 }  // namespace parplan::papers
 

@@ -50,14 +50,14 @@ GridCell CellOf(const GridQuestion& question) {
                              answer.pipeline_degree};
   }
   cell.optimum_gap = SixDigits(found.at(kTreeOptimum).gap);
-  const Answer& bmw = found.at("galvatron-bmw");
+  const Answer& method = found.at(kBmwAlone);
   const Answer& optimum = found.at(cell.OptimumPlanner());
-  if (bmw.rate < optimum.rate * (1.0 - kLost)) {
-    cell.bmw_gist = bmw.gist;
-    cell.bmw_stages = bmw.stages;
+  if (method.rate < optimum.rate * (1.0 - kLost)) {
+    cell.method_gist = method.gist;
+    cell.method_stages = method.stages;
     cell.optimum_gist = optimum.gist;
     cell.optimum_stages = optimum.stages;
-    cell.bmw_loss = LossOnOptimumStages(InTree(problem), *optimum.plan);
+    cell.method_loss = LossOnOptimumStages(InTree(problem), *optimum.plan);
   }
   return cell;
 }

@@ -43,19 +43,21 @@ struct GridCell {
   std::map<std::string, GridAnswer> answers;
   // How far `kTreeOptimum` is proved: at most this share of its time a sample is left. Six digits.
   double optimum_gap = 0.0;
-  // Plans of `galvatron-bmw` and of the tree's optimum, with their stages; kept where the former is
-  // slower by more than `kLost`, else empty.
-  std::string bmw_gist;
-  std::string bmw_stages;
+  // Plans of `kBmwAlone` and of the tree's optimum, with their stages; kept where the former is
+  // slower by more than `kLost`, else empty. That of the method is empty too where it has none.
+  std::string method_gist;
+  std::string method_stages;
   std::string optimum_gist;
   std::string optimum_stages;
-  // The plan of `galvatron-bmw` on the optimum's stages.
-  BmwLoss bmw_loss;
+  // The plan of the method on the optimum's stages, where the above are kept.
+  BmwLoss method_loss;
 
   friend bool operator==(const GridCell&, const GridCell&) = default;
 
   // Returns the rate of a planner; 0 if nothing fits or it was not asked.
   double RateOf(absl::string_view planner) const;
+  // Whether `kBmwAlone` is slower than the optimum by more than `kLost`.
+  bool MethodLoses() const { return !optimum_gist.empty(); }
   // Returns who has the fastest plan known of the tree: `kTreeOptimum`; or another planner, all of
   // whose plans are in the tree, where a limit ended the proof before a plan as fast was found.
   std::string OptimumPlanner() const;

@@ -33,7 +33,8 @@ std::string OptimumChart(const PapersResults& results) {
                   .x_name = "cells of the grid",
                   .y_name = "share of the optimum",
                   .lines = {}};
-  for (const char* const planner : kPaperPlanners) {
+  for (const char* const planner :
+       {kPaperPlanners[0], kPaperPlanners[1], kPaperPlanners[2], kBmwAlone}) {
     std::vector<double> shares;
     for (const GridCell& cell : results.grid) shares.push_back(1.0 - LossOf(cell, planner));
     std::sort(shares.begin(), shares.end());

@@ -16,6 +16,10 @@ std::string GridSection(const PapersResults& results);
 std::string OrderSection(const PapersResults& results);
 std::string SpeedUpSection(const PapersResults& results);
 
+// What the summary of Galvatron says of more than 8 devices, and of search time
+// (statements_section.cc).
+std::string StatementsSection(const PapersResults& results);
+
 // `galvatron-bmw` against the proved optimum of its space (certificate_section.cc).
 std::string CertificateSection(const PapersResults& results);
 

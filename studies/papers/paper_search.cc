@@ -16,8 +16,8 @@ namespace parplan::papers {
 namespace {
 
 // States after which the proof of the tree's optimum ends, so that the answer does not depend on a
-// clock. With this number 10 of the grid's 120 cells kept a gap of 0.2 to 6.4 %, none of them on 8
-// devices, and no search took over 1.1 s; other numbers were not tried.
+// clock. The cells of the grid that keep a gap with this number are marked in
+// docs/measurements/papers.md; other numbers were not tried.
 constexpr int64_t kMaxStates = 3000000;
 
 void SetPlan(const PlanFound& found, Answer& answer) {
@@ -31,9 +31,19 @@ void SetPlan(const PlanFound& found, Answer& answer) {
     absl::StrAppend(text, stage.layer_count());
   });
   answer.gist = PlanGist(found.plan);
+  answer.memory = found.prediction.peak_memory_upper;
   answer.gap = found.search.gap_ratio;
   answer.stopped = found.search.limit == SearchLimit::kTime;
   answer.notes = found.notes;
+}
+
+// Returns the faster answer of the walk over partitions and of one stage, which it leaves out.
+Answer AskWalk(const PlanningProblem& problem) {
+  PlanningRules rules = problem.rules();
+  rules.max_pipeline_parallel_degree = 1;
+  Answer one_stage = AskDynamicProgram(problem.WithRules(rules));
+  Answer walk = AskDynamicProgram(problem, /*adjusts=*/true);
+  return walk.rate > one_stage.rate ? walk : one_stage;
 }
 
 }  // namespace
@@ -43,7 +53,7 @@ std::vector<std::string> StudyPlanners() {
   for (const char* const name : kPurePlanners) names.push_back(name);
   for (const char* const name : kHybridPlanners) names.push_back(name);
   for (const char* const name : kPaperPlanners) names.push_back(name);
-  names.push_back(kTreeOptimum);
+  for (const char* const name : {kBaseAlone, kBmwAlone, kTreeOptimum}) names.push_back(name);
   return names;
 }
 
@@ -69,6 +79,10 @@ PlanningProblem WithPartitioner(const PlanningProblem& problem, Partitioner part
 
 Answer Ask(const PlanningProblem& problem, absl::string_view planner,
            const SearchControl& control) {
+  if (planner == kBaseAlone) {
+    return AskDynamicProgram(WithPartitioner(problem, Partitioner::kEven));
+  }
+  if (planner == kBmwAlone) return AskWalk(problem);
   absl::StatusOr<PlanningResult> result = absl::InternalError("");
   if (planner == kTreeOptimum) {
     SearchControl limited = control;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/units.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -19,10 +20,16 @@ namespace parplan::papers {
 inline constexpr char kTreeOptimum[] = "tree-optimum";
 
 // The planners of the study, in the order of its tables: pure baselines, hybrid ones, those of the
-// papers, the optimum of their space.
+// papers, their methods alone, the optimum of their space.
 inline constexpr const char* kPurePlanners[] = {"dp", "sdp", "tp", "pp"};
 inline constexpr const char* kHybridPlanners[] = {"dp+tp", "dp+pp", "deepspeed-3d"};
 inline constexpr const char* kPaperPlanners[] = {"galvatron", "galvatron-base", "galvatron-bmw"};
+
+// The methods of the second paper without the baselines and the partitioners whose plans the
+// answers of `galvatron-base` and `galvatron-bmw` also contain: the dynamic program with even
+// stages, and the walk from balanced memory to balanced time, for one stage the program alone.
+inline constexpr char kBaseAlone[] = "base-alone";
+inline constexpr char kBmwAlone[] = "bmw-alone";
 // All of them.
 std::vector<std::string> StudyPlanners();
 
@@ -39,6 +46,8 @@ struct Answer {
   std::string stages;
   // PlanGist.
   std::string gist;
+  // Memory that a device must have for the plan, the upper end of its range; 0 if nothing fits.
+  Bytes memory;
   // Share of the time a sample by which the planner has not proved its plan to be the fastest of
   // its space; 1 if it proves nothing.
   double gap = 1.0;
@@ -54,9 +63,10 @@ PlanningProblem InTree(const PlanningProblem& problem);
 // Returns the question with another partitioner.
 PlanningProblem WithPartitioner(const PlanningProblem& problem, Partitioner partitioner);
 
-// Answers `problem` with a planner of `PlannerNames`, or with `exact` over `InTree` for
-// `kTreeOptimum`. No plan for these degrees counts as nothing that fits. REQUIRES: a known planner
-// and a question that it takes.
+// Answers `problem` with a planner of `PlannerNames`, with `exact` over `InTree` for
+// `kTreeOptimum`, or with a method for `kBaseAlone` and `kBmwAlone`, which no `control` ends. No
+// plan for these degrees counts as nothing that fits. REQUIRES: a known planner and a question that
+// it takes.
 Answer Ask(const PlanningProblem& problem, absl::string_view planner,
            const SearchControl& control = {});
 

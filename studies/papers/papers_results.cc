@@ -1,9 +1,11 @@
 #include "studies/papers/papers_results.h"
 
+#include <cmath>
 #include <exception>
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
@@ -29,11 +31,12 @@ Json ToJson(const GridCell& cell) {
                {"gb", cell.memory_gb},
                {"gap", cell.optimum_gap},
                {"answers", std::move(answers)}};
-  if (!cell.bmw_gist.empty()) {
-    json["bmw"] = {cell.bmw_stages, cell.bmw_gist};
+  if (cell.MethodLoses()) {
+    json["method"] = {cell.method_stages, cell.method_gist};
     json["optimum"] = {cell.optimum_stages, cell.optimum_gist};
-    json["bmw_on_optimum_stages"] = {cell.bmw_loss.rate_on_optimum_stages,
-                                     cell.bmw_loss.stage_count, cell.bmw_loss.refused_stage_count};
+    json["method_on_optimum_stages"] = {
+        cell.method_loss.rate_on_optimum_stages, cell.method_loss.stage_count,
+        cell.method_loss.refused_stage_count, cell.method_loss.has_strategies};
   }
   return json;
 }
@@ -48,13 +51,13 @@ GridCell CellFrom(const Json& json) {
         answer.is_null() ? GridAnswer()
                          : GridAnswer{answer.at(0), answer.at(1), answer.at(2), answer.at(3)};
   }
-  if (json.contains("bmw")) {
-    cell.bmw_stages = json.at("bmw").at(0);
-    cell.bmw_gist = json.at("bmw").at(1);
+  if (json.contains("method")) {
+    cell.method_stages = json.at("method").at(0);
+    cell.method_gist = json.at("method").at(1);
     cell.optimum_stages = json.at("optimum").at(0);
     cell.optimum_gist = json.at("optimum").at(1);
-    const Json& loss = json.at("bmw_on_optimum_stages");
-    cell.bmw_loss = {loss.at(0), loss.at(1), loss.at(2)};
+    const Json& loss = json.at("method_on_optimum_stages");
+    cell.method_loss = {loss.at(0), loss.at(1), loss.at(2), loss.at(3)};
   }
   return cell;
 }
@@ -81,7 +84,7 @@ PipelineRow PipelineFrom(const Json& json) {
   return {.model = json.at("model"),
           .memory_gb = json.at("gb"),
           .base = json.at("base"),
-          .greedy_base = json.value("greedy_base", 0.0),
+          .greedy_base = json.at("greedy_base"),
           .bmw = json.at("bmw"),
           .hybrid = json.at("dp+pp"),
           .optimum = json.at("optimum"),
@@ -98,7 +101,9 @@ Json ToJson(const ForwardMemoryRow& row) {
           {"no_plan", row.no_plan_count},
           {"mean_loss", row.mean_loss},
           {"worst_loss", row.worst_loss},
-          {"worst", row.worst_question}};
+          {"worst", row.worst_question},
+          {"worst_decoupling_loss", row.worst_decoupling_loss},
+          {"worst_decoupling", row.worst_decoupling_question}};
 }
 
 ForwardMemoryRow ForwardMemoryFrom(const Json& json) {
@@ -110,7 +115,9 @@ ForwardMemoryRow ForwardMemoryFrom(const Json& json) {
           .no_plan_count = json.at("no_plan"),
           .mean_loss = json.at("mean_loss"),
           .worst_loss = json.at("worst_loss"),
-          .worst_question = json.at("worst")};
+          .worst_question = json.at("worst"),
+          .worst_decoupling_loss = json.at("worst_decoupling_loss"),
+          .worst_decoupling_question = json.at("worst_decoupling")};
 }
 
 Json ToJson(const GranularityRow& row) {
@@ -147,10 +154,19 @@ MeasuredPlan MeasuredFrom(const Json& json) {
           .p90_ms = json.at("p90_ms")};
 }
 
+Json ToJson(const MeasuredMemory& plan) {
+  return {{"plan", plan.plan}, {"from_profile", plan.from_profile}, {"error", plan.error}};
+}
+
+MeasuredMemory MemoryFrom(const Json& json) {
+  return {
+      .plan = json.at("plan"), .from_profile = json.at("from_profile"), .error = json.at("error")};
+}
+
 Json ToJson(const TimedSearch& timed) {
-  return {{"axis", timed.axis},       {"value", timed.value}, {"planner", timed.planner},
-          {"seconds", timed.seconds}, {"rate", timed.rate},   {"stopped", timed.stopped},
-          {"gap", timed.gap}};
+  return {{"axis", timed.axis},       {"value", timed.value},   {"planner", timed.planner},
+          {"seconds", timed.seconds}, {"rate", timed.rate},     {"stopped", timed.stopped},
+          {"gap", timed.gap},         {"gib", timed.memory_gib}};
 }
 
 TimedSearch TimedFrom(const Json& json) {
@@ -160,7 +176,8 @@ TimedSearch TimedFrom(const Json& json) {
           .seconds = json.at("seconds"),
           .rate = json.at("rate"),
           .stopped = json.at("stopped"),
-          .gap = json.at("gap")};
+          .gap = json.at("gap"),
+          .memory_gib = json.at("gib")};
 }
 
 // One row a line, so that a change of a row is a change of a line.
@@ -181,6 +198,14 @@ void ReadRows(const Json& file, const char* name, Row (*read)(const Json&),
 
 }  // namespace
 
+int PapersResults::WholeSeconds() const {
+  double whole = 0.0;
+  for (const auto& [section, taken] : seconds) {
+    if (!absl::StartsWith(section, kLong)) whole += taken;
+  }
+  return static_cast<int>(std::lround(whole));
+}
+
 std::string ResultsJson(const PapersResults& results) {
   constexpr char kAbout[] =
       "Predictions of parplan's own cost model, made by `parplan-study papers`; nothing was "
@@ -189,12 +214,13 @@ std::string ResultsJson(const PapersResults& results) {
       "{\n \"_about\": ", Json(kAbout).dump(), ",\n \"machine\": ", Json(results.machine).dump(),
       ",\n \"commit\": ", Json(results.commit).dump(),
       ",\n \"later_parts\": ", Json(results.later_parts).dump(),
-      ",\n \"total_seconds\": ", results.total_seconds, ",\n", Lines("grid", results.grid), ",\n",
+      ",\n \"seconds\": ", Json(results.seconds).dump(), ",\n", Lines("grid", results.grid), ",\n",
       Lines("ablations", results.ablations), ",\n", Lines("pipelines", results.pipelines), ",\n",
       Lines("forward_memory", results.forward_memory), ",\n",
       Lines("granularity", results.granularity), ",\n", Lines("times", results.times),
       ",\n \"runs_source\": ", Json(results.runs_source).dump(), ",\n", Lines("runs", results.runs),
-      "\n}\n");
+      ",\n \"memory_source\": ", Json(results.memory_source).dump(), ",\n",
+      Lines("memory", results.memory), "\n}\n");
 }
 
 absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
@@ -204,7 +230,7 @@ absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
         .machine = file.at("machine"),
         .commit = file.at("commit"),
         .later_parts = file.value("later_parts", std::map<std::string, std::string>()),
-        .total_seconds = file.at("total_seconds")};
+        .seconds = file.at("seconds").get<std::map<std::string, double>>()};
     ReadRows(file, "grid", CellFrom, results.grid);
     ReadRows(file, "ablations", AblationFrom, results.ablations);
     ReadRows(file, "pipelines", PipelineFrom, results.pipelines);
@@ -213,6 +239,8 @@ absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
     ReadRows(file, "times", TimedFrom, results.times);
     results.runs_source = file.at("runs_source");
     ReadRows(file, "runs", MeasuredFrom, results.runs);
+    results.memory_source = file.at("memory_source");
+    ReadRows(file, "memory", MemoryFrom, results.memory);
     return results;
   } catch (const std::exception& error) {
     return FieldError(

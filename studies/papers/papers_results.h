@@ -14,6 +14,7 @@
 #include "studies/papers/forward_memory.h"
 #include "studies/papers/granularity.h"
 #include "studies/papers/grid.h"
+#include "studies/papers/memory_check.h"
 #include "studies/papers/overlap_error.h"
 #include "studies/papers/pipelines_alone.h"
 #include "studies/papers/search_times.h"
@@ -26,8 +27,9 @@ struct PapersResults {
   std::string commit;
   // Parts that were made again since, with what is said of that run, for the page.
   std::map<std::string, std::string> later_parts;
-  // Seconds of processor time of the run that made everything, on one thread.
-  int total_seconds = 0;
+  // Seconds of processor time of each section on one thread, in its latest run; one digit behind
+  // the point.
+  std::map<std::string, double> seconds;
   std::vector<GridCell> grid;
   std::vector<AblationRow> ablations;
   std::vector<PipelineRow> pipelines;
@@ -37,9 +39,19 @@ struct PapersResults {
   // Runs of `prediction --results`, with the command, the machine and the commit of them.
   std::string runs_source;
   std::vector<MeasuredPlan> runs;
+  // Peaks of memory that `executor_memory_test` measured, with the command and the commit.
+  std::string memory_source;
+  std::vector<MeasuredMemory> memory;
 
   friend bool operator==(const PapersResults&, const PapersResults&) = default;
+
+  // Returns the sum of `seconds` over what a run of everything makes, which leaves out the sections
+  // whose names begin with `kLong`.
+  int WholeSeconds() const;
 };
+
+// Seconds within which a run of everything is to end on one core.
+inline constexpr int kWholeRunSeconds = 120;
 
 // Returns the file: one JSON object, a line for each row.
 std::string ResultsJson(const PapersResults& results);

@@ -22,8 +22,9 @@ struct PipelineRow {
   double bmw = 0.0;
   double hybrid = 0.0;
   double optimum = 0.0;
-  // The same of the memory-balanced partition alone, the better of both measures, at the depth and
-  // the micro-batches of `bmw`.
+  // The same of the memory-balanced partitions alone, without a walk: the best over all batches,
+  // pipeline degrees, micro-batches, strategies with and without recomputation, and both measures
+  // of memory (bmw_walk.h).
   double memory_balanced = 0.0;
   // Notes of `galvatron-bmw` on its balance (PlanFound::notes): those that name alpha_t, alpha_m or
   // the memory-balanced start.

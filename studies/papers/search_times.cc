@@ -25,9 +25,8 @@ constexpr absl::string_view kGrid = "grid-";
 constexpr int kGridDepth = kGridDepths[0];
 constexpr int kGridDeviceCount = kGridDevices[0];
 
-// Axes of which the first, the middle and the last question are asked, so that all searches of a
-// run end within two minutes.
-constexpr absl::string_view kAxesInThree[] = {"other-devices", "other-memory", "other-strategies"};
+// Planners that solve integer programs, of which a build may have none.
+constexpr absl::string_view kPrograms[] = {"min-memory-ilp", "alpa-like", "colossal-auto-like"};
 
 using Clock = std::chrono::steady_clock;
 
@@ -49,7 +48,8 @@ PlanningProblem InPartOfTree(const PlanningProblem& problem, int strategy_count)
 
 double LimitOfAxis(absl::string_view axis) {
   if (absl::StartsWith(axis, kLong)) return kLongSearchSeconds;
-  return absl::StartsWith(axis, kOther) ? kOtherSearchSeconds : kSearchSeconds;
+  if (!absl::StartsWith(axis, kOther)) return kSearchSeconds;
+  return absl::StartsWith(QuestionAxis(axis), kGrid) ? kGridSearchSeconds : kOtherSearchSeconds;
 }
 
 TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner,
@@ -67,6 +67,7 @@ TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planne
     timed.rate = SixDigits(answer.rate);
     timed.stopped = answer.stopped;
     timed.gap = answer.rate > 0.0 ? SixDigits(answer.gap) : 1.0;
+    timed.memory_gib = SixDigits(answer.memory.as_double() / (1 << 30));
   }
   return timed;
 }
@@ -118,13 +119,29 @@ bool BoundsItsSpace(absl::string_view planner) {
   return planner == kTreeOptimum || planner == "exact";
 }
 
+bool MinimisesMemory(absl::string_view planner) { return planner == kPrograms[0]; }
+
 std::vector<std::string> TimedPlanners() {
   return {"galvatron", "galvatron-base", "galvatron-bmw", kTreeOptimum, "exact"};
 }
 
+std::vector<std::string> ProgramPlanners() {
+  std::vector<std::string> programs;
+  for (const std::string& planner : PlannerNames()) {
+    if (absl::c_linear_search(kPrograms, planner)) programs.push_back(planner);
+  }
+  return programs;
+}
+
+std::vector<std::string> LongPlanners() {
+  std::vector<std::string> planners = TimedPlanners();
+  for (std::string& planner : ProgramPlanners()) planners.push_back(std::move(planner));
+  return planners;
+}
+
 std::vector<std::string> OtherPlanners(absl::string_view axis) {
   const std::vector<std::string> shown =
-      absl::StartsWith(axis, absl::StrCat(kOther, kGrid)) ? StudyPlanners() : TimedPlanners();
+      absl::StartsWith(axis, absl::StrCat(kOther, kGrid)) ? StudyPlanners() : LongPlanners();
   std::vector<std::string> others;
   for (const std::string& planner : PlannerNames()) {
     if (!absl::c_linear_search(shown, planner)) others.push_back(planner);
@@ -141,20 +158,22 @@ std::vector<std::string> OtherGridAxes() {
 }
 
 std::string QuestionAxis(absl::string_view axis) {
-  if (absl::ConsumePrefix(&axis, kOther)) return std::string(axis);
-  return axis == "granularity" || absl::StartsWith(axis, kLong) ? "layers" : std::string(axis);
+  absl::ConsumePrefix(&axis, kLong);
+  absl::ConsumePrefix(&axis, kOther);
+  return axis == "granularity" ? "layers" : std::string(axis);
 }
 
 std::vector<TimedSearch> TimeAxis(const std::string& axis) {
-  const std::vector<std::string> planners =
-      absl::StartsWith(axis, kOther) ? OtherPlanners(axis) : TimedPlanners();
-  std::vector<std::pair<int, PlanningProblem>> questions = QuestionsOfAxis(QuestionAxis(axis));
-  if (absl::c_linear_search(kAxesInThree, axis)) {
-    questions = {questions.front(), questions[questions.size() / 2], questions.back()};
-  }
+  const bool is_long = absl::StartsWith(axis, kLong);
+  std::vector<std::string> planners = is_long ? LongPlanners() : TimedPlanners();
+  if (absl::StartsWith(axis, kOther)) planners = OtherPlanners(axis);
+  const std::string asked = QuestionAxis(axis);
+  const std::vector<std::pair<int, PlanningProblem>> questions = QuestionsOfAxis(asked);
   std::vector<TimedSearch> searches;
   for (const auto& [value, problem] : questions) {
     for (const std::string& planner : planners) {
+      const bool is_short = asked == "layers" && value < kLeastLongLayers;
+      if (is_long && is_short && absl::c_linear_search(kPaperPlanners, planner)) continue;
       TimedSearch timed = TimeSearch(problem, planner, LimitOfAxis(axis));
       timed.axis = axis;
       timed.value = value;

@@ -17,14 +17,16 @@ namespace parplan::papers {
 
 // A search ends after so many seconds; with both limits a whole run stays within two minutes.
 inline constexpr double kSearchSeconds = 0.5;
-// The same for the planners that are not of the Galvatron papers, of which most searches end so.
-inline constexpr double kOtherSearchSeconds = 0.2;
+// The same for planners that are not of the Galvatron papers and solve no integer program: long
+// enough for nearly all of them.
+inline constexpr double kOtherSearchSeconds = 2.0;
+// The same on the cells of the grid (`OtherGridAxes`), where integer programs are among the others.
+inline constexpr double kGridSearchSeconds = 0.2;
 // The same on the axes that begin with `kLong`, which are no part of a whole run.
 inline constexpr double kLongSearchSeconds = 30.0;
 
 struct TimedSearch {
-  // One of `kTimeAxes` or of `OtherGridAxes`, `granularity` (layers again), `long` (most layers) or
-  // `long-other` (layers, the planners of `other-layers`).
+  // One of `kTimeAxes`, `OtherGridAxes` or `kLongAxes`, or `granularity` (layers again).
   std::string axis;
   int value = 0;
   std::string planner;
@@ -37,6 +39,9 @@ struct TimedSearch {
   // Share of the time a sample by which the plan is not proved to be the fastest of its space, six
   // digits; 1 if the planner proves nothing.
   double gap = 1.0;
+  // GiB that a device must have for the plan, the objective of `min-memory-ilp`; six digits, 0 if
+  // no plan was found.
+  double memory_gib = 0.0;
 
   friend bool operator==(const TimedSearch&, const TimedSearch&) = default;
 };
@@ -56,22 +61,39 @@ std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& 
 // The gap of other planners is to a bound of all plans.
 bool BoundsItsSpace(absl::string_view planner);
 
+// Returns whether a planner has memory for its objective: `min-memory-ilp`.
+bool MinimisesMemory(absl::string_view planner);
+
 // Planners that are timed, in the order of tables.
 std::vector<std::string> TimedPlanners();
 
-// Returns all planners of this build that the tables beside an axis leave out: `TimedPlanners` for
-// times, and those of the grid for its cells.
+// Returns the planners of this build that solve integer programs. Hardly any of their searches
+// ends within `kSearchSeconds`, so their times are those of `kLongAxes` alone.
+std::vector<std::string> ProgramPlanners();
+
+// Returns all planners of this build that the tables beside an axis leave out: for times those that
+// are in neither `TimedPlanners` nor `ProgramPlanners`, for the cells of the grid those that the
+// grid leaves out.
 std::vector<std::string> OtherPlanners(absl::string_view axis);
 
 // The start of the name of an axis that asks `OtherPlanners` instead of `TimedPlanners`.
 inline constexpr absl::string_view kOther = "other-";
 
 // The start of the names of axes whose searches may take `kLongSearchSeconds`, minutes in all.
-inline constexpr absl::string_view kLong = "long";
+inline constexpr absl::string_view kLong = "long-";
+
+// Axes of long searches. Each is a section of `parplan-study papers`, which `long-times` has all
+// of.
+inline constexpr const char* kLongAxes[] = {"long-layers", "long-devices", "long-memory",
+                                            "long-strategies"};
+
+// Returns the planners of a long axis: `TimedPlanners` and `ProgramPlanners`.
+std::vector<std::string> LongPlanners();
 
 // Runs all searches of an axis: its questions in ascending order, each by every planner of
-// `TimedPlanners`, or of `OtherPlanners` for an axis that begins with `kOther`; of the latter the
-// first, the middle and the last question of devices, memory and strategies.
+// `TimedPlanners`, of `OtherPlanners` for an axis that begins with `kOther`, or of `LongPlanners`
+// for one that begins with `kLong`. Of `long-layers` the planners of the papers answer only
+// questions with `kLeastLongLayers` and more.
 //
 //   layers      BERT's layers, 32 to 10,000, on 64 A100 with 80 GB, batch 128
 //   devices     256 of BERT's layers on 8 to 512 A100 with 80 GB, 2 samples a device
@@ -86,8 +108,11 @@ inline constexpr const char* kTimeAxes[] = {"layers",       "devices",         "
 // Returns the axes `other-grid-NAME`: those of each family with 32 layers.
 std::vector<std::string> OtherGridAxes();
 
-// Returns the axis whose questions an axis asks: itself without `kOther`, and `layers` for
-// `granularity` and what begins with `kLong`.
+// Layers below which the searches of the papers' planners end on the axis `layers`, or nearly so.
+inline constexpr int kLeastLongLayers = 1000;
+
+// Returns the axis whose questions an axis asks: itself without `kOther` and `kLong`, and `layers`
+// for `granularity`.
 std::string QuestionAxis(absl::string_view axis);
 
 }  // namespace parplan::papers

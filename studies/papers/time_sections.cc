@@ -12,8 +12,29 @@ namespace parplan::papers {
 namespace {
 
 std::string SecondsText(const TimedSearch& timed) {
-  if (timed.stopped) return absl::StrFormat("> %g", LimitOfAxis(timed.axis));
-  return absl::StrFormat("%.3g", timed.seconds);
+  return absl::StrFormat("%s%.3g", timed.stopped ? "> " : "", timed.seconds);
+}
+
+// Returns by question of an axis the least memory that any plan found for it needs, in GiB.
+std::map<int, double> LeastMemories(const PapersResults& results, absl::string_view axis) {
+  const std::string questions = QuestionAxis(axis);
+  std::map<int, double> least;
+  for (const TimedSearch& timed : results.times) {
+    if (QuestionAxis(timed.axis) != questions || timed.memory_gib <= 0.0) continue;
+    const auto [found, is_new] = least.try_emplace(timed.value, timed.memory_gib);
+    if (!is_new) found->second = std::min(found->second, timed.memory_gib);
+  }
+  return least;
+}
+
+// Returns the quality of a search: its rate as a share of the best known of the question, or its
+// memory over the least known for a planner that minimises memory.
+std::string QualityText(const TimedSearch& timed, double best_rate, double least_memory_gib) {
+  if (timed.rate <= 0.0) return "no plan";
+  if (MinimisesMemory(timed.planner)) {
+    return absl::StrFormat("memory %.3f", timed.memory_gib / least_memory_gib);
+  }
+  return absl::StrFormat("%.3f", timed.rate / best_rate);
 }
 
 // Returns by question of an axis the highest rate that any search of it found.
@@ -36,6 +57,7 @@ std::string TimeTable(const PapersResults& results, absl::string_view axis,
   const std::vector<TimedSearch> searches = SearchesOf(results, axis);
   if (searches.empty()) return "";
   std::map<int, double> best = BestRates(results, axis);
+  std::map<int, double> least = LeastMemories(results, axis);
   const std::vector<std::string> planners = PlannersOf(searches);
   std::vector<std::string> head = {name};
   for (const std::string& planner : planners) head.push_back(absl::StrCat("`", planner, "`"));
@@ -51,16 +73,23 @@ std::string TimeTable(const PapersResults& results, absl::string_view axis,
         continue;
       }
       const TimedSearch& timed = found->second;
-      cells.push_back(absl::StrCat(
-          SecondsText(timed), " s, ",
-          timed.rate > 0.0 ? absl::StrFormat("%.3f", timed.rate / best[value]) : "no plan",
-          timed.rate > 0.0 && BoundsItsSpace(timed.planner) && timed.gap > kShownGap
-              ? absl::StrFormat(" (gap %.1f %%)", 100.0 * timed.gap)
-              : ""));
+      cells.push_back(
+          absl::StrCat(SecondsText(timed), " s, ", QualityText(timed, best[value], least[value]),
+                       timed.rate > 0.0 && BoundsItsSpace(timed.planner) && timed.gap > kShownGap
+                           ? absl::StrFormat(" (gap %.1f %%)", 100.0 * timed.gap)
+                           : ""));
     }
     text += Row(cells);
   }
   return text + "\n";
+}
+
+// Returns the table of a long axis with a line before it; empty if it has no searches.
+std::string LongTable(const PapersResults& results, absl::string_view axis,
+                      const std::string& name) {
+  const std::string table = TimeTable(results, axis, name);
+  if (table.empty()) return table;
+  return absl::StrCat("With ", kLongSearchSeconds, " s:\n\n", table);
 }
 
 // Says with which numbers of layers the searches that bound their space are slower than another, by
@@ -160,47 +189,46 @@ std::string TimesSection(const PapersResults& results) {
   std::string text = "## Search time\n\n";
   text += Paragraph(absl::StrCat(
       "One thread of ", results.machine, ", commit ", results.commit,
-      "; the least of up to five runs. A search that takes longer than ", kSearchSeconds,
-      " s is ended there and keeps its best plan so far (`>`). Beside each time stands the rate of "
+      " unless the parts above say another; the least of up to five runs. A search that takes "
+      "longer than ",
+      kSearchSeconds,
+      " s is ended there and keeps its best plan so far (`>`, before the seconds it took). Beside "
+      "each time stands the rate of "
       "the plan as a share of the best that any search of the question found, in this table or "
-      "another. `",
+      "another; for `min-memory-ilp`, which does not look for it, the memory that a device must "
+      "have over the least of any plan found for the question. `",
       kTreeOptimum,
       "` is `exact` in the space of `galvatron-bmw`; `exact` has all of ours. Neither is an "
       "optimum where a gap is left",
       BehindOthers(results),
       ". This is open question 1 of the summary of BMW: what thousands of layers take, and what "
-      "quality they cost."));
-  text += "Layers of BERT on 64 A100 with 80 GB, batch 128:\n\n";
+      "quality they cost. The integer programs are in the tables of long searches, which end "
+      "after ",
+      kLongSearchSeconds,
+      " s (`--section long-times`, which a run of everything leaves as it is; the names behind a "
+      "planner are its `--memory-granule` and `--fuse-layers`). All others are ended after ",
+      kOtherSearchSeconds, " s."));
+  text += "### Layers of BERT on 64 A100 with 80 GB, batch 128\n\n";
   text += TimeTable(results, "layers", "layers");
   text += "![Search time against layers](../images/papers-layers.svg)\n\n";
-  const std::vector<TimedSearch> long_searches = SearchesOf(results, "long");
-  if (!long_searches.empty()) {
-    text += Paragraph(absl::StrCat(
-        "The same questions with ", kLongSearchSeconds,
-        " s, on one thread and once each (`--section long-times`, which a run of everything leaves "
-        "as it is). The names behind a planner are its `--memory-granule` and `--fuse-layers`:"));
-    text += TimeTable(results, "long", "layers");
-  }
-  text += absl::StrCat("The other planners on the same questions, here and below ended after ",
-                       kOtherSearchSeconds, " s:\n\n");
+  text += LongTable(results, "long-layers", "layers");
   text += TimeTable(results, "other-layers", "layers");
-  const std::string long_others = TimeTable(results, "long-other", "layers");
-  if (!long_others.empty()) {
-    text += absl::StrCat("These with ", kLongSearchSeconds, " s (`--section long-times`):\n\n",
-                         long_others);
-  }
-  text += "256 of BERT's layers, two samples a device, A100 with 80 GB:\n\n";
+  text += "### 256 of BERT's layers, two samples a device, A100 with 80 GB\n\n";
   text += TimeTable(results, "devices", "devices");
   text += "![Search time against devices](../images/papers-devices.svg)\n\n";
+  text += LongTable(results, "long-devices", "devices");
   text += TimeTable(results, "other-devices", "devices");
-  text += "BERT-Huge-32 on 8 A100, batch 64:\n\n";
+  text += "### BERT-Huge-32 on 8 A100, batch 64\n\n";
   text += TimeTable(results, "memory", "GB");
+  text += LongTable(results, "long-memory", "GB");
   text += TimeTable(results, "other-memory", "GB");
+  text += "### BERT-Huge-32 on 8 RTX Titans with 16 GB, batch 64\n\n";
   text += Paragraph(
-      "BERT-Huge-32 on 8 RTX Titans with 16 GB, batch 64, in parts of the tree: data parallelism "
-      "and pipelines (4 strategies), with sharding (7), with tensor parallelism (22), with "
+      "In parts of the tree: data parallelism and pipelines (4 strategies), with sharding (7), "
+      "with tensor parallelism (22), with "
       "recomputation (44). `exact` has the same parts and its other dimensions off:");
   text += TimeTable(results, "strategies", "strategies");
+  text += LongTable(results, "long-strategies", "strategies");
   return text + TimeTable(results, "other-strategies", "strategies");
 }
 

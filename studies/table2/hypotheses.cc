@@ -17,10 +17,16 @@
 namespace parplan::table2 {
 namespace {
 
-constexpr Definition kDefinitions[kDefinitionCount] = {
-    Definition::kPeak,      Definition::kPersistent,         Definition::kWeights,
-    Definition::kRedundant, Definition::kActivations,        Definition::kActivationsAndTemporary,
-    Definition::kProgram,   Definition::kProgramActivations, Definition::kProgramRedundant};
+constexpr Definition kDefinitions[kDefinitionCount] = {Definition::kPeak,
+                                                       Definition::kPersistent,
+                                                       Definition::kWeights,
+                                                       Definition::kRedundant,
+                                                       Definition::kActivations,
+                                                       Definition::kTemporary,
+                                                       Definition::kActivationsAndTemporary,
+                                                       Definition::kProgram,
+                                                       Definition::kProgramActivations,
+                                                       Definition::kProgramRedundant};
 
 double LogError(double ours, double theirs) {
   return std::log(std::max(ours, kLeastMb) / std::max(theirs, kLeastMb));
@@ -204,6 +210,8 @@ const char* DefinitionName(Definition definition) {
       return "redundant";
     case Definition::kActivations:
       return "activations";
+    case Definition::kTemporary:
+      return "temporary";
     case Definition::kActivationsAndTemporary:
       return "activations + temporary";
     case Definition::kProgram:
@@ -229,6 +237,8 @@ double OverheadOf(const TableMemory& memory, Definition definition) {
       return megabytes(memory.redundant);
     case Definition::kActivations:
       return megabytes(memory.activations);
+    case Definition::kTemporary:
+      return megabytes(memory.temporary);
     case Definition::kActivationsAndTemporary:
       return megabytes(memory.activations + memory.temporary);
     case Definition::kProgram:

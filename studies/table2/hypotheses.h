@@ -27,13 +27,14 @@ enum class Definition {
   kWeights,
   kRedundant,
   kActivations,
+  kTemporary,
   kActivationsAndTemporary,
   // States and activations of the program's solution, its activations alone, and its redundancy.
   kProgram,
   kProgramActivations,
   kProgramRedundant,
 };
-inline constexpr int kDefinitionCount = 9;
+inline constexpr int kDefinitionCount = 10;
 const char* DefinitionName(Definition definition);
 
 // Returns the memory of a plan by a definition, in MB (10^6 bytes).

@@ -12,9 +12,9 @@ namespace parplan {
 namespace {
 
 // Arguments: layers, MiB of the budget, strategies, layouts, and the budget as
-// hundredths of what strategies need on average. Every layer is of one kind, as in the
-// call of papers.md 2.5 (32 layers, 20,480 MB, 22 strategies: 1.6 s with the public C++
-// core). As many layouts as strategies is the programme with a cost between any two.
+// hundredths of what strategies need on average. Every layer is of one kind, as in
+// the papers' experiments with BERT (32 layers, 20,480 MB, 22 strategies). As many layouts as
+// strategies is the programme with a cost between any two.
 void OneStage(benchmark::State& state) {
   std::mt19937_64 random(1);
   const auto draw = [&random] { return static_cast<double>(random() % 1000) / 1000.0; };

@@ -170,6 +170,24 @@ class Offline(PlanctlTest):
         self.assertIn("why not `dp`", text)
         self.assertIn("what more would buy", text)
 
+    def test_explain_bmw_shows_the_walk_of_a_plan_of_several_stages(self):
+        plan = self.folder / "plan.json"
+        self.json("plan", *self.offline(), "--planner", "pp", "--out", plan)
+        walks = self.json("explain", plan, "--bmw", *self.offline()[1:])["bmw"]
+        self.assertTrue(walks)
+        for walk in walks:
+            self.assertEqual(walk["steps"][0]["verdict"], "start")
+        text = self.text("explain", plan, "--bmw", *self.offline()[1:]).stdout
+        self.assertIn("from balanced memory to balanced time", text)
+        self.assertIn("alpha_t", text)
+        error = self.json("explain", plan, "--bmw", code=BAD_INPUT)["error"]
+        self.assertIn("--model", error["message"])
+        one_stage = self.folder / "one.json"
+        self.json("plan", *self.offline(), "--planner", "sdp", "--out", one_stage)
+        error = self.json("explain", one_stage, "--bmw", *self.offline()[1:],
+                          code=BAD_INPUT)["error"]
+        self.assertIn("--bmw", error["message"])
+
     def test_any_number_of_threads_gives_the_same_plan(self):
         one, four = (self.json("plan", *self.offline(), "--threads", count)
                      for count in ("1", "4"))

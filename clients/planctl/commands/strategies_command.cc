@@ -72,7 +72,7 @@ void AddStrategiesCommand(Command app, const Session& session, Action& action) {
                  "Largest tensor-parallel degree; questions have a node's devices [no limit]")
       .Check(shell::Between(1, kMaxDevices));
   command.AddFlag("--powers-of-two", flags->question.limits.only_powers_of_two,
-                  "Only degrees that are powers of two, as in the papers");
+                  "Only degrees that are powers of two, as in the authors' code");
   command.AddFlag("--no-recompute", flags->no_recompute, "Without recomputation");
   command.AddOption("--svg", flags->svg_path, "Also draw the tree into this file").TypeName("FILE");
   command.OnChosen([&session, &action, flags] {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -100,18 +101,43 @@ std::string StrategyTip(const AuxiliaryStrategy& strategy) {
                          GraphSize(strategy.memory_bytes()), GraphSize(strategy.redundant_bytes));
 }
 
-// Geometry of figure 2, in pixels.
-constexpr int kGraphLabelWidth = 170;
+// Geometry of figure 2, in pixels: the operators with their edges on the left, then their names,
+// then their strategies.
+constexpr int kGraphNodeX = 86;
+constexpr int kGraphNodeRadius = 6;
+constexpr int kGraphLabelX = 100;
+constexpr int kGraphLabelWidth = 260;
 constexpr int kGraphColumnWidth = 46;
 constexpr int kGraphBoxWidth = 36;
 constexpr int kGraphBoxHeight = 22;
 constexpr int kGraphRowHeight = 68;
-constexpr int kGraphTop = 56;
+constexpr int kGraphTop = 76;
 
 int BoxCenter(int strategy) {
   return kGraphLabelWidth + strategy * kGraphColumnWidth + kGraphBoxWidth / 2;
 }
 int BoxTop(int op) { return kGraphTop + op * kGraphRowHeight; }
+
+int NodeY(int op) { return BoxTop(op) + kGraphBoxHeight / 2; }
+
+// Returns the edge of panel (a): straight to the next operator, else a curve on the left.
+std::string OperatorEdge(const AuxiliaryEdge& edge) {
+  const int from = NodeY(edge.from);
+  const int to = NodeY(edge.to);
+  std::string way;
+  if (edge.to == edge.from + 1) {
+    way = absl::StrFormat("M%d %d V%d", kGraphNodeX, from + kGraphNodeRadius,
+                          to - kGraphNodeRadius - 2);
+  } else {
+    // Longer edges bulge further, so that they do not cover shorter ones.
+    const int bulge = kGraphNodeX - std::min(72, 14 + 8 * std::abs(edge.to - edge.from));
+    const int side = kGraphNodeX - kGraphNodeRadius;
+    way = absl::StrFormat("M%d %d C%d %d %d %d %d %d", side, from, bulge, from, bulge, to, side - 2,
+                          to);
+  }
+  return absl::StrFormat(
+      "<path d=\"%s\" fill=\"none\" stroke=\"#555\" marker-end=\"url(#end)\"/>\n", way);
+}
 
 std::string EdgeLine(const AuxiliaryEdge& edge, int i, int j, absl::string_view style) {
   return absl::StrFormat("<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" %s/>\n", BoxCenter(i),
@@ -119,7 +145,7 @@ std::string EdgeLine(const AuxiliaryEdge& edge, int i, int j, absl::string_view 
 }
 
 // Returns the lines of an edge between consecutive rows. Other edges (skip connections, from one
-// layer to the next) would cross the boxes between.
+// layer to the next) would cross the boxes between, and are in panel (a) alone.
 std::string EdgeLines(const AuxiliaryGraph& graph, const AuxiliaryEdge& edge) {
   std::string lines;
   if (edge.to != edge.from + 1) return lines;
@@ -239,11 +265,22 @@ std::string GraphSvg(const AuxiliaryGraph& graph) {
   svg += SvgLabel(10, 38,
                   "A box is a strategy, redder the more of it is redundant; grey lines need no "
                   "exchange; blue is the choice, dashed where it needs one.");
+  svg += SvgLabel(10, 60, "(a) operators and tensors");
+  svg += SvgLabel(kGraphLabelWidth, 60, "(b) strategies of each operator");
+  svg +=
+      "<defs><marker id=\"end\" viewBox=\"0 0 6 6\" refX=\"5\" refY=\"3\" markerWidth=\"6\" "
+      "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0 L6 3 L0 6 z\" "
+      "fill=\"#555\"/></marker></defs>\n";
+  for (const AuxiliaryEdge& edge : graph.edges) svg += OperatorEdge(edge);
   for (const AuxiliaryEdge& edge : graph.edges) svg += EdgeLines(graph, edge);
   for (int v = 0; v < static_cast<int>(graph.operators.size()); ++v) {
     const AuxiliaryOperator& op = graph.operators[v];
     const std::string times = op.multiplicity > 1 ? absl::StrFormat(" x%d", op.multiplicity) : "";
-    svg += SvgLabel(10, BoxTop(v) + 15, op.name + times);
+    absl::StrAppendFormat(&svg,
+                          "<circle cx=\"%d\" cy=\"%d\" r=\"%d\" fill=\"#ddd\" "
+                          "stroke=\"#555\"/>\n",
+                          kGraphNodeX, NodeY(v), kGraphNodeRadius);
+    svg += SvgLabel(kGraphLabelX, BoxTop(v) + 15, op.name + times);
     for (int i = 0; i < static_cast<int>(op.strategies.size()); ++i) {
       const AuxiliaryStrategy& strategy = op.strategies[i];
       absl::StrAppendFormat(

@@ -27,9 +27,10 @@ std::string OperatorText(const AuxiliaryGraph& graph, const AuxiliaryOperator& o
 // REQUIRES: `op` is null or one of `graph.operators`, and not a copy.
 nlohmann::ordered_json GraphJson(const AuxiliaryGraph& graph, const AuxiliaryOperator* op);
 
-// Returns figure 2 as an SVG file: a row for every operator with a box for every strategy, redder
-// the more of it is redundant, lines between strategies of neighbours that need no exchange, and
-// the choice in blue.
+// Returns figure 2 as an SVG file. Panel (a) is the graph of operators and the tensors between
+// them; panel (b) has a box for every strategy of an operator beside it, redder the more of it is
+// redundant, lines between strategies of neighbours that need no exchange, and the choice in
+// blue.
 std::string GraphSvg(const AuxiliaryGraph& graph);
 // Returns figure 1 as an SVG file: a bar for every strategy of an operator, an even share of its
 // memory in grey and the redundant rest in red.

@@ -34,7 +34,7 @@ enum class TreeRule {
   kOneKindOfDataParallelism,
   // No tensor-parallel group is wider than `TreeLimits` allows, by default in questions: a node.
   kTensorWidth,
-  // Degrees are powers of two, as in the papers; divisors of any kind without it.
+  // Degrees are powers of two, as in the authors' code; divisors of any kind without it.
   kPowersOfTwo,
 };
 inline constexpr TreeRule kTreeRules[] = {TreeRule::kPipelineFirst,

@@ -203,9 +203,35 @@ PlanSet SetShaped() {
   return set;
 }
 
+// Few tokens and wide layers, so that exchanging gradients takes about as long as the backward pass
+// that hides it: where the slow-down of overlapping work decides the step.
+PlanSet SetOverlap() {
+  PlanSet set{.model = MakeModel("gpt", {.hidden_size = 384,
+                                         .head_count = 6,
+                                         .key_value_head_count = 6,
+                                         .feed_forward_size = 1536,
+                                         .feed_forward_kind = FeedForwardKind::kGelu,
+                                         .sequence_length = 16,
+                                         .vocabulary_size = 512,
+                                         .layer_count = 6}),
+              .device_count = 2,
+              .devices_per_node = 2,
+              .global_batch_size = 8};
+  Maker maker(set);
+  maker.Add("DP2 m1", {8}, {Dp(2)}, 1);
+  maker.Add("DP2 m2", {8}, {Dp(2)}, 2);
+  maker.Add("DP2 m4", {8}, {Dp(2)}, 4);
+  maker.Add("DP2 recompute m1", {8}, {Recomputed(Dp(2))}, 1);
+  maker.Add("ZeRO-1 m1", {8}, {Dp(2, kZero1)}, 1);
+  maker.Add("ZeRO-1 m4", {8}, {Dp(2, kZero1)}, 4);
+  maker.Add("ZeRO-2 m1", {8}, {Dp(2, kZero2)}, 1);
+  return set;
+}
+
 }  // namespace
 
 PlanSet MakePlanSet(const std::string& name) {
+  if (name == "overlap") return SetOverlap();
   if (name == "shaped") return SetShaped();
   return name == "b" ? SetB() : SetA();
 }

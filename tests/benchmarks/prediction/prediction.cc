@@ -1,7 +1,7 @@
 // Profiles this machine, predicts plans of a small model, runs them, and says how far off the
 // predictions are.
 //
-//   prediction [a|b|shaped] [--details] [--plans TEXT] [--real-time] [--results FILE]
+//   prediction [a|b|shaped|overlap] [--details] [--plans TEXT] [--real-time] [--results FILE]
 //
 // With --plans only those whose name contains the text, or one of several separated by commas; with
 // --details the profile and the parts of each prediction too. With --results also a JSON file of

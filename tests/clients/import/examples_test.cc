@@ -72,6 +72,15 @@ TEST(Examples, AreReadStrictlyAndAreValid) {
       const Topology two,
       TopologyFromProto(ReadExample<v1::ClusterTopology>("a100-40g-16.cluster.json")));
   EXPECT_EQ(two.device_count(), 16);
+  ASSERT_OK_AND_ASSIGN(const ModelSpec gpt,
+                       ModelFromProto(ReadExample<v1::ModelSpec>("gpt-7.5b.model.json")));
+  EXPECT_EQ(gpt.layer_count(), 38);
+  // Its name: 36 layers of 12 h^2 and a shared table of 51200 h, h = 4096.
+  EXPECT_NEAR(static_cast<double>(gpt.parameter_count()) / 7.5e9, 1.0, 0.02);
+  ASSERT_OK_AND_ASSIGN(
+      const Topology large,
+      TopologyFromProto(ReadExample<v1::ClusterTopology>("a100-80g-8.cluster.json")));
+  EXPECT_EQ(large.device_count(), 8);
   EXPECT_OK(ValidateProfile(ReadExample<v1::Profile>("llama2-7b-a100.profile.json")));
   EXPECT_OK(ValidateProfile(ReadExample<v1::Profile>("llama2-7b-a100-2-nodes.profile.json")));
 }

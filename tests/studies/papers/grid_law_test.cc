@@ -35,7 +35,10 @@ TEST(GalvatronExperiments, NoCellOfTheGridIsBelowItsBaselinesOrItsParts) {
           for (const char* const planner : kPaperPlanners) {
             const double rate = Ask(problem, planner).rate;
             EXPECT_GE(rate, best) << planner;
-            EXPECT_GE(rate, Ask(without, planner).rate) << planner;
+            // `galvatron` has no recomputation to forbid.
+            if (planner != kPaperPlanners[0]) {
+              EXPECT_GE(rate, Ask(without, planner).rate) << planner;
+            }
             best = rate;
           }
           ++cell_count;

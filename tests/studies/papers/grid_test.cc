@@ -25,8 +25,9 @@ GridCell Cell(double sdp, double pp, double bmw, double optimum, double gap) {
   return cell;
 }
 
-// Parameters of the papers' models (docs/papers.md 1.7), in millions: their own totals are 672 and
-// 987 (BERT), 632 and 947 (ViT), 502 and 737 (T5), 701 and 1016 (Swin). Ours lack biases, norms and
+// Parameters of the papers' models (docs/papers.md 1.7), in millions: their own totals are, from
+// memory and unverified, 672 and 987 (BERT), 632 and 947 (ViT), 502 and 737 (T5), 701 and 1016
+// (Swin). Ours lack biases, norms and
 // patches, and have T5's feed-forward of 4 hidden sizes: within 5 %.
 TEST(ModelOf, HasThePapersSizes) {
   const struct {

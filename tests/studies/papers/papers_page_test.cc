@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -18,7 +19,8 @@ namespace parplan::papers {
 namespace {
 
 constexpr char kAgain[] =
-    "make it again: parplan-study papers --source . (--only-page if no search changed)";
+    "make it again: parplan-study papers --source . --machine CPU --commit HASH (only --source . "
+    "--only-page if no search changed)";
 
 std::string FileText(const std::string& path) {
   std::ifstream file(SourceDir() + path);
@@ -61,6 +63,45 @@ TEST_F(StoredResults, HaveEveryCellAndEveryPlanner) {
   EXPECT_EQ(results_.ablations.size(), AblationQuestions().size());
   EXPECT_EQ(results_.pipelines.size(), PipelineQuestions().size());
   EXPECT_EQ(results_.granularity.size(), AblationQuestions().size());
+}
+
+// The laws of the paper planners on all 120 cells of `parplan-study papers`, with the batches that
+// it searches.
+TEST_F(StoredResults, HaveNoPlannerBelowItsBaselinesOrItsParts) {
+  int fitting_count = 0;
+  for (const GridCell& cell : results_.grid) {
+    SCOPED_TRACE(
+        absl::StrCat(cell.model, ", ", cell.device_count, " devices, ", cell.memory_gb, " GB"));
+    double best = 0.0;
+    for (const char* const baseline : kPurePlanners) best = std::max(best, cell.RateOf(baseline));
+    for (const char* const baseline : kHybridPlanners) best = std::max(best, cell.RateOf(baseline));
+    for (const char* const planner : kPaperPlanners) {
+      EXPECT_GE(cell.RateOf(planner), best) << planner;
+      best = cell.RateOf(planner);
+    }
+    for (const char* const method : {kBaseAlone, kBmwAlone}) {
+      EXPECT_LE(cell.RateOf(method), best) << method;
+    }
+    // A proved optimum is above all of them; an unproved one is the best plan known.
+    EXPECT_GE(cell.OptimumRate() * (1.0 + kLost), best);
+    if (cell.optimum_gap == 0.0) EXPECT_GE(cell.RateOf(kTreeOptimum) * (1.0 + 1e-5), best);
+    if (best > 0.0) ++fitting_count;
+  }
+  EXPECT_GT(fitting_count, 115);
+}
+
+// Whoever loses to the optimum has a cause, and nobody else.
+TEST_F(StoredResults, HaveACauseWhereTheMethodLoses) {
+  for (const GridCell& cell : results_.grid) {
+    const double rate = cell.RateOf(kBmwAlone);
+    EXPECT_EQ(cell.MethodLoses(), rate < cell.OptimumRate() * (1.0 - kLost)) << cell.model;
+    if (!cell.MethodLoses()) continue;
+    EXPECT_EQ(cell.method_gist.empty(), rate <= 0.0) << cell.model;
+    EXPECT_GT(cell.method_loss.stage_count, 0) << cell.model;
+    if (!cell.method_loss.has_strategies) {
+      EXPECT_EQ(cell.method_loss.refused_stage_count, 0) << cell.model;
+    }
+  }
 }
 
 // Every seventh cell, 18 of 120: a family has 8 cells for each number of devices (four budgets with

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "planner/find_plan.h"
@@ -18,6 +19,12 @@ TEST(SearchTimes, EveryPlannerIsTimedOnEachAxis) {
     for (const std::string& planner : OtherPlanners(absl::StrCat("other-", axis))) {
       EXPECT_TRUE(asked.insert(planner).second) << planner << " stands in both tables";
     }
+    // Searches that end early there have a table of long ones.
+    for (const std::string& planner : TimedPlanners()) {
+      const std::vector<std::string> longer = LongPlanners();
+      EXPECT_EQ(std::count(longer.begin(), longer.end(), planner), 1) << planner;
+    }
+    for (const std::string& planner : LongPlanners()) asked.insert(planner);
     for (const std::string& planner : PlannerNames()) EXPECT_TRUE(asked.count(planner)) << planner;
   }
 }
@@ -52,9 +59,32 @@ TEST(SearchTimes, AxesOfTheGridAskItsQuestions) {
 TEST(SearchTimes, AxesBesideEachOtherAskTheSameQuestions) {
   EXPECT_EQ(QuestionAxis("other-devices"), "devices");
   EXPECT_EQ(QuestionAxis("granularity"), "layers");
-  EXPECT_EQ(QuestionAxis("long"), "layers");
-  EXPECT_EQ(QuestionAxis("long-other"), "layers");
+  EXPECT_EQ(QuestionAxis("long-layers"), "layers");
+  EXPECT_EQ(QuestionAxis("long-strategies"), "strategies");
+  EXPECT_EQ(QuestionAxis("other-grid-T5-512/4-32"), "grid-T5-512/4-32");
   EXPECT_EQ(QuestionAxis("memory"), "memory");
+}
+
+TEST(SearchTimes, AxesHaveTheirLimits) {
+  EXPECT_EQ(LimitOfAxis("layers"), kSearchSeconds);
+  EXPECT_EQ(LimitOfAxis("granularity"), kSearchSeconds);
+  EXPECT_EQ(LimitOfAxis("other-layers"), kOtherSearchSeconds);
+  EXPECT_EQ(LimitOfAxis("other-grid-BERT-Huge-32"), kGridSearchSeconds);
+  for (const char* const axis : kLongAxes) EXPECT_EQ(LimitOfAxis(axis), kLongSearchSeconds);
+}
+
+// The objective of `min-memory-ilp` is measured beside its time.
+TEST(TimeSearch, HasTheMemoryOfThePlan) {
+  const PlanningProblem problem =
+      ProblemOf(ModelOf(Family::kBert, 8), {.count = 2, .memory_gb = 16}, {0, 4});
+  const TimedSearch fastest = TimeSearch(problem, "exact");
+  EXPECT_GT(fastest.memory_gib, 1.0);
+  EXPECT_LE(fastest.memory_gib, 16.0);
+  for (const std::string& planner : ProgramPlanners()) {
+    const TimedSearch timed = TimeSearch(problem, planner, 10.0);
+    EXPECT_GT(timed.memory_gib, 0.0) << planner;
+    if (MinimisesMemory(planner)) EXPECT_LE(timed.memory_gib, fastest.memory_gib);
+  }
 }
 
 }  // namespace

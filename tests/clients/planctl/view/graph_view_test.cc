@@ -111,6 +111,9 @@ TEST(GraphView, PicturesShowEveryStrategy) {
   EXPECT_EQ(count(svg, "stroke=\"#ccc\""), 3);
   EXPECT_EQ(count(svg, "<line"), 4);
   EXPECT_THAT(svg, HasSubstr("block.&lt;activation&gt; x3"));
+  // The graph of operators beside it: a node for each, an arrow for each edge.
+  EXPECT_EQ(count(svg, "<circle"), 2);
+  EXPECT_EQ(count(svg, "marker-end="), 1);
   // No redundancy is white, the most of an operator red.
   EXPECT_THAT(svg, HasSubstr("fill=\"rgb(255,255,255)\""));
   EXPECT_THAT(svg, HasSubstr("fill=\"rgb(255,100,100)\""));
@@ -121,6 +124,30 @@ TEST(GraphView, PicturesShowEveryStrategy) {
     EXPECT_EQ(picture.substr(0, 5), "<svg ");
     EXPECT_EQ(count(picture, "<text"), count(picture, "</text>"));
   }
+}
+
+// Edges that skip an operator, or lead from a layer to the next one, are curves.
+TEST(GraphView, PicturesShowEveryEdgeOfTheOriginalGraph) {
+  AuxiliaryGraph graph = TwoOperators();
+  graph.operators.push_back(graph.operators[1]);
+  AuxiliaryEdge skip = graph.edges[0];
+  skip.to = 2;
+  AuxiliaryEdge back = graph.edges[0];
+  back.from = 2;
+  back.to = 0;
+  graph.edges.push_back(skip);
+  graph.edges.push_back(back);
+  const std::string svg = GraphSvg(graph);
+  int arrows = 0, curves = 0;
+  for (size_t at = svg.find("<path d=\"M"); at != std::string::npos;
+       at = svg.find("<path d=\"M", at + 1)) {
+    const std::string path = svg.substr(at, svg.find('>', at) - at);
+    if (path.find("marker-end") == std::string::npos) continue;
+    ++arrows;
+    if (path.find(" C") != std::string::npos) ++curves;
+  }
+  EXPECT_EQ(arrows, 3);
+  EXPECT_EQ(curves, 2);
 }
 
 }  // namespace
