@@ -30,8 +30,8 @@ struct PlanSet {
 };
 
 // `a`: a GPT on two ranks. `b`: another shape, a Llama, kept aside: nothing was chosen by it.
-// `shaped`: a GPT on four ranks, two nodes of two. `overlap`: a wide GPT of few tokens on two ranks,
-// for the slow-down of overlapping work.
+// `shaped`: a GPT on four ranks, two nodes of two. `overlap`: a wide GPT of few tokens on two
+// ranks, for the slow-down of overlapping work.
 PlanSet MakePlanSet(const std::string& name);
 
 }  // namespace parplan

@@ -142,7 +142,8 @@ TEST(ReadPublishedRuns, SkipsWhatThePlannerHasNoWordsFor) {
               HasSubstr("devices of one kind"));
   EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("arch": "gpt")", R"("arch": "t5")")),
               HasSubstr("encoder-decoder"));
-  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("fp16")", R"("fp8 hybrid")")), HasSubstr("8 bits or fewer"));
+  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("fp16")", R"("fp8 hybrid")")),
+              HasSubstr("8 bits or fewer"));
 }
 
 // A run of Megatron's tests: only arguments, and its defaults where they are absent.
