@@ -124,6 +124,7 @@ void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
       .Check(shell::NotNegative());
   AddPaperOptionsTo(command);
   AddLimitsTo(command);
+  spends_time_limit = true;
 }
 
 void QuestionFlags::AddPaperOptionsTo(shell::Command command) {
@@ -217,7 +218,7 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   // Whoever gives the search time wants it used.
   if (wanted_gap_percent >= 0.0) {
     options.set_wanted_gap_ratio(wanted_gap_percent / 100.0);
-  } else if (search_time_limit > 0.0) {
+  } else if (spends_time_limit && search_time_limit > 0.0) {
     options.set_wanted_gap_ratio(0.0);
   }
   return spec;

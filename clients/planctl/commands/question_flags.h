@@ -50,6 +50,9 @@ struct QuestionFlags {
   double search_time_limit = 0.0;
   // Below 0 if not given.
   double wanted_gap_percent = -1.0;
+  // Whether a search that is given time, and no gap, uses the time for a proof. Not so for
+  // comparisons, in which every planner shall do what it does by itself.
+  bool spends_time_limit = false;
   // Below 0: none.
   double ilp_alpha_bytes_per_second = -1.0;
   // Empty: the best.
