@@ -150,6 +150,11 @@ TEST(QuestionFlags, EachReachesItsOption) {
   EXPECT_EQ(options.search_time_limit().seconds(), 1);
   EXPECT_EQ(options.search_time_limit().nanos(), 500'000'000);
   EXPECT_EQ(options.max_state_count(), 99);
+  // Time is there to be used.
+  EXPECT_TRUE(options.has_wanted_gap_ratio());
+  EXPECT_EQ(options.wanted_gap_ratio(), 0.0);
+  ASSERT_OK_AND_ASSIGN(const v1::PlanSpec near, Read({"--gap", "5", "--time-limit", "1"}));
+  EXPECT_DOUBLE_EQ(near.options().wanted_gap_ratio(), 0.05);
 }
 
 TEST(QuestionFlags, WhatIsNotGivenIsLeftToTheContract) {
@@ -157,6 +162,7 @@ TEST(QuestionFlags, WhatIsNotGivenIsLeftToTheContract) {
   EXPECT_TRUE(given.options().has_memory_headroom_ratio());
   EXPECT_TRUE(given.options().has_out_of_memory_probability());
   ASSERT_OK_AND_ASSIGN(const v1::PlanSpec unset, Read({}));
+  EXPECT_FALSE(unset.options().has_wanted_gap_ratio());
   EXPECT_FALSE(unset.options().has_memory_headroom_ratio());
   EXPECT_FALSE(unset.options().has_out_of_memory_probability());
   EXPECT_FALSE(unset.options().has_ilp_alpha_bytes_per_second());
