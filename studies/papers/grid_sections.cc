@@ -209,7 +209,7 @@ std::string OrderSection(const PapersResults& results) {
       " cells; what its queue is worth over even stages is below. Because stages are solved each "
       "for itself, more memory gave it a slower plan by over 0.1 % from one budget to the next in ",
       slower_count, " of these cells."));
-  return text;
+  return text + MethodsAloneText(results);
 }
 
 std::string SpeedUpSection(const PapersResults& results) {

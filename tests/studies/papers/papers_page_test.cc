@@ -84,7 +84,9 @@ TEST_F(StoredResults, HaveNoPlannerBelowItsBaselinesOrItsParts) {
     }
     // A proved optimum is above all of them; an unproved one is the best plan known.
     EXPECT_GE(cell.OptimumRate() * (1.0 + kLost), best);
-    if (cell.optimum_gap == 0.0) EXPECT_GE(cell.RateOf(kTreeOptimum) * (1.0 + 1e-5), best);
+    if (cell.optimum_gap == 0.0) {
+      EXPECT_GE(cell.RateOf(kTreeOptimum) * (1.0 + 1e-5), best);
+    }
     if (best > 0.0) ++fitting_count;
   }
   EXPECT_GT(fitting_count, 115);

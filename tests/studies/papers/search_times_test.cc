@@ -83,7 +83,9 @@ TEST(TimeSearch, HasTheMemoryOfThePlan) {
   for (const std::string& planner : ProgramPlanners()) {
     const TimedSearch timed = TimeSearch(problem, planner, 10.0);
     EXPECT_GT(timed.memory_gib, 0.0) << planner;
-    if (MinimisesMemory(planner)) EXPECT_LE(timed.memory_gib, fastest.memory_gib);
+    if (MinimisesMemory(planner)) {
+      EXPECT_LE(timed.memory_gib, fastest.memory_gib);
+    }
   }
 }
 
