@@ -38,26 +38,31 @@ class CappedProgram {
   std::vector<Bytes> Caps() const { return stages_.LeastMemoryOfStages().caps; }
 
   // Returns the samples a second of the plan of least time whose layers need at most `cap` of
-  // transient memory; 0 if none fits. From the budget less `cap` on, capacities go down until the
-  // plan fits, because a runtime keeps more than layers do; at most as far as the largest cap.
-  double RateUnder(Bytes cap, Bytes largest_cap) {
+  // transient memory; 0 if none fits. Capacities go down until the plan fits, as
+  // `GalvatronStages::Solve` does, with the same ends: from the budget less the least of `caps` to
+  // that less the largest, and from there to 0.
+  double RateUnder(Bytes cap, const std::vector<Bytes>& caps) {
     const Bytes budget = costs_.searched_group().overheads().TensorBudget(
         problem_.usable_memory(), 1, problem_.device_count());
-    const int64_t highest = UnitsWithin(budget - cap);
+    const int64_t highest = UnitsWithin(budget - caps.front());
     if (highest < 0) return 0.0;
-    const int64_t lowest = std::clamp<int64_t>(UnitsWithin(budget - largest_cap), 0, highest);
+    const int64_t middle = std::clamp<int64_t>(UnitsWithin(budget - caps.back()), 0, highest);
     const DenseStage stage = StageUnder(cap, highest);
-    DenseAssignment program(stage, lowest, highest, meter_);
-    PARPLAN_CHECK(program.complete());
-    for (int64_t capacity = highest; capacity >= lowest;) {
-      std::optional<DenseSolution> solution = program.At(capacity);
-      if (!solution) return 0.0;
-      const GalvatronStage solved{std::move(solution->options), solution->time, Bytes()};
-      const Plan plan = stages_.PlanOf({UnitCount()}, problem_.global_batch_size(), {&solved});
-      const Prediction prediction = evaluator_.Predict(plan);
-      if (prediction.fits()) return prediction.samples_per_second;
-      // Down to the units it uses, the answer is the same.
-      capacity = solution->units - 1;
+    for (const auto& [lowest, first] :
+         {std::pair(middle, highest), std::pair(int64_t{0}, middle - 1)}) {
+      if (first < lowest) continue;
+      DenseAssignment program(stage, lowest, first, meter_);
+      PARPLAN_CHECK(program.complete());
+      for (int64_t capacity = first; capacity >= lowest;) {
+        std::optional<DenseSolution> solution = program.At(capacity);
+        if (!solution) return 0.0;
+        const GalvatronStage solved{std::move(solution->options), solution->time, Bytes()};
+        const Plan plan = stages_.PlanOf({UnitCount()}, problem_.global_batch_size(), {&solved});
+        const Prediction prediction = evaluator_.Predict(plan);
+        if (prediction.fits()) return prediction.samples_per_second;
+        // Down to the units it uses, the answer is the same.
+        capacity = solution->units - 1;
+      }
     }
     return 0.0;
   }
@@ -153,7 +158,7 @@ double RateWithoutDecoupling(const PlanningProblem& problem, double enough) {
     CappedProgram program(problem, *costs, tables, meter);
     const std::vector<Bytes> caps = program.Caps();
     for (const Bytes cap : caps) {
-      best = std::max(best, program.RateUnder(cap, caps.back()));
+      best = std::max(best, program.RateUnder(cap, caps));
       if (best >= enough) return best;
     }
   }

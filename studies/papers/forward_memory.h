@@ -42,10 +42,11 @@ struct ForwardMemoryRow {
 ForwardMemoryRow ForwardMemoryRowOf(Family family, int layer_count);
 
 // Returns the samples a second of the best plan of one stage that the dynamic program finds, with
-// the same rounding of memory, if it is run once for every value that the transient memory of the
-// backward pass can have, over the strategies that need no more and within what is left of the
-// budget, and its answers are judged by the peak: the decoupling undone. Ends with the first plan
-// that reaches `enough`; 0 if nothing fits.
+// the same rounding of memory and the same check of the peak, if it is run once for every value
+// that the transient memory of a layer can have, over the strategies that need no more: so it no
+// longer keeps only the fastest plan of a budget, which may be one with a large transient. Never
+// slower than the program with decoupling, which is the run of the largest value. Ends with the
+// first plan that reaches `enough`; 0 if nothing fits.
 //
 // REQUIRES: the rules of `problem` have one stage and a number of micro-batches.
 double RateWithoutDecoupling(const PlanningProblem& problem, double enough);

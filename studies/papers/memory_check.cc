@@ -25,7 +25,8 @@ constexpr absl::string_view kFromTheory = "FromTheory/";
 absl::StatusOr<std::vector<MeasuredMemory>> ParseMeasuredMemory(absl::string_view text) {
   std::vector<MeasuredMemory> plans;
   try {
-    for (const auto& suite : nlohmann::json::parse(text.begin(), text.end()).at("testsuites")) {
+    const nlohmann::json file = nlohmann::json::parse(text.begin(), text.end());
+    for (const auto& suite : file.at("testsuites")) {
       for (const auto& test : suite.at("testsuite")) {
         if (!test.contains("peak_error")) continue;
         const std::string name = test.at("name");

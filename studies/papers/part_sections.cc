@@ -95,13 +95,12 @@ std::string ForwardMemorySection(const PapersResults& results) {
       "else differs, so the program alone, without the baselines whose plans `galvatron-base` also "
       "offers, is compared with the proved optimum there: 8 to 20 GB by 2, "
       "batches of 8 to 64 in 1 to 8 micro-batches. Both are judged by the same upper bound of "
-      "memory. Where the program is slower, it is run again without the decoupling: once for every "
-      "value that the memory of a backward pass can have, over the strategies that need no more "
-      "and "
-      "within what is left of the budget, with the same rounding; each answer is judged by its "
-      "peak. If it is slower than that too, the decoupling lost; else rounding is all that it "
-      "loses.");
-  text += Head({"model", "questions", "equal", "rounding alone", "decoupling loses",
+      "memory, so what is lost is rounding or the decoupling. Where the program is slower, it is "
+      "run "
+      "again without the decoupling: once for every value that the memory of a backward pass can "
+      "have, over the strategies that need no more, with the same rounding and the same check. If "
+      "it is slower than the best of these, the decoupling itself lost.");
+  text += Head({"model", "questions", "equal", "slower, but not by decoupling", "decoupling loses",
                 "no plan found", "mean loss", "largest loss", "largest loss of decoupling"});
   int questions = 0, equal = 0, rounding = 0, decoupling = 0, no_plan = 0;
   for (const ForwardMemoryRow& row : results.forward_memory) {

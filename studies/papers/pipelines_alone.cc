@@ -39,9 +39,11 @@ double RateOfBalancedMemory(const PlanningProblem& problem, const CostModel& cos
   GalvatronStages stages(problem, costs, tables, kDefaultSchedule, candidate.micro_batch_count,
                          meter);
   double best = 0.0;
-  for (const bool with_recompute : {false, true}) {
-    const std::optional<MemoryBalancedPartition> balanced = MemoryBalancedSplit(
-        tables.kind_of_unit(), stages.LeastMemoryOfStages(with_recompute), EvenUnits(tables));
+  for (const LeastMemory& memory :
+       {stages.MemoryAtFastest(), stages.LeastMemoryOfStages(/*with_recompute=*/false),
+        stages.LeastMemoryOfStages(/*with_recompute=*/true)}) {
+    const std::optional<MemoryBalancedPartition> balanced =
+        MemoryBalancedSplit(tables.kind_of_unit(), memory, EvenUnits(tables));
     if (!balanced) continue;
     std::vector<const GalvatronStage*> solved;
     int unit = 0;

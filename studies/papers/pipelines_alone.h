@@ -23,8 +23,8 @@ struct PipelineRow {
   double hybrid = 0.0;
   double optimum = 0.0;
   // The same of the memory-balanced partitions alone, without a walk: the best over all batches,
-  // pipeline degrees, micro-batches, strategies with and without recomputation, and both measures
-  // of memory (bmw_walk.h).
+  // pipeline degrees, micro-batches, strategies with and without recomputation, and all
+  // measures of memory (bmw_walk.h).
   double memory_balanced = 0.0;
   // Notes of `galvatron-bmw` on its balance (PlanFound::notes): those that name alpha_t, alpha_m or
   // the memory-balanced start.
