@@ -374,7 +374,7 @@ TEST_F(AuditFileTest, RefusalsThatWaitAreBoundedAndCounted) {
 }
 
 // A batch fails as a whole: its callers all hear of it, and nothing of it is in the file.
-TEST_F(AuditFileTest, AFlushThatFailsIsAnErrorForAllItsCallers) {
+TEST_F(AuditFileTest, ABatchThatFailsIsAnErrorForAllItsCallers) {
   const auto log = Open(/*is_required=*/true);
   ASSERT_OK(log->Write(Call("first")));
   disk.Hold(true);
@@ -388,7 +388,7 @@ TEST_F(AuditFileTest, AFlushThatFailsIsAnErrorForAllItsCallers) {
   }
   clock.AwaitAsked(5);
   ASSERT_OK(log->Write(Refusal("dns:a.example")));
-  // The flush in progress has looked at it before it fails.
+  // The line in progress was appended before.
   disk.append_error = EIO;
   disk.Hold(false);
   for (std::thread& thread : threads) thread.join();

@@ -287,7 +287,7 @@ TEST(PostgresStore, LookUpsDoNotScanTables) {
   PostgresHome home;
   ASSERT_OK(home.Open());
   const std::pair<const char*, const char*> cases[] = {
-      {"SELECT bytes FROM plans WHERE cluster = 'c' AND plan_key = 'k7' AND job_id = 'j' "
+      {"SELECT bytes FROM plans WHERE cluster = 'c' AND plan_key = 'k7' AND job_id = 'j7' "
        "AND expire_time > 1 ORDER BY sequence DESC LIMIT 1",
        "plans_by_key"},
       {"SELECT bytes FROM plans WHERE cluster = 'c' AND request_id = 'r7' AND request_id <> ''",
@@ -296,11 +296,11 @@ TEST(PostgresStore, LookUpsDoNotScanTables) {
        "ORDER BY sequence DESC LIMIT 1",
        "plans_by_answer"},
       {"SELECT sequence FROM plans WHERE cluster = 'c' AND owner = 'o7' AND owner <> '' "
-       "AND sequence < 9 ORDER BY sequence DESC LIMIT 3",
+       "AND sequence < 9999 ORDER BY sequence DESC LIMIT 3",
        "plans_by_owner"},
-      {"SELECT of_job.sequence FROM json_array_elements_text('[\"j\"]'::json) AS job (id) "
+      {"SELECT of_job.sequence FROM json_array_elements_text('[\"j7\"]'::json) AS job (id) "
        "CROSS JOIN LATERAL (SELECT sequence FROM plans WHERE cluster = 'c' AND job_id = job.id "
-       "AND job_id <> '' AND sequence < 9 ORDER BY sequence DESC LIMIT 3) AS of_job",
+       "AND job_id <> '' AND sequence < 9999 ORDER BY sequence DESC LIMIT 3) AS of_job",
        "plans_by_job"},
       {"SELECT sequence FROM profiles WHERE cluster = 'c' AND '' = '' AND sequence < 9 "
        "ORDER BY sequence DESC LIMIT 3",
@@ -314,7 +314,7 @@ TEST(PostgresStore, LookUpsDoNotScanTables) {
   transaction.exec(
       "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
       "topology_digest, profile_digest, create_time, expire_time, bytes, owner) "
-      "SELECT 'n' || i, 'c', i, 'k' || i, 'a' || i, 'r' || i, 'j', '', '', i, i, '', 'o' || i "
+      "SELECT 'n' || i, 'c', i, 'k' || i, 'a' || i, 'r' || i, 'j' || i % 50, '', '', i, i, '', 'o' || i % 50 "
       "FROM generate_series(1, 2000) AS i; ANALYZE plans; "
       "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off");
   for (const auto& [query, index] : cases) {
