@@ -112,6 +112,10 @@ absl::Status CheckSplits(const TargetLimits& target, const std::string& where,
     return Outside(absl::StrCat(where, " has experts and is split"));
   }
   if (target.whole_experts && spreads) return Outside(absl::StrCat(where, " spreads experts"));
+  if (target.sharding_needs_data_parallel && strategy.data_parallel_degree == 1 &&
+      strategy.sharding_level != ShardingLevel::kNone) {
+    return Outside(absl::StrCat(where, " shards without data parallelism"));
+  }
   const bool shards = strategy.sharding_level == ShardingLevel::kGradients ||
                       strategy.sharding_level == ShardingLevel::kParameters;
   const bool has_replicas =
@@ -199,6 +203,59 @@ absl::Status CheckTogether(const PlanningProblem& problem,
   return absl::OkStatus();
 }
 
+// Checks what a target has once for all layers of a plan.
+absl::Status CheckCommonChoices(const TargetLimits& target, const ModelSpec& model,
+                                const std::vector<Strategy>& strategy_of_layer) {
+  // The first layer that decides the level, sequence parallelism and the strategy of ends.
+  int first_of_level = -1;
+  int first_of_split = -1;
+  int first_end = -1;
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    const Strategy& strategy = strategy_of_layer[layer];
+    if (strategy.data_parallel_degree > 1 &&
+        strategy.sharding_level != ShardingLevel::kParameters) {
+      if (first_of_level < 0) first_of_level = layer;
+      if (target.one_level_below_parameters &&
+          strategy_of_layer[first_of_level].sharding_level != strategy.sharding_level) {
+        return Outside(absl::StrCat("layer ", layer, " shards gradients and layer ", first_of_level,
+                                    " does not, or the reverse"));
+      }
+    }
+    if (strategy.tensor_parallel_degree > 1) {
+      if (first_of_split < 0) first_of_split = layer;
+      if (target.one_sequence_parallel &&
+          strategy_of_layer[first_of_split].sequence_parallel != strategy.sequence_parallel) {
+        return Outside(absl::StrCat("layer ", layer, " differs from layer ", first_of_split,
+                                    " in sequence parallelism"));
+      }
+    }
+    if (!IsTransformer(model.layer(layer).kind)) {
+      if (first_end < 0) first_end = layer;
+      if (target.ends_alike && strategy_of_layer[first_end] != strategy) {
+        return Outside(absl::StrCat("layer ", layer, " differs from layer ", first_end,
+                                    ", and both are at the ends"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Checks that each stage has a transformer layer if the target asks for it.
+absl::Status CheckStagesHaveTransformers(const TargetLimits& target, const ModelSpec& model,
+                                         const Plan& plan) {
+  for (size_t index = 0; target.transformer_in_each_stage && index < plan.stages.size(); ++index) {
+    const int first = plan.stages[index].first_layer_index();
+    bool has_transformer = false;
+    for (int layer = first; layer < first + plan.stages[index].layer_count(); ++layer) {
+      has_transformer = has_transformer || IsTransformer(model.layer(layer).kind);
+    }
+    if (!has_transformer) {
+      return Outside(absl::StrCat("stage ", index, " has no transformer layer"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Checks that stages are even if `uneven-stages` is missing or devices have several virtual stages.
 absl::Status CheckEvenStages(const PlanningProblem& problem, const Plan& plan) {
   const ModelSpec& model = problem.model();
@@ -263,6 +320,8 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
       strategy_of_layer.insert(strategy_of_layer.end(), run.layer_count, run.strategy);
     }
   }
+  PARPLAN_RETURN_IF_ERROR(CheckStagesHaveTransformers(target, problem.model(), plan));
+  PARPLAN_RETURN_IF_ERROR(CheckCommonChoices(target, problem.model(), strategy_of_layer));
   return CheckTogether(problem, strategy_of_layer);
 }
 

@@ -137,7 +137,9 @@ absl::Span<const TargetLimits> KnownTargets() {
        .whole_expert_layers = true,
        .shards_in_pipeline = true},
       // The public Galvatron engine (docs/papers.md 12): powers of two, layer by
-      // layer, tensor parallelism or Ulysses.
+      // layer, tensor parallelism or Ulysses. Its file (docs/exports.md) has one strategy for
+      // embedding and head, numbers of transformer layers for stages, and `default_dp_type` and
+      // sequence parallelism once.
       {.target = Target::kGalvatron,
        .name = "galvatron",
        .runtime_id = "parplan",
@@ -154,7 +156,12 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kGpipe),
        .only_powers_of_two = true,
        .one_inner_axis = true,
-       .whole_experts = true},
+       .whole_experts = true,
+       .sharding_needs_data_parallel = true,
+       .one_level_below_parameters = true,
+       .one_sequence_parallel = true,
+       .ends_alike = true,
+       .transformer_in_each_stage = true},
       // torchtitan 0.3.0 of PyPI (docs/exports.md has the source of each limit): one strategy for
       // all layers. In a pipeline it reduces gradients behind the last micro-batch and keeps the
       // parameters of three stages whole, which is ZeRO-1; without one FSDP2 gathers in each

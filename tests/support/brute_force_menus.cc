@@ -96,6 +96,9 @@ bool LevelApplies(const PlanningProblem& problem, const LayerDefinition& layer,
   const ShardingLevel level = strategy.sharding_level;
   if (level == ShardingLevel::kNone) return true;
   if (strategy.data_parallel_degree * strategy.context_parallel_degree == 1) return false;
+  if (problem.rules().target == Target::kGalvatron && strategy.data_parallel_degree == 1) {
+    return false;
+  }
   if (shape.pipeline_parallel_degree > 1 &&
       level > LimitsOf(problem.rules().target).most_sharding_in_pipeline) {
     return false;
@@ -249,6 +252,29 @@ std::vector<LayerMenus> SplitByOneChoice(const std::vector<LayerMenus>& all, con
   return split;
 }
 
+// Galvatron's file has these once: one menu for each level of layers with replicas that keep whole
+// parameters, and for tensor-parallel layers with and without sequence parallelism.
+std::vector<LayerMenus> SplitByCommonSettings(const std::vector<LayerMenus>& all) {
+  std::vector<LayerMenus> split;
+  for (const LayerMenus& menus : all) {
+    for (const ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kGradients}) {
+      for (const bool splits_tokens : {false, true}) {
+        LayerMenus one = menus;
+        if (Filter(one, [&](int, const Strategy& strategy) {
+              const bool has_level = strategy.data_parallel_degree == 1 ||
+                                     strategy.sharding_level == ShardingLevel::kParameters ||
+                                     strategy.sharding_level == level;
+              return has_level && (strategy.tensor_parallel_degree == 1 ||
+                                   strategy.sequence_parallel == splits_tokens);
+            })) {
+          split.push_back(std::move(one));
+        }
+      }
+    }
+  }
+  return split;
+}
+
 // Ends do as their neighbours: one menu for every pair of strategies of these.
 std::vector<LayerMenus> SplitByEnds(const PlanningProblem& problem,
                                     const std::vector<LayerMenus>& all) {
@@ -342,6 +368,11 @@ std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel&
     all = SplitByOneChoice(all, has_experts, [](const Strategy& a, const Strategy& b) {
       return a.expert_parallel_degree == b.expert_parallel_degree;
     });
+  }
+  if (problem.rules().target == Target::kGalvatron) {
+    all = SplitByCommonSettings(all);
+    const auto is_end = [&](int layer) { return !is_transformer(layer); };
+    all = SplitByOneChoice(all, is_end, std::equal_to<>());
   }
   const auto shares_table = [&](int layer) { return SharesTable(problem, model.layer(layer)); };
   all = SplitByOneChoice(all, shares_table, HoldSamePart);

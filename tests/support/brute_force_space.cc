@@ -112,6 +112,18 @@ std::vector<std::vector<int>> PartitionsOf(const PlanningProblem& problem, const
   if (uneven) {
     std::vector<int> begun;
     CutInAllWays(problem.model().layer_count(), shape.stage_count(), begun, partitions);
+    // Galvatron's stages are told by their numbers of transformer layers, none of which is 0.
+    std::erase_if(partitions, [&](const std::vector<int>& partition) {
+      int layer = 0;
+      for (const int count : partition) {
+        int transformers = 0;
+        for (const int end = layer + count; layer < end; ++layer) {
+          transformers += IsTransformer(problem.model().layer(layer).kind) ? 1 : 0;
+        }
+        if (transformers == 0) return problem.rules().target == Target::kGalvatron;
+      }
+      return false;
+    });
   } else {
     std::vector<int> partition = EvenPartition(problem, shape.stage_count());
     if (!partition.empty()) partitions.push_back(std::move(partition));

@@ -102,8 +102,20 @@ class BaselineSearch {
   }
 
   // Returns parts of the space in which layers choose independently: one for each strategy of the
-  // transformer layers, if they share one, and for each sharding of a tied table.
+  // transformer layers, if they share one, for each sharding of a tied table, and for each choice
+  // that the target has once for a plan.
   std::vector<SearchSpace> Spaces(int pipeline_parallel_degree, int64_t micro_batch_size) const {
+    std::vector<SearchSpace> spaces;
+    for (const SearchSpace& space : SpacesOfLayers(pipeline_parallel_degree, micro_batch_size)) {
+      const std::vector<SearchSpace> parts = WithCommonChoices(
+          space, problem_.device_count() / pipeline_parallel_degree, micro_batch_size);
+      spaces.insert(spaces.end(), parts.begin(), parts.end());
+    }
+    return spaces;
+  }
+
+  std::vector<SearchSpace> SpacesOfLayers(int pipeline_parallel_degree,
+                                          int64_t micro_batch_size) const {
     std::vector<SearchSpace> spaces;
     for (const std::optional<Strategy>& choice :
          TransformerStrategies(pipeline_parallel_degree, micro_batch_size)) {
@@ -132,6 +144,50 @@ class BaselineSearch {
     return spaces;
   }
 
+  // Returns the definitions that are no transformer layers.
+  std::vector<int> Ends() const {
+    std::vector<int> ends;
+    for (const ModelLayerRun& run : problem_.model().layer_runs()) {
+      const LayerDefinition& layer = problem_.model().layer_definitions()[run.definition_index];
+      if (!IsTransformer(layer.kind)) ends.push_back(run.definition_index);
+    }
+    return ends;
+  }
+
+  // Returns whether some layers were measured with sequence parallelism and others without.
+  bool DiffersInSequenceParallel() const {
+    const std::vector<ModelLayerRun>& runs = problem_.model().layer_runs();
+    const auto has_it = [this](const ModelLayerRun& run) {
+      return costs_.searched_group().sequence_parallel(run.definition_index);
+    };
+    return std::any_of(runs.begin(), runs.end(), has_it) &&
+           !std::all_of(runs.begin(), runs.end(), has_it);
+  }
+
+  // Returns the parts of a space in which layers agree on what the target has once for a plan.
+  std::vector<SearchSpace> WithCommonChoices(const SearchSpace& space, int rank_count,
+                                             int64_t micro_batch_size) const {
+    const TargetLimits& target = LimitsOf(problem_.rules().target);
+    std::vector<SearchSpace> spaces = {space};
+    if (target.one_sequence_parallel && DiffersInSequenceParallel()) {
+      spaces.assign(2, space);
+      spaces.front().sequence_parallel = false;
+      spaces.back().sequence_parallel = true;
+    }
+    const std::vector<int> ends = Ends();
+    if (!target.ends_alike || ends.empty()) return spaces;
+    std::vector<SearchSpace> alike;
+    for (const SearchSpace& each : spaces) {
+      for (const Strategy& strategy :
+           AllowedStrategies(problem_, each, ends.front(), rank_count, micro_batch_size,
+                             costs_.searched_group().sequence_parallel(ends.front()))) {
+        alike.push_back(each);
+        alike.back().end_strategy = strategy;
+      }
+    }
+    return alike;
+  }
+
   bool AllowsDepth(int64_t degree) const {
     if (space_.pipeline_parallel_degree && degree != *space_.pipeline_parallel_degree) return false;
     const DimensionSet dimensions = problem_.dimensions();
@@ -144,12 +200,13 @@ class BaselineSearch {
     const std::optional<SearchDimension> needed =
         TraitsOf(problem_.rules().schedule.value_or(kDefaultSchedule)).dimension;
     if (needed.has_value() && !dimensions.has(*needed)) return false;
-    if (dimensions.has(SearchDimension::kUnevenStages)) return true;
+    const bool is_uneven = dimensions.has(SearchDimension::kUnevenStages);
+    if (is_uneven && !target.transformer_in_each_stage) return true;
     const std::vector<int>& layers = problem_.model().definition_of_layer();
     const auto transformer_count = std::count_if(layers.begin(), layers.end(), [this](int index) {
       return IsTransformer(problem_.model().layer_definitions()[index].kind);
     });
-    return transformer_count % degree == 0;
+    return is_uneven ? transformer_count >= degree : transformer_count % degree == 0;
   }
 
   void ListCandidates() {

@@ -171,10 +171,13 @@ class CandidateSearch {
     return GreedyMemorySplitOr(layer_memory, even);
   }
 
-  // Returns the only partition that the rules leave; nothing if there is a choice.
+  // Returns the only partition that the rules leave; nothing if there is a choice. The balances may
+  // leave an end stage without a transformer layer, so that targets which ask for one have the even
+  // partition alone.
   std::optional<Partition> OnlyPartition(const Partition& even, const LeastMemory& memory) const {
     const Partitioner partitioner = problem_.rules().partitioner;
     if (!problem_.dimensions().has(SearchDimension::kUnevenStages) ||
+        LimitsOf(problem_.rules().target).transformer_in_each_stage ||
         partitioner == Partitioner::kEven) {
       return even;
     }

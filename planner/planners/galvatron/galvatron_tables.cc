@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "planner/model/tied_table.h"
@@ -47,6 +49,8 @@ GalvatronTables::GalvatronTables(const StrategySpace& space, const CostModel& co
 void GalvatronTables::AddUnits(const StrategySpace& space) {
   const ModelSpec& model = space.problem().model();
   const bool own_ends = space.dimensions().has(SearchDimension::kEndStrategies);
+  // A unit of its own could be a stage of its own.
+  const bool are_joined = !own_ends || space.target().transformer_in_each_stage;
   const int fused_count = space.problem().rules().fused_layer_count;
   std::vector<std::vector<int>> units;
   std::vector<char> has_transformer;
@@ -58,7 +62,7 @@ void GalvatronTables::AddUnits(const StrategySpace& space) {
     // An end layer joins the unit before it; the first ones join the unit of the first transformer
     // layer.
     const bool joins_end =
-        !own_ends && !units.empty() && (!is_transformer || !has_transformer.back());
+        are_joined && !units.empty() && (!is_transformer || !has_transformer.back());
     const bool is_fused = is_transformer && transformer_count > 0 &&
                           transformer_count < fused_count && units.back().back() == definition;
     if (!joins_end && !is_fused) {
@@ -96,34 +100,54 @@ void GalvatronTables::AddOptions(const StrategySpace& space, const CostModel& co
     });
     if (IsTransformer(definitions[definition].kind)) leader = index;
   }
-  for (const Strategy& leading : strategies[leader]) {
-    GalvatronOption option;
+  // Layers at the ends follow, or all have one of the strategies of the first of them.
+  std::vector<const Strategy*> choices = {nullptr};
+  if (space.dimensions().has(SearchDimension::kEndStrategies)) {
     for (size_t index = 0; index < strategies.size(); ++index) {
-      const auto strategy = std::find_if(
-          strategies[index].begin(), strategies[index].end(), [&](const Strategy& each) {
-            const bool is_alike = kind.definitions[index] == kind.definitions[leader];
-            return is_alike ? each == leading : Follows(each, leading);
-          });
-      if (strategy == strategies[index].end()) break;
-      const int definition = kind.definitions[index];
-      const LayerCost cost = costs.searched_group().CostOfLayer(
-          definition, *strategy, micro_batch_size_, pipeline_parallel_degree_);
-      option.micro_batch += cost.forward + cost.backward;
-      if (index > 0) {
-        option.micro_batch += costs.searched_group().TransitionTime(
-            definition, option.strategies.back(), *strategy, micro_batch_size_);
-      }
-      option.once += cost.gradient_sync + cost.optimizer_step;
-      option.states += cost.states();
-      option.kept += cost.kept_per_micro_batch();
-      option.transient = std::max(option.transient, cost.transient());
-      option.strategies.push_back(*strategy);
-      option.costs.push_back(cost);
+      if (index == leader || IsTransformer(definitions[kind.definitions[index]].kind)) continue;
+      choices.clear();
+      for (const Strategy& strategy : strategies[index]) choices.push_back(&strategy);
+      break;
     }
-    if (option.strategies.size() < strategies.size()) continue;
-    option.layout = LayoutOf(leading);
-    kind.options.push_back(std::move(option));
   }
+  for (const Strategy& leading : strategies[leader]) {
+    for (const Strategy* const of_end : choices) {
+      AddOption(space, costs, strategies, leader, leading, of_end, kind);
+    }
+  }
+}
+
+void GalvatronTables::AddOption(const StrategySpace& space, const CostModel& costs,
+                                const std::vector<std::vector<Strategy>>& strategies, size_t leader,
+                                const Strategy& leading, const Strategy* of_end,
+                                GalvatronKind& kind) {
+  const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
+  GalvatronOption option;
+  for (size_t index = 0; index < strategies.size(); ++index) {
+    const int definition = kind.definitions[index];
+    const auto strategy =
+        std::find_if(strategies[index].begin(), strategies[index].end(), [&](const Strategy& each) {
+          if (definition == kind.definitions[leader]) return each == leading;
+          const bool has_own = of_end != nullptr && !IsTransformer(definitions[definition].kind);
+          return has_own ? each == *of_end : Follows(each, leading);
+        });
+    if (strategy == strategies[index].end()) return;
+    const LayerCost cost = costs.searched_group().CostOfLayer(
+        definition, *strategy, micro_batch_size_, pipeline_parallel_degree_);
+    option.micro_batch += cost.forward + cost.backward;
+    if (index > 0) {
+      option.micro_batch += costs.searched_group().TransitionTime(
+          definition, option.strategies.back(), *strategy, micro_batch_size_);
+    }
+    option.once += cost.gradient_sync + cost.optimizer_step;
+    option.states += cost.states();
+    option.kept += cost.kept_per_micro_batch();
+    option.transient = std::max(option.transient, cost.transient());
+    option.strategies.push_back(*strategy);
+    option.costs.push_back(cost);
+  }
+  option.layout = LayoutOf(leading);
+  kind.options.push_back(std::move(option));
 }
 
 void GalvatronTables::AddTransitions(const CostModel& costs, GalvatronKind& kind) const {
@@ -150,49 +174,82 @@ int GalvatronTables::LayoutOf(const Strategy& strategy) {
   return static_cast<int>(layouts_.size()) - 1;
 }
 
-std::vector<GalvatronTables> GalvatronTables::Choices(const StrategySpace& space) const {
-  std::vector<GalvatronTables> choices;
-  for (const GalvatronTables& choice : TransformerChoices(space)) {
-    choice.AddTableChoices(space, choices);
+template <typename Refuses>
+std::optional<GalvatronTables> GalvatronTables::Without(const Refuses& refuses) const {
+  GalvatronTables rest = *this;
+  for (GalvatronKind& kind : rest.kinds_) {
+    std::erase_if(kind.options, [&](const GalvatronOption& option) {
+      for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
+        if (refuses(kind.definitions[layer], option.strategies[layer])) return true;
+      }
+      return false;
+    });
+    if (kind.options.empty()) return std::nullopt;
   }
-  return choices;
+  return rest;
 }
 
-void GalvatronTables::AddTableChoices(const StrategySpace& space,
-                                      std::vector<GalvatronTables>& choices) const {
-  const auto holds = [&space](const GalvatronKind& kind, size_t layer) {
-    return space.HoldsTiedTable(kind.definitions[layer]);
-  };
-  std::vector<Strategy> shardings;
+template <typename Belongs, typename Alike>
+std::vector<GalvatronTables> GalvatronTables::OneForEach(const Belongs& belongs,
+                                                         const Alike& alike) const {
+  std::vector<Strategy> wanted;
   for (const GalvatronKind& kind : kinds_) {
     for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
-      if (!holds(kind, layer)) continue;
+      if (!belongs(kind.definitions[layer])) continue;
       for (const GalvatronOption& option : kind.options) {
-        const Strategy& table_sharding = option.strategies[layer];
-        if (std::none_of(shardings.begin(), shardings.end(),
-                         [&table_sharding](const Strategy& other) {
-                           return HoldTableAlike(other, table_sharding);
-                         })) {
-          shardings.push_back(table_sharding);
+        const Strategy& strategy = option.strategies[layer];
+        if (std::none_of(wanted.begin(), wanted.end(),
+                         [&](const Strategy& other) { return alike(other, strategy); })) {
+          wanted.push_back(strategy);
         }
       }
     }
   }
-  if (shardings.empty()) choices.push_back(*this);
-  for (const Strategy& table_sharding : shardings) {
-    GalvatronTables choice = *this;
-    for (GalvatronKind& kind : choice.kinds_) {
-      std::erase_if(kind.options, [&](const GalvatronOption& option) {
-        for (size_t layer = 0; layer < kind.definitions.size(); ++layer) {
-          if (holds(kind, layer) && !HoldTableAlike(option.strategies[layer], table_sharding))
-            return true;
-        }
-        return false;
-      });
-      if (kind.options.empty()) choice.usable_ = false;
-    }
-    if (choice.usable_) choices.push_back(std::move(choice));
+  if (wanted.empty()) return {*this};
+  std::vector<GalvatronTables> tables;
+  for (const Strategy& each : wanted) {
+    std::optional<GalvatronTables> rest = Without([&](int definition, const Strategy& strategy) {
+      return belongs(definition) && !alike(strategy, each);
+    });
+    if (rest.has_value()) tables.push_back(*std::move(rest));
   }
+  return tables;
+}
+
+std::vector<GalvatronTables> GalvatronTables::SequenceParallelChoices(
+    const StrategySpace& space) const {
+  std::vector<GalvatronTables> tables;
+  for (const bool wanted : {false, true}) {
+    bool is_cut = false;
+    std::optional<GalvatronTables> rest = Without([&](int, const Strategy& strategy) {
+      const bool is_refused = space.CommonSequenceParallel(strategy).value_or(wanted) != wanted;
+      is_cut = is_cut || is_refused;
+      return is_refused;
+    });
+    if (!is_cut) return {*this};
+    if (rest.has_value()) tables.push_back(*std::move(rest));
+  }
+  return tables;
+}
+
+std::vector<GalvatronTables> GalvatronTables::Choices(const StrategySpace& space) const {
+  const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
+  const auto holds_table = [&space](int definition) { return space.HoldsTiedTable(definition); };
+  const auto is_bound_end = [&](int definition) {
+    return space.target().ends_alike && !IsTransformer(definitions[definition].kind);
+  };
+  std::vector<GalvatronTables> choices;
+  for (const GalvatronTables& of_transformers : TransformerChoices(space)) {
+    for (const GalvatronTables& of_table :
+         of_transformers.OneForEach(holds_table, HoldTableAlike)) {
+      for (const GalvatronTables& of_ends :
+           of_table.OneForEach(is_bound_end, std::equal_to<Strategy>())) {
+        std::vector<GalvatronTables> all = of_ends.SequenceParallelChoices(space);
+        std::move(all.begin(), all.end(), std::back_inserter(choices));
+      }
+    }
+  }
+  return choices;
 }
 
 std::vector<GalvatronTables> GalvatronTables::TransformerChoices(const StrategySpace& space) const {

@@ -4,7 +4,9 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -30,8 +32,9 @@ struct GalvatronOption {
 };
 
 // Layers that are solved as one unit: a single layer; up to `PlanningRules::fused_layer_count`
-// equal transformer layers in a row, which share a strategy; and, if embedding and head have no
-// strategies of their own, these together with the neighbouring transformer layer.
+// equal transformer layers in a row, which share a strategy; and embedding and head together with
+// the neighbouring transformer layer, if they have no strategies of their own or the target asks
+// for a transformer layer in each stage.
 struct GalvatronKind {
   // [layer of the unit]
   std::vector<int> definitions;
@@ -62,7 +65,7 @@ class GalvatronTables {
 
   // Returns tables that together cover the plans of the space: this one, or, if all transformer
   // layers must be alike, one for each of their strategies, and one for each sharding of a tied
-  // table.
+  // table and for each choice that the target has once for a plan.
   std::vector<GalvatronTables> Choices(const StrategySpace& space) const;
 
   // Returns a lower bound of the step of any plan with so many micro-batches. A stage of y seconds
@@ -73,11 +76,25 @@ class GalvatronTables {
 
  private:
   std::vector<GalvatronTables> TransformerChoices(const StrategySpace& space) const;
-  // Adds a choice for each sharding of the tied table; this table itself if there is none.
-  void AddTableChoices(const StrategySpace& space, std::vector<GalvatronTables>& choices) const;
+  // Returns this table without the options of a layer for which `refuses(definition, strategy)`
+  // holds; nothing if a kind is left without options.
+  template <typename Refuses>
+  std::optional<GalvatronTables> Without(const Refuses& refuses) const;
+  // Returns a table for each way to treat the layers of the definitions for which `belongs` holds
+  // alike; this table itself if there are none.
+  template <typename Belongs, typename Alike>
+  std::vector<GalvatronTables> OneForEach(const Belongs& belongs, const Alike& alike) const;
+  // Returns a table with and one without sequence parallelism of tensor-parallel layers; this table
+  // itself if the target does not ask that they agree, or all do.
+  std::vector<GalvatronTables> SequenceParallelChoices(const StrategySpace& space) const;
   void AddUnits(const StrategySpace& space);
   void AddOptions(const StrategySpace& space, const CostModel& costs, bool with_recompute,
                   GalvatronKind& kind);
+  // Adds the option in which the layer `leader` of the unit has the strategy `leading`. Layers at
+  // the ends have `of_end` if it is not null, else they follow. Adds nothing if a layer cannot.
+  void AddOption(const StrategySpace& space, const CostModel& costs,
+                 const std::vector<std::vector<Strategy>>& strategies, size_t leader,
+                 const Strategy& leading, const Strategy* of_end, GalvatronKind& kind);
   void AddTransitions(const CostModel& costs, GalvatronKind& kind) const;
   int LayoutOf(const Strategy& strategy);
 

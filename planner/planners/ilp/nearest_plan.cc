@@ -44,6 +44,7 @@ class PlanMapper {
     for (int index = 0; index < count; ++index) {
       allowed_.push_back(OneStageStrategies(problem, costs, index, cut.micro_batch_size));
     }
+    if (LimitsOf(problem.rules().target).one_sequence_parallel) AgreeOnSequenceParallel();
   }
 
   std::optional<Plan> Map() {
@@ -94,6 +95,22 @@ class PlanMapper {
   }
 
  private:
+  // Splits only definitions that have the sequence parallelism of the first transformer layer.
+  void AgreeOnSequenceParallel() {
+    const std::vector<LayerDefinition>& definitions = problem_.model().layer_definitions();
+    const auto first =
+        std::find_if(definitions.begin(), definitions.end(),
+                     [](const LayerDefinition& layer) { return IsTransformer(layer.kind); });
+    if (first == definitions.end()) return;
+    const bool wanted =
+        costs_.searched_group().sequence_parallel(static_cast<int>(first - definitions.begin()));
+    for (std::vector<Strategy>& allowed : allowed_) {
+      std::erase_if(allowed, [wanted](const Strategy& strategy) {
+        return strategy.tensor_parallel_degree > 1 && strategy.sequence_parallel != wanted;
+      });
+    }
+  }
+
   // Returns the chosen strategy with the parts that follow from the definition.
   Strategy Own(int index, const std::vector<std::optional<Strategy>>& chosen) const {
     return OfDefinition(*chosen[index], index);
@@ -146,17 +163,19 @@ class PlanMapper {
     return best;
   }
 
-  // Returns definitions that share one strategy because layers with the tied table have it or
-  // follow them.
+  // Returns definitions that share one strategy because layers with the tied table, or at ends that
+  // the target wants alike, have it or follow them.
   std::vector<int> TableLeaders() const {
     const ModelSpec& model = problem_.model();
     const DimensionSet dimensions = problem_.dimensions();
     const bool own_ends = dimensions.has(SearchDimension::kEndStrategies);
+    const bool ends_alike = LimitsOf(problem_.rules().target).ends_alike;
     std::vector<int> leaders;
     // All transformer layers are alike in this case.
     if (!own_ends && !dimensions.has(SearchDimension::kPerLayer)) return leaders;
     for (int layer = 0; layer < model.layer_count(); ++layer) {
-      if (!HoldsTiedTable(model, model.definition_of_layer()[layer])) continue;
+      const bool is_bound_end = ends_alike && !IsTransformer(model.layer(layer).kind);
+      if (!is_bound_end && !HoldsTiedTable(model, model.definition_of_layer()[layer])) continue;
       const int neighbour = own_ends ? layer : NeighbourOf(layer);
       const int leader = model.definition_of_layer()[neighbour < 0 ? layer : neighbour];
       if (std::find(leaders.begin(), leaders.end(), leader) == leaders.end()) {
@@ -225,6 +244,8 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
         if (level != ShardingLevel::kNone && (data == 1 || !AllowsLevel(dimensions, level))) {
           continue;
         }
+        // Where plans have one level below that of parameters, it is none, which needs no choice.
+        if (limits.one_level_below_parameters && level == ShardingLevel::kGradients) continue;
         Strategy strategy;
         strategy.tensor_parallel_degree = tensor;
         strategy.data_parallel_degree = data;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -194,6 +195,92 @@ MaskList WithoutWorseTables(const OptionTable& table, MaskList masks,
   return needed;
 }
 
+// Returns the parts of the masks in which all options agree on a choice; `choice_of` returns that
+// of a strategy, or nothing if it goes with any. Each mask has one part for each of its choices.
+template <typename ChoiceOf>
+MaskList SplitByChoice(const OptionTable& table, MaskList masks, const ChoiceOf& choice_of) {
+  MaskList split;
+  for (OptionMask& mask : masks) {
+    std::vector<int> choices;
+    for (size_t definition = 0; definition < mask.size(); ++definition) {
+      const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
+      for (size_t index = 0; index < mask[definition].size(); ++index) {
+        const std::optional<int> choice = choice_of(options[index].strategy);
+        if (mask[definition][index] && choice.has_value() &&
+            std::find(choices.begin(), choices.end(), *choice) == choices.end()) {
+          choices.push_back(*choice);
+        }
+      }
+    }
+    if (choices.size() < 2) {
+      split.push_back(std::move(mask));
+      continue;
+    }
+    for (const int wanted : choices) {
+      OptionMask part = mask;
+      for (size_t definition = 0; definition < part.size(); ++definition) {
+        const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
+        for (size_t index = 0; index < part[definition].size(); ++index) {
+          if (choice_of(options[index].strategy).value_or(wanted) != wanted) {
+            part[definition][index] = 0;
+          }
+        }
+      }
+      if (!LeavesNoOption(part)) split.push_back(std::move(part));
+    }
+  }
+  return split;
+}
+
+// Returns the parts of the masks in which all layers agree on what the target has once for all.
+MaskList SplitByCommonChoices(const StrategySpace& space, const OptionTable& table,
+                              MaskList masks) {
+  using Choice = std::optional<int>;
+  masks = SplitByChoice(table, std::move(masks), [&space](const Strategy& strategy) {
+    const std::optional<ShardingLevel> level = space.CommonLevel(strategy);
+    return level.has_value() ? Choice(static_cast<int>(*level)) : std::nullopt;
+  });
+  return SplitByChoice(table, std::move(masks), [&space](const Strategy& strategy) {
+    const std::optional<bool> is_split = space.CommonSequenceParallel(strategy);
+    return is_split.has_value() ? Choice(*is_split ? 1 : 0) : std::nullopt;
+  });
+}
+
+// Returns the definitions of embeddings and heads that must have one strategy; none if there are
+// fewer than two.
+std::vector<int> BoundEnds(const StrategySpace& space, const OptionTable& table) {
+  std::vector<int> ends;
+  if (!space.target().ends_alike) return ends;
+  const std::vector<LayerDefinition>& definitions = space.problem().model().layer_definitions();
+  for (size_t definition = 0; definition < definitions.size(); ++definition) {
+    const int index = static_cast<int>(definition);
+    if (!IsTransformer(definitions[definition].kind) && !table.options(index).empty()) {
+      ends.push_back(index);
+    }
+  }
+  if (ends.size() < 2) ends.clear();
+  return ends;
+}
+
+// Returns one mask for each strategy that all of `ends` have.
+MaskList SplitByEnds(const OptionTable& table, const OptionMask& mask,
+                     const std::vector<int>& ends) {
+  MaskList split;
+  const std::vector<StageOption>& choices = table.options(ends.front());
+  for (size_t choice = 0; choice < choices.size(); ++choice) {
+    if (!mask[ends.front()][choice]) continue;
+    OptionMask part = mask;
+    for (const int end : ends) {
+      const std::vector<StageOption>& options = table.options(end);
+      for (size_t index = 0; index < options.size(); ++index) {
+        if (options[index].strategy != choices[choice].strategy) part[end][index] = 0;
+      }
+    }
+    if (!LeavesNoOption(part)) split.push_back(std::move(part));
+  }
+  return split;
+}
+
 }  // namespace
 
 std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table,
@@ -285,14 +372,28 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
 
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table,
                                       const MaskFilter& keeps) {
-  MaskList relaxed = RelaxedMasks(space, table, keeps);
+  MaskList relaxed = SplitByCommonChoices(space, table, RelaxedMasks(space, table, keeps));
   const std::vector<int> holders = TableHolders(space, table);
-  if (holders.empty()) return relaxed;
+  const std::vector<int> ends = BoundEnds(space, table);
+  if (holders.empty() && ends.empty()) return relaxed;
+  // Holders of a tied table may be no ends: layers that predict further tokens.
+  std::vector<int> bound = holders;
+  for (const int end : ends) {
+    if (std::find(bound.begin(), bound.end(), end) == bound.end()) bound.push_back(end);
+  }
   MaskList masks;
   for (const OptionMask& mask : relaxed) {
-    MaskList split = SplitByTable(table, mask, holders);
+    MaskList split = holders.empty() ? MaskList{mask} : SplitByTable(table, mask, holders);
+    if (!ends.empty()) {
+      MaskList alike;
+      for (const OptionMask& part : split) {
+        MaskList of_part = SplitByEnds(table, part, ends);
+        std::move(of_part.begin(), of_part.end(), std::back_inserter(alike));
+      }
+      split = std::move(alike);
+    }
     if (space.dimensions().has(SearchDimension::kEndStrategies)) {
-      split = WithoutWorseTables(table, std::move(split), holders);
+      split = WithoutWorseTables(table, std::move(split), bound);
     }
     std::move(split.begin(), split.end(), std::back_inserter(masks));
   }

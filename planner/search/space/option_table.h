@@ -177,14 +177,15 @@ using MaskFilter = std::function<bool(absl::Span<const int> chosen)>;
 
 // Returns masks that together cover the best plans of the space. There is a single mask of all
 // options if nothing constrains pairs of layers; otherwise one for each choice that concerns the
-// whole plan (`StrategySpace::GoTogether`): the strategy of all transformer layers, and the
-// sharding of a tied table. Masks that leave a definition without an option are dropped, and so are
-// choices dominated by another, and those that `keeps`, if set, does not keep.
+// whole plan (`StrategySpace::GoTogether`): the strategy of all transformer layers, the sharding of
+// a tied table, and what the target has once for all layers. Masks that leave a definition without
+// an option are dropped, and so are choices dominated by another, and those that `keeps`, if set,
+// does not keep.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table,
                                       const MaskFilter& keeps = nullptr);
 
 // Returns fewer, wider masks, for lower bounds: as `PlanWideMasks`, but layers that hold a tied
-// table may shard it differently.
+// table may shard it differently, and what a target has once for all layers may differ.
 std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table,
                                      const MaskFilter& keeps = nullptr);
 

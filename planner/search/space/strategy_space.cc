@@ -19,6 +19,12 @@ using enum SearchDimension;
 
 bool IsPowerOfTwo(int64_t number) { return (number & (number - 1)) == 0; }
 
+// Returns whether two layers ask for different values of what a plan has once.
+template <typename T>
+bool Contradict(const std::optional<T>& a, const std::optional<T>& b) {
+  return a.has_value() && b.has_value() && *a != *b;
+}
+
 // Only transformer layers recompute or have experts, and sequence parallelism follows from how a
 // definition was measured.
 static_assert(kStrategyFieldCount == 9, "say whether end layers share the new field");
@@ -216,6 +222,7 @@ absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
     int definition_index, const Strategy& bare, int pipeline_parallel_degree) const {
   absl::InlinedVector<ShardingLevel, 4> levels = {ShardingLevel::kNone};
   if (bare.data_parallel_degree * bare.context_parallel_degree == 1) return levels;
+  if (target_.sharding_needs_data_parallel && bare.data_parallel_degree == 1) return levels;
   ShardingLevel highest = ShardingLevel::kParameters;
   if (pipeline_parallel_degree > 1) {
     highest = target_.most_sharding_in_pipeline;
@@ -287,9 +294,14 @@ bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definiti
       HasExperts(definition_a) && HasExperts(definition_b)) {
     return false;
   }
-  if (dimensions_.has(kPerLayer)) return true;
   const bool transformer_a = IsTransformerLayer(definition_a);
   const bool transformer_b = IsTransformerLayer(definition_b);
+  if (target_.ends_alike && !transformer_a && !transformer_b && a != b) return false;
+  if (Contradict(CommonLevel(a), CommonLevel(b)) ||
+      Contradict(CommonSequenceParallel(a), CommonSequenceParallel(b))) {
+    return false;
+  }
+  if (dimensions_.has(kPerLayer)) return true;
   if (transformer_a && transformer_b) {
     if (definition_a == definition_b) return a == b;
     // Sequence parallelism follows from how a definition was measured, and the expert-parallel
@@ -302,11 +314,28 @@ bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definiti
   return dimensions_.has(kEndStrategies) || SameEnds(a, b);
 }
 
+std::optional<ShardingLevel> StrategySpace::CommonLevel(const Strategy& strategy) const {
+  if (!target_.one_level_below_parameters || strategy.data_parallel_degree == 1 ||
+      strategy.sharding_level == ShardingLevel::kParameters) {
+    return std::nullopt;
+  }
+  return strategy.sharding_level;
+}
+
+std::optional<bool> StrategySpace::CommonSequenceParallel(const Strategy& strategy) const {
+  if (!target_.one_sequence_parallel || strategy.tensor_parallel_degree == 1) return std::nullopt;
+  return strategy.sequence_parallel;
+}
+
 bool StrategySpace::MayReplace(int definition_index, const Strategy& strategy,
                                const Strategy& other) const {
-  if (HoldsTiedTable(definition_index) && strategy.sharding_level != other.sharding_level) {
+  const bool binds_end = target_.ends_alike && !IsTransformerLayer(definition_index);
+  if ((HoldsTiedTable(definition_index) || binds_end) &&
+      strategy.sharding_level != other.sharding_level) {
     return false;
   }
+  const std::optional<ShardingLevel> level = CommonLevel(other);
+  if (level.has_value() && CommonLevel(strategy) != level) return false;
   if (!dimensions_.has(kEndStrategies) && !SameEnds(strategy, other)) return false;
   return dimensions_.has(kPerLayer) || !IsTransformerLayer(definition_index) ||
          transformer_definition_count_ == 1;

@@ -6,6 +6,7 @@
 #define PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -64,6 +65,12 @@ class StrategySpace {
   // rules of `per-layer`, `end-strategies`, a tied table and the target. If end layers follow
   // neighbours that may differ among themselves, the transitions of `OptionTable` decide instead.
   bool GoTogether(int definition_a, const Strategy& a, int definition_b, const Strategy& b) const;
+
+  // Returns the level of sharding that the strategy asks of all layers that shard no parameters,
+  // and the sequence parallelism that it asks of all layers that tensor parallelism splits; nothing
+  // if the target does not have them once for all layers, or the strategy leaves them open.
+  std::optional<ShardingLevel> CommonLevel(const Strategy& strategy) const;
+  std::optional<bool> CommonSequenceParallel(const Strategy& strategy) const;
 
   // Returns whether replacing `strategy` by `other`, which has the same degrees, on any layers of
   // the definition keeps every plan in the space. This holds if no rule that constrains pairs of

@@ -162,6 +162,13 @@ std::vector<Strategy> AllowedStrategies(const PlanningProblem& problem, const Se
     }
     if (!StrategyApplies(definition, strategy, micro_batch_size)) continue;
     strategy.sequence_parallel = sequence_parallel && tensor_degree > 1;
+    if (space.sequence_parallel && tensor_degree > 1 &&
+        strategy.sequence_parallel != *space.sequence_parallel) {
+      continue;
+    }
+    if (space.end_strategy && !IsTransformer(definition.kind) && strategy != *space.end_strategy) {
+      continue;
+    }
     if (!SharesAsAllowed(LimitsOf(problem.rules().target), definition, strategy)) continue;
     allowed.push_back(strategy);
   }

@@ -45,6 +45,11 @@ struct SearchSpace {
   std::optional<Strategy> transformer_strategy;
   // The strategy whose sharding of the tied table all layers that hold it use, if set.
   std::optional<Strategy> table_strategy;
+  // The strategy of embedding and head, if set.
+  std::optional<Strategy> end_strategy;
+  // Whether all layers that tensor parallelism splits have sequence parallelism or none has, if
+  // set.
+  std::optional<bool> sequence_parallel;
 };
 
 // Returns whether a layer of `definition` can run under `strategy` in micro-batches of

@@ -126,8 +126,9 @@ PipelineMemory::StageReach PipelineMemory::ReachOfStage(int stage_index, int fir
                                                         const BudgetByCommunicators& budget) const {
   const PipelineSetting::Stage& stage = setting_.stage(stage_index);
   const std::vector<std::vector<Bytes>>& least = least_.at(stage.in_flight);
-  // Every later stage has a layer.
-  const int last = setting_.layer_count() - (setting_.depth() - 1 - stage_index);
+  // Later stages have their layers.
+  const int last = setting_.largest_first(stage_index + 1);
+  const int least_end = std::max(first_layer + 1, setting_.least_first(stage_index + 1));
   const int wanted =
       setting_.fixed_boundaries().empty() ? 0 : setting_.fixed_boundaries()[stage_index + 1];
   StageReach best;
@@ -147,7 +148,7 @@ PipelineMemory::StageReach PipelineMemory::ReachOfStage(int stage_index, int fir
       if (fits < run) break;
     }
     if (wanted > 0 && layer >= wanted) layer = wanted;
-    const bool is_enough = wanted > 0 ? layer == wanted : layer > first_layer;
+    const bool is_enough = wanted > 0 ? layer == wanted : layer >= least_end;
     if (is_enough && layer > best.end_layer) best = {layer, cap};
   }
   return best;

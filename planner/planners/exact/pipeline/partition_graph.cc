@@ -98,7 +98,7 @@ bool PartitionGraph::FindWindows(double cutoff) {
   const double limit = cutoff * kCutoffRoom;
   std::vector<int> latest(depth + 1, 0);
   for (int i = 0; i + 1 < depth; ++i) {
-    const int max_end = layer_count - (depth - i - 1);
+    const int max_end = setting_.largest_first(i + 1);
     RangeBounds::Sums sums;
     int end = latest[i];
     while (end < max_end) {
@@ -110,14 +110,14 @@ bool PartitionGraph::FindWindows(double cutoff) {
       }
       ++end;
     }
-    if (end < i + 1) return false;
+    if (end < setting_.least_first(i + 1)) return false;
     latest[i + 1] = end;
   }
   int earliest = layer_count;
   for (int i = depth - 1; i > 0; --i) {
     RangeBounds::Sums sums;
     int first = earliest;
-    while (first > i) {
+    while (first > setting_.least_first(i)) {
       ranges_.Add(i, setting_.definition_of(first - 1), 1, sums);
       if (ranges_.TooMuch(sums)) break;
       if (!Allows(i, first - 1, sums, limit)) {

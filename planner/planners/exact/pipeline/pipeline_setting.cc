@@ -43,7 +43,21 @@ PipelineSetting::PipelineSetting(const StrategySpace& space, const CostModel& co
     fixed_boundaries_ = EvenBoundaries();
     has_partition_ = !fixed_boundaries_.empty();
   }
-  if (depth() > layer_count()) has_partition_ = false;
+  LimitEndStages();
+}
+
+// Layers that are no transformer layers are at the ends, so that only the first and the last stage
+// could be without one.
+void PipelineSetting::LimitEndStages() {
+  first_of_last_ = layer_count() - 1;
+  if (space_.target().transformer_in_each_stage) {
+    const auto is_transformer = [this](int layer) {
+      return IsTransformer(problem().model().layer(layer).kind);
+    };
+    while (end_of_first_ < layer_count() && !is_transformer(end_of_first_ - 1)) ++end_of_first_;
+    while (first_of_last_ > 0 && !is_transformer(first_of_last_)) --first_of_last_;
+  }
+  if (depth() > 1 && end_of_first_ + depth() - 2 > first_of_last_) has_partition_ = false;
 }
 
 void PipelineSetting::DescribeStages() {

@@ -63,6 +63,17 @@ class PipelineSetting {
   std::vector<int> EvenBoundaries() const;
   // Returns whether there is any partition at all.
   bool has_partition() const { return has_partition_; }
+  // Returns the smallest and the largest first layer that stage `stage` may have, regardless of
+  // memory: each stage has a layer, and a transformer layer if the target asks for it. Index P is
+  // the end of the model. REQUIRES: has_partition().
+  int least_first(int stage) const {
+    return stage == 0 ? 0 : stage == depth() ? layer_count() : end_of_first_ + stage - 1;
+  }
+  int largest_first(int stage) const {
+    return stage == 0         ? 0
+           : stage == depth() ? layer_count()
+                              : first_of_last_ - (depth() - 1 - stage);
+  }
 
   // Returns layers [first, end) as runs.
   std::vector<DefinitionRun> RunsOf(int first_layer, int end_layer) const;
@@ -71,6 +82,7 @@ class PipelineSetting {
 
  private:
   void DescribeStages();
+  void LimitEndStages();
   double LeastSend(bool leaves_node) const;
 
   const StrategySpace& space_;
@@ -85,6 +97,10 @@ class PipelineSetting {
   Bytes largest_budget_ = Bytes::Of(-1);
   std::vector<int> fixed_boundaries_;
   bool has_partition_ = true;
+  // The least end of the first stage, and the largest first layer of the last, if there are
+  // several.
+  int end_of_first_ = 1;
+  int first_of_last_ = 0;
   std::vector<int> end_of_run_;
 };
 

@@ -82,7 +82,7 @@ bool PricedPipeline::FitsSomewhere() const {
   const int depth = setting_.depth();
   int layer = 0;
   for (int stage = 0; stage < depth; ++stage) {
-    int cutoff = setting_.layer_count() - (depth - 1 - stage);
+    int cutoff = setting_.largest_first(stage + 1);
     if (!setting_.fixed_boundaries().empty()) cutoff = setting_.fixed_boundaries()[stage + 1];
     double used = 0.0;
     const int first = layer;
@@ -91,7 +91,8 @@ bool PricedPipeline::FitsSomewhere() const {
       if (used > largest_room_ / kPricedRounding) break;
       ++layer;
     }
-    if (layer == first || (!setting_.fixed_boundaries().empty() && layer < cutoff)) return false;
+    if (layer == first || layer < setting_.least_first(stage + 1)) return false;
+    if (!setting_.fixed_boundaries().empty() && layer < cutoff) return false;
   }
   return layer == setting_.layer_count();
 }
@@ -153,7 +154,7 @@ bool PricedPipeline::FindWindows(double cutoff) {
   earliest_[depth] = latest_[depth] = layer_count;
   const auto none = [&](int stage) { return RangeSums{.priced = -prices_[stage] * largest_room_}; };
   for (int stage = 0; stage + 1 < depth; ++stage) {
-    const int last = layer_count - (depth - stage - 1);
+    const int last = setting_.largest_first(stage + 1);
     RangeSums sums = none(stage);
     int end = latest_[stage];
     while (end < last) {
@@ -161,14 +162,14 @@ bool PricedPipeline::FindWindows(double cutoff) {
       if (!Allows(stage, latest_[stage], sums, limit)) break;
       ++end;
     }
-    if (end < stage + 1) return false;
+    if (end < setting_.least_first(stage + 1)) return false;
     latest_[stage + 1] = end;
   }
   int earliest = layer_count;
   for (int stage = depth - 1; stage > 0; --stage) {
     RangeSums sums = none(stage);
     int first = earliest;
-    while (first > stage) {
+    while (first > setting_.least_first(stage)) {
       AddLayer(stage, first - 1, sums);
       if (!Allows(stage, first - 1, sums, limit)) break;
       --first;
@@ -232,7 +233,7 @@ bool PricedPipeline::Reach(double cutoff, PartitionShape shape, const std::vecto
   for (int stage = 0; stage < depth; ++stage) {
     const Minima& minima = minima_[stage];
     const double factor = factors.empty() ? 1.0 : factors[stage];
-    const int last = setting_.layer_count() - (depth - 1 - stage);
+    const int last = setting_.largest_first(stage + 1);
     double forward_backward = 0.0;
     double priced = -prices_[stage] * room_;
     double memory = 0.0;
@@ -249,7 +250,7 @@ bool PricedPipeline::Reach(double cutoff, PartitionShape shape, const std::vecto
       time = next;
       ++layer;
     }
-    if (layer == first) return false;
+    if (layer == first || layer < setting_.least_first(stage + 1)) return false;
     before += time + 2.0 * setting_.stage(stage).least_send;
     boundaries.push_back(layer);
   }

@@ -37,7 +37,7 @@ std::vector<int> ReferencePartition(const PipelineSetting& setting, const Option
   std::vector<int> boundaries(depth + 1, layer_count);
   boundaries[0] = 0;
   // There is no partition, and the result is not used.
-  if (depth > layer_count) return boundaries;
+  if (!setting.has_partition()) return boundaries;
   const std::vector<double> forward_backward = LeastForwardBackward(setting, allowed);
   std::vector<double> before(layer_count + 1, 0.0);
   for (int layer = 0; layer < layer_count; ++layer) {
@@ -56,7 +56,8 @@ std::vector<int> ReferencePartition(const PipelineSetting& setting, const Option
     const auto place = std::lower_bound(before.begin(), before.end(), wanted);
     auto layer = static_cast<int>(place - before.begin());
     if (layer > 0 && wanted - before[layer - 1] < before[layer] - wanted) --layer;
-    boundaries[i] = std::clamp(layer, boundaries[i - 1] + 1, layer_count - (depth - i));
+    boundaries[i] = std::clamp(layer, std::max(boundaries[i - 1] + 1, setting.least_first(i)),
+                               setting.largest_first(i));
   }
   return boundaries;
 }

@@ -469,6 +469,39 @@ TEST(StrategySpace, OfGalvatronSpreadsNoExperts) {
   for (const Strategy& strategy : strategies) EXPECT_EQ(strategy.expert_parallel_degree, 1);
 }
 
+TEST(StrategySpace, OfGalvatronKeepsWhatItsFileHasOnce) {
+  EstimatedOptions options = Small(8);
+  options.rules.target = Target::kGalvatron;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const CostModel costs = *CostModel::Create(problem);
+  const StrategySpace space(problem, costs);
+  for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
+    EXPECT_TRUE(strategy.data_parallel_degree > 1 ||
+                strategy.sharding_level == ShardingLevel::kNone);
+  }
+  const Strategy whole = {.data_parallel_degree = 8};
+  Strategy gradients = whole;
+  gradients.sharding_level = ShardingLevel::kGradients;
+  Strategy parameters = whole;
+  parameters.sharding_level = ShardingLevel::kParameters;
+  // `default_dp_type` is the level of all layers that do not shard parameters.
+  EXPECT_FALSE(space.GoTogether(1, whole, 1, gradients));
+  EXPECT_TRUE(space.GoTogether(1, whole, 1, parameters));
+  EXPECT_TRUE(space.GoTogether(1, gradients, 1, parameters));
+  EXPECT_TRUE(space.MayReplace(1, whole, parameters));
+  EXPECT_FALSE(space.MayReplace(1, parameters, whole));
+  EXPECT_FALSE(space.MayReplace(1, whole, gradients));
+  // Embedding and head have one strategy.
+  EXPECT_TRUE(space.GoTogether(0, whole, 2, whole));
+  EXPECT_FALSE(space.GoTogether(0, whole, 2, parameters));
+  // So has sequence parallelism.
+  const Strategy four = {.tensor_parallel_degree = 4, .data_parallel_degree = 2};
+  Strategy in_sequence = four;
+  in_sequence.sequence_parallel = true;
+  EXPECT_FALSE(space.GoTogether(1, four, 1, in_sequence));
+  EXPECT_TRUE(space.GoTogether(1, whole, 1, in_sequence));
+}
+
 // Knowledge about the strategies of one definition applies to equal definitions.
 TEST(StrategySpace, HasTheSameStrategiesOfDefinitionsThatAreAlike) {
   int alike_count = 0;
