@@ -1,5 +1,6 @@
 // The part of the check that compares a plan with the declared space.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -164,6 +165,45 @@ absl::Status CheckShares(const TargetLimits& target, const std::string& where,
   return absl::OkStatus();
 }
 
+// Returns the strategies of a plan with block recomputation as they would be without it: if the
+// space has such plans, and each stage recomputes the first n layers that may be, or all if it has
+// fewer, for one n. Otherwise returns `strategy_of_layer`.
+std::vector<Strategy> WithoutBlocks(const PlanningProblem& problem, const Plan& plan,
+                                    const std::vector<Strategy>& strategy_of_layer) {
+  const DimensionSet dimensions = problem.dimensions();
+  if (!dimensions.has(kBlockRecompute) || !dimensions.has(kFullRecompute) ||
+      dimensions.has(kPerLayer) || dimensions.has(kEndStrategies)) {
+    return strategy_of_layer;
+  }
+  const auto is_full = [&](int layer) {
+    return strategy_of_layer[layer].recompute_level == RecomputeLevel::kFull;
+  };
+  const auto counts = [&](int layer) {
+    const LayerDefinition& definition = problem.model().layer(layer);
+    return IsTransformer(definition.kind) && definition.prediction_depth == 0;
+  };
+  int most = 0;
+  for (const StagePlan& stage : plan.stages) {
+    const int first = stage.first_layer_index();
+    int number = 0;
+    for (int layer = first; layer < first + stage.layer_count(); ++layer) {
+      if (!counts(layer)) continue;
+      ++number;
+      if (is_full(layer)) most = std::max(most, number);
+    }
+  }
+  std::vector<Strategy> without = strategy_of_layer;
+  for (const StagePlan& stage : plan.stages) {
+    const int first = stage.first_layer_index();
+    int number = 0;
+    for (int layer = first; layer < first + stage.layer_count(); ++layer) {
+      if (is_full(layer) != (counts(layer) && ++number <= most)) return strategy_of_layer;
+      if (is_full(layer)) without[layer].recompute_level = RecomputeLevel::kNone;
+    }
+  }
+  return without;
+}
+
 // Checks layers that must have the same strategy.
 absl::Status CheckTogether(const PlanningProblem& problem,
                            const std::vector<Strategy>& strategy_of_layer) {
@@ -322,7 +362,7 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
   }
   PARPLAN_RETURN_IF_ERROR(CheckStagesHaveTransformers(target, problem.model(), plan));
   PARPLAN_RETURN_IF_ERROR(CheckCommonChoices(target, problem.model(), strategy_of_layer));
-  return CheckTogether(problem, strategy_of_layer);
+  return CheckTogether(problem, WithoutBlocks(problem, plan, strategy_of_layer));
 }
 
 }  // namespace parplan

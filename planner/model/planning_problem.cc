@@ -198,7 +198,8 @@ DimensionSet PlanningProblem::dimensions() const {
   DimensionSet dimensions = rules_.dimensions & LimitsOf(rules_.target).dimensions;
   if (!rules_.allow_recompute) {
     dimensions = dimensions.Without(SearchDimension::kFullRecompute)
-                     .Without(SearchDimension::kSelectiveRecompute);
+                     .Without(SearchDimension::kSelectiveRecompute)
+                     .Without(SearchDimension::kBlockRecompute);
   }
   if (!rules_.allow_sharded_data_parallel) {
     dimensions = dimensions.Without(SearchDimension::kOptimizerSharding)

@@ -20,10 +20,10 @@ namespace {
 using enum SearchDimension;
 
 constexpr std::array<absl::string_view, kSearchDimensionCount> kNames = {
-    "pipeline",       "uneven-stages", "per-layer",  "end-strategies",
-    "tensor",         "rank-order",    "zero-1",     "zero-2",
-    "zero-3",         "ulysses",       "context",    "recompute-selective",
-    "recompute-full", "gpipe",         "interleaved"};
+    "pipeline",       "uneven-stages", "per-layer",   "end-strategies",
+    "tensor",         "rank-order",    "zero-1",      "zero-2",
+    "zero-3",         "ulysses",       "context",     "recompute-selective",
+    "recompute-full", "gpipe",         "interleaved", "recompute-block"};
 
 std::optional<SearchDimension> FindDimension(absl::string_view name) {
   for (int i = 0; i < kSearchDimensionCount; ++i) {
@@ -77,6 +77,15 @@ absl::StatusOr<DimensionSet> DimensionSet::Parse(absl::string_view text, absl::s
   return set;
 }
 
+bool AllowsBlocks(DimensionSet dimensions) {
+  return dimensions.has(kBlockRecompute) && dimensions.has(kFullRecompute) &&
+         !dimensions.has(kPerLayer) && !dimensions.has(kEndStrategies);
+}
+
+bool IsRecomputedInBlocks(const LayerDefinition& layer) {
+  return IsTransformer(layer.kind) && layer.prediction_depth == 0;
+}
+
 bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool model_has_experts) {
   if (strategy.tensor_parallel_degree == 1 || strategy.sequence_parallel) return true;
   if (limits.experts_need_sequence_parallel && model_has_experts) return false;
@@ -109,7 +118,8 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kContext)
                          .With(kSelectiveRecompute)
                          .With(kFullRecompute)
-                         .With(kInterleaved),
+                         .With(kInterleaved)
+                         .With(kBlockRecompute),
        .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .most_tied_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .context_in_two_parts = true,

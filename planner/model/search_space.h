@@ -36,8 +36,10 @@ enum class SearchDimension {
   kFullRecompute,       // `recompute-full`
   kGpipe,               // `gpipe`: also this schedule [1F1B]
   kInterleaved,         // `interleaved`: also several virtual stages a device [1F1B]
+  kBlockRecompute,      // `recompute-block`: the first layers of each stage recomputed
+                        // (`AllowsBlocks`) [all or none of them]
 };
-inline constexpr int kSearchDimensionCount = 15;
+inline constexpr int kSearchDimensionCount = 16;
 
 // Returns the name in quotes above.
 absl::string_view SearchDimensionName(SearchDimension dimension);
@@ -76,6 +78,19 @@ class DimensionSet {
   }
   uint32_t bits_ = 0;
 };
+
+// Returns whether plans of a space with these dimensions may recompute only the first layers of
+// each stage ("block recomputation"): with `recompute-block` and `recompute-full` where all layers
+// have one strategy otherwise, that is, without `per-layer` and `end-strategies`. Where layers have
+// strategies of their own, the first dimension says nothing.
+//
+// Some number n above 0 holds for the whole plan: in each stage, and in each virtual stage, the
+// first n transformer layers that `IsRecomputedInBlocks` are recomputed, or all if there are fewer.
+bool AllowsBlocks(DimensionSet dimensions);
+
+// Returns whether block recomputation counts layers of the definition: transformer layers that do
+// not predict further tokens.
+bool IsRecomputedInBlocks(const LayerDefinition& layer);
 
 // The program that will run the plan; some programs can run only some plans. docs/targets.md has
 // the source of each limit.

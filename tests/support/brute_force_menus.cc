@@ -388,4 +388,47 @@ std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel&
   return all;
 }
 
+std::vector<std::vector<Strategy>> BlocksOf(const PlanningProblem& problem, const LayerMenus& menus,
+                                            const std::vector<int>& partition) {
+  const ModelSpec& model = problem.model();
+  const DimensionSet dimensions = problem.dimensions();
+  std::vector<std::vector<Strategy>> plans;
+  if (!dimensions.has(kBlockRecompute) || !dimensions.has(kFullRecompute)) return plans;
+  if (dimensions.has(kPerLayer) || dimensions.has(kEndStrategies)) return plans;
+  std::vector<std::vector<Strategy>> without = {{}};
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    std::vector<std::vector<Strategy>> longer;
+    for (const std::vector<Strategy>& begun : without) {
+      for (const Strategy& strategy : menus[layer]) {
+        if (strategy.recompute_level != RecomputeLevel::kNone) continue;
+        longer.push_back(begun);
+        longer.back().push_back(strategy);
+      }
+    }
+    without = std::move(longer);
+  }
+  for (const std::vector<Strategy>& plan : without) {
+    for (int most = 1; most <= model.layer_count(); ++most) {
+      std::vector<Strategy> blocks = plan;
+      bool leaves_any = false;
+      int layer = 0;
+      for (const int size : partition) {
+        int done = 0;
+        for (const int end = layer + size; layer < end; ++layer) {
+          const LayerDefinition& definition = model.layer(layer);
+          if (!IsTransformer(definition.kind)) continue;
+          if (definition.prediction_depth > 0 || done == most) {
+            leaves_any = true;
+            continue;
+          }
+          blocks[layer].recompute_level = RecomputeLevel::kFull;
+          ++done;
+        }
+      }
+      if (leaves_any) plans.push_back(std::move(blocks));
+    }
+  }
+  return plans;
+}
+
 }  // namespace parplan

@@ -24,6 +24,12 @@ using LayerMenus = std::vector<std::vector<Strategy>>;
 std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel& costs,
                                 const PlanShape& shape);
 
+// Returns [plan][layer] the strategies of plans of this partition that recompute only the first
+// layers of each stage, where the space has such plans: for each plan of `menus` without any
+// recomputation of transformer layers, one for every number of layers.
+std::vector<std::vector<Strategy>> BlocksOf(const PlanningProblem& problem, const LayerMenus& menus,
+                                            const std::vector<int>& partition);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_TESTS_SUPPORT_BRUTE_FORCE_MENUS_H_

@@ -86,6 +86,9 @@ void LookAtAll(const PlanningProblem& problem, const CostModel& costs, const Pla
       ForEachChoice(menus, [&](const std::vector<Strategy>& strategies) {
         judge.Look(shape, partition, strategies);
       });
+      for (const std::vector<Strategy>& strategies : BlocksOf(problem, menus, partition)) {
+        judge.Look(shape, partition, strategies);
+      }
     }
   }
 }
@@ -199,7 +202,8 @@ std::vector<std::pair<PlanShape, PredictedPlan>> BestOfEveryShape(const Planning
 }
 
 BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& costs) {
-  PlanJudge interleaved(problem, costs);
+  // Looks at interleaved plans, and at those that recompute the first layers of each stage.
+  PlanJudge one_by_one(problem, costs);
   PlanEvaluator evaluator(problem, costs);
   int64_t plan_count = 0;
   Bytes smallest = Bytes::Max();
@@ -207,10 +211,15 @@ BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& cos
   for (const PlanShape& shape : ShapesOf(problem)) {
     const std::vector<std::vector<int>> partitions = PartitionsOf(problem, shape);
     for (const LayerMenus& menus : MenusOf(problem, costs, shape)) {
+      for (const std::vector<int>& partition : partitions) {
+        for (const std::vector<Strategy>& strategies : BlocksOf(problem, menus, partition)) {
+          one_by_one.Look(shape, partition, strategies);
+        }
+      }
       if (shape.virtual_stage_count > 1) {
         for (const std::vector<int>& partition : partitions) {
           ForEachChoice(menus, [&](const std::vector<Strategy>& strategies) {
-            interleaved.Look(shape, partition, strategies);
+            one_by_one.Look(shape, partition, strategies);
           });
         }
         continue;
@@ -249,7 +258,7 @@ BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& cos
       }
     }
   }
-  BruteForceAnswer answer = interleaved.Answer();
+  BruteForceAnswer answer = one_by_one.Answer();
   answer.front.clear();
   answer.plan_count += plan_count;
   answer.smallest_usable_memory = std::min(answer.smallest_usable_memory, smallest);

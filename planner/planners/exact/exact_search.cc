@@ -10,6 +10,7 @@
 #include "planner/model/device_memory.h"
 #include "planner/model/tied_table.h"
 #include "planner/planners/exact/best_first_search.h"
+#include "planner/planners/exact/block_search.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
@@ -26,14 +27,15 @@ constexpr int kMaxFrontPlans = 64;
 // below about 70 plans per halving of memory; smaller steps give plans that hardly differ.
 constexpr double kFrontStep = 0.99;
 
-SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best,
+// `blocks` is the bound of `SearchBlocks`.
+SearchSummary SummaryOf(const BestFirstSearch& search, Seconds blocks, const PredictedPlan* best,
                         const SearchMeter& meter,
                         std::optional<double> wanted_gap_ratio = std::nullopt) {
   SearchSummary summary{.expanded_state_count = meter.expanded_state_count(),
                         .pruned_state_count = meter.pruned_state_count(),
                         .candidate_count = search.candidate_count()};
-  const Seconds bound = search.BoundPerSample();
-  bool proved = !meter.stopped() && search.IsEmpty();
+  const Seconds bound = std::min(search.BoundPerSample(), blocks);
+  bool proved = !meter.stopped() && search.IsEmpty() && !blocks.is_finite();
   if (best != nullptr) {
     const Seconds time = best->time_per_sample();
     summary.bound =
@@ -61,7 +63,7 @@ SearchSummary SummaryOf(const BestFirstSearch& search, const PredictedPlan* best
 std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostModel& costs,
                                      const SearchControl& control, CandidateList candidates,
                                      const PredictedPlan& fastest, TableCache& tables,
-                                     SearchMeter& meter, bool& is_cut) {
+                                     BlockTables& block_tables, SearchMeter& meter, bool& is_cut) {
   std::vector<PredictedPlan> front = {fastest};
   SearchControl quiet = control;
   quiet.on_progress = nullptr;
@@ -76,15 +78,18 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     search.DisableSeeding();
     search.Run();
     candidates = search.list();
+    const Seconds blocks =
+        SearchBlocks(search.space(), costs, block_tables, /*wanted=*/1, search.plans(), meter);
     if (search.plans().plans().empty()) {
       // Sums of least memory may decide what the search left open.
+      const bool is_empty = search.IsEmpty() && !blocks.is_finite();
       is_cut |= meter.stopped() ||
-                (!search.IsEmpty() && AnyPlanFits(search.space(), costs, meter).value_or(true));
+                (!is_empty && AnyPlanFits(search.space(), costs, meter).value_or(true));
       return front;
     }
     if (meter.stopped()) break;
     PredictedPlan next = search.plans().plans().front();
-    is_cut |= SummaryOf(search, &next, meter).termination != Termination::kOptimal;
+    is_cut |= SummaryOf(search, blocks, &next, meter).termination != Termination::kOptimal;
     next.prediction.usable_memory = problem.usable_memory();
     // Among equally fast plans the smaller one stays.
     while (!front.empty() && front.back().time_per_sample() >= next.time_per_sample()) {
@@ -100,11 +105,12 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
 // the search and returns nothing. Otherwise returns that nothing fits, with the least memory that
 // would suffice; `kFeasible` if neither the search nor that memory proves it.
 std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
-                                          BestFirstSearch& search, SearchMeter& meter) {
-  const StoppedEmpty stopped{SummaryOf(search, nullptr, meter)};
+                                          BestFirstSearch& search, Seconds blocks,
+                                          SearchMeter& meter) {
+  const StoppedEmpty stopped{SummaryOf(search, blocks, nullptr, meter)};
   if (meter.stopped()) return stopped;
   const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
-  if (!smallest.has_value()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
+  if (!smallest.has_value()) return StoppedEmpty{SummaryOf(search, blocks, nullptr, meter)};
   if (smallest->usable_memory <= problem.usable_memory()) {
     PredictedPlan plan{smallest->plan, PredictPlan(problem, costs, smallest->plan)};
     search.plans().Offer(std::move(plan));
@@ -115,7 +121,7 @@ std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const 
                       .memory_is_proved = smallest->is_proved,
                       .smallest_plan = smallest->plan,
                       .smallest_device_count = FindSmallestDeviceCount(problem, meter),
-                      .search = SummaryOf(search, nullptr, meter)};
+                      .search = SummaryOf(search, blocks, nullptr, meter)};
   if (smallest->is_proved) {
     nothing.search.termination = Termination::kOptimal;
     nothing.search.limit = SearchLimit::kNone;
@@ -153,20 +159,32 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
 }
 
-// Searches with twice the effort again and again, until the gap is as small as wanted. `control` is
-// that of `search`.
-void Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
-            BestFirstSearch& search, SearchMeter& meter) {
-  if (!control.wanted_gap_ratio.has_value()) return;
+// Searches plans with block recomputation after all others, and both with twice the effort again
+// and again until the gap is as small as wanted, if any gap is. `control` is that of `search`.
+// Returns the bound of the plans with block recomputation: `listed`, which holds for all plans, or
+// more.
+Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
+               BestFirstSearch& search, BlockTables& block_tables, Seconds listed,
+               SearchMeter& meter) {
+  const double gap_ratio = control.wanted_gap_ratio.value_or(0.0);
+  const auto search_blocks = [&] {
+    return std::max(
+        listed, SearchBlocks(search.space(), costs, block_tables, problem.rules().top_plan_count,
+                             gap_ratio, search.plans(), meter));
+  };
+  Seconds blocks = search_blocks();
+  if (!control.wanted_gap_ratio.has_value()) return blocks;
   while (control.effort * 2 <= kMaxEffort && !search.plans().plans().empty()) {
     const SearchSummary summary =
-        SummaryOf(search, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
-    if (summary.limit != SearchLimit::kMethod) return;
+        SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
+    if (summary.limit != SearchLimit::kMethod) break;
     control.effort *= 2;
     search.Reopen();
     search.Run();
     SearchOneStrategy(problem, costs, control, search, meter);
+    blocks = std::max(blocks, search_blocks());
   }
+  return blocks;
 }
 
 }  // namespace
@@ -178,23 +196,27 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   SearchMeter meter(control);
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
-  if (!search.List()) return StoppedEmpty{SummaryOf(search, nullptr, meter)};
+  if (!search.List()) return StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)};
   if (search.has_none()) return std::nullopt;
+  // Holds for all plans, since it leaves memory out.
+  const Seconds listed = search.BoundPerSample();
   search.Run();
   SearchOneStrategy(problem, costs, control, search, meter);
-  Deepen(problem, costs, control, search, meter);
+  BlockTables block_tables;
+  const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed, meter);
   if (search.plans().plans().empty()) {
-    std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, meter);
+    std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, blocks, meter);
     if (nothing.has_value()) return nothing;
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
-  PlanFound found{.plan = plans.front().plan,
-                  .prediction = plans.front().prediction,
-                  .search = SummaryOf(search, &plans.front(), meter, control.wanted_gap_ratio)};
+  PlanFound found{
+      .plan = plans.front().plan,
+      .prediction = plans.front().prediction,
+      .search = SummaryOf(search, blocks, &plans.front(), meter, control.wanted_gap_ratio)};
   if (problem.rules().wants_memory_front) {
     bool is_cut = false;
-    found.memory_front =
-        FrontFrom(problem, costs, control, search.list(), plans.front(), tables, meter, is_cut);
+    found.memory_front = FrontFrom(problem, costs, control, search.list(), plans.front(), tables,
+                                   block_tables, meter, is_cut);
     // Among equally fast plans, the smallest is the answer.
     const PredictedPlan& first = found.memory_front.front();
     found.plan = first.plan;

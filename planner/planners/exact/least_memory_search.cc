@@ -1,9 +1,11 @@
 #include "planner/planners/exact/least_memory_search.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "planner/cost/predict_plan.h"
 #include "planner/planners/exact/best_first_search.h"
+#include "planner/planners/exact/block_search.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
 #include "planner/search/base/search_numbers.h"
@@ -74,11 +76,13 @@ class LeastMemorySearch {
     BestFirstSearch search(smaller, costs_, part, tables_, meter, /*wanted=*/1);
     search.DisableSeeding();
     if (search.List()) search.Run();
-    answer.is_proved = !meter.stopped() && search.IsEmpty();
+    const Seconds blocks = SearchBlocks(search.space(), costs_, block_tables_, /*wanted=*/1,
+                                        /*gap_ratio=*/0.0, search.plans(), meter);
+    answer.is_proved = !meter.stopped() && search.IsEmpty() && !blocks.is_finite();
     if (!search.plans().plans().empty()) {
       PredictedPlan fastest = search.plans().plans().front();
-      answer.is_proved =
-          search.BoundPerSample() >= fastest.time_per_sample() * (1.0 - kProofTolerance);
+      answer.is_proved = std::min(search.BoundPerSample(), blocks) >=
+                         fastest.time_per_sample() * (1.0 - kProofTolerance);
       answer.fastest = Predicted(std::move(fastest.plan));
     }
     meter_.Add(meter);
@@ -89,6 +93,7 @@ class LeastMemorySearch {
   const CostModel& costs_;
   SearchMeter& meter_;
   TableCache tables_;
+  BlockTables block_tables_;
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ bool StageOption::NowhereWorse(const StageOption& other) const {
 
 OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
                          const StrategySpace& space, int pipeline_parallel_degree,
-                         int64_t micro_batch_size)
+                         int64_t micro_batch_size, Keeps keeps)
     : pipeline_parallel_degree_(pipeline_parallel_degree),
       rank_count_(problem.device_count() / pipeline_parallel_degree),
       micro_batch_size_(micro_batch_size),
@@ -60,7 +60,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   for (const ModelLayerRun& run : model.layer_runs()) {
     OptionsByLayout& of_definition = priced[run.definition_index];
     if (!of_definition.empty()) continue;
-    of_definition = PriceOptions(group, space, run.definition_index);
+    of_definition = PriceOptions(group, space, run.definition_index, keeps);
     if (!of_definition.empty()) continue;
     usable_ = false;
     layouts_.clear();
@@ -71,7 +71,8 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
     priced[definition].resize(layouts_.size());
     PriceResharding(group, static_cast<int>(definition));
   }
-  Keep(priced, DominatedLayouts(space, priced));
+  Keep(priced, keeps == Keeps::kAll ? std::vector<char>(layouts_.size(), 0)
+                                    : DominatedLayouts(space, priced));
 }
 
 // The context-parallel degree follows from the degrees that are compared and the ranks of the
@@ -102,11 +103,12 @@ int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
 
 OptionTable::OptionsByLayout OptionTable::PriceOptions(const GroupCosts& group,
                                                        const StrategySpace& space,
-                                                       int definition_index) {
+                                                       int definition_index, Keeps keeps) {
   const bool of_end = !IsTransformer(group.layer_source(definition_index).definition().kind);
   const bool with_selective = space.dimensions().has(SearchDimension::kSelectiveRecompute);
   const auto dominates = [&](const StageOption& a, const StageOption& b) {
-    return a.NowhereWorse(b) && space.MayReplace(definition_index, b.strategy, a.strategy);
+    return keeps == Keeps::kUndominated && a.NowhereWorse(b) &&
+           space.MayReplace(definition_index, b.strategy, a.strategy);
   };
   OptionsByLayout best;
   const auto add = [&](const StageOption& priced) {

@@ -55,10 +55,20 @@ struct StageOption {
 // The options of all definitions. Immutable.
 class OptionTable {
  public:
+  // The options a table has.
+  enum class Keeps {
+    // Those that no other dominates (`options`).
+    kUndominated,
+    // All: for plans in which the layers of a definition have several options that belong together,
+    // so that one alone must not be replaced.
+    kAll,
+  };
+
   // Prices all strategies for `micro_batch_size` samples per micro-batch over a whole stage. About
   // 0.2 us per strategy. The table does not refer to its arguments afterwards.
   OptionTable(const PlanningProblem& problem, const CostModel& costs, const StrategySpace& space,
-              int pipeline_parallel_degree, int64_t micro_batch_size);
+              int pipeline_parallel_degree, int64_t micro_batch_size,
+              Keeps keeps = Keeps::kUndominated);
 
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int rank_count() const { return rank_count_; }
@@ -76,11 +86,12 @@ class OptionTable {
   // Returns [option] the options of a definition, ascending by strategy; empty for a definition no
   // layer uses.
   //
-  // No option is dominated: no other of the same layout is at least as good in every cost and, if
-  // the space constrains pairs of layers (`PlanWideMasks`), constrained alike. Dominated layouts
-  // are dropped too: those for which another layout of the same tensor-parallel degree has, for
-  // each option of each definition, one at least as good, and whose moves take no longer. Costs are
-  // those of `GroupCosts::CostOfLayer`, so their sums are what `PlanEvaluator` computes.
+  // Unless the table keeps all, no option is dominated: no other of the same layout is at least as
+  // good in every cost and, if the space constrains pairs of layers (`PlanWideMasks`), constrained
+  // alike. Dominated layouts are dropped too: those for which another layout of the same
+  // tensor-parallel degree has, for each option of each definition, one at least as good, and whose
+  // moves take no longer. Costs are those of `GroupCosts::CostOfLayer`, so their sums are what
+  // `PlanEvaluator` computes.
   const std::vector<StageOption>& options(int definition_index) const {
     return options_[definition_index];
   }
@@ -138,9 +149,9 @@ class OptionTable {
 
   int LayoutOf(const Strategy& strategy, bool of_end);
   // Returns [layout] the options of a definition, without those another option of the layout
-  // dominates.
+  // dominates if these are not kept.
   OptionsByLayout PriceOptions(const GroupCosts& group, const StrategySpace& space,
-                               int definition_index);
+                               int definition_index, Keeps keeps);
   void PriceResharding(const GroupCosts& group, int definition_index);
   // Returns whether any plan with layers in place `worse` can be changed to place `better` without
   // loss.

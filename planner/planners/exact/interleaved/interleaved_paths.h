@@ -5,6 +5,7 @@
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -18,6 +19,9 @@ class StageCounts {
   // `layer_counts` is [virtual stage], in the order of the model. REQUIRES: they add up to the
   // layers of `model`.
   StageCounts(const ModelSpec& model, const std::vector<int>& layer_counts);
+  // `counts` is [virtual stage * definition_count + definition].
+  StageCounts(int definition_count, std::vector<int> counts)
+      : definition_count_(definition_count), counts_(std::move(counts)) {}
 
   int definition_count() const { return definition_count_; }
   int stage_count() const { return static_cast<int>(counts_.size()) / definition_count_; }

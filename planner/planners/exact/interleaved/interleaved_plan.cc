@@ -19,8 +19,13 @@ bool NeighboursAgree(const PipelineSetting& setting, const std::vector<int>& opt
   return true;
 }
 
-Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
-                     const std::vector<int>& options) {
+namespace {
+
+// Returns the plan whose layers have the options of `options_of`, which gets the first layer of a
+// virtual stage and the one after its last, and returns [layer] indices into the table's options.
+template <typename OptionsOf>
+Plan PlanOfStages(const PipelineSetting& setting, const std::vector<int>& layer_counts,
+                  const OptionsOf& options_of) {
   const PipelineCandidate& candidate = setting.candidate();
   const int depth = setting.depth();
   Plan plan{.device_count = setting.problem().device_count(),
@@ -34,17 +39,44 @@ Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& lay
     StagePlan& stage = plan.stages.emplace_back();
     stage.first_rank = static_cast<int>(index) % depth * rank_count;
     stage.rank_count = rank_count;
-    for (const DefinitionRun& run : setting.RunsOf(layer, layer + layer_counts[index])) {
-      stage.layer_runs.push_back(
-          {.first_layer_index = layer,
-           .layer_count = run.layer_count,
-           .strategy = setting.table()
-                           .options(run.definition_index)[options[run.definition_index]]
-                           .strategy});
-      layer += run.layer_count;
+    const int first = layer;
+    const std::vector<int> options = options_of(first, first + layer_counts[index]);
+    for (const DefinitionRun& run : setting.RunsOf(first, first + layer_counts[index])) {
+      int previous = -1;
+      for (const int end = layer + run.layer_count; layer < end; ++layer) {
+        const int option = options[layer - first];
+        if (option != previous) {
+          stage.layer_runs.push_back(
+              {.first_layer_index = layer,
+               .layer_count = 0,
+               .strategy = setting.table().options(run.definition_index)[option].strategy});
+        }
+        ++stage.layer_runs.back().layer_count;
+        previous = option;
+      }
     }
   }
   return plan;
+}
+
+}  // namespace
+
+Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
+                     const std::vector<int>& options) {
+  return PlanOfStages(setting, layer_counts, [&](int first_layer, int end_layer) {
+    std::vector<int> of_layers;
+    for (int layer = first_layer; layer < end_layer; ++layer) {
+      of_layers.push_back(options[setting.definition_of(layer)]);
+    }
+    return of_layers;
+  });
+}
+
+Plan InterleavedBlockPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
+                          const BlockChoice& choice, int count) {
+  return PlanOfStages(setting, layer_counts, [&](int first_layer, int end_layer) {
+    return BlockOptions(setting, choice, count, first_layer, end_layer);
+  });
 }
 
 }  // namespace parplan

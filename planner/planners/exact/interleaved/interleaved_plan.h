@@ -1,5 +1,5 @@
-// Interleaved plans in which every definition has one strategy. Used by the searches of this folder
-// and of the least memory.
+// Interleaved plans in which every definition has one strategy, but for block recomputation. Used
+// by the searches of this folder and of the least memory.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/model/plan.h"
+#include "planner/planners/exact/pipeline/block_choice.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 
 namespace parplan {
@@ -21,6 +22,10 @@ bool NeighboursAgree(const PipelineSetting& setting, const std::vector<int>& opt
 //  layer_counts   [virtual stage]
 Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                      const std::vector<int>& options);
+
+// Returns the plan that recomputes the first `count` layers of each virtual stage.
+Plan InterleavedBlockPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
+                          const BlockChoice& choice, int count);
 
 }  // namespace parplan
 

@@ -119,6 +119,7 @@ std::vector<int> MostOf(const std::vector<double>& values) {
 }  // namespace
 
 Plan UnevenSimulation::PlanOf(const UnevenPartition& partition) const {
+  if (choice_ != nullptr) return InterleavedBlockPlan(setting_, partition, *choice_, count_);
   return InterleavedPlan(setting_, partition, options_);
 }
 

@@ -1,5 +1,5 @@
 // Partitions of one interleaved plan's layers: first ones, their simulation, and moves of a layer.
-// Used by `SearchUneven`.
+// Used by `SearchUneven` and `SearchBlockStages`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/pipeline/block_choice.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 
 namespace parplan {
@@ -34,6 +35,12 @@ class UnevenSimulation {
   UnevenSimulation(const PipelineSetting& setting, const std::vector<int>& options,
                    PlanEvaluator& evaluator)
       : setting_(setting), options_(options), evaluator_(evaluator) {}
+  // Plans recompute the first layers of each virtual stage, as many as `SetCount` was given last.
+  UnevenSimulation(const PipelineSetting& setting, const BlockChoice& choice,
+                   PlanEvaluator& evaluator)
+      : setting_(setting), options_(choice.whole), choice_(&choice), evaluator_(evaluator) {}
+
+  void SetCount(int count) { count_ = count; }
 
   Plan PlanOf(const UnevenPartition& partition) const;
   UnevenScore Score(const UnevenPartition& partition);
@@ -51,6 +58,9 @@ class UnevenSimulation {
  private:
   const PipelineSetting& setting_;
   const std::vector<int>& options_;
+  // Set if layers are recomputed, with their number in each virtual stage.
+  const BlockChoice* const choice_ = nullptr;
+  int count_ = 1;
   PlanEvaluator& evaluator_;
 };
 

@@ -1,6 +1,7 @@
 #include "planner/planners/exact/memory/smallest_memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "planner/planners/exact/memory/interleaved_memory.h"
 #include "planner/planners/exact/memory/pipeline_memory.h"
+#include "planner/planners/exact/pipeline/block_bound.h"
+#include "planner/planners/exact/pipeline/block_choice.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/search/space/option_table.h"
 
@@ -102,7 +105,8 @@ class MemorySearch {
     best_ = enough + Bytes::Of(1);
     Look(enough);
     if (plan_.has_value()) return true;
-    if (meter_.stopped() || refused_ || BindsNeighbours(space_) || !SumsAreWhole()) {
+    if (meter_.stopped() || refused_ || BindsNeighbours(space_) || !SumsAreWhole() ||
+        BlocksMayFit(enough)) {
       return std::nullopt;
     }
     return false;
@@ -165,6 +169,48 @@ class MemorySearch {
            UnevenBound(space_.problem().model(), 1).is_uniform();
   }
 
+  // Returns whether plans with block recomputation, which are not looked at, may need no more than
+  // `usable`. With one definition of transformer layers they need no less than those that recompute
+  // all layers: each device that has such layers recomputes one of them.
+  bool BlocksMayFit(Bytes usable) const {
+    if (!AllowsBlocks(space_.dimensions())) return false;
+    const std::vector<LayerDefinition>& definitions = space_.problem().model().layer_definitions();
+    const auto is_transformer = [](const LayerDefinition& layer) {
+      return IsTransformer(layer.kind);
+    };
+    if (std::count_if(definitions.begin(), definitions.end(), is_transformer) < 2) return false;
+    for (const Schedule schedule :
+         {LeanSchedule(space_).value_or(Schedule::kInterleaved), Schedule::kInterleaved}) {
+      for (const PipelineCandidate& candidate : SmallestCandidates(space_, schedule)) {
+        if (!meter_.Expand(1) || !meter_.ShouldContinue()) return true;
+        if (SomeBlocksMayFit(candidate, usable)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool SomeBlocksMayFit(const PipelineCandidate& candidate, Bytes usable) const {
+    const int depth = candidate.pipeline_parallel_degree;
+    const bool interleaves = TraitsOf(candidate.schedule).has_virtual_stages;
+    if (interleaves && InterleavedPartitionsOf(space_, depth).empty()) return false;
+    const OptionTable table(space_.problem(), costs_, space_, depth,
+                            candidate.global_batch_size / candidate.micro_batch_count,
+                            OptionTable::Keeps::kAll);
+    if (!table.usable()) return false;
+    PipelineCandidate place = candidate;
+    if (interleaves) place.schedule = kDefaultSchedule;
+    const PipelineSetting setting(space_, costs_, table, place, usable);
+    const int most = interleaves ? std::max(2, space_.problem().model().layer_count() / depth) : 1;
+    for (const BlockChoice& choice : BlockChoicesOf(space_, table)) {
+      const BlockBound bound(setting, choice, std::min(most, 2), most);
+      if (bound.Bound(std::numeric_limits<double>::infinity()) <
+          std::numeric_limits<double>::infinity()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   void Search(const PipelineCandidate& candidate, const OptionTable& table,
               std::optional<Bytes> enough) {
     const PipelineSetting setting(space_, costs_, table, candidate,
@@ -211,8 +257,8 @@ class MemorySearch {
     if (!plan_.has_value()) return std::nullopt;
     SmallestMemory answer{.usable_memory = best_, .plan = *plan_};
     const Bytes needed = Needed(answer.plan);
-    answer.is_proved =
-        !meter_.stopped() && needed <= best_ && !BindsNeighbours(space_) && SumsAreWhole();
+    answer.is_proved = !meter_.stopped() && needed <= best_ && !BindsNeighbours(space_) &&
+                       SumsAreWhole() && !BlocksMayFit(best_ - Bytes::Of(1));
     answer.usable_memory = std::max(answer.usable_memory, needed);
     return answer;
   }

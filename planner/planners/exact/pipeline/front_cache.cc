@@ -52,11 +52,12 @@ bool Covers(const StageLimits& known, const StageLimits& wanted) {
 }  // namespace
 
 FrontCache::FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
-                       double grain, std::vector<int> layout_classes)
+                       double grain, std::vector<int> layout_classes, StageRule* rule)
     : setting_(setting),
       allowed_(allowed),
       keeps_(keeps),
       grain_(grain),
+      rule_(rule),
       layout_classes_(std::move(layout_classes)) {
   members_.resize(layout_classes_.size());
   for (size_t layout = 0; layout < layout_classes_.size(); ++layout) {
@@ -106,6 +107,7 @@ int64_t FrontCache::MaxInFlight(const StageQuestion& question, const StageFront&
 
 const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
                                    const StageLimits& limits, SearchMeter& meter) {
+  if (rule_ != nullptr) return rule_->Front(stage, first_layer, end_layer);
   const PipelineSetting::Stage& facts = setting_.stage(stage);
   const bool is_all = setting_.depth() == 1;
   StageQuestion question = {

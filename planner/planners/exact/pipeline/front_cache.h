@@ -36,14 +36,24 @@ enum class FrontKeeps {
   kForwardBackward,
 };
 
+// Says how each range of layers is run, where nothing is left to choose.
+class StageRule {
+ public:
+  virtual ~StageRule() = default;
+  // Returns the one choice of layers [first, end) as stage `stage`, or an empty front if it does
+  // not fit. Valid until the rule changes.
+  virtual const StageFront& Front(int stage, int first_layer, int end_layer) = 0;
+};
+
 // The fronts of one candidate and mask. Keeps references to its arguments.
 class FrontCache {
  public:
   //  grain            share of the least time of a stage that may be lost by rounding the times of
   //                   its choices (`StageQuestion::pass_grain`), so that they are few; 0: exact
   //  layout_classes   as in `StageQuestion`; only with a grain
+  //  rule             replaces the choice of options, if it is not null; only without a grain
   FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
-             double grain = 0.0, std::vector<int> layout_classes = {});
+             double grain = 0.0, std::vector<int> layout_classes = {}, StageRule* rule = nullptr);
 
   FrontKeeps keeps() const { return keeps_; }
 
@@ -83,6 +93,7 @@ class FrontCache {
   const OptionMask& allowed_;
   const FrontKeeps keeps_;
   const double grain_;
+  StageRule* const rule_;
   // `StageQuestion::layout_classes`, and [layout] the members of each class.
   std::vector<int> layout_classes_;
   std::vector<std::vector<int>> members_;

@@ -43,17 +43,19 @@ constexpr int64_t kMaxRunsSolved = 6'000;
 }  // namespace
 
 MaskSearch::MaskSearch(const PipelineSetting& setting, const OptionMask& allowed,
-                       LayoutClasses& classes, PlanEvaluator& evaluator, SearchMeter& meter)
+                       LayoutClasses& classes, PlanEvaluator& evaluator, SearchMeter& meter,
+                       StageRule* rule)
     : setting_(setting),
       allowed_(allowed),
       classes_(classes),
       meter_(meter),
       evaluator_(evaluator),
       overhead_(setting.costs().step_overhead().value()),
+      has_rule_(rule != nullptr),
       reference_(ReferencePartition(setting, allowed)),
       ranges_(setting, allowed, reference_),
       graph_(setting, ranges_),
-      all_(setting, allowed, FrontKeeps::kAll) {}
+      all_(setting, allowed, FrontKeeps::kAll, /*grain=*/0.0, /*layout_classes=*/{}, rule) {}
 
 double MaskSearch::LowerBound(double cutoff) {
   if (!setting_.has_partition() || setting_.largest_budget() < Bytes()) return kInfinity;
@@ -129,6 +131,19 @@ double MaskSearch::Search(double cutoff, int wanted, PlanList& plans, bool& is_e
   return lower;
 }
 
+double MaskSearch::SearchRule(double lower, double cutoff, int wanted, PlanList& plans,
+                              bool& is_exact) {
+  double found = kInfinity;
+  if (SearchRelaxed(all_, cutoff, wanted, plans, lower, found) == Relaxed::kStopped ||
+      meter_.stopped()) {
+    is_exact = false;
+    return lower;
+  }
+  if (lower >= cutoff || found <= lower * (1.0 + kProofTolerance)) return lower;
+  if (!SearchAll(std::min(cutoff, found), wanted, plans, lower)) is_exact = false;
+  return lower;
+}
+
 FrontCache MaskSearch::CoarseFronts(double lower, double grain) {
   std::vector<int> classes;
   if (grain > 0.0 && lower < kInfinity) {
@@ -141,7 +156,9 @@ FrontCache MaskSearch::CoarseFronts(double lower, double grain) {
 PartitionGraph::Outcome MaskSearch::Prepare(double target) {
   is_partial_ = false;
   const PartitionGraph::Outcome outcome = graph_.Build(target, meter_);
-  if (outcome == PartitionGraph::Outcome::kBuilt && RunCount() > kMaxRunsSolved * meter_.effort()) {
+  // A rule leaves nothing to solve.
+  if (outcome == PartitionGraph::Outcome::kBuilt && !has_rule_ &&
+      RunCount() > kMaxRunsSolved * meter_.effort()) {
     graph_.KeepOnly(graph_.BestPartition());
     is_partial_ = true;
   }

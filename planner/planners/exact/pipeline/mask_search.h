@@ -7,7 +7,7 @@
 // close to it. Finer grains, and finally none, repeat this for the step times between bound and
 // plan. The first plan without grains is the best by the bound of the schedule; if its simulated
 // step is longer than the bound, all plans that may be faster are simulated. `SearchPipeline` makes
-// one per mask.
+// one per mask, `SearchBlockPipeline` one per choice.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
@@ -36,7 +36,7 @@ namespace parplan {
 class MaskSearch {
  public:
   MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, LayoutClasses& classes,
-             PlanEvaluator& evaluator, SearchMeter& meter);
+             PlanEvaluator& evaluator, SearchMeter& meter, StageRule* rule = nullptr);
 
   // Returns a lower bound of the step of any plan, or `cutoff` if that is less.
   double LowerBound(double cutoff);
@@ -53,6 +53,11 @@ class MaskSearch {
   // Adds plans with steps below `cutoff` and returns the lower bound. Clears `is_exact` if the best
   // of them may be missing.
   double Search(double cutoff, int wanted, PlanList& plans, bool& is_exact);
+
+  // Adds the plans whose stages follow the rule, with steps below `cutoff`, and returns their lower
+  // bound. Clears `is_exact` if the best of them may be missing. REQUIRES: there is a rule whose
+  // choices are options of the mask; `lower` is a lower bound of the plans that follow it.
+  double SearchRule(double lower, double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
   // Returns the most bytes by which a refused plan exceeded the memory.
   Bytes max_excess() const { return max_excess_; }
@@ -91,6 +96,7 @@ class MaskSearch {
   SearchMeter& meter_;
   PlanEvaluator& evaluator_;
   const double overhead_;
+  const bool has_rule_;
   const std::vector<int> reference_;
   bool was_built_ = false;
   RangeBounds ranges_;

@@ -1,0 +1,35 @@
+// Plans with block recomputation in virtual stages (block_choice.h). `SearchBlocks` calls it.
+//
+// Partitions that are listed are bounded by the paths through them, with each number of recomputed
+// layers, and simulated unless that excludes them. For the others a bound over all partitions
+// (block_bound.h) orders the numbers of virtual stages; in the most promising, partitions of about
+// equal loads are simulated and improved by moving layers, each with the least number of recomputed
+// layers with which it fits.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_BLOCK_STAGES_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_BLOCK_STAGES_H_
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/interleaved/interleaved_partitions.h"
+#include "planner/planners/exact/pipeline/block_choice.h"
+#include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/search/base/search_meter.h"
+
+namespace parplan {
+
+// Searches the plans of one candidate and choice with these partitions, and adds to `plans` those
+// that are faster than its last one. Simulates plans while `looks_left` is above 0 and counts them
+// off. Returns a lower bound of the step of the plans that may be faster than that and were not
+// looked at, overhead included; infinite if there are none. One virtual stage a device, among the
+// numbers that are not listed, is 1F1B.
+Seconds SearchBlockStages(const PipelineSetting& setting, const BlockChoice& choice,
+                          const InterleavedPartitions& partitions, PlanEvaluator& evaluator,
+                          PlanList& plans, int64_t& looks_left, SearchMeter& meter);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_BLOCK_STAGES_H_

@@ -1,0 +1,63 @@
+// The best plans with block recomputation of one candidate and choice, without virtual stages.
+//
+// For each number of recomputed layers every range of layers has one way to run as a stage, so only
+// the partition is left to find: that of the least bound of the schedule (suffix_search.h), in the
+// graph of partitions of plans whose layers recompute or not as they like (partition_graph.h).
+// `SearchBlocks` calls it.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_PIPELINE_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_PIPELINE_H_
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "planner/cost/predict_plan.h"
+#include "planner/cost/rank_memory.h"
+#include "planner/planners/exact/pipeline/block_bound.h"
+#include "planner/planners/exact/pipeline/block_choice.h"
+#include "planner/planners/exact/pipeline/front_cache.h"
+#include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/search/base/search_meter.h"
+
+namespace parplan {
+
+// Runs each stage with its first layers recomputed. Keeps references to its arguments.
+class BlockRule : public StageRule {
+ public:
+  BlockRule(const PipelineSetting& setting, const BlockChoice& choice);
+
+  // Recomputes `count` layers from now on, which drops all fronts.
+  void SetCount(int count);
+
+  // Returns the choice if the stage fits into the memory as `PlanEvaluator` has it.
+  const StageFront& Front(int stage, int first_layer, int end_layer) override;
+
+ private:
+  bool Fits(int stage, int first_layer, const std::vector<int>& options) const;
+
+  const PipelineSetting& setting_;
+  const BlockChoice& choice_;
+  int count_ = 1;
+  // [definition] memory of a layer without recomputation, and with it.
+  std::vector<LayerMemory> whole_;
+  std::vector<LayerMemory> recomputed_;
+  std::map<std::tuple<int, int, int>, StageFront> fronts_;
+};
+
+// Returns a lower bound of the steps of such plans, whatever the number of recomputed layers, or
+// `cutoff` if that is less; infinite if memory never suffices. In seconds, without the overhead, as
+// below.
+double BlockPipelineBound(const PipelineSetting& setting, const BlockChoice& choice,
+                          PlanEvaluator& evaluator, double cutoff, SearchMeter& meter);
+
+// Adds the best `wanted` plans with steps below `cutoff` and returns their lower bound, or `cutoff`
+// if that is less. Clears `is_exact` if the best of them may be missing. `bound` is that of the
+// same setting and choice.
+double SearchBlockPipeline(const PipelineSetting& setting, const BlockChoice& choice,
+                           const BlockBound& bound, PlanEvaluator& evaluator, double cutoff,
+                           int wanted, PlanList& plans, bool& is_exact, SearchMeter& meter);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_PIPELINE_H_
