@@ -79,7 +79,8 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
     search.Run();
     candidates = search.list();
     const Seconds blocks =
-        SearchBlocks(search.space(), costs, block_tables, /*wanted=*/1, search.plans(), meter);
+        SearchBlocks(search.space(), costs, block_tables, /*wanted=*/1,
+                     control.wanted_gap_ratio.value_or(0.0), search.plans(), meter);
     if (search.plans().plans().empty()) {
       // Sums of least memory may decide what the search left open.
       const bool is_empty = search.IsEmpty() && !blocks.is_finite();

@@ -105,7 +105,9 @@ TEST(SearchBlocks, AnswersAsBruteForce) {
         run.strategy.recompute_level = RecomputeLevel::kNone;
       }
       const bool changes = !(other == found.plan) && IsOfBlocks(other, problem->model());
-      if (changes) EXPECT_FALSE(CheckDeclaredSpace(*problem, other).ok());
+      if (changes) {
+        EXPECT_FALSE(CheckDeclaredSpace(*problem, other).ok());
+      }
     }
     if (twin.best->plan.virtual_stage_count > 1) ++interleaved;
   }
