@@ -46,14 +46,13 @@ std::string Introduction(const PapersResults& results) {
                       absl::StrAppendFormat(out, "`%s` %.0f s", part.first, part.second);
                     }),
       ". What begins with `long` is not part of the two minutes."));
-  if (!results.later_parts.empty()) {
-    text += Paragraph(absl::StrCat("Parts made again since: ",
-                                   absl::StrJoin(results.later_parts, "; ",
-                                                 [](std::string* out, const auto& part) {
-                                                   absl::StrAppend(out, "`", part.first, "` on ",
-                                                                   part.second);
-                                                 }),
-                                   "."));
+  const std::string whole = absl::StrCat(results.machine, ", commit ", results.commit);
+  std::vector<std::string> later;
+  for (const auto& [part, where] : results.later_parts) {
+    if (where != whole) later.push_back(absl::StrCat("`", part, "` on ", where));
+  }
+  if (!later.empty()) {
+    text += Paragraph(absl::StrCat("Parts made again since: ", absl::StrJoin(later, "; "), "."));
   }
   return text;
 }
