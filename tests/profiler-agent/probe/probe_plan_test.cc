@@ -178,7 +178,7 @@ TEST(CheckLinkProbe, RefusesWhatAnotherNodeHasNoBusinessToAsk) {
   ASSERT_OK(CheckLinkProbe(good, bounds));
   const std::pair<const char*, void (*)(ProbePlan&)> cases[] = {
       {"backend", [](ProbePlan& plan) { plan.set_backend("cuda"); }},
-      {"backend", [](ProbePlan& plan) { plan.set_backend("/tmp/x.so"); }},
+      {"backend", [](ProbePlan& plan) { plan.set_backend("./stranger.so"); }},
       {"devices_per_node", [](ProbePlan& plan) { plan.set_devices_per_node(64); }},
       {"devices_per_node", [](ProbePlan& plan) { plan.set_devices_per_node(0); }},
       {"rank_count", [](ProbePlan& plan) { plan.set_rank_count(1 << 30); }},

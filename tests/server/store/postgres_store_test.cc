@@ -314,7 +314,8 @@ TEST(PostgresStore, LookUpsDoNotScanTables) {
   transaction.exec(
       "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
       "topology_digest, profile_digest, create_time, expire_time, bytes, owner) "
-      "SELECT 'n' || i, 'c', i, 'k' || i, 'a' || i, 'r' || i, 'j' || i % 50, '', '', i, i, '', 'o' || i % 50 "
+      "SELECT 'n' || i, 'c', i, 'k' || i, 'a' || i, 'r' || i, 'j' || i % 50, '', '', i, i, '', 'o' "
+      "|| i % 50 "
       "FROM generate_series(1, 2000) AS i; ANALYZE plans; "
       "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off");
   for (const auto& [query, index] : cases) {
