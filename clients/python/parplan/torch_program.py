@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from parplan import __version__
+
 _LIBRARIES = ("parplan", "torch", "transformers")
 
 
@@ -60,6 +62,8 @@ def print_versions(options: argparse.Namespace) -> int:
 
 def _version(name: str) -> str:
     """Returns the release of a library as it names it itself; empty if it is not installed."""
+    if name == "parplan":
+        return __version__
     if name == "torch":
         # It names its build too (2.15.0+cpu), which the distribution may not.
         spec = importlib.util.find_spec(name)
