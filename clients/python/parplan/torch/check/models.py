@@ -49,6 +49,11 @@ class Source:
     def _is_configuration(self) -> bool:
         return self.reference.startswith("hf:")
 
+    def load_libraries(self) -> None:
+        """Imports what makes the model."""
+        if self._is_configuration:
+            read_configuration(self.reference[3:])
+
     def whole(self, spec: Any, dtype: torch.dtype) -> nn.Module:
         """Returns the model of a `ModelSpec` on the device of the context."""
         before = torch.get_default_dtype()

@@ -13,6 +13,7 @@ import dataclasses
 import os
 import pathlib
 import pickle
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -222,6 +223,7 @@ def begin_fake_job(rank_count: int, rank: int) -> None:
 def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -> _Seen:
     """Counts the second step of this process's rank in a job as `begin_fake_job` makes it."""
     from parplan.torch.check.counting import Counter
+    source.load_libraries()
     with _without_contents():
         model = source.whole(plan.model, dtype_of(plan))
         embedding = find_layers(model, plan)[0]
@@ -251,7 +253,8 @@ def _batch_without_contents(source: Source, plan: Plan) -> list[torch.Tensor]:
 @contextlib.contextmanager
 def _without_contents() -> Iterator[None]:
     """Within it new tensors have sizes and no contents, but for those that device meshes read their
-    ranks from; and modules stay on their device, where they take no memory."""
+    ranks from; models of transformers draw no values, which some read; and modules stay on their
+    device, where they take no memory."""
     from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
     make_mesh, move = DeviceMesh.__init__, nn.Module.to
 
@@ -264,12 +267,18 @@ def _without_contents() -> Iterator[None]:
 
     mesh: Any = DeviceMesh
     module: Any = nn.Module
+    models: Any = getattr(sys.modules.get("transformers"), "PreTrainedModel", None)
+    draw = getattr(models, "initialize_weights", None)
     mesh.__init__, module.to = make, stay
+    if draw is not None:
+        models.initialize_weights = lambda *_, **__: None
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             yield
     finally:
         mesh.__init__, module.to = make_mesh, move
+        if draw is not None:
+            models.initialize_weights = draw
 
 
 def _read(path: pathlib.Path) -> _Seen:

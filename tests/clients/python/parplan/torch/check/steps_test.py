@@ -39,6 +39,9 @@ class Fixed:
     layer_count: int
     is_tied: bool
 
+    def load_libraries(self):
+        pass
+
     def whole(self, spec, dtype):
         # Models of tests look at their values.
         with unset_fake_temporarily():
