@@ -91,11 +91,12 @@ class _Routed:
         weights, numbers = torch.topk(weights, block.top_k, -1)
         if self._normalizes:
             weights = weights / weights.sum(-1, keepdim=True)
-        answer = block.experts(tokens, numbers, weights.to(tokens.dtype))
+        answer = block.experts(tokens, numbers, weights.to(tokens.dtype)).view_as(hidden_states)
         if hasattr(block, "shared_expert"):
-            answer = answer + (torch.sigmoid(block.shared_expert_gate(tokens))
-                               * block.shared_expert(tokens))
-        return answer.view_as(hidden_states), logits
+            # With the tokens in a dimension of their own, as sequence parallelism shares them.
+            answer = answer + (torch.sigmoid(block.shared_expert_gate(hidden_states))
+                               * block.shared_expert(hidden_states))
+        return answer, logits
 
 
 def stack_experts(model: nn.Module) -> nn.Module:

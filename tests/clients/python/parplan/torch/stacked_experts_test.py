@@ -93,7 +93,8 @@ BLOCKS = (MixtralSparseMoeBlock, Qwen2MoeSparseMoeBlock)
 TENSOR_PLAN = {**jobs.TENSOR_PLAN, "*.mlp.shared_expert.gate_proj": "colwise",
                "*.mlp.shared_expert.up_proj": "colwise",
                "*.mlp.shared_expert.down_proj": "rowwise",
-               "*.experts.gate_up_proj": "packed_colwise", "*.experts.down_proj": "rowwise"}
+               "*.mlp.experts.gate_up_proj": "packed_colwise",
+               "*.mlp.experts.down_proj": "rowwise"}
 
 
 def model_of(kind, layer_count):
