@@ -63,7 +63,7 @@ TEST(GalvatronTarget, ItsExportWritesEveryAnswerOfOtherPlanners) {
   std::vector<std::string> names = PlannerNames();
   std::erase(names, "exact");
   int count = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 560; ++seed) {
     const std::string& planner = names[seed % names.size()];
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << planner);
     count += WriteAll(ForGalvatron(seed), planner);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
@@ -207,6 +208,9 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed, meter);
   if (search.plans().plans().empty()) {
     std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, blocks, meter);
+    // No limit ended it, and no memory suffices: there is no plan at all.
+    const auto* const stopped = nothing ? std::get_if<StoppedEmpty>(&*nothing) : nullptr;
+    if (stopped != nullptr && stopped->search.limit == SearchLimit::kNone) return std::nullopt;
     if (nothing.has_value()) return nothing;
   }
   std::vector<PredictedPlan> plans = search.plans().plans();

@@ -19,7 +19,7 @@ namespace parplan {
 // and the limit that ended the search (`kMethod`: the enumeration's own limits, which
 // `SearchControl::wanted_gap_ratio` makes it raise; `kGap`: that gap). A limit
 // ends the search with the best plan so far. Deterministic on any number of threads. Returns
-// nothing if no pipeline degree has a strategy for every layer.
+// nothing if no pipeline degree has a strategy for every layer, or the target runs no plan of them.
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
                                           const SearchControl& control);
 
