@@ -246,6 +246,10 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
   if (plan.virtual_stage_count > target.most_virtual_stages) {
     return Outside(absl::StrCat("it has ", plan.virtual_stage_count, " virtual stages a device"));
   }
+  if (plan.micro_batch_group_size != 0 && !dimensions.has(kGroupSize)) {
+    return Outside(
+        absl::StrCat("it has groups of ", plan.micro_batch_group_size, " micro-batches"));
+  }
   PARPLAN_RETURN_IF_ERROR(CheckEvenStages(problem, plan));
   std::vector<Strategy> strategy_of_layer;
   for (const StagePlan& stage : plan.stages) {

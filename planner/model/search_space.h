@@ -36,8 +36,10 @@ enum class SearchDimension {
   kFullRecompute,       // `recompute-full`
   kGpipe,               // `gpipe`: also this schedule [1F1B]
   kInterleaved,         // `interleaved`: also several virtual stages a device [1F1B]
+  kGroupSize,           // `group-size`: interleaved, groups of more micro-batches than the pipeline
+                        // degree [as many]
 };
-inline constexpr int kSearchDimensionCount = 15;
+inline constexpr int kSearchDimensionCount = 16;
 
 // Returns the name in quotes above.
 absl::string_view SearchDimensionName(SearchDimension dimension);
