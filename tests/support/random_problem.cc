@@ -64,6 +64,8 @@ DimensionSet DrawDimensions(Dice& dice) {
   DimensionSet dimensions = DimensionSet::All();
   for (int i = 0; i < kSearchDimensionCount; ++i) {
     const auto dimension = static_cast<SearchDimension>(i);
+    // Only one target has it, and it multiplies the plans of that one.
+    if (dimension == SearchDimension::kGroupSize) continue;
     const bool is_basic =
         dimension == SearchDimension::kPipeline || dimension == SearchDimension::kUnevenStages ||
         dimension == SearchDimension::kTensor || dimension == SearchDimension::kPerLayer;

@@ -20,14 +20,15 @@ bool NeighboursAgree(const PipelineSetting& setting, const std::vector<int>& opt
 }
 
 Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
-                     const std::vector<int>& options) {
+                     const std::vector<int>& options, int64_t group_size) {
   const PipelineCandidate& candidate = setting.candidate();
   const int depth = setting.depth();
   Plan plan{.device_count = setting.problem().device_count(),
             .global_batch_size = candidate.global_batch_size,
             .micro_batch_count = candidate.micro_batch_count,
             .schedule = Schedule::kInterleaved,
-            .virtual_stage_count = static_cast<int>(layer_counts.size()) / depth};
+            .virtual_stage_count = static_cast<int>(layer_counts.size()) / depth,
+            .micro_batch_group_size = group_size};
   const int rank_count = plan.device_count / depth;
   int layer = 0;
   for (size_t index = 0; index < layer_counts.size(); ++index) {

@@ -119,7 +119,7 @@ std::vector<int> MostOf(const std::vector<double>& values) {
 }  // namespace
 
 Plan UnevenSimulation::PlanOf(const UnevenPartition& partition) const {
-  return InterleavedPlan(setting_, partition, options_);
+  return InterleavedPlan(setting_, partition, options_, group_size_);
 }
 
 UnevenScore UnevenSimulation::Score(const UnevenPartition& partition) {
@@ -148,6 +148,7 @@ UnevenSimulation::Path UnevenSimulation::LongestPath(const UnevenPartition& part
   const std::vector<PipelineEvent> events =
       PipelineEvents({.schedule = Schedule::kInterleaved,
                       .virtual_stage_count = stage_count / depth,
+                      .micro_batch_group_size = group_size_,
                       .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages},
                      stages, micro_batches);
   // [stage][direction][micro-batch] the event, and for each event the one before it on its device.

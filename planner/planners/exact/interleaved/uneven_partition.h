@@ -5,6 +5,7 @@
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
 
 #include <compare>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -30,10 +31,11 @@ struct UnevenScore {
 // Simulates plans that differ in their partition only. Keeps references to its arguments.
 class UnevenSimulation {
  public:
-  //  options   [definition] index into the table's options
+  //  options      [definition] index into the table's options
+  //  group_size   `Plan::micro_batch_group_size`
   UnevenSimulation(const PipelineSetting& setting, const std::vector<int>& options,
-                   PlanEvaluator& evaluator)
-      : setting_(setting), options_(options), evaluator_(evaluator) {}
+                   int64_t group_size, PlanEvaluator& evaluator)
+      : setting_(setting), options_(options), group_size_(group_size), evaluator_(evaluator) {}
 
   Plan PlanOf(const UnevenPartition& partition) const;
   UnevenScore Score(const UnevenPartition& partition);
@@ -51,6 +53,7 @@ class UnevenSimulation {
  private:
   const PipelineSetting& setting_;
   const std::vector<int>& options_;
+  const int64_t group_size_;
   PlanEvaluator& evaluator_;
 };
 
