@@ -46,7 +46,8 @@ absl::Status CheckMegatronLimits(const UniformPlan& plan, const MegatronModel& l
     return RefuseMegatron(absl::StrCat(first, ".sequence_parallel"),
                           "is off from layer 0 on in a model with experts and tensor parallelism");
   }
-  if (plan.virtual_stage_count > 1 && plan.micro_batch_count % pipeline != 0) {
+  if (plan.virtual_stage_count > 1 && plan.micro_batch_group_size == 0 &&
+      plan.micro_batch_count % pipeline != 0) {
     return RefuseMegatron("micro_batch_count",
                           absl::StrCat("is ", plan.micro_batch_count, " with virtual stages on ",
                                        pipeline, " pipeline ranks, which do not divide it"));
@@ -162,6 +163,10 @@ absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
   if (uniform.pipeline_parallel_degree() > 1) {
     arguments.Add("pipeline-model-parallel-layout",
                   FormatMegatronLayout(MegatronStages(uniform, model)));
+  }
+  if (uniform.micro_batch_group_size > 0) {
+    arguments.Add("microbatch-group-size-per-virtual-pipeline-stage",
+                  uniform.micro_batch_group_size);
   }
   arguments.Add("context-parallel-size", strategy.context_parallel_degree);
   if (strategy.context_parallel_degree > 1) {

@@ -59,7 +59,8 @@ PipelineShape PipelineShapeOf(const Plan& plan) {
   return {.schedule = plan.schedule,
           .pipeline_parallel_degree = plan.pipeline_parallel_degree(),
           .virtual_stage_count = plan.virtual_stage_count,
-          .micro_batch_count = plan.micro_batch_count};
+          .micro_batch_count = plan.micro_batch_count,
+          .micro_batch_group_size = plan.micro_batch_group_size};
 }
 
 std::string FormatPassTable(const PipelineShape& shape) {

@@ -48,6 +48,12 @@ absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
   if (has_virtual_stages && degree == 1) {
     return RefuseForTorch(program, "virtual_stage_count", "gives the one device several stages");
   }
+  if (plan.micro_batch_group_size != 0) {
+    return RefuseForTorch(program, "micro_batch_group_size",
+                          absl::StrCat("is ", plan.micro_batch_group_size,
+                                       ": the order of passes of these files has groups of as many "
+                                       "micro-batches as the pipeline has devices"));
+  }
   if (plan.device_count < 1 || plan.device_count % degree != 0) {
     return RefuseForTorch(
         program, "device_count",

@@ -336,6 +336,12 @@ absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                       "is gpipe, which this export does not write; plan with --space all,-gpipe");
   }
   PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, kProgram));
+  if (uniform.micro_batch_group_size != 0) {
+    return RefuseForTorch(kProgram, "micro_batch_group_size",
+                          absl::StrCat("is ", uniform.micro_batch_group_size,
+                                       ": its schedule has groups of as many micro-batches as the "
+                                       "pipeline has devices"));
+  }
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(uniform, model, facts.runtime));
   std::vector<ExportedFile> files = {{"parplan_config.py", ConfigModule(uniform, model, facts)}};
   if (uniform.pipeline_parallel_degree() > 1) {

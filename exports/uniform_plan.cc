@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "planner/model/pass_order.h"
 #include "planner/model/stage_layers.h"
 #include "planner/model/strategy_names.h"
 
@@ -179,6 +180,16 @@ absl::Status CheckSchedule(const Plan& plan, absl::string_view program) {
   if (has_virtual_stages && plan.pipeline_parallel_degree() == 1) {
     return RefuseFor(program, "virtual_stage_count", "gives the one device several stages");
   }
+  const int64_t group = plan.micro_batch_group_size;
+  if (group != 0 &&
+      (!has_virtual_stages || group <= plan.pipeline_parallel_degree() ||
+       !IsGroupSize(group, plan.pipeline_parallel_degree(), plan.micro_batch_count))) {
+    return RefuseFor(
+        program, "micro_batch_group_size",
+        absl::StrCat("is ", group, " with ", plan.virtual_stage_count, " virtual stages a device, ",
+                     plan.pipeline_parallel_degree(), " devices in the pipeline and ",
+                     plan.micro_batch_count, " micro-batches"));
+  }
   return absl::OkStatus();
 }
 
@@ -237,6 +248,7 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
   facts.global_batch_size = plan.global_batch_size;
   facts.micro_batch_count = plan.micro_batch_count;
   facts.virtual_stage_count = plan.virtual_stage_count;
+  facts.micro_batch_group_size = plan.micro_batch_group_size;
   int layer_count = 0;
   for (const StagePlan& stage : plan.stages) {
     facts.stage_layer_counts.push_back(stage.layer_count());
@@ -303,6 +315,7 @@ Plan PlanOf(const UniformPlan& facts, const ModelSpec& model) {
   plan.global_batch_size = facts.global_batch_size;
   plan.micro_batch_count = facts.micro_batch_count;
   plan.virtual_stage_count = facts.virtual_stage_count;
+  plan.micro_batch_group_size = facts.micro_batch_group_size;
   plan.schedule =
       facts.virtual_stage_count > 1 ? Schedule::kInterleaved : Schedule::kOneForwardOneBackward;
   const int rank_count = facts.strategy.rank_count();

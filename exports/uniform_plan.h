@@ -23,6 +23,8 @@ struct UniformPlan {
   int64_t global_batch_size = 0;
   int64_t micro_batch_count = 1;
   int virtual_stage_count = 1;
+  // As in `Plan`.
+  int64_t micro_batch_group_size = 0;
   // Layers of each stage with embedding and head, in the order of the model.
   std::vector<int> stage_layer_counts;
   // The strategy of a decoder layer; its expert-parallel degree is that of the layers with experts,
@@ -59,7 +61,8 @@ int DecoderLayerCount(const ModelSpec& model);
 //   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
 //     layers in another order;
 //   - GPipe; no stages; virtual stages that do not divide the stages, in a pipeline of degree 1, or
-//     under another schedule than interleaved 1F1B, and that schedule without them;
+//     under another schedule than interleaved 1F1B, and that schedule without them; groups of
+//     micro-batches that `IsGroupSize` does not allow;
 //   - stages of unequal ranks, of ranks out of order, or of other ranks than the degrees multiply
 //     to;
 //   - layers that differ in tensor-, data- or context-parallel degree, kind of context parallelism,

@@ -182,6 +182,8 @@ absl::Status SetVirtualStages(const ArgumentList& arguments, PublishedRun* run) 
   }
   PARPLAN_ASSIGN_OR_RETURN(parallelism.virtual_stage_count,
                            ReadMegatronVirtualStages(arguments, run->model.layer_count / pipeline));
+  constexpr absl::string_view kGroup = "microbatch-group-size-per-virtual-pipeline-stage";
+  if (arguments.Has(kGroup)) parallelism.micro_batch_group_size = arguments.Count(kGroup, pipeline);
   return absl::OkStatus();
 }
 

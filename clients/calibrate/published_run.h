@@ -70,6 +70,8 @@ struct PublishedParallelism {
   // Tensor-parallel degree of the experts; 0: that of the other layers.
   int expert_tensor_parallel_degree = 0;
   int virtual_stage_count = 1;
+  // Micro-batches of a group of interleaved 1F1B; 0: as many as the pipeline degree.
+  int micro_batch_group_size = 0;
   // ZeRO level 0 to 3; absent if the row does not say.
   std::optional<int> zero_level;
   // Absent if the row does not say.

@@ -13,6 +13,7 @@
 #include "clients/calibrate/run_stages.h"
 #include "clients/calibrate/run_system.h"
 #include "clients/import/model_facts.h"
+#include "planner/model/pass_order.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/stage_layers.h"
 
@@ -210,6 +211,16 @@ absl::Status SetBatch(const PublishedRun& run, const Degrees& degrees, Plan* pla
     }
     plan->micro_batch_count = run.global_batch_size / samples;
   }
+  const int group_size = run.parallelism.micro_batch_group_size;
+  if (degrees.virtual_stage_count > 1 && group_size > degrees.pipeline) {
+    if (IsGroupSize(group_size, degrees.pipeline, plan->micro_batch_count)) {
+      plan->micro_batch_group_size = group_size;
+      plan->global_batch_size = plan->micro_batch_count * samples;
+      return absl::OkStatus();
+    }
+    assumptions->push_back(absl::StrCat("groups of ", group_size, " of ", plan->micro_batch_count,
+                                        " micro-batches are taken as ", degrees.pipeline));
+  }
   const int64_t rest = plan->micro_batch_count % degrees.pipeline;
   if (degrees.virtual_stage_count > 1 && rest != 0) {
     if (!only_memory) {
@@ -369,6 +380,9 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
   question.plan_key =
       absl::StrCat(PlanGist(question.plan), ", ", question.plan.micro_batch_count,
                    " micro-batches, ", question.plan.virtual_stage_count, " virtual stages",
+                   question.plan.micro_batch_group_size == 0
+                       ? ""
+                       : absl::StrCat(", groups of ", question.plan.micro_batch_group_size),
                    run.parallelism.sequence_parallel.value_or(runtime.default_sequence_parallel)
                        ? ", sequence parallel"
                        : "");

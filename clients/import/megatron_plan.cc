@@ -17,6 +17,7 @@
 #include "clients/import/megatron_rules.h"
 #include "exports/megatron_layout.h"
 #include "exports/uniform_plan.h"
+#include "planner/model/pass_order.h"
 
 namespace parplan {
 namespace {
@@ -152,6 +153,35 @@ absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& d
   return absl::OkStatus();
 }
 
+// Reads the micro-batches of a group, which the program asks for with virtual stages alone.
+absl::Status ReadMegatronGroups(const ArgumentList& arguments, int pipeline, UniformPlan* facts) {
+  if (facts->virtual_stage_count == 1) return absl::OkStatus();
+  constexpr absl::string_view kGroup = "microbatch-group-size-per-virtual-pipeline-stage";
+  const int group = arguments.Count(kGroup, pipeline);
+  const int64_t count = facts->micro_batch_count;
+  if (IsGroupSize(group, pipeline, count)) {
+    facts->micro_batch_group_size = group == pipeline ? 0 : group;
+    return absl::OkStatus();
+  }
+  const absl::string_view argument = arguments.Has(kGroup) ? kGroup : "micro-batch-size";
+  if (count < pipeline) {
+    return arguments.Fault(
+        "micro-batch-size",
+        absl::StrCat("makes ", count, " micro-batches, and ", pipeline,
+                     " pipeline ranks with virtual stages take as many as they are, or more"));
+  }
+  if (group < pipeline || group > count) {
+    return arguments.Fault(argument, absl::StrCat("makes groups of ", group, ", and ", pipeline,
+                                                  " pipeline ranks with virtual stages take ",
+                                                  pipeline, " to all ", count, " micro-batches"));
+  }
+  return arguments.Fault(
+      argument, absl::StrCat("makes ", count, " micro-batches in groups of ", group,
+                             ", the last of which has ", count % group, "; ", pipeline,
+                             " pipeline ranks with virtual stages take none below ", pipeline,
+                             ": set --", kGroup));
+}
+
 absl::Status ReadMegatronBatch(const ArgumentList& arguments, int pipeline, UniformPlan* facts) {
   if (!arguments.Has("micro-batch-size")) {
     return arguments.Fault("micro-batch-size", "is missing");
@@ -168,18 +198,7 @@ absl::Status ReadMegatronBatch(const ArgumentList& arguments, int pipeline, Unif
                      ", which does not divide --global-batch-size ", facts->global_batch_size));
   }
   facts->micro_batch_count = facts->global_batch_size / whole;
-  constexpr absl::string_view kGroup = "microbatch-group-size-per-virtual-pipeline-stage";
-  if (arguments.Count(kGroup, pipeline) != pipeline) {
-    return arguments.Fault(kGroup, "must be --pipeline-model-parallel-size, as in plans");
-  }
-  if (facts->virtual_stage_count > 1 && facts->micro_batch_count % pipeline != 0) {
-    return arguments.Fault(
-        "micro-batch-size",
-        absl::StrCat("makes ", facts->micro_batch_count, " micro-batches, and ", pipeline,
-                     " pipeline ranks with virtual stages take a "
-                     "multiple of their number"));
-  }
-  return absl::OkStatus();
+  return ReadMegatronGroups(arguments, pipeline, facts);
 }
 
 }  // namespace

@@ -60,6 +60,9 @@ LaunchVariables LaunchPlan::VariablesOfNode(int node) const {
   list.Add("PARPLAN_DEVICE_COUNT", plan_.device_count);
   list.Add("PARPLAN_PIPELINE_DEGREE", plan_.pipeline_parallel_degree());
   list.Add("PARPLAN_VIRTUAL_STAGE_COUNT", plan_.virtual_stage_count);
+  if (plan_.micro_batch_group_size > 0) {
+    list.Add("PARPLAN_MICRO_BATCH_GROUP_SIZE", plan_.micro_batch_group_size);
+  }
   list.Add("PARPLAN_SCHEDULE", std::string(TraitsOf(plan_.schedule).name));
   list.Add("PARPLAN_GLOBAL_BATCH_SIZE", plan_.global_batch_size);
   list.Add("PARPLAN_MICRO_BATCH_COUNT", plan_.micro_batch_count);
@@ -115,6 +118,9 @@ std::string LaunchPlan::RankMapJson() const {
   map["device_count"] = plan_.device_count;
   map["pipeline_degree"] = plan_.pipeline_parallel_degree();
   map["virtual_stage_count"] = plan_.virtual_stage_count;
+  if (plan_.micro_batch_group_size > 0) {
+    map["micro_batch_group_size"] = plan_.micro_batch_group_size;
+  }
   map["gradient_accumulation_steps"] = plan_.micro_batch_count;
   if (const auto size = MicroBatchSizePerRank()) map["micro_batch_size_per_rank"] = *size;
   if (!options_.master_address.empty()) map["master_address"] = options_.master_address;

@@ -177,6 +177,11 @@ std::string Change(double ratio) {
   return absl::StrFormat("%+.*f %%", std::abs(ratio) < 0.00095 ? 2 : 1, 100.0 * ratio);
 }
 
+std::string GroupsText(const Plan& plan) {
+  if (plan.micro_batch_group_size == 0) return "";
+  return absl::StrCat(", groups of ", plan.micro_batch_group_size);
+}
+
 std::string StrategyWords(const Strategy& strategy) {
   const bool tensor = strategy.tensor_parallel_degree > 1;
   const bool data = strategy.data_parallel_degree > 1;

@@ -54,6 +54,10 @@ std::string Change(double ratio);
 // parameters sharded, recomputed`.
 std::string StrategyWords(const Strategy& strategy);
 
+// Returns what follows the title of a schedule: `, groups of 12`, or nothing if groups have as many
+// micro-batches as the pipeline has devices.
+std::string GroupsText(const Plan& plan);
+
 // Returns `A` to `Z`, `AA` and so on: the letter of the n-th strategy in charts.
 std::string Letter(int index);
 

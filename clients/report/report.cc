@@ -77,8 +77,9 @@ std::string Alarm(const Prediction& prediction) {
 
 std::string Header(const ReportInput& input) {
   const Plan& plan = input.plan;
-  std::string lead = absl::StrCat("Schedule ", TraitsOf(plan.schedule).title, ", ",
-                                  Count(plan.global_batch_size, "sample"), " a step");
+  std::string lead =
+      absl::StrCat("Schedule ", TraitsOf(plan.schedule).title, report::GroupsText(plan), ", ",
+                   Count(plan.global_batch_size, "sample"), " a step");
   if (!input.planner.empty()) {
     lead = absl::StrCat("Planned by ", report::Shorten(input.planner, kMaxTitleLength), ". ", lead);
   }

@@ -35,6 +35,7 @@ absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Pre
   }
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
+                               .micro_batch_group_size = plan.micro_batch_group_size,
                                .blocking_messages = blocking_messages};
   std::vector<StepSpan> passes;
   std::vector<StepSpan> messages;

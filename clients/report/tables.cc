@@ -213,7 +213,7 @@ std::string PlanTable(const std::vector<PlanBeside>& plans, const Prediction& pr
         .Cell(Change(memory - 1.0))
         .Cell(absl::StrCat(beside.plan.global_batch_size))
         .Cell(absl::StrCat(beside.plan.micro_batch_count))
-        .Cell(TraitsOf(beside.plan.schedule).title, "left")
+        .Cell(absl::StrCat(TraitsOf(beside.plan.schedule).title, GroupsText(beside.plan)), "left")
         .Cell(Shorten(PlanGist(beside.plan), kMaxGistLength), "left words code");
   }
   return std::move(table).Html() + LeftOut(rows, plans.size(), "plans");

@@ -46,9 +46,10 @@ Excerpt ExcerptOf(const Plan& plan, const Prediction& prediction, const Pipeline
   // The beginning of a step does not depend on how many micro-batches follow, as
   // long as there are enough for every stage to warm up.
   const int64_t enough = std::max(drawable + 1, stage_count + 1);
-  // Interleaved, micro-batches go by groups of as many as devices.
-  const int64_t groups = (enough + device_count - 1) / device_count;
-  const int64_t simulated = std::min(plan.micro_batch_count, groups * device_count);
+  // Interleaved, micro-batches go by groups of as many as devices, or more.
+  const int64_t group_size = std::max<int64_t>(device_count, plan.micro_batch_group_size);
+  const int64_t groups = (enough + group_size - 1) / group_size;
+  const int64_t simulated = std::min(plan.micro_batch_count, groups * group_size);
   const std::vector<PipelineEvent> events = PipelineEvents(rules, times, simulated);
   if (!excerpt.whole) {
     excerpt.end = Seconds();
@@ -157,6 +158,7 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
   const int row_count = std::min(device_count, kMaxChartRows);
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
+                               .micro_batch_group_size = plan.micro_batch_group_size,
                                .blocking_messages = blocking_messages};
   const Excerpt excerpt = ExcerptOf(plan, prediction, rules, times, row_count);
   Chart chart("Pipeline timeline of one step", row_count, /*banner=*/false);

@@ -167,11 +167,13 @@ absl::Status CheckShares(const TargetLimits& target, const std::string& where,
 
 // Returns the strategies of a plan with block recomputation as they would be without it: if the
 // space has such plans, and each stage recomputes the first n layers that may be, or all if it has
-// fewer, for one n. Otherwise returns `strategy_of_layer`.
+// fewer, for one n. Otherwise, and for groups of more micro-batches than stages, beside which no
+// search looks for them, returns `strategy_of_layer`.
 std::vector<Strategy> WithoutBlocks(const PlanningProblem& problem, const Plan& plan,
                                     const std::vector<Strategy>& strategy_of_layer) {
   const DimensionSet dimensions = problem.dimensions();
-  if (!dimensions.has(kBlockRecompute) || !dimensions.has(kFullRecompute) ||
+  if (plan.micro_batch_group_size != 0 || !dimensions.has(kBlockRecompute) ||
+      !dimensions.has(kFullRecompute) ||
       dimensions.has(kPerLayer) || dimensions.has(kEndStrategies)) {
     return strategy_of_layer;
   }
@@ -342,6 +344,10 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
   }
   if (plan.virtual_stage_count > target.most_virtual_stages) {
     return Outside(absl::StrCat("it has ", plan.virtual_stage_count, " virtual stages a device"));
+  }
+  if (plan.micro_batch_group_size != 0 && !dimensions.has(kGroupSize)) {
+    return Outside(
+        absl::StrCat("it has groups of ", plan.micro_batch_group_size, " micro-batches"));
   }
   PARPLAN_RETURN_IF_ERROR(CheckEvenStages(problem, plan));
   std::vector<Strategy> strategy_of_layer;

@@ -12,8 +12,8 @@ struct ChunkPass {
   int chunk = 0;
 };
 
-// Lists the passes of a device in order. If the last group has fewer micro-batches than there are
-// devices, the missing ones are left out.
+// Lists the passes of a device in order. Passes that a last group of fewer micro-batches than
+// devices lacks are left out.
 std::vector<ChunkPass> PassesOf(const RankPlace& place) {
   const int64_t devices = place.pipeline_parallel_degree;
   const int64_t chunks = place.virtual_stage_count;
@@ -28,14 +28,21 @@ std::vector<ChunkPass> PassesOf(const RankPlace& place) {
     }
     return passes;
   }
-  const int64_t groups = (micro_batches + devices - 1) / devices;
-  const int64_t number_count = chunks == 1 ? micro_batches : groups * devices * chunks;
+  // The chunks of forward passes in order, -1 where a last group lacks a micro-batch.
+  const int64_t group_size = std::max(devices, place.micro_batch_group_size);
+  std::vector<int> turns;
+  if (chunks == 1) turns.assign(micro_batches, 0);
+  for (int64_t first = 0; chunks > 1 && first < micro_batches; first += group_size) {
+    const int64_t size = std::min(group_size, micro_batches - first);
+    for (int chunk = 0; chunk < place.virtual_stage_count; ++chunk) {
+      turns.insert(turns.end(), size, chunk);
+      if (size < devices) turns.insert(turns.end(), devices - size, -1);
+    }
+  }
+  const auto number_count = static_cast<int64_t>(turns.size());
   const auto add = [&](bool is_backward, int64_t number) {
-    if (number < 0 || number >= number_count) return;
-    if (chunks == 1) return passes.push_back({is_backward, 0});
-    const int64_t in_group = number % (devices * chunks);
-    if (number / (devices * chunks) * devices + in_group % devices >= micro_batches) return;
-    const auto turn = static_cast<int>(in_group / devices);
+    if (number < 0 || number >= number_count || turns[number] < 0) return;
+    const int turn = turns[number];
     passes.push_back({is_backward, is_backward ? place.virtual_stage_count - 1 - turn : turn});
   };
   int64_t warm_up = 0;
@@ -46,7 +53,7 @@ std::vector<ChunkPass> PassesOf(const RankPlace& place) {
     case Schedule::kOneForwardOneBackward:
     case Schedule::kInterleaved:
       warm_up = devices - place.stage_index - 1;
-      if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * devices;
+      if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * group_size;
       break;
   }
   warm_up = std::min(warm_up, number_count);
@@ -121,6 +128,15 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     left[chunk].checkpoints += sent[chunk];
   }
 
+  // Activations that the first device, and gradients that the last one, received before their turn.
+  Bytes early;
+  const int64_t early_count = place.micro_batch_group_size - place.pipeline_parallel_degree;
+  for (int chunk = 0; chunk < place.virtual_stage_count; ++chunk) {
+    if (early_count <= 0 || (place.stage_index > 0 && !is_last)) break;
+    if (is_last && chunk + 1 == place.virtual_stage_count) break;
+    early = std::max(early, sent[chunk] * early_count);
+  }
+
   Moment now;
   Moment peak;
   Bytes most = Bytes::Of(std::numeric_limits<int64_t>::min());
@@ -147,6 +163,8 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     if (pass.chunk == 0) --now.in_flight_of_first;
   }
 
+  peak.running += early;
+  most_running += early;
   const Bytes states = items.Total();
   const Bytes in_backward = peak.Sum() + all_time;
   const Bytes in_step = copies + std::min(bucket, runtime.gradient_bucket);

@@ -84,6 +84,7 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
   place.stage_index = device;
   place.virtual_stage_count = plan.virtual_stage_count;
   place.micro_batch_count = plan.micro_batch_count;
+  place.micro_batch_group_size = plan.micro_batch_group_size;
   std::vector<LayerMemoryRun> layers;
   for (int chunk = 0; chunk < plan.virtual_stage_count; ++chunk) {
     const int index = device + chunk * depth;
@@ -238,6 +239,7 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   SimulatedPipeline pipeline;
   pipeline.schedule = plan.schedule;
   pipeline.virtual_stage_count = plan.virtual_stage_count;
+  pipeline.micro_batch_group_size = plan.micro_batch_group_size;
   pipeline.blocking_messages = costs.runtime().blocking_pipeline_messages;
   pipeline.stages = std::move(simulated);
   const Seconds step = SimulateStep(pipeline, plan.micro_batch_count) + costs.step_overhead();

@@ -183,9 +183,21 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
                                     plan.stages.size(), " stages and the schedule"));
   }
   const int degree = plan.pipeline_parallel_degree();
-  if (TraitsOf(plan.schedule).needs_whole_groups && virtual_stages > 1 && count % degree != 0) {
-    return InvalidPlan(absl::StrCat(count, " micro-batches are no multiple of the ", degree,
-                                    " stages, which the interleaved schedule needs"));
+  const int64_t group = plan.micro_batch_group_size;
+  if (group != 0 && (virtual_stages == 1 || degree == 1 || group <= degree || group > count)) {
+    return InvalidPlan(absl::StrCat("micro_batch_group_size is ", group, " with ", virtual_stages,
+                                    " virtual stages on each of ", degree, " devices and ", count,
+                                    " micro-batches"));
+  }
+  if (TraitsOf(plan.schedule).needs_whole_groups && virtual_stages > 1) {
+    // Micro-batches of the last group.
+    const int64_t rest = degree < 1 ? 0 : count % (group == 0 ? degree : group);
+    if (rest != 0 && rest < degree) {
+      return InvalidPlan(absl::StrCat(
+          count, " micro-batches in groups of ", group == 0 ? degree : group, " leave ", rest,
+          " for the last group, and the interleaved schedule needs one for each of the ", degree,
+          " devices"));
+    }
   }
   if (degree >= 1 && count > kMaxForwardPassCount / static_cast<int64_t>(plan.stages.size())) {
     return InvalidPlan(absl::StrCat(count, " micro-batches over ", plan.stages.size(),

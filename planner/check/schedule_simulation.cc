@@ -38,17 +38,21 @@ class Program {
         device_(device),
         micro_batches_(micro_batch_count),
         blocking_(pipeline.blocking_messages && device_count > 1),
-        interleaved_(chunks_ > 1) {
+        interleaved_(chunks_ > 1),
+        group_(pipeline.micro_batch_group_size == 0 ? device_count
+                                                    : pipeline.micro_batch_group_size) {
     // Passes of a last group with fewer than P micro-batches are counted and left out.
-    passes_ = interleaved_ ? (micro_batches_ + devices_ - 1) / devices_ * devices_ * chunks_
-                           : micro_batches_;
+    const int64_t rest = micro_batches_ % group_;
+    const int64_t padded =
+        rest > 0 && rest < devices_ ? micro_batches_ - rest + devices_ : micro_batches_;
+    passes_ = interleaved_ ? padded * chunks_ : micro_batches_;
     switch (pipeline.schedule) {
       case Schedule::kGpipe:
         warm_up_ = passes_;
         break;
       case Schedule::kOneForwardOneBackward:
       case Schedule::kInterleaved:
-        warm_up_ = interleaved_ ? (devices_ - device_ - 1) * 2 + (chunks_ - 1) * devices_
+        warm_up_ = interleaved_ ? (devices_ - device_ - 1) * 2 + (chunks_ - 1) * group_
                                 : devices_ - device_ - 1;
         break;
     }
@@ -84,9 +88,9 @@ class Program {
       const bool ends_warm_up = i + 1 == warm_up_;
       const Passes gradient = warms_up && !(ends_warm_up && first_gradient_with_last_forward_)
                                   ? Passes()
-                                  : Backward(i + 1 - warm_up_);
-      Exchange(forward, backward, cools_down ? Passes() : Forward(i + 1), gradient);
-      if (ends_warm_up && !first_gradient_with_last_forward_) Exchange({}, {}, {}, Backward(0));
+                                  : NextBackward(i);
+      Exchange(forward, backward, cools_down ? Passes() : NextForward(i), gradient);
+      if (ends_warm_up && !first_gradient_with_last_forward_) Exchange({}, {}, {}, NextBackward(i));
     } else if (warms_up || cools_down) {
       Exchange({}, {}, forward, backward);
       Do(forward);
@@ -104,14 +108,40 @@ class Program {
   Passes Forward(int64_t number) const { return Number(Direction::kForward, number); }
   Passes Backward(int64_t number) const { return Number(Direction::kBackward, number); }
 
+  // Returns the forward pass whose input the interleaved device receives after iteration `i`, or
+  // none. That is its next pass, except on the first device. This one takes what the last device
+  // has just made, P - 1 passes behind it, and keeps it until it is needed
+  // (`recv_tensor_from_previous_stage`).
+  Passes NextForward(int64_t i) const {
+    if (device_ > 0) return Forward(i + 1);
+    return After(Number(Direction::kForward, i - (devices_ - 1)), 1);
+  }
+  // The same for backward passes, with first and last device exchanged.
+  Passes NextBackward(int64_t i) const {
+    if (device_ + 1 < devices_) return Backward(i + 1 - warm_up_);
+    return After(Number(Direction::kBackward, i - warm_up_ - (devices_ - 1)), -1);
+  }
+  // Returns the pass `turns` virtual stages of this device later, or none.
+  Passes After(Passes passes, int turns) const {
+    for (Pass& pass : passes) {
+      pass.stage += turns * static_cast<int>(devices_);
+      if (pass.stage < 0 || pass.stage >= devices_ * chunks_) return {};
+    }
+    return passes;
+  }
+
   // Returns the pass with this number in the device's order of that direction.
   Passes Number(Direction direction, int64_t number) const {
     if (number < 0 || number >= passes_) return {};
     if (!interleaved_) return {{direction, device_, number}};
-    const int64_t in_group = number % (devices_ * chunks_);
-    int64_t chunk = in_group / devices_;
+    // As `get_schedule_table`: each group goes through one chunk after the other.
+    const int64_t groups_before = number / (group_ * chunks_);
+    const int64_t first = groups_before * group_;
+    const int64_t size = std::max(devices_, std::min(group_, micro_batches_ - first));
+    const int64_t in_group = number % (group_ * chunks_);
+    int64_t chunk = in_group / size;
     if (direction == Direction::kBackward) chunk = chunks_ - chunk - 1;
-    const int64_t micro_batch = number / (devices_ * chunks_) * devices_ + in_group % devices_;
+    const int64_t micro_batch = first + in_group % size;
     if (micro_batch >= micro_batches_) return {};
     return {{direction, static_cast<int>(chunk * devices_ + device_), micro_batch}};
   }
@@ -152,6 +182,7 @@ class Program {
   const int64_t micro_batches_;
   const bool blocking_;
   const bool interleaved_;
+  const int64_t group_;
   int64_t passes_ = 0;
   int64_t warm_up_ = 0;
   bool first_gradient_with_last_forward_ = false;

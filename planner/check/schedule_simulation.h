@@ -27,6 +27,8 @@ struct SimulatedStage {
 struct SimulatedPipeline {
   Schedule schedule = kDefaultSchedule;
   int virtual_stage_count = 1;
+  // Micro-batches of a group; 0: as many as devices.
+  int64_t micro_batch_group_size = 0;
   bool blocking_messages = false;
   bool early_gradient_sync = false;
   std::vector<SimulatedStage> stages;

@@ -1,10 +1,11 @@
 // Interleaved 1F1B, tick by tick.
 //
 // In tick t, device r does forward pass number t - r and then backward pass number t - D + r of its
-// order, where D = 2 (P - 1) + (V - 1) P is the warm-up of device 0. Both wait for passes that the
-// previous and the next device of the ring did in tick t - 1, also across the wrap from the last
-// device to the first: Megatron chose the warm-up accordingly. So one message per device and
-// direction is all there is to remember.
+// order, where D = 2 (P - 1) + (V - 1) G is the warm-up of device 0. Both wait for passes that the
+// previous and the next device of the ring did in tick t - 1: Megatron chose the warm-up
+// accordingly. So one message per device and direction is all there is to remember, except across
+// the wrap between the last device and the first. There a message comes G - P ticks before it is
+// needed, or as many in the last group as that is larger than P.
 
 #include <algorithm>
 #include <cstring>
@@ -21,9 +22,9 @@ using internal::kNever;
 // device: the chunk, and the micro-batch of the group.
 struct Place {
   int chunk;
-  int slot;
+  int64_t slot;
 
-  void Advance(int slots, int chunks) {
+  void Advance(int64_t slots, int chunks) {
     if (++slot < slots) return;
     slot = 0;
     chunk = chunk + 1 < chunks ? chunk + 1 : 0;
@@ -56,8 +57,9 @@ struct BothPasses {
   double* forward_end;
 
   // Messages are assembled from neighbouring pairs, so that the next tick reads them in the pairs
-  // in which they were written, which is faster than a read across two stores.
-  void operator()(int devices) const {
+  // in which they were written, which is faster than a read across two stores. Inlined in both its
+  // callers: as a call of its own it makes steps a quarter slower.
+  [[gnu::always_inline]] void operator()(int devices) const {
     const int even = devices - devices % 2;
     Pair sent_before = {};
     for (int r = 0; r < even; r += 2) {
@@ -96,32 +98,46 @@ struct BothPasses {
 
 }  // namespace
 
-template <bool kBlocking>
-void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_batch_count) {
+template <bool kBlocking, bool kLargerGroups>
+void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t group_size,
+                                       int64_t micro_batch_count) {
   const int devices = device_count_;
   const int chunks = virtual_stage_count;
-  const int64_t group = int64_t{devices} * chunks;
-  const int64_t groups = (micro_batch_count + devices - 1) / devices;
-  const int64_t passes = groups * group;
-  const int64_t delay = int64_t{2} * (devices - 1) + int64_t{chunks - 1} * devices;
-  // The first pass of a last group that is not full, and its micro-batches.
-  const int last_group_size = static_cast<int>(micro_batch_count - (groups - 1) * devices);
-  const int64_t ragged_from = last_group_size < devices ? passes - group : passes;
+  const int64_t group = group_size * chunks;
+  const int64_t delay = int64_t{2} * (devices - 1) + int64_t{chunks - 1} * group_size;
+  // The first pass of the last group, its micro-batches, and the passes of each of its turns. Those
+  // that it lacks, if it has fewer micro-batches than there are devices, are left out.
+  const int64_t full_groups = (micro_batch_count - 1) / group_size;
+  const int64_t last_from = full_groups * group;
+  const int64_t last_size = micro_batch_count - full_groups * group_size;
+  const int64_t last_slots = std::max<int64_t>(last_size, devices);
+  const int64_t passes = last_from + last_slots * chunks;
+  const int64_t ragged_from = last_size < devices ? last_from : passes;
+  const auto slots_at = [=](int64_t pass) -> int64_t {
+    if constexpr (!kLargerGroups) return devices;
+    return pass < last_from ? group_size : last_slots;
+  };
 
   // Free times; arrivals of forward messages to r at [r], written by r - 1; of
   // backward messages to r at [r + 1], written by r + 1. One place more for the wrap.
+  // Behind them, if messages wait at the wrap, those that the last device and the first sent in
+  // the last ticks, by tick modulo the size of a group; so a round leaves each at its place.
   const int state_size = 3 * devices + 2;
-  free_.assign(state_size, 0.0);
+  constexpr bool kWaits = !kBlocking && kLargerGroups;
+  const int64_t whole_size = state_size + (kWaits ? 2 * group_size : 0);
+  free_.assign(whole_size, 0.0);
   double* const free = free_.data();
   double* const forward_inbox = free + devices;
   double* const backward_inbox = forward_inbox + devices + 1;
+  double* const forward_waiting = kWaits ? free + state_size : nullptr;
+  double* const backward_waiting = kWaits ? forward_waiting + group_size : nullptr;
   // The first stage of the model gets "never" from the last, which delays nothing.
   // With blocking messages the same places hold the durations of the messages that r - 1 or r
   // sends.
 
   Place forward_place{0, 0};
   const int64_t start = ((-delay) % group + group) % group;
-  Place backward_place{static_cast<int>(start / devices), static_cast<int>(start % devices)};
+  Place backward_place{static_cast<int>(start / group_size), start % group_size};
 
   // Times of the passes each device is at; one device a tick goes to another chunk.
   rows_.resize(5 * static_cast<size_t>(devices));
@@ -188,75 +204,107 @@ void ScheduleEvaluator::RunInterleaved(int virtual_stage_count, int64_t micro_ba
     free[0] = std::max(free[0], exchanged_before);
   };
 
-  const auto run_forward = [&](int64_t tick, int slot) {
+  const auto run_forward = [&](int64_t tick) {
     const int begin = static_cast<int>(std::max<int64_t>(0, tick - passes + 1));
     const int end = static_cast<int>(std::min<int64_t>(devices, tick + 1));
     if (tick < ragged_from) {
       go_forward(begin, end);
     } else {
       for (int r = end - 1; r >= begin; --r) {
-        const int own_slot = r <= slot ? slot - r : slot - r + devices;
-        if (tick - r < ragged_from || own_slot < last_group_size) go_forward(r, r + 1);
+        const int64_t in_group = tick - r - ragged_from;
+        if (in_group < 0 || in_group % devices < last_size) go_forward(r, r + 1);
       }
     }
     if constexpr (!kBlocking) forward_inbox[0] = forward_inbox[devices];
   };
-  const auto run_backward = [&](int64_t back, int slot) {
+  const auto run_backward = [&](int64_t back) {
     const int begin = static_cast<int>(std::max<int64_t>(0, -back));
     const int end = static_cast<int>(std::min<int64_t>(devices, passes - back));
     if (back + devices - 1 < ragged_from) {
       go_backward(begin, end);
     } else {
       for (int r = begin; r < end; ++r) {
-        const int own_slot = (slot + r) % devices;
-        if (back + r < ragged_from || own_slot < last_group_size) go_backward(r, r + 1);
+        const int64_t in_group = back + r - ragged_from;
+        if (in_group < 0 || in_group % devices < last_size) go_backward(r, r + 1);
       }
     }
-    if (back + devices - 1 >= passes - group) {
-      // The last micro-batch leaves one chunk of one device per tick.
-      const int r = (last_group_size - 1 - slot + devices) % devices;
-      const int64_t position = back + r - (passes - group);
-      if (position >= 0 && position < group) {
-        const int chunk = chunks - 1 - static_cast<int>(position / devices);
+    if (back + devices - 1 >= last_from) {
+      // The last micro-batch leaves at most one chunk of one device per tick.
+      const int64_t in_group = back - last_from;
+      const int64_t r = ((last_size - 1 - in_group) % last_slots + last_slots) % last_slots;
+      const int64_t position = in_group + r;
+      if (r < devices && position >= 0 && position < last_slots * chunks) {
+        const int64_t chunk = chunks - 1 - position / last_slots;
         last_backward_end_[chunk * devices + r] = free[r];
       }
     }
     if constexpr (!kBlocking) backward_inbox[devices] = backward_inbox[0];
   };
+  // Hands the first device and the last the messages that they need in this tick, if messages wait
+  // at the wrap. The first and the last stage of the model need none.
+  const auto take_waiting = [&](int64_t tick) {
+    const auto sent = [=](const double* waiting, int64_t slots) {
+      const int64_t sent_at = tick - (slots - devices + 1);
+      return sent_at < 0 ? kNever : waiting[sent_at % group_size];
+    };
+    const bool is_first = forward_place.chunk == 0 || tick >= passes;
+    forward_inbox[0] = is_first ? kNever : sent(forward_waiting, slots_at(tick));
+    const int64_t back = tick - delay + devices - 1;
+    const int64_t in_group = back < last_from ? back % group : back - last_from;
+    const bool is_last = back < 0 || back >= passes || in_group < slots_at(back);
+    backward_inbox[devices] = is_last ? kNever : sent(backward_waiting, slots_at(back));
+  };
 
   const auto run = [&](int64_t tick) {
-    const int slot = forward_place.slot;
-    const int stage = forward_place.chunk * devices + slot;
-    forward_work[slot] = forward_[stage];
-    forward_send[slot] = send_after_[stage];
-    forward_place.Advance(devices, chunks);
+    if constexpr (kWaits) take_waiting(tick);
+    // The device that begins another chunk forward, if any: the turns of a group are at least as
+    // long as there are devices.
+    if (!kLargerGroups || forward_place.slot < devices) {
+      const int turning = static_cast<int>(forward_place.slot);
+      const int stage = forward_place.chunk * devices + turning;
+      forward_work[turning] = forward_[stage];
+      forward_send[turning] = send_after_[stage];
+    }
+    forward_place.Advance(slots_at(tick), chunks);
 
-    const int back_slot = backward_place.slot;
-    const int turning = back_slot == 0 ? 0 : devices - back_slot;
-    const int turn = backward_place.chunk + (back_slot == 0 ? 0 : 1);
-    const int back_stage = (turn < chunks ? chunks - 1 - turn : chunks - 1) * devices + turning;
-    backward_work[turning] = backward_[back_stage];
-    backward_send[turning] = send_before_[back_stage];
-    backward_place.Advance(devices, chunks);
+    const int64_t back = tick - delay;
+    const int64_t back_slots = slots_at(back);
+    const int64_t back_slot = backward_place.slot;
+    const int64_t until_turn = back_slot == 0 ? 0 : back_slots - back_slot;
+    if (!kLargerGroups || until_turn < devices) {
+      const int turning = static_cast<int>(until_turn);
+      const int turn = backward_place.chunk + (back_slot == 0 ? 0 : 1);
+      const int stage = (turn < chunks ? chunks - 1 - turn : chunks - 1) * devices + turning;
+      backward_work[turning] = backward_[stage];
+      backward_send[turning] = send_before_[stage];
+    }
+    backward_place.Advance(back_slots, chunks);
 
     if (tick >= delay && tick < ragged_from) {
       go_both();
     } else {
       if constexpr (kBlocking) std::fill(forward_inbox, free + state_size, kNever);
-      run_forward(tick, slot);
-      run_backward(tick - delay, back_slot);
+      run_forward(tick);
+      run_backward(back);
+    }
+    if constexpr (kWaits) {
+      forward_waiting[tick % group_size] = forward_inbox[devices];
+      backward_waiting[tick % group_size] = backward_inbox[0];
     }
     if constexpr (kBlocking) exchange();
   };
 
   const int64_t end = passes + delay;
   const int64_t steady_begin = std::min(delay + 1, end);
+  const int64_t steady_end = last_size == group_size ? passes : last_from;
   for (int64_t tick = 0; tick < steady_begin; ++tick) run(tick);
-  internal::RunSteadily(steady_begin, std::min(ragged_from, passes), group, end, free,
-                        kBlocking ? devices : state_size, snapshot_, run);
+  internal::RunSteadily(steady_begin, steady_end, group, end, free,
+                        kBlocking ? devices : static_cast<int>(whole_size), snapshot_, run);
 }
 
-template void ScheduleEvaluator::RunInterleaved<false>(int, int64_t);
-template void ScheduleEvaluator::RunInterleaved<true>(int, int64_t);
+template void ScheduleEvaluator::RunInterleaved<false, false>(int, int64_t, int64_t);
+template void ScheduleEvaluator::RunInterleaved<false, true>(int, int64_t, int64_t);
+template void ScheduleEvaluator::RunInterleaved<true, false>(int, int64_t, int64_t);
+template void ScheduleEvaluator::RunInterleaved<true, true>(int, int64_t, int64_t);
 
 }  // namespace parplan

@@ -50,7 +50,8 @@ class Player {
         ticks_({.schedule = rules.schedule,
                 .pipeline_parallel_degree = devices_,
                 .virtual_stage_count = rules.virtual_stage_count,
-                .micro_batch_count = micro_batch_count}),
+                .micro_batch_count = micro_batch_count,
+                .micro_batch_group_size = rules.micro_batch_group_size}),
         free_(devices_),
         forward_arrival_(stages.size() * static_cast<size_t>(micro_batch_count)),
         backward_arrival_(forward_arrival_.size()) {}

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "planner/cost/schedule_period.h"
+#include "planner/model/pass_order.h"
 
 namespace parplan {
 namespace {
@@ -202,10 +203,18 @@ Seconds ScheduleEvaluator::StepTime(const PipelineRules& rules, absl::Span<const
       RunGpipe(micro_batch_count);
     }
   } else if (chunks > 1) {
-    if (rules.blocking_messages) {
-      RunInterleaved<true>(chunks, micro_batch_count);
+    const int64_t group = std::max<int64_t>(device_count_, rules.micro_batch_group_size);
+    PARPLAN_CHECK(group == device_count_ || IsGroupSize(group, device_count_, micro_batch_count));
+    if (group > device_count_) {
+      if (rules.blocking_messages) {
+        RunInterleaved<true, true>(chunks, group, micro_batch_count);
+      } else {
+        RunInterleaved<false, true>(chunks, group, micro_batch_count);
+      }
+    } else if (rules.blocking_messages) {
+      RunInterleaved<true, false>(chunks, group, micro_batch_count);
     } else {
-      RunInterleaved<false>(chunks, micro_batch_count);
+      RunInterleaved<false, false>(chunks, group, micro_batch_count);
     }
   } else if (rules.blocking_messages) {
     RunBlockingOneForwardOneBackward(micro_batch_count);

@@ -39,6 +39,8 @@ struct PipelineRules {
   // Stages on each device; above 1 only if the schedule has virtual stages. `kInterleaved` with
   // one stage per device is 1F1B.
   int virtual_stage_count = 1;
+  // As `Plan::micro_batch_group_size`.
+  int64_t micro_batch_group_size = 0;
   // If off, a message leaves when its pass ends, takes its send time and occupies no device.
   //
   // If on, messages are Megatron-LM's fused exchanges without overlap
@@ -61,14 +63,15 @@ class ScheduleEvaluator {
   // Returns the end of the step: the latest end of any device's passes and gradient
   // synchronisation. `stages` are in the order of the model, P * V of them.
   //
-  // O(stages) memory, and O(stages * micro-batches) time until the pipeline is periodic, which a
-  // max-plus recurrence always becomes: once every device has advanced by the same time over
-  // some number of rounds, the whole periods that are left are skipped. The result differs from
-  // that of `PipelineEvents` by less than 1e-12 of the step and depends only on the arguments.
+  // O(stages + group size) memory, and O(stages * micro-batches) time until the pipeline is
+  // periodic, which a max-plus recurrence always becomes: once every device has advanced by the
+  // same time over some number of rounds, the whole periods that are left are skipped. The result
+  // differs from that of `PipelineEvents` by less than 1e-12 of the step and depends only on the
+  // arguments.
   //
   // REQUIRES: V (`virtual_stage_count`) divides the number of stages, which is above 0, as is
-  // micro_batch_count; V is 1 unless the schedule has virtual stages; the schedule does not split
-  // backward passes.
+  // micro_batch_count; V is 1 unless the schedule has virtual stages; the size of groups is 0 or
+  // one that `IsGroupSize` allows; the schedule does not split backward passes.
   Seconds StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
                    int64_t micro_batch_count);
 
@@ -79,8 +82,8 @@ class ScheduleEvaluator {
   void RunBlockingFlow(int64_t micro_batch_count, bool is_backward);
   void RunOneForwardOneBackward(int64_t micro_batch_count);
   void RunBlockingOneForwardOneBackward(int64_t micro_batch_count);
-  template <bool kBlocking>
-  void RunInterleaved(int virtual_stage_count, int64_t micro_batch_count);
+  template <bool kBlocking, bool kLargerGroups>
+  void RunInterleaved(int virtual_stage_count, int64_t group_size, int64_t micro_batch_count);
 
   Seconds EndOfSynchronisation(const PipelineRules& rules,
                                absl::Span<const StageTimes> stages) const;
@@ -92,8 +95,8 @@ class ScheduleEvaluator {
   std::vector<double> send_after_;
   std::vector<double> send_before_;
   std::vector<double> last_backward_end_;
-  // The state: when each device is free and, interleaved, when messages to it arrive. `snapshot_`
-  // is the state at an earlier round, to find periods.
+  // The state: when each device is free and, interleaved, when messages to it arrive, those that
+  // wait for their turn included. `snapshot_` is the state at an earlier round, to find periods.
   std::vector<double> free_;
   std::vector<double> snapshot_;
   // Interleaved: times of the passes that devices are doing.

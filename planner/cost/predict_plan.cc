@@ -26,6 +26,7 @@ RankPlace PlaceOf(const Plan& plan, int device) {
           .stage_index = device,
           .virtual_stage_count = plan.virtual_stage_count,
           .micro_batch_count = plan.micro_batch_count,
+          .micro_batch_group_size = plan.micro_batch_group_size,
           .communicator_count = 0};
 }
 
@@ -254,6 +255,7 @@ Seconds PlanEvaluator::Run(const Plan& plan) {
   for (int device = 0; device < depth; ++device) SumDevice(plan, device);
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
+                               .micro_batch_group_size = plan.micro_batch_group_size,
                                .blocking_messages = costs_.runtime().blocking_pipeline_messages};
   return schedule_.StepTime(rules, times_, plan.micro_batch_count) + costs_.step_overhead();
 }

@@ -129,11 +129,27 @@ BackwardPeak PeakOfBackward(absl::Span<const StageMemory* const> stages,
       WorstMoment({.pipeline_parallel_degree = place.pipeline_parallel_degree,
                    .virtual_stage_count = place.virtual_stage_count,
                    .device_index = place.stage_index,
-                   .micro_batch_count = place.micro_batch_count},
+                   .micro_batch_count = place.micro_batch_count,
+                   .micro_batch_group_size = place.micro_batch_group_size},
                   kept, extra, absl::MakeSpan(peak.in_flight));
   peak.stage_index = moment.chunk_index;
   peak.most_kept = moment.most_kept;
   return peak;
+}
+
+// Returns the memory of messages that wait for their turn. In groups of more micro-batches than the
+// pipeline has devices, the first device receives activations, and the last one gradients, before
+// it needs them: so many as the group is larger, at most, beside the one that arrives.
+Bytes WaitingMessages(absl::Span<const StageMemory* const> stages, const RankPlace& place) {
+  const int last = place.pipeline_parallel_degree - 1;
+  const int64_t count = place.micro_batch_group_size - place.pipeline_parallel_degree;
+  if (count <= 0 || (place.stage_index != 0 && place.stage_index != last)) return Bytes();
+  Bytes largest;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const bool sends = place.stage_index != last || i + 1 < stages.size();
+    if (sends) largest = std::max(largest, stages[i]->message);
+  }
+  return largest * count;
 }
 
 }  // namespace
@@ -339,9 +355,11 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     // The first and the last stage hold one message instead of two.
     backward[kTransient] -= running.message;
   }
+  const Bytes waiting = WaitingMessages(stages, place);
+  backward[kTransient] += waiting;
   backward[kLogits] += running.logits;
   backward[kGatheredParameters] += gathered_all_time + running.gathered;
-  const Bytes backward_bound = gathered_all_time + peak.most_kept + most_transient;
+  const Bytes backward_bound = gathered_all_time + peak.most_kept + most_transient + waiting;
 
   RankMemory memory;
   const Bytes step_peak = step + std::min(bucket, traits.gradient_bucket);

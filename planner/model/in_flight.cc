@@ -8,39 +8,132 @@
 namespace parplan {
 namespace {
 
-// The interleaved order in closed form: passes come in groups of P micro-batches, each group
-// through all chunks, in reverse for backward passes. Counts here agree with `PassOrder`; a test
-// compares them.
+// The interleaved order in closed form: passes come in groups of micro-batches, each group through
+// all chunks, in reverse for backward passes. Counts here agree with `PassOrder`; a test compares
+// them.
 struct InterleavedOrder {
+  explicit InterleavedOrder(const InterleavedDevice& device)
+      : devices(device.pipeline_parallel_degree),
+        chunks(device.virtual_stage_count),
+        micro_batches(device.micro_batch_count),
+        group(std::max(devices, device.micro_batch_group_size)),
+        full_groups((micro_batches - 1) / group),
+        last_size(micro_batches - full_groups * group) {}
+
   int64_t devices;
   int64_t chunks;
   int64_t micro_batches;
+  // Micro-batches of a group, and how many groups have another behind them.
+  int64_t group;
+  int64_t full_groups;
+  int64_t last_size;
 
-  int64_t passes() const { return (micro_batches + devices - 1) / devices * devices * chunks; }
+  // Returns the micro-batches of a group, and the passes of each of its turns, missing ones
+  // included.
+  int64_t SizeOf(int64_t index) const { return index < full_groups ? group : last_size; }
+  int64_t SlotsOf(int64_t index) const {
+    return index < full_groups ? group : std::max(last_size, devices);
+  }
+  // Returns the number of the first pass of a group.
+  int64_t BeginOf(int64_t index) const { return index * group * chunks; }
+  int64_t passes() const { return BeginOf(full_groups) + SlotsOf(full_groups) * chunks; }
+
+  // Returns the group of the pass with this number.
+  int64_t GroupAt(int64_t number) const { return std::min(number / (group * chunks), full_groups); }
 
   // Returns how many of the first `count` passes are those of the `turn`-th chunk in each group.
   int64_t CountOf(int64_t turn, int64_t count) const {
     if (count <= 0) return 0;
-    const int64_t group = count / (devices * chunks);
-    const int64_t before = std::min(group * devices, micro_batches);
-    const int64_t group_size = std::min(devices, micro_batches - before);
-    const int64_t in_group = count % (devices * chunks) - turn * devices;
-    return before + std::clamp<int64_t>(in_group, 0, group_size);
+    const int64_t index = GroupAt(count);
+    const int64_t in_group = count - BeginOf(index) - turn * SlotsOf(index);
+    return index * group + std::clamp<int64_t>(in_group, 0, SizeOf(index));
   }
 };
-
-InterleavedOrder OrderOf(const InterleavedDevice& device) {
-  return {device.pipeline_parallel_degree, device.virtual_stage_count, device.micro_batch_count};
-}
 
 // Returns the number of forward passes before the first backward pass.
 int64_t LeadOf(const InterleavedDevice& device) {
   return WarmUpPassCount({.schedule = Schedule::kInterleaved,
                           .pipeline_parallel_degree = device.pipeline_parallel_degree,
                           .virtual_stage_count = device.virtual_stage_count,
-                          .micro_batch_count = device.micro_batch_count},
+                          .micro_batch_count = device.micro_batch_count,
+                          .micro_batch_group_size = device.micro_batch_group_size},
                          device.device_index) +
          1;
+}
+
+// Walks the backward passes of one group, with the forward passes beside them, in pieces in which
+// neither changes its chunk, so that the memory is a straight line over each piece. Makes `worst`
+// the worst moment of the group if it is worse, and `worst_at` the number of backward passes before
+// it. `lead` is the number of forward passes before the first backward pass.
+void WalkGroup(const InterleavedOrder& order, int64_t lead, int64_t round,
+               absl::Span<const Bytes> kept, absl::Span<const Bytes> extra, InFlightMoment& worst,
+               int64_t& worst_at) {
+  const int64_t passes = order.passes();
+  int64_t done = order.BeginOf(round);  // backward passes
+  // Position of the next forward pass: its group, turn in the group, and slot in the turn.
+  const int64_t begin = std::min(lead + done, passes);
+  int64_t group = order.GroupAt(begin);
+  int64_t there = order.SizeOf(group);
+  int64_t slots = order.SlotsOf(group);
+  int64_t turn = (begin - order.BeginOf(group)) / slots;
+  int64_t slot = begin - order.BeginOf(group) - turn * slots;
+  Bytes sum;
+  for (int64_t chunk = 0; chunk < order.chunks; ++chunk) {
+    int64_t count = (group - round) * order.group;
+    if (chunk < turn) count += there;
+    if (chunk == turn) count += std::min(slot, there);
+    sum += kept[chunk] * count;
+  }
+  InFlightMoment found = worst;
+  int64_t found_at = worst_at;
+  const int64_t size = order.SizeOf(round);
+  for (int64_t chunk = order.chunks - 1; chunk >= 0; --chunk) {
+    const Bytes more = extra.empty() ? Bytes() : extra[chunk];
+    int64_t back_slot = 0;
+    // The passes of an incomplete group come first.
+    while (back_slot < size) {
+      int64_t length = size - back_slot;
+      Bytes change = Bytes() - kept[chunk];
+      const bool goes_forward = lead + done < passes;
+      if (goes_forward) {
+        if (slot < there) {
+          length = std::min(length, there - slot);
+          change += kept[turn];
+        } else {
+          length = std::min(length, slots - slot);
+        }
+      }
+      const auto look = [&](int64_t at) {
+        const Bytes here = sum + change * (at - done);
+        found.most_kept = std::max(found.most_kept, here);
+        const Bytes needed = here + more;
+        if (needed <= found.needed) return;
+        found.needed = needed;
+        found.kept = here;
+        found.chunk_index = static_cast<int>(chunk);
+        found_at = at;
+      };
+      look(done);
+      look(done + length - 1);
+      sum += change * length;
+      done += length;
+      back_slot += length;
+      if (!goes_forward) continue;
+      slot += length;
+      if (slot < slots) continue;
+      slot = 0;
+      if (++turn < order.chunks) continue;
+      turn = 0;
+      ++group;
+      there = order.SizeOf(group);
+      slots = order.SlotsOf(group);
+    }
+    // Skips the missing passes of this turn, during which forward passes would go on. Passes are
+    // only missing in the last group, whose forward passes are all done by then.
+    done += order.SlotsOf(round) - size;
+  }
+  worst = found;
+  worst_at = found_at;
 }
 
 }  // namespace
@@ -70,86 +163,19 @@ InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Byt
     return worst;
   }
 
-  // One round of backward passes contains the worst moment: in later rounds the same micro-batches
-  // are in flight or, towards the end, fewer. The round and the forward passes beside it are walked
-  // in pieces in which neither changes its chunk, so that the sum is a straight line over each
-  // piece.
-  const InterleavedOrder order = OrderOf(device);
-  const int64_t devices = order.devices;
-  const int64_t passes = order.passes();
-  const int64_t round = devices * chunks;
+  // The backward passes of the first group contain the worst moment: in later groups the same
+  // micro-batches are in flight or, towards the end, fewer. A last group of another size has other
+  // forward passes beside the backward passes of the group before it, and of itself.
+  const InterleavedOrder order(device);
   const int64_t lead = LeadOf(device);
-  const int64_t begin = std::min(lead, passes);
-  const int64_t first_group_size = std::min(devices, order.micro_batches);
-  const int64_t whole_groups = order.micro_batches / devices;
-  const int64_t last_group_size = order.micro_batches - whole_groups * devices;
-  const auto group_size = [=](int64_t group) {
-    return group < whole_groups ? devices : last_group_size;
-  };
-
-  // Position of the next forward pass: its group, turn in the group, and slot in the turn.
-  int64_t group = begin / round;
-  int64_t turn = (begin - group * round) / devices;
-  int64_t slot = begin - group * round - turn * devices;
-  Bytes sum;
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    int64_t count = std::min(group * devices, order.micro_batches);
-    if (chunk < turn) count += group_size(group);
-    if (chunk == turn) count += std::min(slot, group_size(group));
-    sum += kept[chunk] * count;
-  }
   int64_t worst_at = 0;
-  int64_t done = 0;  // backward passes
-  for (int64_t back_turn = 0; back_turn < chunks; ++back_turn) {
-    const int64_t chunk = chunks - 1 - back_turn;
-    int64_t back_slot = 0;
-    // The passes of an incomplete group come first.
-    while (back_slot < first_group_size) {
-      int64_t length = first_group_size - back_slot;
-      Bytes change = Bytes() - kept[chunk];
-      const bool goes_forward = lead + done < passes;
-      if (goes_forward) {
-        const int64_t size = group_size(group);
-        if (slot < size) {
-          length = std::min(length, size - slot);
-          change += kept[turn];
-        } else {
-          length = std::min(length, devices - slot);
-        }
-      }
-      const auto look = [&](int64_t at) {
-        const Bytes here = sum + change * (at - done);
-        worst.most_kept = std::max(worst.most_kept, here);
-        const Bytes needed = here + (extra.empty() ? Bytes() : extra[chunk]);
-        if (needed <= worst.needed) return;
-        worst.needed = needed;
-        worst.kept = here;
-        worst.chunk_index = static_cast<int>(chunk);
-        worst_at = at;
-      };
-      look(done);
-      look(done + length - 1);
-      sum += change * length;
-      done += length;
-      back_slot += length;
-      if (goes_forward) {
-        slot += length;
-        if (slot == devices) {
-          slot = 0;
-          if (++turn == chunks) {
-            turn = 0;
-            ++group;
-          }
-        }
-      }
-    }
-    // Skips the missing passes of this turn, during which forward passes would go on. Passes are
-    // only missing if there are fewer micro-batches than devices; then there is no other group, and
-    // all forward passes are done.
-    done += devices - first_group_size;
+  const bool has_smaller = order.last_size >= order.devices && order.last_size < order.group;
+  const int64_t last_round = has_smaller ? order.full_groups : 0;
+  for (int64_t round = 0; round <= last_round; round = std::max(round + 1, last_round - 1)) {
+    WalkGroup(order, lead, round, kept, extra, worst, worst_at);
   }
   if (!counts.empty()) {
-    const int64_t forward_count = std::min(lead + worst_at, passes);
+    const int64_t forward_count = std::min(lead + worst_at, order.passes());
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       counts[chunk] =
           order.CountOf(chunk, forward_count) - order.CountOf(chunks - 1 - chunk, worst_at);

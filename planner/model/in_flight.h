@@ -19,6 +19,8 @@ struct InterleavedDevice {
   int virtual_stage_count = 1;
   int device_index = 0;
   int64_t micro_batch_count = 1;
+  // As `Plan::micro_batch_group_size`.
+  int64_t micro_batch_group_size = 0;
 };
 
 // The moment at which a device needs most. Only moments right before a backward pass count, since

@@ -23,35 +23,47 @@ class Order {
     PARPLAN_CHECK(TraitsOf(shape.schedule).backward_split == BackwardSplit::kWhole);
     if (law_ == WarmUpLaw::kFillVirtualStages && chunks_ == 1) law_ = WarmUpLaw::kFillPipeline;
     PARPLAN_CHECK(chunks_ == 1 || devices_ == 1 || law_ == WarmUpLaw::kFillVirtualStages);
+    if (law_ == WarmUpLaw::kFillVirtualStages) {
+      group_ = std::max(devices_, shape.micro_batch_group_size);
+      PARPLAN_CHECK(shape.micro_batch_group_size == 0 ||
+                    IsGroupSize(shape.micro_batch_group_size, shape.pipeline_parallel_degree,
+                                micro_batches_));
+    }
+  }
+
+  // Finds the groups, which all but `IsAlone` and `WarmUpCount` need.
+  void FindGroups() {
+    const int64_t least = law_ == WarmUpLaw::kFillVirtualStages ? devices_ : 1;
+    full_groups_ = (micro_batches_ - 1) / group_;
+    last_slots_ = std::max(micro_batches_ - full_groups_ * group_, least);
   }
 
   bool IsAlone() const { return devices_ == 1; }
 
   // Passes of one direction, those included that an incomplete group lacks.
-  int64_t PositionCount() const {
-    return (micro_batches_ + GroupSize() - 1) / GroupSize() * GroupSize() * chunks_;
-  }
+  int64_t PositionCount() const { return (full_groups_ * group_ + last_slots_) * chunks_; }
 
   int64_t WarmUpCount() const {
     if (IsAlone()) return chunks_ - 1;
     const int64_t behind = devices_ - 1 - device_;
     switch (law_) {
       case WarmUpLaw::kAllForwardPasses:
-        return PositionCount();
+        return micro_batches_;
       case WarmUpLaw::kFillPipeline:
         return behind;
       case WarmUpLaw::kFillVirtualStages:
-        return 2 * behind + (chunks_ - 1) * devices_;
+        return 2 * behind + (chunks_ - 1) * group_;
     }
     PARPLAN_CHECK(false);
   }
 
   std::optional<PipelinePass> Forward(int64_t position) const {
-    return Pass(PassKind::kForward, position, position % RoundSize() / GroupSize(),
-                ForwardTick(position));
+    const Turn turn = TurnOf(position);
+    return Pass(PassKind::kForward, turn.micro_batch, turn.number, ForwardTick(position));
   }
   std::optional<PipelinePass> Backward(int64_t position) const {
-    return Pass(PassKind::kBackward, position, chunks_ - 1 - position % RoundSize() / GroupSize(),
+    const Turn turn = TurnOf(position);
+    return Pass(PassKind::kBackward, turn.micro_batch, chunks_ - 1 - turn.number,
                 BackwardTick(position));
   }
 
@@ -68,9 +80,17 @@ class Order {
   }
 
  private:
-  // Micro-batches that go through one virtual stage before the next takes its turn.
-  int64_t GroupSize() const { return law_ == WarmUpLaw::kFillVirtualStages ? devices_ : 1; }
-  int64_t RoundSize() const { return GroupSize() * chunks_; }
+  // A micro-batch, and how many virtual stages had their turn in its group before.
+  struct Turn {
+    int64_t number = 0;
+    int64_t micro_batch = 0;
+  };
+  Turn TurnOf(int64_t position) const {
+    const int64_t group = std::min(position / (group_ * chunks_), full_groups_);
+    const int64_t slots = group < full_groups_ ? group_ : last_slots_;
+    const int64_t in_group = position - group * group_ * chunks_;
+    return {in_group / slots, group * group_ + in_group % slots};
+  }
 
   // With one virtual stage a device works in every second tick of a direction, so that its
   // neighbours, which do the opposite, exchange with it in the ticks between.
@@ -92,9 +112,8 @@ class Order {
     PARPLAN_CHECK(false);
   }
 
-  std::optional<PipelinePass> Pass(PassKind kind, int64_t position, int64_t chunk,
+  std::optional<PipelinePass> Pass(PassKind kind, int64_t micro_batch, int64_t chunk,
                                    int64_t tick) const {
-    const int64_t micro_batch = position / RoundSize() * GroupSize() + position % GroupSize();
     if (micro_batch >= micro_batches_) return std::nullopt;
     return PipelinePass{kind, static_cast<int>(chunk * devices_ + device_), micro_batch, tick};
   }
@@ -104,12 +123,24 @@ class Order {
   int64_t micro_batches_;
   int64_t device_;
   WarmUpLaw law_;
+  // Micro-batches that go through one virtual stage before the next takes its turn; those of the
+  // last group, missing ones included, are `last_slots_`.
+  int64_t group_ = 1;
+  int64_t full_groups_ = 0;
+  int64_t last_slots_ = 1;
 };
 
 }  // namespace
 
+bool IsGroupSize(int64_t group_size, int pipeline_parallel_degree, int64_t micro_batch_count) {
+  if (group_size < pipeline_parallel_degree || group_size > micro_batch_count) return false;
+  const int64_t rest = micro_batch_count % group_size;
+  return rest == 0 || rest >= pipeline_parallel_degree;
+}
+
 std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device) {
-  const Order order(shape, device);
+  Order order(shape, device);
+  order.FindGroups();
   std::vector<PipelinePass> passes;
   passes.reserve(
       static_cast<size_t>(int64_t{2} * shape.virtual_stage_count * shape.micro_batch_count));

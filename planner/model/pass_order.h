@@ -9,14 +9,14 @@
 //                al., SC'21, section 2.2.1).
 //   GPipe        All forward passes, then all backward passes, each in the order of
 //                micro-batches.
-//   interleaved  The order of Megatron Core's schedules.py. Forward passes come in groups of P
-//                micro-batches; each group goes through all virtual stages of the device before
-//                the next group begins. Backward passes do the same with the virtual stages
-//                reversed. First come 2 (P - 1 - device) + (V - 1) P forward passes, or all of
-//                them if there are fewer; then one forward and one backward pass in turn; then
-//                the remaining backward passes. Megatron refuses an m that is no multiple of P;
-//                here the order is that for the next multiple, without the micro-batches that do
-//                not exist.
+//   interleaved  The order of Megatron Core's schedules.py. Forward passes come in groups of G
+//                micro-batches, G being P or more; each group goes through all virtual stages of
+//                the device before the next group begins. Backward passes do the same with the
+//                virtual stages reversed. First come 2 (P - 1 - device) + (V - 1) G forward
+//                passes, or all of them if there are fewer; then one forward and one backward
+//                pass in turn; then the remaining backward passes. The last group has the m mod G
+//                micro-batches that are left, if any. Megatron refuses fewer than P of them; here
+//                the order is that for P, without the micro-batches that do not exist.
 //
 // One device is no pipeline: under every schedule it takes each micro-batch forward through all its
 // stages and back, then the next.
@@ -54,8 +54,9 @@ struct PipelinePass {
   int64_t micro_batch = 0;
   // Time at which the pass runs, counted in ticks: if all devices work in lock-step and a tick is
   // long enough for a forward and a backward pass, a pass waits only for passes of earlier ticks,
-  // and a message is sent and received at the end of its sender's tick. Within a tick a device goes
-  // forward before it goes backward. A device may have no pass in some ticks.
+  // and a message is sent and received at the end of its sender's tick. In groups of more than P
+  // micro-batches, messages between the last device and the first wait there for their turn. Within
+  // a tick a device goes forward before it goes backward. A device may have no pass in some ticks.
   int64_t tick = 0;
 
   // Returns true for both halves of a backward pass in two parts. Only `kBackwardInputs` sends a
@@ -71,7 +72,14 @@ struct PipelineShape {
   int pipeline_parallel_degree = 1;
   int virtual_stage_count = 1;
   int64_t micro_batch_count = 1;
+  // As `Plan::micro_batch_group_size`: 0, or one that `IsGroupSize` allows.
+  int64_t micro_batch_group_size = 0;
 };
+
+// Returns whether interleaved 1F1B takes `micro_batch_count` in groups of `group_size`, from the
+// pipeline degree up to all of them: the last group is whole or has as many micro-batches as the
+// pipeline has devices, or more (schedules.py). Plans state sizes above the degree only.
+bool IsGroupSize(int64_t group_size, int pipeline_parallel_degree, int64_t micro_batch_count);
 
 // Lists the passes of device `device`, from 0, in the order in which it does them: 2 V m passes.
 // O(V m) time and memory. REQUIRES: `device` is below the pipeline degree, and the backward passes
@@ -80,8 +88,8 @@ std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device);
 
 // Returns the number of warm-up passes: forward passes that the device does before it begins to do
 // one forward and one backward pass in turn (under GPipe: all of them). Counts the micro-batches
-// that an incomplete last group lacks, and may exceed the forward passes there are; the device then
-// does all of these first. O(1). REQUIRES: as for `PassOrder`.
+// that a last group of fewer than P lacks, and may exceed the forward passes there are; the device
+// then does all of these first. O(1). REQUIRES: as for `PassOrder`.
 int64_t WarmUpPassCount(const PipelineShape& shape, int device);
 
 }  // namespace parplan

@@ -49,6 +49,10 @@ struct Plan {
   // Stages on each device; above 1 only if the schedule has virtual stages. Stage j is on the
   // same ranks as stage j - pipeline_parallel_degree().
   int virtual_stage_count = 1;
+  // Micro-batches that go through one virtual stage before the next one of the device takes its
+  // turn (planner/model/pass_order.h): above the pipeline degree and only with several virtual
+  // stages (`IsGroupSize`), or 0 for as many as the pipeline degree.
+  int64_t micro_batch_group_size = 0;
   std::vector<StagePlan> stages;
 
   int pipeline_parallel_degree() const {

@@ -60,7 +60,7 @@ bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b) {
     return std::tuple(plan.time_per_sample(), plan.prediction.peak_memory,
                       plan.plan.global_batch_size, plan.plan.pipeline_parallel_degree(),
                       plan.plan.virtual_stage_count, plan.plan.micro_batch_count,
-                      plan.plan.schedule);
+                      plan.plan.schedule, plan.plan.micro_batch_group_size);
   };
   if (key(a) != key(b)) return key(a) < key(b);
   return ComesFirstByLayers(a.plan, b.plan);

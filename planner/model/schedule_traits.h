@@ -40,8 +40,8 @@ enum class WarmUpLaw {
   // P - 1 - device. One more forward pass precedes the first backward pass, so that at most
   // P - device micro-batches are in flight.
   kFillPipeline,
-  // 2 (P - 1 - device) + (V - 1) P, in groups of P micro-batches; one more forward pass precedes
-  // the first backward pass. `kFillPipeline` if V is 1.
+  // 2 (P - 1 - device) + (V - 1) G, in groups of G micro-batches (G is P or more); one more forward
+  // pass precedes the first backward pass. `kFillPipeline` if V is 1.
   kFillVirtualStages,
 };
 
@@ -65,8 +65,9 @@ struct ScheduleTraits {
   std::optional<SearchDimension> dimension;
   // Plans may have several stages per device. Searches list only plans that do.
   bool has_virtual_stages;
-  // The number of micro-batches must be a multiple of the pipeline degree in plans with
-  // several virtual stages. The cost model simulates incomplete groups all the same.
+  // In plans with several virtual stages, the number of micro-batches must be a multiple of the
+  // pipeline degree, or the plan has groups of another size that `IsGroupSize`
+  // (planner/model/pass_order.h) allows. The cost model simulates incomplete groups all the same.
   bool needs_whole_groups;
   // Forward and backward passes alternate between warm-up and cool-down, so that the step time
   // grows by the same amount with each group of micro-batches.

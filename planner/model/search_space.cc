@@ -23,7 +23,8 @@ constexpr std::array<absl::string_view, kSearchDimensionCount> kNames = {
     "pipeline",       "uneven-stages", "per-layer",   "end-strategies",
     "tensor",         "rank-order",    "zero-1",      "zero-2",
     "zero-3",         "ulysses",       "context",     "recompute-selective",
-    "recompute-full", "gpipe",         "interleaved", "recompute-block"};
+    "recompute-full", "gpipe",         "interleaved", "recompute-block",
+    "group-size"};
 
 std::optional<SearchDimension> FindDimension(absl::string_view name) {
   for (int i = 0; i < kSearchDimensionCount; ++i) {
@@ -95,11 +96,12 @@ bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool 
 
 absl::Span<const TargetLimits> KnownTargets() {
   static const std::array<TargetLimits, 7> targets = {{
-      // Its executor adds up whole gradients of a table that two stages hold.
+      // Its executor adds up whole gradients of a table that two stages hold, and keeps no messages
+      // that came before their turn.
       {.target = Target::kParplan,
        .name = "parplan",
        .runtime_id = "parplan",
-       .dimensions = DimensionSet::All(),
+       .dimensions = DimensionSet::All().Without(kGroupSize),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone},
       // Megatron Core: one strategy for all layers in any layout of stages. Its distributed
       // optimizer shards optimizer states; gradients and parameters are sharded by Megatron-FSDP,
@@ -119,7 +121,8 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kSelectiveRecompute)
                          .With(kFullRecompute)
                          .With(kInterleaved)
-                         .With(kBlockRecompute),
+                         .With(kBlockRecompute)
+                         .With(kGroupSize),
        .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .most_tied_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .context_in_two_parts = true,
@@ -203,7 +206,7 @@ absl::Span<const TargetLimits> KnownTargets() {
       {.target = Target::kFsdp2,
        .name = "fsdp2",
        .runtime_id = "fsdp",
-       .dimensions = DimensionSet::All().Without(kUlysses),
+       .dimensions = DimensionSet::All().Without(kUlysses).Without(kGroupSize),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone,
        .whole_experts = true,
        .whole_latent_attention = true,

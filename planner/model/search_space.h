@@ -38,8 +38,10 @@ enum class SearchDimension {
   kInterleaved,         // `interleaved`: also several virtual stages a device [1F1B]
   kBlockRecompute,      // `recompute-block`: the first layers of each stage recomputed
                         // (`AllowsBlocks`) [all or none of them]
+  kGroupSize,           // `group-size`: interleaved, groups of more micro-batches than the pipeline
+                        // degree [as many]
 };
-inline constexpr int kSearchDimensionCount = 16;
+inline constexpr int kSearchDimensionCount = 17;
 
 // Returns the name in quotes above.
 absl::string_view SearchDimensionName(SearchDimension dimension);

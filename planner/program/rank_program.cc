@@ -85,6 +85,13 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
     return Refuse("micro_batch_count", absl::StrCat("makes more than ", kMaxForwardPassCount,
                                                     " forward passes per step"));
   }
+  if (plan.micro_batch_group_size != 0) {
+    return Refuse("micro_batch_group_size",
+                  absl::StrCat("is ", plan.micro_batch_group_size,
+                               ", and the executor sends a message only after the one before it "
+                               "was taken: it runs groups of as many micro-batches as the "
+                               "pipeline has devices"));
+  }
   if (plan.virtual_stage_count > 1 && plan.micro_batch_count % degree != 0) {
     return Refuse("micro_batch_count",
                   "must be a multiple of the pipeline degree if stages are interleaved");

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/model/pass_order.h"
 #include "planner/model/planning_problem.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"
@@ -214,6 +215,7 @@ void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSum
   payload->set_micro_batch_count(plan.micro_batch_count);
   payload->set_schedule(ScheduleToProto(plan.schedule));
   payload->set_virtual_stage_count(plan.virtual_stage_count);
+  payload->set_micro_batch_group_size(plan.micro_batch_group_size);
   payload->clear_stages();
   for (const StagePlan& stage : plan.stages) *payload->add_stages() = StageToProto(stage, model);
   *payload->mutable_prediction() = PredictionToProto(prediction);
@@ -251,6 +253,7 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
   message.set_micro_batch_count(rival.plan.micro_batch_count);
   message.set_schedule(ScheduleToProto(rival.plan.schedule));
   message.set_virtual_stage_count(rival.plan.virtual_stage_count);
+  message.set_micro_batch_group_size(rival.plan.micro_batch_group_size);
   for (const StagePlan& stage : rival.plan.stages) {
     *message.add_stages() = StageToProto(stage, model);
   }
@@ -282,6 +285,21 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
     return Malformed("virtual_stage_count", "above 1 needs SCHEDULE_INTERLEAVED");
   }
   const int depth = payload.stages_size() / plan.virtual_stage_count;
+  plan.micro_batch_group_size = payload.micro_batch_group_size();
+  if (plan.micro_batch_group_size != 0) {
+    if (plan.virtual_stage_count == 1 || depth == 1) {
+      return Malformed("micro_batch_group_size",
+                       "must be 0 without virtual stages in a pipeline of several devices");
+    }
+    if (plan.micro_batch_group_size <= depth ||
+        !IsGroupSize(plan.micro_batch_group_size, depth, plan.micro_batch_count)) {
+      return Malformed(
+          "micro_batch_group_size",
+          absl::StrCat("must be 0, or above the ", depth, " devices of the pipeline and at most ",
+                       "the ", plan.micro_batch_count, " micro-batches, which it must divide or ",
+                       "leave a rest of at least ", depth));
+    }
+  }
   int64_t next_rank = 0;
   int64_t next_layer = 0;
   for (int i = 0; i < payload.stages_size(); ++i) {

@@ -227,6 +227,19 @@ TEST(ExportMegatronPlan, RefusesWithLayerAndReason) {
   refuse([](Plan& plan) { plan.device_count = 32; }, "other ranks than their degrees");
 }
 
+TEST(ExportMegatronPlan, WritesTheSizeOfGroups) {
+  const ModelSpec model = DeepModel();
+  UniformPlan facts = UnevenPlan();
+  facts.virtual_stage_count = 2;
+  facts.micro_batch_count = 31;
+  facts.micro_batch_group_size = 7;
+  facts.device_count = facts.strategy.rank_count() * facts.pipeline_parallel_degree();
+  facts.global_batch_size = facts.micro_batch_count * facts.strategy.data_parallel_degree;
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr("\n--microbatch-group-size-per-virtual-pipeline-stage=7\n"));
+}
+
 TEST(ExportMegatronPlan, RefusesLimitsOfTheProgram) {
   const ModelSpec model = DeepModel();
   const auto refuse = [](const ModelSpec& of, auto&& change, const std::string& part) {
@@ -255,6 +268,16 @@ TEST(ExportMegatronPlan, RefusesLimitsOfTheProgram) {
         facts.micro_batch_count = 31;
       },
       "is 31 with virtual stages on 2 pipeline ranks");
+  refuse(
+      model,
+      [](UniformPlan& facts) {
+        facts.virtual_stage_count = 2;
+        facts.micro_batch_group_size = 31;
+      },
+      "micro_batch_group_size: is 31 with 2 virtual stages a device");
+  refuse(
+      model, [](UniformPlan& facts) { facts.micro_batch_group_size = 32; },
+      "micro_batch_group_size: is 32 with 1 virtual stages a device");
   refuse(
       model, [](UniformPlan& facts) { facts.strategy.context_parallel_degree = 3; },
       "a sequence of 1024 tokens");

@@ -250,6 +250,7 @@ TEST(ExportFsdp2Plan, RefusesWithLayerAndReason) {
   refuse([](Plan& plan) { plan.schedule = Schedule::kInterleaved; }, "schedule: is interleaved");
   refuse([](Plan& plan) { plan.virtual_stage_count = 2; }, "schedule: is 1f1b with 2 virtual");
   refuse([](Plan& plan) { plan.virtual_stage_count = 3; }, "virtual_stage_count: does not divide");
+  refuse([](Plan& plan) { plan.micro_batch_group_size = 4; }, "micro_batch_group_size: is 4");
   refuse([](Plan& plan) { plan.stages[0].layer_runs[1].first_layer_index = 0; },
          "stages: are not in the order");
 }

@@ -149,6 +149,9 @@ TEST(ExportTorchtitanPlan, RefusesWithLayerAndReason) {
       },
       "with 4 stages a device");
   refuse(
+      model, [](UniformPlan& f) { f.micro_batch_group_size = f.micro_batch_count; },
+      "micro_batch_group_size: is 4");
+  refuse(
       model, [](UniformPlan& f) { f.strategy.data_parallel_degree = 1; },
       "shards layer 0 over one rank");
   refuse(

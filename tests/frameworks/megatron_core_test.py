@@ -5,10 +5,12 @@ usage: megatron_core_test.py --planctl PROGRAM --source FOLDER --packages FOLDER
 
 PACKAGES is where megatron-core is installed, without its dependencies. Its class
 PipelineParallelLayerLayout needs PyTorch only to log and to ask for the rank, so these two modules
-are replaced; the class and its layer types are the package's.
+are replaced; the class and its layer types are the package's. Of schedules.py, which needs all of
+PyTorch, the two functions that say the order of passes are run by themselves.
 """
 
 import argparse
+import ast
 import enum
 import importlib
 import json
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import typing
 import unittest
 
 FLAGS = None
@@ -30,6 +33,9 @@ QUESTIONS = [
     ("--batch", "96", "--schedule", "interleaved"),
     ("--batch", "64", "--planner", "pp"),
 ]
+# Batch and micro-batches of interleaved plans for the target, most of which no pipeline degree
+# divides.
+GROUPS = [(60, 15), (66, 11), (64, 64), (64, 16), (100, 25), (54, 27)]
 # Texts that this project's reader takes or refuses by a rule worked out from the same class
 # (tests/exports/megatron_layout_test.cc), and the lengths of their stages.
 LAYOUTS = {
@@ -75,6 +81,43 @@ def layout_class():
     return module.PipelineParallelLayerLayout
 
 
+def schedule_functions():
+    """Returns the functions of schedules.py that list the passes of a step and count those of the
+    warm-up."""
+    path = pathlib.Path(FLAGS.packages) / "megatron" / "core" / "pipeline_parallel" / "schedules.py"
+    names = ("get_schedule_table", "get_pp_rank_microbatches")
+    tree = ast.parse(path.read_text())
+    tree.body = [node for node in tree.body
+                 if isinstance(node, ast.FunctionDef) and node.name in names]
+    found = {"Optional": typing.Optional, "P2PCommunicator": object}
+    exec(compile(tree, str(path), "exec"), found)  # pylint: disable=exec-used
+    return [found[name] for name in names]
+
+
+def megatron_passes(pipeline, chunks, count, group, device):
+    """Returns the passes of a device in order, as (is_backward, stage, micro-batch): the loops of
+    forward_backward_pipelining_with_interleaving over the package's own table."""
+    schedule_table, rank_microbatches = schedule_functions()
+    ranks = types.SimpleNamespace(size=lambda: pipeline, rank=lambda: device)
+    total, _, warm_up, steady = rank_microbatches(
+        count, chunks, group, p2p_communicator=types.SimpleNamespace(
+            pp_group=ranks, virtual_pipeline_model_parallel_size=chunks))
+    table = schedule_table(count, chunks, group)
+
+    def forward(k):
+        micro_batch, chunk = table[k]
+        return False, chunk * pipeline + device, micro_batch
+
+    def backward(k):
+        micro_batch, chunk = table[k]
+        return True, (chunks - 1 - chunk) * pipeline + device, micro_batch
+
+    passes = [forward(k) for k in range(warm_up)]
+    for k in range(steady):
+        passes += [forward(k + warm_up), backward(k)]
+    return passes + [backward(k) for k in range(steady, total)]
+
+
 class MegatronCoreTest(unittest.TestCase):
     def setUp(self):
         self.layout = layout_class()
@@ -112,6 +155,42 @@ class MegatronCoreTest(unittest.TestCase):
                 theirs = layout.layout[index % pipeline][index // pipeline]
                 self.assertEqual(len(theirs), ours, (text, index))
         self.assertGreaterEqual(with_layout, 2)
+
+    def test_takes_the_passes_of_exported_groups_in_the_predicted_order(self):
+        examples = pathlib.Path(FLAGS.source) / "deploy" / "examples"
+        model = examples / "llama2-7b.model.json"
+        larger = 0
+        for number, (batch, count) in enumerate(GROUPS):
+            plan, out = self.folder / f"g{number}.json", self.folder / f"g{number}"
+            trace = self.folder / f"g{number}.trace.json"
+            self.planctl("plan", "--offline", "--model", model, "--cluster",
+                         examples / "a100-40g-8.cluster.json", "--allow-estimates", "--target",
+                         "megatron", "--schedule", "interleaved", "--batch", batch,
+                         "--micro-batches", count, "--out", plan)
+            self.planctl("export", plan, "--model", model, "--to", "megatron", "--out", out)
+            self.planctl("trace", plan, "--out", trace)
+            arguments = dict(line.partition("=")[::2]
+                             for line in (out / "megatron.args").read_text().splitlines())
+            pipeline = int(arguments["--pipeline-model-parallel-size"])
+            group = int(arguments.get("--microbatch-group-size-per-virtual-pipeline-stage",
+                                      pipeline))
+            larger += group > pipeline
+            # The program's two checks.
+            self.assertTrue(pipeline <= group <= count, (pipeline, group, count))
+            self.assertTrue(count % group == 0 or count % group >= pipeline,
+                            (pipeline, group, count))
+            chunks = len(json.loads(plan.read_text())["stages"]) // pipeline
+            ours = [[] for _ in range(pipeline)]
+            for event in json.loads(trace.read_text())["traceEvents"]:
+                if event.get("cat") not in ("forward", "backward"):
+                    continue
+                place = event["args"]
+                ours[place["stage"] % pipeline].append(
+                    (event["cat"] == "backward", place["stage"], place["micro_batch"]))
+            for device in range(pipeline):
+                self.assertEqual(ours[device],
+                                 megatron_passes(pipeline, chunks, count, group, device))
+        self.assertGreaterEqual(larger, 3)
 
     def test_reads_texts_as_our_reader_does(self):
         for text, lengths in LAYOUTS.items():

@@ -82,9 +82,9 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem) {
       for (int64_t count = 1; count <= batch; ++count) {
         if (batch % count != 0) continue;
         if (rules.micro_batch_count != 0 && count != rules.micro_batch_count) continue;
-        const auto add = [&](Schedule schedule, int virtual_stages) {
+        const auto add = [&](Schedule schedule, int virtual_stages, int64_t group = 0) {
           if (count * depth * virtual_stages > kMaxForwardPassCount) return;
-          shapes.push_back({batch, count, depth, schedule, virtual_stages});
+          shapes.push_back({batch, count, depth, schedule, virtual_stages, group});
         };
         if (depth == 1) {
           // One stage is no pipeline: 1F1B and GPipe are the same.
@@ -95,10 +95,14 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem) {
         if (allows(Schedule::kOneForwardOneBackward)) add(Schedule::kOneForwardOneBackward, 1);
         if (allows(Schedule::kGpipe) && dimensions.has(kGpipe)) add(Schedule::kGpipe, 1);
         if (!allows(Schedule::kInterleaved) || !dimensions.has(kInterleaved)) continue;
-        if (count % depth != 0) continue;
         for (int stages = 2; stages * depth <= problem.model().layer_count(); ++stages) {
           if (is_torchtitan && stages > 3) break;
-          add(Schedule::kInterleaved, stages);
+          if (count % depth == 0) add(Schedule::kInterleaved, stages);
+          for (int64_t group = depth + 1; group <= count && dimensions.has(kGroupSize); ++group) {
+            // The last group has nobody missing, or one for each device.
+            const int64_t last = count - count / group * group;
+            if (last == 0 || last >= depth) add(Schedule::kInterleaved, stages, group);
+          }
         }
       }
     }
@@ -139,6 +143,7 @@ Plan MakePlan(const PlanningProblem& problem, const PlanShape& shape,
   plan.micro_batch_count = shape.micro_batch_count;
   plan.schedule = shape.schedule;
   plan.virtual_stage_count = shape.virtual_stage_count;
+  plan.micro_batch_group_size = shape.micro_batch_group_size;
   const std::vector<int>& definitions = problem.model().definition_of_layer();
   const int ranks = problem.device_count() / shape.pipeline_parallel_degree;
   int layer = 0;

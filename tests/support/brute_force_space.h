@@ -22,6 +22,8 @@ struct PlanShape {
   int pipeline_parallel_degree = 1;
   Schedule schedule = Schedule::kOneForwardOneBackward;
   int virtual_stage_count = 1;
+  // 0: as many as the pipeline degree.
+  int64_t micro_batch_group_size = 0;
 
   int stage_count() const { return pipeline_parallel_degree * virtual_stage_count; }
   int64_t micro_batch_size() const { return global_batch_size / micro_batch_count; }

@@ -67,6 +67,9 @@ DimensionSet DrawDimensions(Dice& dice) {
     // Never closed: it matters only where two others are, and the problems of seeds stay what they
     // were before it.
     if (dimension == SearchDimension::kBlockRecompute) continue;
+
+    // Only one target has it, and it multiplies the plans of that one.
+    if (dimension == SearchDimension::kGroupSize) continue;
     const bool is_basic =
         dimension == SearchDimension::kPipeline || dimension == SearchDimension::kUnevenStages ||
         dimension == SearchDimension::kTensor || dimension == SearchDimension::kPerLayer;

@@ -49,8 +49,8 @@ std::string Head(const char* label, const PlanTerms& terms) {
       &text, "%-12s %s\n", "",
       Wrap(absl::StrCat(terms.plan.micro_batch_count, " micro-batches of ",
                         terms.plan.micro_batch_size(), ", ", TraitsOf(terms.plan.schedule).title,
-                        "; step ", TimeText(terms.prediction.step), ", ",
-                        report::Rate(terms.prediction.samples_per_second), " samples/s"),
+                        report::GroupsText(terms.plan), "; step ", TimeText(terms.prediction.step),
+                        ", ", report::Rate(terms.prediction.samples_per_second), " samples/s"),
            kValueColumn));
   absl::StrAppendFormat(&text, "%-12s %s\n", "  bound by", Wrap(BoundBy(terms), kValueColumn));
   return text;

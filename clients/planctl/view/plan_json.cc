@@ -92,6 +92,9 @@ Json PlanObject(const PlanView& view) {
   plan["pipeline_parallel_degree"] = view.plan.pipeline_parallel_degree();
   plan["schedule"] = std::string(TraitsOf(view.plan.schedule).name);
   plan["virtual_stage_count"] = view.plan.virtual_stage_count;
+  if (view.plan.micro_batch_group_size > 0) {
+    plan["micro_batch_group_size"] = view.plan.micro_batch_group_size;
+  }
   plan["model_digest"] = payload.model_digest();
   plan["topology_digest"] = payload.topology_digest();
   plan["profile_digest"] = payload.profile_digest();
@@ -183,6 +186,9 @@ Json BesideArray(const std::vector<PlanBeside>& plans, const PlanView& view) {
     object["pipeline_parallel_degree"] = beside.plan.pipeline_parallel_degree();
     object["schedule"] = std::string(TraitsOf(beside.plan.schedule).name);
     object["virtual_stage_count"] = beside.plan.virtual_stage_count;
+    if (beside.plan.micro_batch_group_size > 0) {
+      object["micro_batch_group_size"] = beside.plan.micro_batch_group_size;
+    }
     object["stages"] = StageArray(beside.plan, layer_names);
     array.push_back(std::move(object));
   }

@@ -201,7 +201,7 @@ std::string PlanText(const PlanView& view) {
                         view.plan.micro_batch_count == 1 ? "" : "es", " of ",
                         view.plan.micro_batch_size(),
                         view.plan.micro_batch_size() == 1 ? " sample, " : " samples, ",
-                        TraitsOf(view.plan.schedule).title));
+                        TraitsOf(view.plan.schedule).title, report::GroupsText(view.plan)));
   line("step time",
        absl::StrCat(TimeText(prediction.step), ", likely ", TimeText(prediction.step_lower), " to ",
                     TimeText(prediction.step_upper)));

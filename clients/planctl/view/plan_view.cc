@@ -51,6 +51,7 @@ absl::StatusOr<PlanBeside> RivalFromProto(const v1::RivalPlan& message, const st
   payload.set_micro_batch_count(message.micro_batch_count());
   payload.set_schedule(message.schedule());
   payload.set_virtual_stage_count(message.virtual_stage_count());
+  payload.set_micro_batch_group_size(message.micro_batch_group_size());
   *payload.mutable_stages() = message.stages();
   PlanBeside rival;
   PARPLAN_ASSIGN_OR_RETURN(rival.plan, PlanFromPayload(payload));

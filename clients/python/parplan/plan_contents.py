@@ -56,6 +56,9 @@ class PlanContents:
     schedule: Schedule
     virtual_stage_count: int
     stages: tuple[Stage, ...]
+    # Micro-batches that go through one virtual stage before the next takes its turn; 0 for as many
+    # as the pipeline has devices.
+    micro_batch_group_size: int = 0
 
     @property
     def pipeline_parallel_degree(self) -> int:
@@ -91,6 +94,16 @@ def read_contents(payload: Any) -> PlanContents:
     if virtual_stage_count > 1 and schedule != Schedule.INTERLEAVED:
         raise _malformed("virtual_stage_count", "above 1 needs SCHEDULE_INTERLEAVED")
     depth = len(payload.stages) // virtual_stage_count
+    group = payload.micro_batch_group_size
+    if group != 0 and (virtual_stage_count == 1 or depth == 1):
+        raise _malformed("micro_batch_group_size", "must be 0 without virtual stages in a "
+                         "pipeline of several devices")
+    count = payload.micro_batch_count
+    if group != 0 and not (depth < group <= count and
+                           (count % group == 0 or count % group >= depth)):
+        raise _malformed("micro_batch_group_size", f"must be 0, or above the {depth} devices of "
+                         f"the pipeline and at most the {count} micro-batches, which it must "
+                         f"divide or leave a rest of at least {depth}")
     stages: list[Stage] = []
     next_rank = next_layer = 0
     for index, message in enumerate(payload.stages):
@@ -104,7 +117,7 @@ def read_contents(payload: Any) -> PlanContents:
     if payload.device_count != next_rank:
         raise _malformed("device_count", f"must be the {next_rank} ranks of all stages")
     return PlanContents(payload.device_count, payload.global_batch_size, payload.micro_batch_count,
-                        schedule, virtual_stage_count, tuple(stages))
+                        schedule, virtual_stage_count, tuple(stages), group)
 
 
 def read_recompute_policy(payload: Any) -> RecomputePolicy:

@@ -29,6 +29,15 @@ constexpr int kFewestInGroup = 3;
 // 16,384 states.
 constexpr int64_t kQuestionsBetweenReports = 4;
 
+// Candidates of larger groups that are searched, tables of options made for them, and plans of
+// partitions that are not listed simulated, for all of them and for one. Their bounds are weak, so
+// without limits every one of them would be searched, and the plans that they add are rarely the
+// fastest. Not measured for other values.
+constexpr int kMaxGroupCandidates = 24;
+constexpr int kMaxGroupTables = 6;
+constexpr int64_t kGroupLooks = 256;
+constexpr int64_t kGroupLooksOfCandidate = 96;
+
 bool Interleaves(const PipelineCandidate& candidate) {
   return TraitsOf(candidate.schedule).has_virtual_stages;
 }
@@ -48,6 +57,7 @@ bool BestFirstSearch::List() {
   CandidateList list = ListCandidates(space_, costs_, meter_);
   candidates_ = std::move(list.candidates);
   if (SearchesUnevenApart(space_)) uneven_ = std::move(list.uneven);
+  grouped_ = std::move(list.grouped);
   listed_all_ = list.complete;
   return listed_all_;
 }
@@ -62,6 +72,7 @@ bool BestFirstSearch::ListUneven() {
 void BestFirstSearch::Take(CandidateList list) {
   candidates_ = std::move(list.candidates);
   uneven_ = std::move(list.uneven);
+  grouped_ = std::move(list.grouped);
   listed_all_ = true;
   for (ExactCandidate& candidate : candidates_) candidate.state = ExactCandidate::State::kListed;
 }
@@ -159,6 +170,7 @@ void BestFirstSearch::Run() {
                 .max_looks = 32 * effort,
                 .max_looks_of_candidate = 16 * effort,
                 .ends_with_bound = true});
+  SearchGroups();
 }
 
 void BestFirstSearch::RunUneven() {
@@ -213,15 +225,48 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
   }
 }
 
+void BestFirstSearch::SearchGroups() {
+  std::vector<size_t> order(grouped_.size());
+  for (size_t index = 0; index < order.size(); ++index) order[index] = index;
+  std::sort(order.begin(), order.end(),
+            [this](size_t a, size_t b) { return MorePromising(grouped_[a], grouped_[b]); });
+  const int64_t effort = meter_.effort();
+  int64_t looks_left = kGroupLooks * effort;
+  int64_t candidates_left = kMaxGroupCandidates * effort;
+  int64_t tables_left = kMaxGroupTables * effort;
+  for (const size_t index : order) {
+    ExactCandidate& candidate = grouped_[index];
+    if (candidate.bound_per_sample() >= CutoffPerSample() || !meter_.ShouldContinue()) return;
+    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
+    if (candidates_left-- == 0 || (!tables_.has(key) && tables_left-- == 0)) return;
+    if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
+    const OptionTable& table = tables_.At(key);
+    if (!table.usable()) {
+      candidate.bound = Seconds::Infinite();
+      continue;
+    }
+    int64_t looks = std::min(looks_left, kGroupLooksOfCandidate * effort);
+    looks_left -= looks;
+    const Seconds cutoff =
+        plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+    PipelineOutcome outcome =
+        SearchGroupSizes(space_, costs_, table, candidate.pipeline, cutoff, wanted_, looks, meter_);
+    looks_left += std::max<int64_t>(looks, 0);
+    if (!meter_.stopped()) candidate.bound = std::max(candidate.bound, outcome.bound);
+    for (PredictedPlan& plan : outcome.plans) plans_.Offer(std::move(plan));
+  }
+}
+
 bool BestFirstSearch::IsEmpty() const {
   const auto is_empty = [](const ExactCandidate& each) { return !each.bound.is_finite(); };
   return listed_all_ && std::all_of(candidates_.begin(), candidates_.end(), is_empty) &&
-         std::all_of(uneven_.begin(), uneven_.end(), is_empty);
+         std::all_of(uneven_.begin(), uneven_.end(), is_empty) &&
+         std::all_of(grouped_.begin(), grouped_.end(), is_empty);
 }
 
 Seconds BestFirstSearch::InterleavedBoundPerSample() const {
   Seconds bound = Seconds::Infinite();
-  for (const std::vector<ExactCandidate>* const list : {&candidates_, &uneven_}) {
+  for (const std::vector<ExactCandidate>* const list : {&candidates_, &uneven_, &grouped_}) {
     for (const ExactCandidate& candidate : *list) {
       if (Interleaves(candidate.pipeline)) bound = std::min(bound, candidate.bound_per_sample());
     }
@@ -236,6 +281,9 @@ Seconds BestFirstSearch::BoundPerSample() const {
     bound = std::min(bound, candidate.bound_per_sample());
   }
   for (const ExactCandidate& candidate : uneven_) {
+    bound = std::min(bound, candidate.bound_per_sample());
+  }
+  for (const ExactCandidate& candidate : grouped_) {
     bound = std::min(bound, candidate.bound_per_sample());
   }
   if (!plans_.plans().empty()) bound = std::min(bound, plans_.plans().front().time_per_sample());

@@ -63,9 +63,9 @@ class BestFirstSearch {
   bool IsEmpty() const;
 
   // Returns whether there are no candidates at all.
-  bool has_none() const { return candidates_.empty() && uneven_.empty(); }
+  bool has_none() const { return candidates_.empty() && uneven_.empty() && grouped_.empty(); }
   // Returns the candidates with the bounds found so far.
-  CandidateList list() const { return {candidates_, uneven_, listed_all_}; }
+  CandidateList list() const { return {candidates_, uneven_, grouped_, listed_all_}; }
   // Returns the lower bound of the time per sample of interleaved plans.
   Seconds InterleavedBoundPerSample() const;
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
@@ -158,6 +158,10 @@ class BestFirstSearch {
   // Bounds and searches interleaved plans with partitions that are not listed, the candidate of the
   // least bound first, until a limit is reached.
   void SearchUneven(const UnevenLimits& limits);
+  // Searches interleaved plans with groups of more micro-batches than the pipeline degree, the
+  // candidate of the least bound first, until none can be better than the incumbent or the work
+  // that is allowed for all of them is done.
+  void SearchGroups();
   // Prepares the tables of a round. Returns false if a limit ended it.
   bool PrepareTables(const std::vector<size_t>& round);
   // Bounds or searches the candidates of a round, and settles what was found.
@@ -181,6 +185,8 @@ class BestFirstSearch {
   std::vector<ExactCandidate> candidates_;
   // Those of partitions that are not listed, if they are searched apart.
   std::vector<ExactCandidate> uneven_;
+  // Those of groups of more micro-batches than the pipeline degree, which are searched apart.
+  std::vector<ExactCandidate> grouped_;
   absl::flat_hash_map<TableCache::Key, Group> groups_;
   bool listed_all_ = false;
   bool was_seeded_ = false;

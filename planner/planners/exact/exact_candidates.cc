@@ -11,6 +11,7 @@
 #include "planner/model/plan.h"
 #include "planner/planners/baselines/baselines.h"
 #include "planner/planners/baselines/uniform_search.h"
+#include "planner/planners/exact/interleaved/group_sizes.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/pipeline_bound.h"
 #include "planner/planners/galvatron/galvatron_search.h"
@@ -118,19 +119,25 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
       for (const Schedule schedule : space.Schedules(degree)) {
         for (const int64_t count : counts) {
           if (count > kMaxForwardPassCount / degree) continue;
+          const ExactCandidate candidate = {.pipeline = {.global_batch_size = batch,
+                                                         .micro_batch_count = count,
+                                                         .pipeline_parallel_degree = degree,
+                                                         .schedule = schedule}};
+          if (TraitsOf(schedule).has_virtual_stages && HasGroupSizes(space, degree, count)) {
+            list.grouped.push_back(candidate);
+          }
           if (TraitsOf(schedule).needs_whole_groups && count % degree != 0) continue;
-          list.candidates.push_back({.pipeline = {.global_batch_size = batch,
-                                                  .micro_batch_count = count,
-                                                  .pipeline_parallel_degree = degree,
-                                                  .schedule = schedule}});
+          list.candidates.push_back(candidate);
         }
       }
     }
   }
   if (space.problem().rules().top_plan_count == 1) DropFewerOfOneStage(list.candidates);
   std::vector<TableCache::Key> keys;
-  for (const ExactCandidate& candidate : list.candidates) {
-    keys.push_back(TableCache::KeyOf(candidate.pipeline));
+  for (const std::vector<ExactCandidate>* const part : {&list.candidates, &list.grouped}) {
+    for (const ExactCandidate& candidate : *part) {
+      keys.push_back(TableCache::KeyOf(candidate.pipeline));
+    }
   }
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -145,6 +152,7 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
       if (!meter.ShouldContinue()) {
         list.complete = false;
         list.candidates.clear();
+        list.grouped.clear();
         return list;
       }
     }
@@ -163,6 +171,15 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                           ? BoundOf(space, times, interleaved, candidate.pipeline) + overhead
                           : Seconds::Infinite();
   }
+  for (ExactCandidate& candidate : list.grouped) {
+    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
+    const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
+    candidate.bound = times.usable
+                          ? interleaved.at(candidate.pipeline.pipeline_parallel_degree)
+                                    .GroupSizeBound(times, candidate.pipeline.micro_batch_count) +
+                                overhead
+                          : Seconds::Infinite();
+  }
   for (ExactCandidate candidate : list.candidates) {
     if (!TraitsOf(candidate.pipeline.schedule).has_virtual_stages) continue;
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
@@ -173,8 +190,10 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                       overhead;
     if (candidate.bound.is_finite()) list.uneven.push_back(candidate);
   }
-  std::erase_if(list.candidates,
-                [](const ExactCandidate& candidate) { return !candidate.bound.is_finite(); });
+  for (std::vector<ExactCandidate>* const part : {&list.candidates, &list.grouped}) {
+    std::erase_if(*part,
+                  [](const ExactCandidate& candidate) { return !candidate.bound.is_finite(); });
+  }
   std::sort(list.candidates.begin(), list.candidates.end(), MorePromising);
   return list;
 }

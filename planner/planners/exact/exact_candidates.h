@@ -86,6 +86,8 @@ struct CandidateList {
   std::vector<ExactCandidate> candidates;
   // Those of plans with partitions that are not listed, in any order (interleaved_partitions.h).
   std::vector<ExactCandidate> uneven;
+  // Those of plans with groups of more micro-batches than the pipeline degree, in any order.
+  std::vector<ExactCandidate> grouped;
   // False if a limit ended the listing.
   bool complete = true;
 };

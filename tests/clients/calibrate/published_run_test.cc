@@ -179,7 +179,7 @@ TEST(ReadMegatronArguments, ReadsFlags) {
       "position-embedding-type": "rope", "attention-backend": "flash",
       "use-distributed-optimizer": true, "overlap-grad-reduce": true,
       "pipeline-model-parallel-size": 2, "num-layers-per-virtual-pipeline-stage": 3,
-      "attention-dropout": 0.0, "hidden-dropout": 0.0,
+      "microbatch-group-size-per-virtual-pipeline-stage": 5, "attention-dropout": 0.0, "hidden-dropout": 0.0,
       "recompute-granularity": "full", "recompute-method": "block", "recompute-num-layers": 1)"));
   // Two thirds of 2048, in steps of 64.
   EXPECT_EQ(run.model.feed_forward_size, 1344);
@@ -192,6 +192,7 @@ TEST(ReadMegatronArguments, ReadsFlags) {
   EXPECT_EQ(run.runtime.dropout, false);
   EXPECT_EQ(run.parallelism.zero_level, 1);
   EXPECT_EQ(run.parallelism.virtual_stage_count, 2);
+  EXPECT_EQ(run.parallelism.micro_batch_group_size, 5);
   EXPECT_EQ(run.recompute, "full");
   EXPECT_EQ(run.recompute_layer_count, 1);
 }

@@ -72,6 +72,16 @@ TEST(QuestionOf, InterleavesAndSplitsUnevenly) {
   EXPECT_EQ(interleaved.plan.stages.size(), 4u);
   EXPECT_EQ(interleaved.plan.pipeline_parallel_degree(), 2);
 
+  PublishedRun grouped = RunOf(row);
+  grouped.parallelism.micro_batch_group_size = 7;
+  EXPECT_EQ(QuestionOf(grouped)->plan.micro_batch_count, 16);
+  EXPECT_EQ(QuestionOf(grouped)->plan.micro_batch_group_size, 7);
+  // The last group would have one micro-batch for two devices.
+  grouped.parallelism.micro_batch_group_size = 5;
+  EXPECT_EQ(QuestionOf(grouped)->plan.micro_batch_group_size, 0);
+  EXPECT_THAT(QuestionOf(grouped)->assumptions,
+              Contains(HasSubstr("groups of 5 of 16 micro-batches are taken as 2")));
+
   row = With(row, R"("vpp": 2)", R"("layers_per_stage": [3, 7])");
   const RunQuestion uneven = QuestionFor(row);
   ExpectWholePlan(uneven);

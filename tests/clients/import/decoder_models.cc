@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "tests/support/group_size_dice.h"
 
 namespace parplan {
 namespace {
@@ -123,7 +124,10 @@ DecoderModelOptions RandomMegatronModel(std::mt19937_64& random) {
   return options;
 }
 
-UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) {
+namespace {
+
+// Draws a plan of Megatron-LM in which groups have as many micro-batches as the pipeline devices.
+UniformPlan RandomPlanOfWholeGroups(std::mt19937_64& random, const ModelSpec& model) {
   UniformPlan plan;
   Strategy& strategy = plan.strategy;
   const int layer_count = model.layer_count();
@@ -175,9 +179,23 @@ UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) 
   return plan;
 }
 
+}  // namespace
+
+UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) {
+  UniformPlan plan = RandomPlanOfWholeGroups(random, model);
+  if (plan.virtual_stage_count == 1 || Toss(random)) return plan;
+  const int pipeline = plan.pipeline_parallel_degree();
+  const int64_t count = plan.micro_batch_count + Draw(random, 0, pipeline - 1);
+  plan.micro_batch_group_size = DrawGroupSize(pipeline, plan.virtual_stage_count, count, random);
+  if (plan.micro_batch_group_size == 0) return plan;
+  plan.global_batch_size = plan.global_batch_size / plan.micro_batch_count * count;
+  plan.micro_batch_count = count;
+  return plan;
+}
+
 UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model) {
   // Stages, degrees and batch are drawn alike.
-  UniformPlan plan = RandomMegatronPlan(random, model);
+  UniformPlan plan = RandomPlanOfWholeGroups(random, model);
   Strategy& strategy = plan.strategy;
   const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
   const bool has_replicas = strategy.data_parallel_degree * strategy.context_parallel_degree > 1;

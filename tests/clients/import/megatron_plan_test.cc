@@ -53,6 +53,33 @@ TEST(ImportMegatronPlan, ReadsALaunchScript) {
   EXPECT_THAT(import.notes, ElementsAre(HasSubstr("--data-path, --lr, --tokenizer-model")));
 }
 
+TEST(ImportMegatronPlan, ReadsGroupsOfMicroBatches) {
+  const std::string group = "--microbatch-group-size-per-virtual-pipeline-stage ";
+  const auto size_of = [](const std::string& arguments) -> int64_t {
+    const absl::StatusOr<MegatronPlanImport> import =
+        ReadEight(absl::StrCat("--pipeline-model-parallel-size 4 ", arguments));
+    EXPECT_OK(import);
+    return import.ok() ? import->plan.micro_batch_group_size : -1;
+  };
+  const std::string stages = "--num-virtual-stages-per-pipeline-rank 2 ";
+  EXPECT_EQ(size_of(stages), 0);
+  EXPECT_EQ(size_of(stages + group + "4"), 0);
+  EXPECT_EQ(size_of(stages + group + "8"), 8);
+  // Without virtual stages the program does not look at it.
+  EXPECT_EQ(size_of(group + "3"), 0);
+  // Ten micro-batches on four ranks: 4 + 6 of them, or 5 + 5.
+  const absl::StatusOr<MegatronPlanImport> ten = ImportMegatronPlan(
+      {"run.args",
+       absl::StrCat("--num-layers 8 --hidden-size 512 --bf16 --micro-batch-size 1 "
+                    "--group-query-attention --num-query-groups 8 --global-batch-size 10 "
+                    "--pipeline-model-parallel-size 4 ",
+                    stages, group, "6")},
+      EightLayers(), 4);
+  ASSERT_OK(ten);
+  EXPECT_EQ(ten->plan.micro_batch_count, 10);
+  EXPECT_EQ(ten->plan.micro_batch_group_size, 6);
+}
+
 TEST(ImportMegatronPlan, IgnoresSequenceParallelismOfOneRank) {
   ASSERT_OK_AND_ASSIGN(const MegatronPlanImport import, ReadEight("--sequence-parallel"));
   EXPECT_FALSE(import.plan.stages[0].layer_runs[0].strategy.sequence_parallel);
@@ -136,8 +163,13 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
          "does not divide the 4 layers of a pipeline rank");
   refuse("--num-virtual-stages-per-pipeline-rank 3 --num-layers-per-virtual-pipeline-stage 1",
          "contradicts");
-  refuse("--pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 4",
-         "must be --pipeline-model-parallel-size");
+  // Groups of micro-batches: of 8 with 2 samples a replica.
+  const std::string virtual_stages =
+      "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 ";
+  const std::string group = "--microbatch-group-size-per-virtual-pipeline-stage ";
+  refuse(virtual_stages + group + "3", "makes groups of 3, and 4 pipeline ranks");
+  refuse(virtual_stages + group + "9", "take 4 to all 8 micro-batches");
+  refuse(virtual_stages + group + "5", "in groups of 5, the last of which has 3");
   // Batches: 64 samples, 2 a replica.
   refuse("", "times 48 replicas is 96, which does not divide --global-batch-size 64", 48);
   refuse("--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2",

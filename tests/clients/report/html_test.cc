@@ -117,6 +117,13 @@ TEST(StrategyWords, SaysWhatTheNotationMeans) {
             "tensor parallel 4 with sequence parallelism on distant devices, data parallel 2");
 }
 
+TEST(GroupsText, IsForGroupsOfAnotherSizeThanThePipeline) {
+  EXPECT_EQ(GroupsText({}), "");
+  Plan plan;
+  plan.micro_batch_group_size = 12;
+  EXPECT_EQ(GroupsText(plan), ", groups of 12");
+}
+
 TEST(StrategyFillClass, DistinguishesThirtyTwoStrategies) {
   std::set<std::string> fills;
   for (int i = 0; i < 32; ++i) fills.insert(StrategyFillClass(i));

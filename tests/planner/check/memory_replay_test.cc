@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/group_size_dice.h"
 
 namespace parplan {
 namespace {
@@ -40,6 +41,8 @@ TEST(ReplayMemory, FindsTheItemsThatTheFormulasFind) {
     place.micro_batch_count = 1 + below(20);
     place.schedule = static_cast<Schedule>(1 + below(3));
     if (place.schedule == Schedule::kInterleaved) place.virtual_stage_count = 1 + below(4);
+    place.micro_batch_group_size = DrawGroupSize(
+        place.pipeline_parallel_degree, place.virtual_stage_count, place.micro_batch_count, random);
     place.communicator_count = below(5);
     RuntimeTraits runtime;
     runtime.keep_stage_outputs = below(2) == 0;
@@ -58,7 +61,8 @@ TEST(ReplayMemory, FindsTheItemsThatTheFormulasFind) {
     }
     const std::string where = absl::StrCat(
         "trial ", trial, ": stage ", place.stage_index, " of ", place.pipeline_parallel_degree,
-        ", ", place.virtual_stage_count, " chunks, ", place.micro_batch_count, " micro-batches");
+        ", ", place.virtual_stage_count, " chunks, ", place.micro_batch_count,
+        " micro-batches in groups of ", place.micro_batch_group_size);
     const RankMemory memory = MemoryOfRank(runs, place, runtime, Coefficients());
     const ReplayedMemory replayed = ReplayMemory(layers, place, runtime, Coefficients());
     ASSERT_EQ(memory.total, replayed.total) << where;
@@ -91,6 +95,25 @@ TEST(ReplayMemory, OfAHandWorkedExample) {
   EXPECT_EQ(replayed.total[MemoryItemKind::kTransient], Bytes::Of(100));
   EXPECT_EQ(replayed.tensor_bound, Bytes::Of(80 + 100));
   EXPECT_EQ(replayed.in_flight_micro_batch_count, 2);
+}
+
+// The first of two devices with two chunks, four micro-batches in one group: 2 (2 - 1) + 4 + 1
+// passes are kept, and two activations wait beside the one that arrives.
+TEST(ReplayMemory, OfAGroupHasTheMessagesThatWait) {
+  LayerMemory layer;
+  layer.kept = Bytes::Of(10);
+  layer.message = Bytes::Of(3);
+  RankPlace place;
+  place.schedule = Schedule::kInterleaved;
+  place.pipeline_parallel_degree = 2;
+  place.virtual_stage_count = 2;
+  place.micro_batch_count = 4;
+  place.micro_batch_group_size = 4;
+  const ReplayedMemory replayed =
+      ReplayMemory({{layer, 1, 0}, {layer, 1, 1}}, place, RuntimeTraits(), Coefficients());
+  EXPECT_EQ(replayed.total[MemoryItemKind::kActivations], Bytes::Of(70));
+  EXPECT_EQ(replayed.total[MemoryItemKind::kTransient], Bytes::Of(2 * 3 + 2 * 3));
+  EXPECT_EQ(replayed.tensor_bound, Bytes::Of(70 + 12));
 }
 
 }  // namespace

@@ -72,6 +72,8 @@ TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
        [](SyntheticOptions& o) { o.rules.micro_batch_count = 8; }},
       {"schedule not that of the rules", [](Plan& p) { p.schedule = Schedule::kGpipe; }, "schedule",
        [](SyntheticOptions& o) { o.rules.schedule = Schedule::kOneForwardOneBackward; }},
+      {"groups without virtual stages", [](Plan& p) { p.micro_batch_group_size = 4; },
+       "micro_batch_group_size is 4 with 1 virtual stages"},
       {"no stage", [](Plan& p) { p.stages.clear(); }, "0 stages"},
       {"too many stages", [](Plan&) {}, "2 stages",
        [](SyntheticOptions& o) { o.rules.max_pipeline_parallel_degree = 1; }},

@@ -215,6 +215,29 @@ TEST(CheckDeclaredSpace, MissesEveryDimension) {
   }
 }
 
+TEST(CheckDeclaredSpace, HasGroupsOfAnySizeForMegatronAlone) {
+  EstimatedOptions options;
+  options.device_count = 2;
+  options.decoder_count = 2;
+  options.global_batch_size = 8;
+  options.tied_embedding = false;
+  const auto check = [&options](Target target, int64_t group_size, DimensionSet dimensions) {
+    options.rules.target = target;
+    options.rules.dimensions = dimensions;
+    const PlanningProblem problem = EstimatedProblem(options);
+    Plan plan = PlanOf(problem, UniformPlan{.pipeline_parallel_degree = 2,
+                                            .strategy = Strategy{.data_parallel_degree = 1}});
+    plan.micro_batch_group_size = group_size;
+    return CheckDeclaredSpace(problem, plan);
+  };
+  const DimensionSet all = DimensionSet::All();
+  EXPECT_OK(check(Target::kMegatron, 0, all));
+  EXPECT_OK(check(Target::kMegatron, 8, all));
+  const auto refused = StatusIs(absl::StatusCode::kInternal, HasSubstr("groups of 8"));
+  EXPECT_THAT(check(Target::kMegatron, 8, all.Without(SearchDimension::kGroupSize)), refused);
+  EXPECT_THAT(check(Target::kParplan, 8, all), refused);
+}
+
 // DeepSpeed's engines know one axis beside data parallelism; Accelerate has FSDP alone.
 TEST(CheckDeclaredSpace, KnowsWhichSplitsATargetCombines) {
   EstimatedOptions options;

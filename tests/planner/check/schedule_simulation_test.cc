@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/pipeline_schedule.h"
+#include "tests/support/group_size_dice.h"
 
 namespace parplan {
 namespace {
@@ -34,6 +35,8 @@ Twins Draw(uint64_t seed, int64_t most_micro_batches) {
   const int device_count = 1 + static_cast<int>(random() % 8);
   twins.micro_batch_count =
       1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most_micro_batches));
+  twins.rules.micro_batch_group_size =
+      DrawGroupSize(device_count, twins.rules.virtual_stage_count, twins.micro_batch_count, random);
   const uint64_t kind = random() % 4;
   const double forward = time(random);
   const double backward = time(random);
@@ -52,6 +55,7 @@ Twins Draw(uint64_t seed, int64_t most_micro_batches) {
   };
   twins.simulated = {twins.rules.schedule,
                      twins.rules.virtual_stage_count,
+                     twins.rules.micro_batch_group_size,
                      twins.rules.blocking_messages,
                      twins.rules.early_gradient_sync,
                      {}};
@@ -71,7 +75,8 @@ void ExpectAgreement(const Twins& twins, ScheduleEvaluator& evaluator) {
               played, 1e-12 * played)
       << "schedule " << static_cast<int>(twins.rules.schedule) << ", " << twins.stages.size()
       << " stages, " << twins.rules.virtual_stage_count << " a device, " << twins.micro_batch_count
-      << " micro-batches, blocking " << twins.rules.blocking_messages;
+      << " micro-batches in groups of " << twins.rules.micro_batch_group_size << ", blocking "
+      << twins.rules.blocking_messages;
 }
 
 TEST(SimulateStep, AgreesWithTheScheduleOfTheCostModel) {

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/group_size_dice.h"
+
 namespace parplan {
 namespace {
 
@@ -122,6 +124,41 @@ TEST(StepTime, OfEvenVirtualStagesHasABubbleSmallerByTheirNumber) {
   }
 }
 
+// The same with groups of any size, if messages take no time.
+TEST(StepTime, OfEvenVirtualStagesDoesNotDependOnTheSizeOfGroups) {
+  std::mt19937_64 random(12);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int devices = 2 + static_cast<int>(random() % 5);
+    const int chunks = 2 + static_cast<int>(random() % 3);
+    const int64_t m = devices + static_cast<int64_t>(random() % 60);
+    PipelineRules rules = {.schedule = Schedule::kInterleaved, .virtual_stage_count = chunks};
+    rules.micro_batch_group_size = DrawGroupSize(devices, chunks, m, random);
+    if (rules.micro_batch_group_size == 0 && m % devices != 0) continue;
+    const double whole = 3.0 * chunks * static_cast<double>(m) + 3.0 * (devices - 1);
+    EXPECT_NEAR(StepTime(rules, Even(devices * chunks, 1, 2), m).value(), whole, 1e-12 * whole)
+        << devices << " devices, " << chunks << " chunks, " << m << " micro-batches in groups of "
+        << rules.micro_batch_group_size;
+  }
+}
+
+// Two devices with two chunks each, f = b = 1, messages of 1, all four micro-batches in one group.
+// Device 0: F0 0-4, then chunk 2, whose first message comes from device 1 at 4 (F1 2-3, sent by 4),
+// 4-6; device 1: F1 2-6, chunk 3 from 6 on (message of device 0 at 6), F3 6-7. So device 0 never
+// waits for a message forward; with groups of two it waits from 2 to 4.
+TEST(StepTime, OfLargerGroupsGivesMessagesTimeToTravel) {
+  const std::vector<StageTimes> stages = Even(4, 1, 1, 1);
+  PipelineRules rules = {.schedule = Schedule::kInterleaved, .virtual_stage_count = 2};
+  const double small = StepTime(rules, stages, 4).value();
+  rules.micro_batch_group_size = 4;
+  EXPECT_LT(StepTime(rules, stages, 4).value(), small);
+  std::vector<double> starts;
+  for (const PipelineEvent& event : PipelineEvents(rules, stages, 4)) {
+    if (event.stage_index % 2 == 0 && !event.is_backward) starts.push_back(event.start.value());
+  }
+  EXPECT_EQ(std::vector<double>(starts.begin(), starts.begin() + 6),
+            (std::vector<double>{0, 1, 2, 3, 4, 5}));
+}
+
 TEST(StepTime, OfABlockingPipelineByHand) {
   // f = 2, b = 3, send = 1, two stages. Stage 0: F0 0-2, sends -3, F1 3-5, waits for
   // stage 1's B0 (F0 3-5, B0 5-8) and exchanges F1 for B0 at 8-9, B0 9-12; stage 1:
@@ -206,6 +243,26 @@ TEST(StepTime, HidesTheSynchronisationOfEarlierChunks) {
   rules.early_gradient_sync = true;
   // The chunk of device 0 that ends last is the first; the second ended long before.
   EXPECT_DOUBLE_EQ(StepTime(rules, stages, 8).value(), late - 1.0);
+}
+
+TEST(StepTime, OfAnyGroupsIsTheEndOfTheLastOfItsEvents) {
+  std::mt19937_64 random(13);
+  for (int trial = 0; trial < 400; ++trial) {
+    const int devices = 2 + static_cast<int>(random() % 5);
+    PipelineRules rules = {.schedule = Schedule::kInterleaved,
+                           .virtual_stage_count = 2 + static_cast<int>(random() % 3),
+                           .blocking_messages = trial % 3 == 0};
+    const int64_t m = 1 + static_cast<int64_t>(random() % (trial % 10 == 0 ? 700 : 50));
+    rules.micro_batch_group_size = DrawGroupSize(devices, rules.virtual_stage_count, m, random);
+    const std::vector<StageTimes> stages = RandomTimes(devices * rules.virtual_stage_count, random);
+    Seconds end;
+    for (const PipelineEvent& event : PipelineEvents(rules, stages, m)) {
+      end = std::max(end, event.end);
+    }
+    EXPECT_NEAR(StepTime(rules, stages, m).value(), end.value(), 1e-12 * end.value())
+        << devices << " devices, " << rules.virtual_stage_count << " chunks, " << m
+        << " micro-batches in groups of " << rules.micro_batch_group_size;
+  }
 }
 
 TEST(StepTime, IsTheEndOfTheLastOfItsEvents) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "planner/cost/pipeline_schedule.h"
 #include "planner/model/plan.h"
+#include "tests/support/group_size_dice.h"
 
 namespace parplan {
 namespace {
@@ -27,9 +28,11 @@ Counted CountedPeak(const InterleavedDevice& device, const std::vector<Bytes>& k
   const std::vector<StageTimes> stages(
       static_cast<size_t>(depth * device.virtual_stage_count),
       {Seconds::Of(1), Seconds::Of(2), Seconds::Of(0.25), Seconds()});
-  std::vector<PipelineEvent> events = PipelineEvents(
-      {.schedule = Schedule::kInterleaved, .virtual_stage_count = device.virtual_stage_count},
-      stages, device.micro_batch_count);
+  std::vector<PipelineEvent> events =
+      PipelineEvents({.schedule = Schedule::kInterleaved,
+                      .virtual_stage_count = device.virtual_stage_count,
+                      .micro_batch_group_size = device.micro_batch_group_size},
+                     stages, device.micro_batch_count);
   std::erase_if(events, [&](const PipelineEvent& event) {
     return event.stage_index % depth != device.device_index;
   });
@@ -63,15 +66,19 @@ TEST(WorstMoment, IsWhatTheOrderOfPassesNeeds) {
     device.device_index =
         static_cast<int>(random() % static_cast<uint64_t>(device.pipeline_parallel_degree));
     device.micro_batch_count = 1 + static_cast<int64_t>(random() % 40);
+    device.micro_batch_group_size =
+        DrawGroupSize(device.pipeline_parallel_degree, device.virtual_stage_count,
+                      device.micro_batch_count, random);
     std::vector<Bytes> kept;
     std::vector<Bytes> extra;
     for (int chunk = 0; chunk < device.virtual_stage_count; ++chunk) {
       kept.push_back(Bytes::Of(static_cast<int64_t>(random() % 9)));
       extra.push_back(Bytes::Of(static_cast<int64_t>(random() % 60) - 10));
     }
-    const std::string where = absl::StrCat(
-        "device ", device.device_index, " of ", device.pipeline_parallel_degree, ", ",
-        device.virtual_stage_count, " chunks, ", device.micro_batch_count, " micro-batches");
+    const std::string where =
+        absl::StrCat("device ", device.device_index, " of ", device.pipeline_parallel_degree, ", ",
+                     device.virtual_stage_count, " chunks, ", device.micro_batch_count,
+                     " micro-batches in groups of ", device.micro_batch_group_size);
     std::vector<int64_t> counts(kept.size());
     std::vector<int64_t> most;
     const Counted counted = CountedPeak(device, kept, extra, most);
@@ -105,6 +112,15 @@ TEST(InFlightPeak, OfEqualChunksIsThePublishedFactor) {
                 Bytes::Of((chunks - 1) * depth + 1));
     }
   }
+}
+
+// Device 3 of 4 with 2 chunks, 18 micro-batches in groups of 10: it begins the last group with a
+// backward pass when all 8 are through the first chunk and, of the second one, 3 are.
+TEST(InFlightPeak, OfALastGroupThatIsSmallerComesWithThatGroup) {
+  std::vector<int64_t> counts(2);
+  EXPECT_EQ(InFlightPeak({4, 2, 3, 18, 10}, {Bytes::Of(1), Bytes::Of(100)}, absl::MakeSpan(counts)),
+            Bytes::Of(308));
+  EXPECT_EQ(counts, (std::vector<int64_t>{8, 3}));
 }
 
 TEST(InFlightPeak, OfOneChunkIsThatOfPlainOneForwardOneBackward) {

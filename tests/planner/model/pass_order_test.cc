@@ -31,11 +31,19 @@ const PipelineShape kPipelineShapes[] = {
     // The last group lacks micro-batches.
     {Schedule::kInterleaved, 4, 2, 6},
     {Schedule::kInterleaved, 3, 2, 1},
+    // Groups of more micro-batches than there are devices; the last one whole, smaller, or alone.
+    {Schedule::kInterleaved, 2, 2, 6, 3},
+    {Schedule::kInterleaved, 2, 2, 5, 3},
+    {Schedule::kInterleaved, 2, 3, 9, 9},
+    {Schedule::kInterleaved, 4, 2, 11, 7},
+    {Schedule::kInterleaved, 3, 4, 17, 7},
+    {Schedule::kInterleaved, 4, 3, 29, 5},
 };
 
 std::string Describe(const PipelineShape& shape) {
   return absl::StrCat(TraitsOf(shape.schedule).name, " P=", shape.pipeline_parallel_degree,
-                      " V=", shape.virtual_stage_count, " m=", shape.micro_batch_count);
+                      " V=", shape.virtual_stage_count, " m=", shape.micro_batch_count,
+                      " G=", shape.micro_batch_group_size);
 }
 
 int StageCount(const PipelineShape& shape) {
@@ -71,6 +79,44 @@ TEST(PassOrder, InterleavedStagesTakeTurnsOverGroupsOfMicroBatches) {
   EXPECT_THAT(Names({Schedule::kInterleaved, 2, 2, 4}, 0),
               ElementsAre("f0.0", "f0.1", "f2.0", "f2.1", "f0.2", "b2.0", "f0.3", "b2.1", "f2.2",
                           "b0.0", "f2.3", "b0.1", "b2.2", "b2.3", "b0.2", "b0.3"));
+}
+
+// The example of `microbatch_group_size_per_vp_stage` in Megatron's model_parallel_config.py: two
+// devices with two stages each, groups of three of five micro-batches.
+TEST(PassOrder, LargerGroupsAreMegatrons) {
+  const auto forward = [](int device) {
+    std::vector<int64_t> micro_batches;
+    for (const PipelinePass& pass : PassOrder({Schedule::kInterleaved, 2, 2, 5, 3}, device)) {
+      if (!pass.is_backward()) micro_batches.push_back(pass.micro_batch);
+    }
+    return micro_batches;
+  };
+  EXPECT_THAT(forward(0), ElementsAre(0, 1, 2, 0, 1, 2, 3, 4, 3, 4));
+  EXPECT_EQ(forward(1), forward(0));
+  // 2 (2 - 1) + 3 passes of warm-up on the first device.
+  EXPECT_THAT(
+      Names({Schedule::kInterleaved, 2, 2, 5, 3}, 0),
+      ElementsAre("f0.0", "f0.1", "f0.2", "f2.0", "f2.1", "f2.2", "b2.0", "f0.3", "b2.1", "f0.4",
+                  "b2.2", "f2.3", "b0.0", "f2.4", "b0.1", "b0.2", "b2.3", "b2.4", "b0.3", "b0.4"));
+}
+
+// A group is valid if Megatron's two checks pass: its size is from the pipeline degree to all
+// micro-batches, and the rest is 0 or at least that degree.
+TEST(IsGroupSize, IsWhatMegatronTakes) {
+  const auto sizes = [](int degree, int64_t count) {
+    std::vector<int64_t> taken;
+    for (int64_t size = 0; size <= count + 2; ++size) {
+      if (IsGroupSize(size, degree, count)) taken.push_back(size);
+    }
+    return taken;
+  };
+  EXPECT_THAT(sizes(4, 8), ElementsAre(4, 8));
+  EXPECT_THAT(sizes(4, 10), ElementsAre(5, 6, 10));
+  EXPECT_THAT(sizes(4, 6), ElementsAre(6));
+  EXPECT_THAT(sizes(4, 3), ElementsAre());
+  EXPECT_THAT(sizes(2, 5), ElementsAre(3, 5));
+  EXPECT_TRUE(IsGroupSize(20, 16, 120));
+  EXPECT_FALSE(IsGroupSize(17, 16, 120));
 }
 
 TEST(PassOrder, OneDeviceTakesEachMicroBatchThroughAllItsStagesAndBack) {
@@ -129,7 +175,10 @@ TEST(PassOrder, PassesWaitOnlyForEarlierTicks) {
 
 TEST(PassOrder, TheWarmUpIsWhatPrecedesTheFirstAlternation) {
   for (const PipelineShape& shape : kPipelineShapes) {
-    if (shape.micro_batch_count % shape.pipeline_parallel_degree != 0) continue;
+    if (shape.micro_batch_group_size == 0 &&
+        shape.micro_batch_count % shape.pipeline_parallel_degree != 0) {
+      continue;
+    }
     for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
       const std::vector<PipelinePass> passes = PassOrder(shape, device);
       const auto first = std::find_if(passes.begin(), passes.end(),
@@ -187,10 +236,11 @@ TEST(PassOrder, PlayedPassByPassItTakesTheStepTime) {
       }
     }
     const double end = *std::max_element(free.begin(), free.end());
-    const double step =
-        StepTime({.schedule = shape.schedule, .virtual_stage_count = shape.virtual_stage_count},
-                 stages, shape.micro_batch_count)
-            .value();
+    const double step = StepTime({.schedule = shape.schedule,
+                                  .virtual_stage_count = shape.virtual_stage_count,
+                                  .micro_batch_group_size = shape.micro_batch_group_size},
+                                 stages, shape.micro_batch_count)
+                            .value();
     EXPECT_NEAR(end, step, 1e-9 * step) << Describe(shape);
     for (size_t device = 0; device < orders.size(); ++device) {
       EXPECT_EQ(next[device], orders[device].size()) << Describe(shape);

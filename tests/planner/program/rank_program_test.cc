@@ -121,6 +121,9 @@ TEST(RankProgram, InterleavedRanksHaveSeveralStages) {
     }
   }
   ASSERT_OK_AND_ASSIGN(const RankProgram program, RankProgram::Create(plan, model, 3));
+  plan.micro_batch_group_size = 4;
+  EXPECT_THAT(RankProgram::Create(plan, model, 3).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("micro_batch_group_size")));
   ASSERT_EQ(program.stages.size(), 2u);
   EXPECT_EQ(program.stages[0].stage_index, 1);
   EXPECT_EQ(program.stages[1].stage_index, 3);

@@ -113,6 +113,7 @@ TEST(RivalPlanWire, IsThePlanOfAPayloadAndItsFigures) {
     EXPECT_EQ(message.micro_batch_count(), payload.micro_batch_count());
     EXPECT_EQ(message.schedule(), payload.schedule());
     EXPECT_EQ(message.virtual_stage_count(), payload.virtual_stage_count());
+    EXPECT_EQ(message.micro_batch_group_size(), payload.micro_batch_group_size());
     ASSERT_EQ(message.stages_size(), payload.stages_size());
     for (int i = 0; i < message.stages_size(); ++i) {
       EXPECT_EQ(message.stages(i).DebugString(), payload.stages(i).DebugString());
@@ -218,6 +219,15 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
        [](auto& p) {
          p.set_schedule(v1::SCHEDULE_INTERLEAVED);
          p.set_virtual_stage_count(2);
+       }},
+      // One stage a device; two stages on one device.
+      {"micro_batch_group_size", [](auto& p) { p.set_micro_batch_group_size(4); }},
+      {"micro_batch_group_size", [](auto& p) { p.set_micro_batch_group_size(-1); }},
+      {"micro_batch_group_size",
+       [](auto& p) {
+         p.set_schedule(v1::SCHEDULE_INTERLEAVED);
+         p.set_virtual_stage_count(2);
+         p.set_micro_batch_group_size(2);
        }},
   };
   for (const Case& c : cases) {

@@ -296,6 +296,10 @@ Plan RandomValues::PlanOf(int layer_count) {
     plan.virtual_stage_count = 2;
   }
   const int depth = stage_count / plan.virtual_stage_count;
+  // Two groups, of which the last is no smaller than the pipeline, or one.
+  if (plan.virtual_stage_count > 1 && depth > 1 && plan.micro_batch_count > 2 * depth && Flag()) {
+    plan.micro_batch_group_size = Flag() ? plan.micro_batch_count - depth : plan.micro_batch_count;
+  }
   plan.device_count = depth * rank_count;
   int next_layer = 0;
   for (int i = 0; i < stage_count; ++i) {

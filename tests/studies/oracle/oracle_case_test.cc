@@ -66,7 +66,7 @@ TEST(OracleCase, SwitchesAndBatchesAreThoseOfTheEngine) {
   EXPECT_EQ(problem.rules().schedule, Schedule::kGpipe);
   EXPECT_EQ(problem.usable_memory(), Bytes::Of(int64_t{3} << 29));
   ASSERT_OK_AND_ASSIGN(const PlanningProblem whole, OracleProblem(oracle, OracleSpace::kWhole));
-  EXPECT_EQ(whole.dimensions(), DimensionSet::All());
+  EXPECT_EQ(whole.dimensions(), LimitsOf(Target::kParplan).dimensions);
   EXPECT_FALSE(whole.rules().schedule.has_value());
 }
 

@@ -17,7 +17,9 @@ class Pass:
 
 def pass_order(schedule: Schedule, pipeline_parallel_degree: int, virtual_stage_count: int,
                micro_batch_count: int, device: int) -> list[Pass]:
-    """Returns the passes of the device at place `device` of the pipeline, from 0, in order."""
+    """Returns the passes of the device at place `device` of the pipeline, from 0, in order.
+
+    Interleaved, micro-batches come in groups of as many as the pipeline has devices."""
     devices, chunks, count = pipeline_parallel_degree, virtual_stage_count, micro_batch_count
     if devices == 1:
         # A single device takes each micro-batch through all stages and back.

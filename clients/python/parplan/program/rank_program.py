@@ -87,7 +87,8 @@ def make_rank_program(contents: PlanContents, sequence_lengths: Sequence[int], r
 
 def check_divisions(contents: PlanContents, sequence_lengths: Sequence[int]) -> None:
     """Raises SpecInvalid if stages are on unequal numbers of ranks, interleaved stages have
-    micro-batches left over, or a layer divides samples or tokens unevenly."""
+    micro-batches left over or groups of another size than the pipeline degree, or a layer divides
+    samples or tokens unevenly."""
     degree = contents.pipeline_parallel_degree
     if len(contents.layers) != len(sequence_lengths):
         raise _refuse("stages", f"they have {len(contents.layers)} layers, the model "
@@ -95,6 +96,10 @@ def check_divisions(contents: PlanContents, sequence_lengths: Sequence[int]) -> 
     if contents.micro_batch_count > MAX_FORWARD_PASS_COUNT // len(contents.stages):
         raise _refuse("micro_batch_count",
                       f"makes more than {MAX_FORWARD_PASS_COUNT} forward passes per step")
+    if contents.micro_batch_group_size:
+        raise _refuse("micro_batch_group_size",
+                      f"is {contents.micro_batch_group_size}, and only groups of as many "
+                      "micro-batches as the pipeline has devices are run")
     if contents.virtual_stage_count > 1 and contents.micro_batch_count % degree:
         raise _refuse("micro_batch_count",
                       "must be a multiple of the pipeline degree if stages are interleaved")

@@ -71,11 +71,13 @@ double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds) {
 PartitionChoices::PartitionChoices(const PipelineSetting& setting,
                                    const InterleavedPartition& partition,
                                    const MaskedOptions& masked, int64_t micro_batch_count,
-                                   const InterleavedRelaxation* prices)
+                                   const InterleavedRelaxation* prices,
+                                   const GroupSizes* group_sizes)
     : setting_(setting),
       partition_(partition),
       masked_(masked),
       prices_(prices),
+      group_sizes_(group_sizes),
       depth_(setting.depth()),
       micro_batch_count_(micro_batch_count),
       counts_(setting.problem().model(), partition.layer_counts),
@@ -150,7 +152,9 @@ double PartitionChoices::Bound() {
   for (size_t device = 0; device < sends_.size(); ++device) {
     sends_[device] = hop_sends_[first_hops_[device]];
   }
-  const double bound = paths_.Bound(times_, micro_batch_count_, sends_, all_sends);
+  const double bound = group_sizes_ == nullptr
+                           ? paths_.Bound(times_, micro_batch_count_, sends_, all_sends)
+                           : paths_.BoundOfDevices(times_, micro_batch_count_, sends_);
   return std::max(bound, PricedBound()) + setting_.costs().step_overhead().value();
 }
 
@@ -222,8 +226,9 @@ void PartitionChoices::Choose(size_t position, PlanEvaluator& evaluator, Interle
                               SearchMeter& meter) {
   const bool is_plan = position == masked_.order.size();
   if (is_plan) {
+    const size_t simulated = group_sizes_ == nullptr ? 1 : group_sizes_->tried.size();
     finds.passes_left -= 2 * setting_.candidate().micro_batch_count *
-                         static_cast<int64_t>(partition_.layer_counts.size());
+                         static_cast<int64_t>(partition_.layer_counts.size() * simulated);
   }
   if (!meter.Expand(1) || --finds.choices_left < 0 || finds.passes_left < 0) {
     // This bound is all that is known about the plans left out.
@@ -264,19 +269,39 @@ bool PartitionChoices::MayFit() {
         transient = std::max(transient, option.transient);
       }
     }
-    const InterleavedDevice place{.pipeline_parallel_degree = depth_,
-                                  .virtual_stage_count = partition_.virtual_stage_count,
-                                  .device_index = device,
-                                  .micro_batch_count = setting_.candidate().micro_batch_count};
-    const Bytes needed = states + InFlightPeak(place, kept_, absl::MakeSpan(unused_)) + transient;
-    if (needed > setting_.largest_budget()) return false;
+    if (states + LeastKept(device) + transient > setting_.largest_budget()) return false;
   }
   return true;
 }
 
+Bytes PartitionChoices::LeastKept(int device) {
+  if (group_sizes_ != nullptr) {
+    // Right before the first backward pass. All chunks but the last have whole groups in flight.
+    Bytes kept = kept_.back() * std::min(depth_, 2 * (depth_ - 1 - device) + 1);
+    for (size_t chunk = 0; chunk + 1 < kept_.size(); ++chunk) kept += kept_[chunk] * depth_;
+    return kept;
+  }
+  const InterleavedDevice place{.pipeline_parallel_degree = depth_,
+                                .virtual_stage_count = partition_.virtual_stage_count,
+                                .device_index = device,
+                                .micro_batch_count = setting_.candidate().micro_batch_count};
+  return InFlightPeak(place, kept_, absl::MakeSpan(unused_));
+}
+
 void PartitionChoices::Try(PlanEvaluator& evaluator, InterleavedFinds& finds) {
   if (!NeighboursAgree(setting_, chosen_)) return;
-  Plan plan = InterleavedPlan(setting_, partition_.layer_counts, chosen_);
+  if (group_sizes_ == nullptr) return TryGroups(/*group_size=*/0, evaluator, finds);
+  for (const int64_t size : group_sizes_->tried) {
+    if (Bound() >= CutoffOf(setting_, finds)) return;
+    TryGroups(size, evaluator, finds);
+  }
+  // The bound is all that is known about the other sizes.
+  if (!group_sizes_->are_all) finds.least_unseen = std::min(finds.least_unseen, Bound());
+}
+
+void PartitionChoices::TryGroups(int64_t group_size, PlanEvaluator& evaluator,
+                                 InterleavedFinds& finds) {
+  Plan plan = InterleavedPlan(setting_, partition_.layer_counts, chosen_, group_size);
   const PlanScore score = evaluator.Evaluate(plan);
   if (score.peak_memory_upper > setting_.problem().usable_memory()) return;
   if (!(score.step < finds.cutoff) || score.step.value() > CutoffOf(setting_, finds)) return;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/interleaved/group_sizes.h"
 #include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/planners/exact/interleaved/interleaved_paths.h"
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
@@ -67,10 +68,11 @@ class PartitionChoices {
 
   // Memory is that of the setting's micro-batches, steps are those of `micro_batch_count`. `prices`
   // is a bounded relaxation of the partition with these micro-batches and all options of the mask;
-  // may be null.
+  // may be null. With `group_sizes`, which may be null, plans have groups of the sizes tried there,
+  // and bounds hold for all sizes above the pipeline degree; `prices` must then be null.
   PartitionChoices(const PipelineSetting& setting, const InterleavedPartition& partition,
                    const MaskedOptions& masked, int64_t micro_batch_count,
-                   const InterleavedRelaxation* prices);
+                   const InterleavedRelaxation* prices, const GroupSizes* group_sizes);
 
   // Returns the starts that may fit and whose bound is below `cutoff` seconds, without dominated
   // ones.
@@ -104,17 +106,22 @@ class PartitionChoices {
   // Returns the bound from the prices alone.
   double PricedBound() const;
   bool MayFit();
+  // Returns the least bytes that a device keeps at its fullest moment, given what a micro-batch
+  // keeps in each chunk (`kept_`).
+  Bytes LeastKept(int device);
   // Returns the allowed options with which the bound from prices stays below the cutoff, most
   // promising first.
   std::vector<int> Promising(int definition, const InterleavedFinds& finds);
   void Choose(size_t position, PlanEvaluator& evaluator, InterleavedFinds& finds,
               SearchMeter& meter);
   void Try(PlanEvaluator& evaluator, InterleavedFinds& finds);
+  void TryGroups(int64_t group_size, PlanEvaluator& evaluator, InterleavedFinds& finds);
 
   const PipelineSetting& setting_;
   const InterleavedPartition& partition_;
   const MaskedOptions& masked_;
   const InterleavedRelaxation* const prices_;
+  const GroupSizes* const group_sizes_;
   const int depth_;
   const int64_t micro_batch_count_;
   const StageCounts counts_;

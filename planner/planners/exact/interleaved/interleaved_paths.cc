@@ -47,8 +47,8 @@ InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count)
   }
 }
 
-double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch_count,
-                               absl::Span<const double> sends, double all_sends) const {
+double InterleavedPaths::BoundOfDevices(const DefinitionTimes& times, int64_t micro_batch_count,
+                                        absl::Span<const double> sends) const {
   const auto micro_batches = static_cast<double>(micro_batch_count);
   double first_sync = 0.0;
   for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
@@ -72,6 +72,14 @@ double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch
     work *= micro_batches;
     bound = std::max({bound, entry + work + sync, entry_and_exit + work + first_sync});
   }
+  return bound * (1.0 - kPathRounding);
+}
+
+double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch_count,
+                               absl::Span<const double> sends, double all_sends) const {
+  const auto micro_batches = static_cast<double>(micro_batch_count);
+  double first_sync = 0.0;
+  for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
   const double* owned = &owned_[static_cast<size_t>(device_count_ - 1) * definition_count_];
   double through = 2.0 * all_sends + first_sync;
   for (int i = 0; i < definition_count_; ++i) {
@@ -79,7 +87,7 @@ double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch
         all_[i] - last_[i] + micro_batches * owned[i] - device_count_ * (owned[i] - last_[i]);
     through += passes * times.forward_backward[i];
   }
-  return std::max(bound, through) * (1.0 - kPathRounding);
+  return std::max(BoundOfDevices(times, micro_batch_count, sends), through * (1.0 - kPathRounding));
 }
 
 }  // namespace parplan

@@ -65,6 +65,10 @@ class InterleavedPaths {
   //  all_sends           the sum over all messages of a micro-batch, one direction
   double Bound(const DefinitionTimes& times, int64_t micro_batch_count,
                absl::Span<const double> sends, double all_sends) const;
+  // Returns the same from the paths of devices alone, which hold for any number of micro-batches
+  // and any size of groups.
+  double BoundOfDevices(const DefinitionTimes& times, int64_t micro_batch_count,
+                        absl::Span<const double> sends) const;
 
  private:
   int definition_count_;

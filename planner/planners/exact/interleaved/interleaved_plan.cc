@@ -25,14 +25,15 @@ namespace {
 // virtual stage and the one after its last, and returns [layer] indices into the table's options.
 template <typename OptionsOf>
 Plan PlanOfStages(const PipelineSetting& setting, const std::vector<int>& layer_counts,
-                  const OptionsOf& options_of) {
+                  int64_t group_size, const OptionsOf& options_of) {
   const PipelineCandidate& candidate = setting.candidate();
   const int depth = setting.depth();
   Plan plan{.device_count = setting.problem().device_count(),
             .global_batch_size = candidate.global_batch_size,
             .micro_batch_count = candidate.micro_batch_count,
             .schedule = Schedule::kInterleaved,
-            .virtual_stage_count = static_cast<int>(layer_counts.size()) / depth};
+            .virtual_stage_count = static_cast<int>(layer_counts.size()) / depth,
+            .micro_batch_group_size = group_size};
   const int rank_count = plan.device_count / depth;
   int layer = 0;
   for (size_t index = 0; index < layer_counts.size(); ++index) {
@@ -62,8 +63,8 @@ Plan PlanOfStages(const PipelineSetting& setting, const std::vector<int>& layer_
 }  // namespace
 
 Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
-                     const std::vector<int>& options) {
-  return PlanOfStages(setting, layer_counts, [&](int first_layer, int end_layer) {
+                     const std::vector<int>& options, int64_t group_size) {
+  return PlanOfStages(setting, layer_counts, group_size, [&](int first_layer, int end_layer) {
     std::vector<int> of_layers;
     for (int layer = first_layer; layer < end_layer; ++layer) {
       of_layers.push_back(options[setting.definition_of(layer)]);
@@ -74,7 +75,7 @@ Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& lay
 
 Plan InterleavedBlockPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                           const BlockChoice& choice, int count) {
-  return PlanOfStages(setting, layer_counts, [&](int first_layer, int end_layer) {
+  return PlanOfStages(setting, layer_counts, /*group_size=*/0, [&](int first_layer, int end_layer) {
     return BlockOptions(setting, choice, count, first_layer, end_layer);
   });
 }

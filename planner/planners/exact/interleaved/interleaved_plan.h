@@ -4,6 +4,7 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "planner/model/plan.h"
@@ -20,8 +21,9 @@ bool NeighboursAgree(const PipelineSetting& setting, const std::vector<int>& opt
 // Returns the plan with these options.
 //
 //  layer_counts   [virtual stage]
+//  group_size     `Plan::micro_batch_group_size`
 Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
-                     const std::vector<int>& options);
+                     const std::vector<int>& options, int64_t group_size);
 
 // Returns the plan that recomputes the first `count` layers of each virtual stage.
 Plan InterleavedBlockPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,

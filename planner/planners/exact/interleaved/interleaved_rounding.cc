@@ -53,7 +53,7 @@ std::vector<int> CheapestLayouts(const PipelineSetting& setting, const MaskedOpt
 bool Try(const PipelineSetting& setting, const InterleavedPartition& partition,
          const std::vector<int>& chosen, PlanEvaluator& evaluator, InterleavedFinds& finds) {
   if (!NeighboursAgree(setting, chosen)) return false;
-  Plan plan = InterleavedPlan(setting, partition.layer_counts, chosen);
+  Plan plan = InterleavedPlan(setting, partition.layer_counts, chosen, /*group_size=*/0);
   const PlanScore score = evaluator.Evaluate(plan);
   if (score.peak_memory_upper > setting.problem().usable_memory()) return false;
   if (score.step >= finds.cutoff) return true;

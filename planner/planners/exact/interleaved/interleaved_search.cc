@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/planners/exact/interleaved/group_sizes.h"
 #include "planner/planners/exact/interleaved/interleaved_choices.h"
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
@@ -87,7 +88,8 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
       if (priced >= bound) continue;
       bound = masked.order.size() > kMaxDefinitionsChosen
                   ? priced
-                  : PartitionChoices(setting, partition, masked, micro_batch_count, &prices)
+                  : PartitionChoices(setting, partition, masked, micro_batch_count, &prices,
+                                     /*group_sizes=*/nullptr)
                         .LeastBound(bound);
     }
   }
@@ -122,6 +124,17 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
 
 Seconds InterleavedBounds::UnevenBound(const LeastTimes& least, int64_t micro_batch_count) const {
   return Seconds::Of(QuickUneven(TimesOf(least), micro_batch_count));
+}
+
+Seconds InterleavedBounds::GroupSizeBound(const LeastTimes& least,
+                                          int64_t micro_batch_count) const {
+  const DefinitionTimes times = TimesOf(least);
+  double bound = QuickUneven(times, micro_batch_count);
+  for (const Partition& partition : partitions_) {
+    if (!FitsPassLimit(micro_batch_count, partition.stage_count)) continue;
+    bound = std::min(bound, partition.paths.BoundOfDevices(times, micro_batch_count, {}));
+  }
+  return Seconds::Of(bound);
 }
 
 double InterleavedBounds::QuickUneven(const DefinitionTimes& times,
@@ -192,7 +205,8 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
       if (price.QuickBound() + overhead >= cutoff.value()) continue;
       if (price.Improve(cutoff.value() - overhead, kSearchSteps) + overhead >= cutoff.value())
         continue;
-      choices.emplace_back(setting, partition, masked.back(), count, &price);
+      choices.emplace_back(setting, partition, masked.back(), count, &price,
+                           /*group_sizes=*/nullptr);
       for (const PartitionChoices::Start& start : choices.back().Starts(cutoff.value())) {
         places.push_back({&choices.back(), start});
       }
@@ -206,8 +220,8 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   }
   if (!partitions.unlisted.empty()) {
     int64_t looks_left = kLooksOfCandidate * meter.effort();
-    const double bound = SearchUneven(setting, UsableOf(masked), partitions.unlisted, evaluator,
-                                      finds, looks_left, meter);
+    const double bound = SearchUneven(setting, UsableOf(masked), partitions.unlisted,
+                                      /*group_sizes=*/{0}, evaluator, finds, looks_left, meter);
     if (bound < CutoffOf(setting, finds)) {
       finds.least_unseen = std::min(finds.least_unseen, bound);
     }
@@ -241,10 +255,65 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
   for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter())) {
     masked.push_back(MaskedOptionsOf(setting, mask));
   }
-  const double bound =
-      SearchUneven(setting, UsableOf(masked), counts, evaluator, finds, looks_left, meter);
+  const double bound = SearchUneven(setting, UsableOf(masked), counts, /*group_sizes=*/{0},
+                                    evaluator, finds, looks_left, meter);
   outcome.bound = std::min(cutoff, Seconds::Of(bound));
   outcome.plans = finds.plans.Take();
+  return outcome;
+}
+
+PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& costs,
+                                 const OptionTable& table, const PipelineCandidate& candidate,
+                                 Seconds cutoff, int wanted, int64_t& looks_left,
+                                 SearchMeter& meter) {
+  PipelineOutcome outcome;
+  if (space.problem().model().layer_definitions().size() > kMaxDefinitionsChosen) return outcome;
+  const PipelineSetting setting = SettingOf(space, costs, table, candidate);
+  const int64_t count = candidate.micro_batch_count;
+  const GroupSizes sizes = GroupSizesOf(space, candidate.pipeline_parallel_degree, count);
+  const InterleavedPartitions partitions =
+      InterleavedPartitionsOf(space, candidate.pipeline_parallel_degree);
+  InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices * meter.effort(),
+                            kMaxPasses * meter.effort()};
+  PlanEvaluator evaluator(space.problem(), costs);
+  struct Place {
+    PartitionChoices* choices;
+    PartitionChoices::Start start;
+  };
+  std::deque<MaskedOptions> masked;
+  std::deque<PartitionChoices> choices;
+  std::vector<Place> places;
+  MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - costs.step_overhead().value());
+  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter())) {
+    masked.push_back(MaskedOptionsOf(setting, mask));
+    if (!masked.back().usable) continue;
+    for (const InterleavedPartition& partition : partitions.listed) {
+      if (!IsInSpace(candidate, partition)) continue;
+      choices.emplace_back(setting, partition, masked.back(), count, /*prices=*/nullptr, &sizes);
+      for (const PartitionChoices::Start& start : choices.back().Starts(cutoff.value())) {
+        places.push_back({&choices.back(), start});
+      }
+    }
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return a.start.bound < b.start.bound; });
+  for (const Place& place : places) {
+    place.choices->Search(place.start, evaluator, finds, meter);
+  }
+  if (!partitions.unlisted.empty()) {
+    const double bound = SearchUneven(setting, UsableOf(masked), partitions.unlisted, sizes.tried,
+                                      evaluator, finds, looks_left, meter);
+    if (bound < CutoffOf(setting, finds)) {
+      finds.least_unseen = std::min(finds.least_unseen, bound);
+    }
+  }
+  outcome.bound = cutoff;
+  outcome.plans = finds.plans.Take();
+  outcome.is_exact = !meter.stopped() && finds.least_unseen == kInfinity;
+  if (!outcome.plans.empty()) {
+    outcome.bound = std::min(outcome.bound, outcome.plans.front().prediction.step);
+  }
+  outcome.bound = std::min(outcome.bound, Seconds::Of(finds.least_unseen));
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 // Every definition has one strategy throughout (docs/search.md). Plans of even partitions, or of
 // all if there are few, are enumerated, and each is simulated unless a bound excludes it. Those of
 // all other partitions are searched by uneven_search.h, in large spaces apart from the others.
+// Groups of more micro-batches than the pipeline degree are searched apart, at the end.
 // `BestFirstSearch` calls it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
@@ -35,6 +36,8 @@ class InterleavedBounds {
   // Returns the same for the partitions that are not listed, which `Bound` leaves out if the space
   // searches them apart.
   Seconds UnevenBound(const LeastTimes& least, int64_t micro_batch_count) const;
+  // Returns the same for all partitions, with groups of any size above the pipeline degree.
+  Seconds GroupSizeBound(const LeastTimes& least, int64_t micro_batch_count) const;
 
  private:
   struct Partition {
@@ -79,6 +82,16 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
                                    const OptionTable& table, const PipelineCandidate& candidate,
                                    Seconds cutoff, int wanted, int64_t& looks_left,
                                    SearchMeter& meter);
+
+// Searches the plans of the candidate, of any partition, with groups of more micro-batches than the
+// pipeline degree. Simulates plans of partitions that are not listed while `looks_left` is above 0
+// and counts them off. The bound of the outcome holds for all such plans, or is 0 if the model has
+// too many definitions to look at them. REQUIRES: `HasGroupSizes` for the candidate, and an option
+// table as for `SearchInterleaved`; the micro-batch count may be any.
+PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& costs,
+                                 const OptionTable& table, const PipelineCandidate& candidate,
+                                 Seconds cutoff, int wanted, int64_t& looks_left,
+                                 SearchMeter& meter);
 
 }  // namespace parplan
 

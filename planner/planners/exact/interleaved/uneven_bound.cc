@@ -108,7 +108,8 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
     left -= more;
     mean += more * weight_of(device);
   }
-  return left <= work.all * (1.0 - kUnevenRounding) && mean * kUnevenRounding <= step;
+  if (left > work.all * (1.0 - kUnevenRounding)) return false;
+  return question.any_group_size || mean * kUnevenRounding <= step;
 }
 
 double UnevenBound::Bound(const DefinitionTimes& times, const Question& question,

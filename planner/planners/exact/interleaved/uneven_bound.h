@@ -22,9 +22,9 @@ namespace parplan {
 // The bounds of one model and pipeline degree. Keeps no reference to the model.
 class UnevenBound {
  public:
-  // A question: steps of `micro_batch_count`, a multiple of the devices, with any number of virtual
-  // stages a device in a range.
+  // A question: steps of `micro_batch_count` with any number of virtual stages a device in a range.
   struct Question {
+    // A multiple of the devices, or any number with `any_group_size`.
     int64_t micro_batch_count = 1;
     int fewest_virtual_stages = 2;
     int most_virtual_stages = 2;
@@ -32,6 +32,8 @@ class UnevenBound {
     double least_send = 0.0;
     // [device] the most layers of `major()` that memory allows; empty if any number.
     std::vector<int> most_layers;
+    // Whether micro-batches come in groups of any size. Then only the first kind of path holds.
+    bool any_group_size = false;
   };
 
   UnevenBound(const ModelSpec& model, int device_count);
@@ -43,7 +45,7 @@ class UnevenBound {
   bool is_uniform() const { return is_uniform_; }
 
   // Returns a bound that needs no search, in seconds: the mean over devices of the first kind of
-  // path. O(definitions).
+  // path. Holds for any number of micro-batches and size of groups. O(definitions).
   double Quick(const DefinitionTimes& times, int64_t micro_batch_count) const;
   // Returns the bound in seconds, or `cutoff` if that is less; infinite if memory never suffices
   // and `cutoff` is infinite. O(devices) a step of a bisection.

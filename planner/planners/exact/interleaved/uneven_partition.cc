@@ -120,7 +120,7 @@ std::vector<int> MostOf(const std::vector<double>& values) {
 
 Plan UnevenSimulation::PlanOf(const UnevenPartition& partition) const {
   if (choice_ != nullptr) return InterleavedBlockPlan(setting_, partition, *choice_, count_);
-  return InterleavedPlan(setting_, partition, options_);
+  return InterleavedPlan(setting_, partition, options_, group_size_);
 }
 
 UnevenScore UnevenSimulation::Score(const UnevenPartition& partition) {
@@ -149,6 +149,7 @@ UnevenSimulation::Path UnevenSimulation::LongestPath(const UnevenPartition& part
   const std::vector<PipelineEvent> events =
       PipelineEvents({.schedule = Schedule::kInterleaved,
                       .virtual_stage_count = stage_count / depth,
+                      .micro_batch_group_size = group_size_,
                       .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages},
                      stages, micro_batches);
   // [stage][direction][micro-batch] the event, and for each event the one before it on its device.

@@ -5,6 +5,7 @@
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
 
 #include <compare>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -31,11 +32,13 @@ struct UnevenScore {
 // Simulates plans that differ in their partition only. Keeps references to its arguments.
 class UnevenSimulation {
  public:
-  //  options   [definition] index into the table's options
+  //  options      [definition] index into the table's options
+  //  group_size   `Plan::micro_batch_group_size`
   UnevenSimulation(const PipelineSetting& setting, const std::vector<int>& options,
-                   PlanEvaluator& evaluator)
-      : setting_(setting), options_(options), evaluator_(evaluator) {}
-  // Plans recompute the first layers of each virtual stage, as many as `SetCount` was given last.
+                   int64_t group_size, PlanEvaluator& evaluator)
+      : setting_(setting), options_(options), group_size_(group_size), evaluator_(evaluator) {}
+  // Plans recompute the first layers of each virtual stage, as many as `SetCount` was given last, in
+  // groups of as many micro-batches as there are devices.
   UnevenSimulation(const PipelineSetting& setting, const BlockChoice& choice,
                    PlanEvaluator& evaluator)
       : setting_(setting), options_(choice.whole), choice_(&choice), evaluator_(evaluator) {}
@@ -61,6 +64,7 @@ class UnevenSimulation {
   // Set if layers are recomputed, with their number in each virtual stage.
   const BlockChoice* const choice_ = nullptr;
   int count_ = 1;
+  const int64_t group_size_ = 0;
   PlanEvaluator& evaluator_;
 };
 

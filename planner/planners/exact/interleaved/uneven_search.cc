@@ -35,7 +35,7 @@ constexpr int64_t kStagesOfLook = 64;
 // Sets the most layers of the major definition that each device has room for under an option of it,
 // if the others need what is least. At the first backward pass of a device all its virtual stages
 // but the last have as many micro-batches in flight as there are devices, or more; the last has
-// fewer.
+// fewer. This holds for all sizes of groups.
 void SetMostLayers(const PipelineSetting& setting, const MaskedOptions& masked,
                    const StageOption& option, bool is_uniform, UnevenBound::Question& question) {
   const int depth = setting.depth();
@@ -86,12 +86,13 @@ struct UnevenLeaf {
   UnevenPartition partition;
   // [definition]
   std::vector<int> options;
+  int64_t group_size = 0;
 };
 
 // Lists the at most `most` leaves of the least bounds below the cutoff of `finds`, the least first.
 std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
                                  const std::vector<const MaskedOptions*>& masks,
-                                 const std::vector<int>& virtual_stage_counts,
+                                 const std::vector<int>& virtual_stage_counts, int64_t group_size,
                                  const InterleavedFinds& finds, size_t most) {
   const UnevenBound bounds(setting.problem().model(), setting.depth());
   const int64_t count = setting.candidate().micro_batch_count;
@@ -114,7 +115,8 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
                                           .fewest_virtual_stages = virtual_stage_count,
                                           .most_virtual_stages = virtual_stage_count,
                                           .least_send = LeastSendOf(setting),
-                                          .most_layers = {}};
+                                          .most_layers = {},
+                                          .any_group_size = group_size > 0};
         SetMostLayers(setting, *masked, option, bounds.is_uniform(), question);
         const double bound = bounds.Bound(times, question, cutoff);
         if (bound >= cutoff) continue;
@@ -124,7 +126,8 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
                            .bound = bound + overhead,
                            .score = {},
                            .partition = {},
-                           .options = {}};
+                           .options = {},
+                           .group_size = group_size};
         leaves.insert(std::upper_bound(leaves.begin(), leaves.end(), leaf, is_less),
                       std::move(leaf));
         if (leaves.size() > most) leaves.pop_back();
@@ -138,9 +141,10 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
 class UnevenLeaves {
  public:
   UnevenLeaves(const PipelineSetting& setting, std::vector<UnevenLeaf> leaves,
-               PlanEvaluator& evaluator, InterleavedFinds& finds, int64_t& looks_left,
-               SearchMeter& meter)
+               const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,
+               InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter)
       : setting_(setting),
+        group_sizes_(group_sizes),
         major_(UnevenBound(setting.problem().model(), setting.depth()).major()),
         evaluator_(evaluator),
         finds_(finds),
@@ -223,22 +227,29 @@ class UnevenLeaves {
     return options;
   }
 
-  // Simulates a partition with options, and takes both for the leaf if they are better.
-  void Take(UnevenLeaf& leaf, const std::vector<int>& options, UnevenPartition partition) {
-    UnevenSimulation simulation(setting_, options, evaluator_);
+  // Simulates a partition with options, and takes all three for the leaf if they are better.
+  void Take(UnevenLeaf& leaf, const std::vector<int>& options, int64_t group_size,
+            UnevenPartition partition) {
+    UnevenSimulation simulation(setting_, options, group_size, evaluator_);
     const UnevenScore score = Look(simulation, partition);
     if (leaf.score.is_known() && !(score < leaf.score)) return;
     leaf.score = score;
     leaf.partition = std::move(partition);
     leaf.options = options;
+    leaf.group_size = group_size;
   }
 
-  // Tries the other ways to choose on the leaf's partition.
+  // Tries the other sizes of groups, and then the other ways to choose, on the leaf's partition.
   void TryOthers(UnevenLeaf& leaf) {
+    for (const int64_t group_size : group_sizes_) {
+      if (group_size == leaf.group_size || looks_left_ <= 0) continue;
+      const std::vector<int> options = leaf.options;
+      Take(leaf, options, group_size, leaf.partition);
+    }
     for (const Others others : {Others::kFastest, Others::kAlike, Others::kLean}) {
       const std::vector<int> options = OptionsOf(leaf, others);
       if (options.empty() || options == leaf.options || looks_left_ <= 0) continue;
-      Take(leaf, options, leaf.partition);
+      Take(leaf, options, leaf.group_size, leaf.partition);
     }
   }
 
@@ -250,7 +261,7 @@ class UnevenLeaves {
       for (UnevenPartition& partition :
            FirstPartitions(setting_, options, leaf.virtual_stage_count)) {
         if (looks_left_ <= 0) return;
-        Take(leaf, options, std::move(partition));
+        Take(leaf, options, group_sizes_.front(), std::move(partition));
       }
       break;
     }
@@ -263,11 +274,12 @@ class UnevenLeaves {
     while (looks < max_looks && looks_left_ > 0) {
       const UnevenScore before = leaf.score;
       const std::vector<int> options = leaf.options;
-      UnevenSimulation simulation(setting_, options, evaluator_);
+      const int64_t group_size = leaf.group_size;
+      UnevenSimulation simulation(setting_, options, group_size, evaluator_);
       for (UnevenPartition& partition :
            NeighboursOf(setting_, options, leaf.partition, leaf.score, simulation)) {
         if (++looks > max_looks || looks_left_ <= 0 || !meter_.ShouldContinue()) return;
-        Take(leaf, options, std::move(partition));
+        Take(leaf, options, group_size, std::move(partition));
         if (leaf.score < before) break;
       }
       if (!(leaf.score < before)) break;
@@ -289,6 +301,7 @@ class UnevenLeaves {
   }
 
   const PipelineSetting& setting_;
+  const std::vector<int64_t>& group_sizes_;
   const int major_;
   PlanEvaluator& evaluator_;
   InterleavedFinds& finds_;
@@ -310,7 +323,8 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
                                     .fewest_virtual_stages = virtual_stage_counts.front(),
                                     .most_virtual_stages = virtual_stage_counts.back(),
                                     .least_send = LeastSendOf(setting),
-                                    .most_layers = {}};
+                                    .most_layers = {},
+                                    .any_group_size = false};
   for (const int index : masked.allowed[major]) {
     const StageOption& option = setting.table().options(major)[index];
     const DefinitionTimes times = WithOption(masked, major, option);
@@ -322,13 +336,15 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
 }
 
 double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
-                    const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
+                    const std::vector<int>& virtual_stage_counts,
+                    const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,
                     InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter) {
   std::vector<UnevenLeaf> leaves =
-      LeavesOf(setting, masks, virtual_stage_counts, finds, kMaxLeaves * meter.effort());
+      LeavesOf(setting, masks, virtual_stage_counts, group_sizes.front(), finds,
+               kMaxLeaves * meter.effort());
   if (leaves.empty()) return kInfinity;
   const double bound = leaves.front().bound;
-  UnevenLeaves(setting, std::move(leaves), evaluator, finds, looks_left, meter).Run();
+  UnevenLeaves(setting, std::move(leaves), group_sizes, evaluator, finds, looks_left, meter).Run();
   return bound;
 }
 

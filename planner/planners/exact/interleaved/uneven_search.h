@@ -30,8 +30,13 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
 // stages as several. Counts states for each. Returns a lower bound of all of them, in seconds with
 // the overhead, for each number of virtual stages by itself; infinite if it is not below the cutoff
 // that `finds` had.
+//
+//   group_sizes   `Plan::micro_batch_group_size` of the plans: only 0, or sizes above the pipeline
+//                 degree, which are tried on a partition one after the other; the bound then holds
+//                 for all sizes there are
 double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
-                    const std::vector<int>& virtual_stage_counts, PlanEvaluator& evaluator,
+                    const std::vector<int>& virtual_stage_counts,
+                    const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,
                     InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter);
 
 }  // namespace parplan

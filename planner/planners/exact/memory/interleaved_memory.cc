@@ -91,10 +91,12 @@ class LeanPartition {
           communicator_count = std::max(communicator_count, need.communicator_count);
         }
       }
-      const InterleavedDevice place{.pipeline_parallel_degree = depth,
-                                    .virtual_stage_count = virtual_stage_count,
-                                    .device_index = device,
-                                    .micro_batch_count = setting_.candidate().micro_batch_count};
+      const InterleavedDevice place{
+          .pipeline_parallel_degree = depth,
+          .virtual_stage_count = virtual_stage_count,
+          .device_index = device,
+          .micro_batch_count = setting_.candidate().micro_batch_count,
+          .micro_batch_group_size = setting_.candidate().micro_batch_group_size};
       const Bytes tensors = states + InFlightPeak(place, kept, absl::MakeSpan(unused)) + transient;
       fullest = std::max(
           fullest, overheads.Upper(overheads.DeviceMemory(
@@ -120,7 +122,8 @@ class LeanPartition {
 
   void Try() {
     if (!NeighboursAgree(setting_, chosen_)) return;
-    Plan plan = InterleavedPlan(setting_, layer_counts_, chosen_);
+    Plan plan = InterleavedPlan(setting_, layer_counts_, chosen_,
+                                setting_.candidate().micro_batch_group_size);
     const Bytes needed = evaluator_.Evaluate(plan).peak_memory_upper;
     if (needed >= limit_) return;
     limit_ = needed;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/planners/exact/interleaved/group_sizes.h"
 #include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "planner/planners/exact/memory/interleaved_memory.h"
@@ -19,20 +21,25 @@
 namespace parplan {
 namespace {
 
-// Returns candidates with the fewest micro-batches of each size, which need the least memory.
+// Returns candidates with the fewest micro-batches of each size, which need the least memory; those
+// with groups of another size than the pipeline degree, the smallest there is, are counted apart.
 std::vector<PipelineCandidate> SmallestCandidates(const StrategySpace& space, Schedule schedule) {
-  std::map<std::pair<int, int64_t>, PipelineCandidate> smallest;
+  std::map<std::tuple<int, int64_t, bool>, PipelineCandidate> smallest;
   for (int64_t batch : space.problem().GlobalBatchSizes()) {
     for (int depth : space.PipelineDegrees()) {
       for (int64_t count : space.MicroBatchCounts(batch)) {
         if (count > kMaxForwardPassCount / depth) continue;
         if (TraitsOf(schedule).has_virtual_stages && depth == 1) continue;
-        if (TraitsOf(schedule).needs_whole_groups && count % depth != 0) continue;
-        const PipelineCandidate candidate{.global_batch_size = batch,
-                                          .micro_batch_count = count,
-                                          .pipeline_parallel_degree = depth,
-                                          .schedule = schedule};
-        auto [found, is_new] = smallest.emplace(std::pair(depth, batch / count), candidate);
+        PipelineCandidate candidate{.global_batch_size = batch,
+                                    .micro_batch_count = count,
+                                    .pipeline_parallel_degree = depth,
+                                    .schedule = schedule};
+        if (TraitsOf(schedule).needs_whole_groups && count % depth != 0) {
+          if (!HasGroupSizes(space, depth, count)) continue;
+          candidate.micro_batch_group_size = GroupSizesOf(space, depth, count).tried.front();
+        }
+        const std::tuple key(depth, batch / count, candidate.micro_batch_group_size > 0);
+        auto [found, is_new] = smallest.emplace(key, candidate);
         if (!is_new && count < found->second.micro_batch_count) found->second = candidate;
       }
     }
@@ -130,7 +137,10 @@ class MemorySearch {
       const InterleavedPartitions partitions =
           InterleavedPartitionsOf(space_, candidate.pipeline_parallel_degree);
       if (partitions.empty()) continue;
-      if (!partitions.unlisted.empty() && !IsLeanestByOneStage()) has_unlisted_ = true;
+      const bool has_groups = space_.dimensions().has(SearchDimension::kGroupSize);
+      if ((has_groups || !partitions.unlisted.empty()) && !IsLeanestByOneStage()) {
+        has_unlisted_ = true;
+      }
       const OptionTable table(space_.problem(), costs_, space_, candidate.pipeline_parallel_degree,
                               candidate.global_batch_size / candidate.micro_batch_count);
       if (!table.usable()) continue;

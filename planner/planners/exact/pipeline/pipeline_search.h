@@ -29,6 +29,8 @@ struct PipelineCandidate {
   int pipeline_parallel_degree = 1;
   // 1F1B or GPipe here; interleaved for `SearchInterleaved`.
   Schedule schedule = kDefaultSchedule;
+  // `Plan::micro_batch_group_size`; only `SmallestInterleavedMemory` reads it.
+  int64_t micro_batch_group_size = 0;
 };
 
 // The result of searching one candidate.

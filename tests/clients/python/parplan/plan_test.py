@@ -92,6 +92,7 @@ STRATEGY = "stages.0.layer_runs.0.strategy"
 SPOILED = [
     ("global_batch_size", 0), ("global_batch_size", 25), ("schedule", 9), ("schedule", -1),
     ("virtual_stage_count", -1), ("virtual_stage_count", 2), ("device_count", 3),
+    ("micro_batch_group_size", -1), ("micro_batch_group_size", 4),
     ("stages.0.first_rank", 1), ("stages.1.first_rank", 0), ("stages.0.rank_count", 0),
     ("stages.0.rank_count", 70000), ("stages.0.rank_count", 1), ("stages.1.layer_runs", None),
     ("stages.0.layer_runs.1.first_layer_index", 2), ("stages.0.layer_runs.1.layer_count", 0),

@@ -11,8 +11,10 @@
 #include "planner/check/plan_check.h"
 #include "planner/check/result_check.h"
 #include "planner/find_plan.h"
+#include "planner/model/pass_order.h"
 #include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/search/space/strategy_space.h"
+#include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
@@ -23,7 +25,6 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
-using testing::IsEmpty;
 using testing::Not;
 
 EstimatedOptions ForMegatron(int decoder_count, int device_count) {
@@ -70,15 +71,50 @@ TEST(MegatronTarget, HasUnevenVirtualStages) {
               Contains(Field(&InterleavedPartition::layer_counts, ElementsAre(3, 3, 2, 1))));
 }
 
-TEST(MegatronTarget, InterleavesWholeGroups) {
+TEST(MegatronTarget, InterleavesGroupsOfAnySize) {
   EstimatedOptions options = ForMegatron(6, 2);
   options.rules.schedule = Schedule::kInterleaved;
   options.global_batch_size = 15;
+  options.rules.micro_batch_count = 15;
+  const Plan odd = Found(EstimatedProblem(options)).plan;
+  EXPECT_EQ(odd.micro_batch_count, 15);
+  EXPECT_TRUE(IsGroupSize(odd.micro_batch_group_size, odd.pipeline_parallel_degree(), 15));
+  options.rules.dimensions = DimensionSet::All().Without(SearchDimension::kGroupSize);
+  EXPECT_THAT(FindPlan(EstimatedProblem(options), "exact"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  // Fewer micro-batches than devices are not interleaved.
+  options.rules.dimensions = DimensionSet::All();
+  options.rules.micro_batch_count = 1;
   EXPECT_THAT(FindPlan(EstimatedProblem(options), "exact"),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   options.rules.schedule = Schedule::kOneForwardOneBackward;
   options.rules.micro_batch_count = 15;
   EXPECT_EQ(Found(EstimatedProblem(options)).plan.micro_batch_count, 15);
+}
+
+// Of all plans of small models, groups of any size included, the best is found and proved.
+TEST(MegatronTarget, AnswersAsBruteForceWithGroups) {
+  int grouped_count = 0;
+  for (int trial = 0; trial < 12; ++trial) {
+    SCOPED_TRACE(testing::Message() << "trial " << trial);
+    EstimatedOptions options = ForMegatron(3 + trial % 3, 2);
+    options.global_batch_size = 3 + trial / 3;
+    options.vocabulary_size = trial % 2 == 0 ? 2000 : 64'000;
+    options.tied_embedding = false;
+    options.rules.schedule = Schedule::kInterleaved;
+    const PlanningProblem problem = EstimatedProblem(options);
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const BruteForceAnswer twin = EveryPlan(problem, costs);
+    ASSERT_TRUE(twin.best.has_value());
+    const PlanFound found = Found(problem);
+    EXPECT_NEAR(found.prediction.step / twin.best->prediction.step, 1.0, 1e-9)
+        << PlanGist(found.plan) << " in groups of " << found.plan.micro_batch_group_size
+        << " and not " << PlanGist(twin.best->plan) << " in groups of "
+        << twin.best->plan.micro_batch_group_size;
+    EXPECT_EQ(found.search.termination, Termination::kOptimal);
+    if (found.plan.micro_batch_group_size > 0) ++grouped_count;
+  }
+  EXPECT_GT(grouped_count, 0);
 }
 
 TEST(MegatronTarget, HasOneStrategy) {
@@ -221,22 +257,22 @@ TEST(KnownTargets, LackTheDimensionsOfTheirTables) {
     }
     return missing;
   };
-  EXPECT_THAT(lacks(Target::kParplan), IsEmpty());
+  EXPECT_THAT(lacks(Target::kParplan), ElementsAre(kGroupSize));
   EXPECT_THAT(lacks(Target::kMegatron), ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGpipe));
   EXPECT_THAT(lacks(Target::kDeepSpeed),
               ElementsAre(kUnevenStages, kPerLayer, kEndStrategies, kRankOrder, kContext,
-                          kSelectiveRecompute, kGpipe, kInterleaved, kBlockRecompute));
+                          kSelectiveRecompute, kGpipe, kInterleaved, kBlockRecompute, kGroupSize));
   EXPECT_THAT(lacks(Target::kGalvatron),
               ElementsAre(kRankOrder, kOptimizerSharding, kContext, kSelectiveRecompute,
-                          kInterleaved, kBlockRecompute));
+                          kInterleaved, kBlockRecompute, kGroupSize));
   EXPECT_THAT(lacks(Target::kAccelerate),
               ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
                           kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute,
-                          kGpipe, kInterleaved, kBlockRecompute));
+                          kGpipe, kInterleaved, kBlockRecompute, kGroupSize));
   EXPECT_THAT(lacks(Target::kTorchtitan),
               ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGradientSharding, kUlysses,
-                          kSelectiveRecompute, kGpipe, kBlockRecompute));
-  EXPECT_THAT(lacks(Target::kFsdp2), ElementsAre(kUlysses));
+                          kSelectiveRecompute, kGpipe, kBlockRecompute, kGroupSize));
+  EXPECT_THAT(lacks(Target::kFsdp2), ElementsAre(kUlysses, kGroupSize));
 }
 
 TEST(KnownTargets, NameRuntimesThatExist) {
@@ -258,8 +294,8 @@ bool RecomputesSome(const Plan& plan, const ModelSpec& model) {
   return levels.size() > 1;
 }
 
-// A target is a part of the space of `parplan`'s executor, but for what shards a tied table and for
-// virtual stages that recompute their first layers. So its plans are never faster than those
+// A target is a part of the space of `parplan`'s executor, but for what shards a tied table, for
+// virtual stages that recompute their first layers and for the size of groups. So its plans are never faster than those
 // without it, in time that is proved.
 TEST(KnownTargets, FindNothingFasterThanTheWholeSpace) {
   int compared = 0;
@@ -268,6 +304,7 @@ TEST(KnownTargets, FindNothingFasterThanTheWholeSpace) {
     const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
     PlanningRules rules = drawn.rules();
     rules.target = Target::kMegatron;
+    rules.dimensions = rules.dimensions.Without(SearchDimension::kGroupSize);
     const absl::StatusOr<PlanningResult> part = FindPlan(drawn.WithRules(rules), "exact");
     if (!part.ok() || !std::holds_alternative<PlanFound>(*part)) continue;
     const auto& found = std::get<PlanFound>(*part);

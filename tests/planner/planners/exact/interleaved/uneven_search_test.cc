@@ -12,9 +12,11 @@
 #include "planner/check/result_check.h"
 #include "planner/cost/pipeline_schedule.h"
 #include "planner/planners/exact/exact_search.h"
+#include "planner/planners/exact/interleaved/interleaved_paths.h"
 #include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"
+#include "tests/support/group_size_dice.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -27,6 +29,7 @@ class Dice {
   int Number(int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random_);
   }
+  std::mt19937_64& random() { return random_; }
 
  private:
   std::mt19937_64 random_;
@@ -95,6 +98,24 @@ TEST(UnevenBound, IsNoLongerThanTheScheduleOfAnyPartition) {
     question.most_virtual_stages = 7;
     EXPECT_LE(bound.Bound(times, question, Seconds::Infinite().value()), narrow * (1.0 + 1e-9));
     if (narrow > 0.9 * step) ++close_count;
+    // With groups of any size, of which these are some.
+    const int64_t any_count = devices + dice.Number(0, 40);
+    const int64_t group_size = DrawGroupSize(devices, chunks, any_count, dice.random());
+    if (group_size == 0) continue;
+    const double grouped = schedule
+                               .StepTime({.schedule = Schedule::kInterleaved,
+                                          .virtual_stage_count = chunks,
+                                          .micro_batch_group_size = group_size,
+                                          .blocking_messages = trial % 4 == 0},
+                                         stages, any_count)
+                               .value();
+    question.micro_batch_count = any_count;
+    question.fewest_virtual_stages = question.most_virtual_stages = chunks;
+    question.any_group_size = true;
+    EXPECT_LE(bound.Quick(times, any_count), grouped);
+    EXPECT_LE(bound.Bound(times, question, Seconds::Infinite().value()), grouped);
+    const StageCounts counts(model, layer_counts);
+    EXPECT_LE(InterleavedPaths(counts, devices).BoundOfDevices(times, any_count, {}), grouped);
   }
   EXPECT_GT(close_count, 100);
 }
@@ -199,13 +220,18 @@ TEST(UnevenSearch, ALargerSpaceIsNeverSlower) {
       EXPECT_OK(CheckResult(problem, *result));
       return std::get<PlanFound>(*result);
     };
+    const PlanFound grouped = found();
+    options.rules.dimensions = DimensionSet::All().Without(SearchDimension::kGroupSize);
     const PlanFound megatron = found();
+    EXPECT_LE(grouped.prediction.step.value(), megatron.prediction.step.value() * (1.0 + 1e-9));
     options.rules.target = Target::kParplan;
     const PlanFound all = found();
     EXPECT_LE(all.prediction.step.value(), megatron.prediction.step.value() * (1.0 + 1e-9))
         << PlanGist(all.plan) << " and not " << PlanGist(megatron.plan);
     options.rules.target = Target::kMegatron;
-    options.rules.dimensions = DimensionSet::All().Without(SearchDimension::kUnevenStages);
+    options.rules.dimensions = DimensionSet::All()
+                                   .Without(SearchDimension::kUnevenStages)
+                                   .Without(SearchDimension::kGroupSize);
     const PlanFound even = found();
     EXPECT_LE(megatron.prediction.step.value(), even.prediction.step.value() * (1.0 + 1e-9));
     if (megatron.prediction.step < even.prediction.step * 0.999) ++uneven_count;

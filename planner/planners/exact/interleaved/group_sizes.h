@@ -1,0 +1,33 @@
+// The sizes of groups of micro-batches above the pipeline degree, in which `exact` looks for
+// interleaved plans. Used by the list of candidates and by the searches of this folder.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_GROUP_SIZES_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_GROUP_SIZES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/search/space/strategy_space.h"
+
+namespace parplan {
+
+// Some of the sizes, ascending.
+struct GroupSizes {
+  std::vector<int64_t> tried;
+  // Whether these are all there are.
+  bool are_all = true;
+};
+
+// Returns the sizes of `Plan::micro_batch_group_size` other than 0 that the space has for so many
+// micro-batches, or a selection of them if there are many. Empty without the dimension
+// `group-size`. O(micro-batches).
+GroupSizes GroupSizesOf(const StrategySpace& space, int pipeline_parallel_degree,
+                        int64_t micro_batch_count);
+
+// Returns whether there are any. O(1).
+bool HasGroupSizes(const StrategySpace& space, int pipeline_parallel_degree,
+                   int64_t micro_batch_count);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_GROUP_SIZES_H_
