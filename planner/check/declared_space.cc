@@ -173,8 +173,8 @@ std::vector<Strategy> WithoutBlocks(const PlanningProblem& problem, const Plan& 
                                     const std::vector<Strategy>& strategy_of_layer) {
   const DimensionSet dimensions = problem.dimensions();
   if (plan.micro_batch_group_size != 0 || !dimensions.has(kBlockRecompute) ||
-      !dimensions.has(kFullRecompute) ||
-      dimensions.has(kPerLayer) || dimensions.has(kEndStrategies)) {
+      !dimensions.has(kFullRecompute) || dimensions.has(kPerLayer) ||
+      dimensions.has(kEndStrategies)) {
     return strategy_of_layer;
   }
   const auto is_full = [&](int layer) {

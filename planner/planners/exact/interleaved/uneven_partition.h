@@ -37,8 +37,8 @@ class UnevenSimulation {
   UnevenSimulation(const PipelineSetting& setting, const std::vector<int>& options,
                    int64_t group_size, PlanEvaluator& evaluator)
       : setting_(setting), options_(options), group_size_(group_size), evaluator_(evaluator) {}
-  // Plans recompute the first layers of each virtual stage, as many as `SetCount` was given last, in
-  // groups of as many micro-batches as there are devices.
+  // Plans recompute the first layers of each virtual stage, as many as `SetCount` was given last,
+  // in groups of as many micro-batches as there are devices.
   UnevenSimulation(const PipelineSetting& setting, const BlockChoice& choice,
                    PlanEvaluator& evaluator)
       : setting_(setting), options_(choice.whole), choice_(&choice), evaluator_(evaluator) {}

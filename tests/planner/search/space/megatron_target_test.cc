@@ -295,8 +295,8 @@ bool RecomputesSome(const Plan& plan, const ModelSpec& model) {
 }
 
 // A target is a part of the space of `parplan`'s executor, but for what shards a tied table, for
-// virtual stages that recompute their first layers and for the size of groups. So its plans are never faster than those
-// without it, in time that is proved.
+// virtual stages that recompute their first layers and for the size of groups. So its plans are
+// never faster than those without it, in time that is proved.
 TEST(KnownTargets, FindNothingFasterThanTheWholeSpace) {
   int compared = 0;
   for (uint64_t seed = 61'000; seed < 61'080; ++seed) {
