@@ -163,17 +163,17 @@ absl::StatusOr<SharedPlan> CoreTest::Ask(const v1::CreatePlanRequest& request) {
   return AskLater(request, Call()).get();
 }
 
-std::future<absl::StatusOr<SharedPlan>> CoreTest::AskLater(const v1::CreatePlanRequest& request,
-                                                           std::shared_ptr<CallContext> context) {
-  return AskLater(*core_, request, std::move(context));
+std::future<absl::StatusOr<SharedPlan>> CoreTest::AskLater(
+    const v1::CreatePlanRequest& request, const std::shared_ptr<CallContext>& context) {
+  return AskLater(*core_, request, context);
 }
 
-std::future<absl::StatusOr<SharedPlan>> CoreTest::AskLater(ServerCore& core,
-                                                           const v1::CreatePlanRequest& request,
-                                                           std::shared_ptr<CallContext> context) {
+std::future<absl::StatusOr<SharedPlan>> CoreTest::AskLater(
+    ServerCore& core, const v1::CreatePlanRequest& request,
+    const std::shared_ptr<CallContext>& context) {
   const auto answer = std::make_shared<std::promise<absl::StatusOr<SharedPlan>>>();
   std::future<absl::StatusOr<SharedPlan>> future = answer->get_future();
-  core.plans().CreatePlan(std::move(context), request, [answer](absl::StatusOr<SharedPlan> plan) {
+  core.plans().CreatePlan(context, request, [answer](absl::StatusOr<SharedPlan> plan) {
     answer->set_value(std::move(plan));
   });
   return future;

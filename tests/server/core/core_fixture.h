@@ -60,10 +60,10 @@ class CoreTest : public testing::Test {
   // Asks and waits, or asks and lets wait.
   absl::StatusOr<SharedPlan> Ask(const v1::CreatePlanRequest& request);
   std::future<absl::StatusOr<SharedPlan>> AskLater(const v1::CreatePlanRequest& request,
-                                                   std::shared_ptr<CallContext> context);
-  static std::future<absl::StatusOr<SharedPlan>> AskLater(ServerCore& core,
-                                                          const v1::CreatePlanRequest& request,
-                                                          std::shared_ptr<CallContext> context);
+                                                   const std::shared_ptr<CallContext>& context);
+  static std::future<absl::StatusOr<SharedPlan>> AskLater(
+      ServerCore& core, const v1::CreatePlanRequest& request,
+      const std::shared_ptr<CallContext>& context);
   absl::StatusOr<SharedShape> AskShape(const v1::ShapePlanRequest& request);
 
   ServerCore& core() { return *core_; }

@@ -189,9 +189,9 @@ class BlockStages {
                                     .virtual_stage_count = chunks,
                                     .device_index = device,
                                     .micro_batch_count = setting_.candidate().micro_batch_count};
-      const Bytes peak =
-          InFlightPeak(place, absl::MakeConstSpan(kept).subspan(device * chunks, chunks),
-                       absl::MakeSpan(unused));
+      const size_t first = static_cast<size_t>(device) * chunks;
+      const Bytes peak = InFlightPeak(place, absl::MakeConstSpan(kept).subspan(first, chunks),
+                                      absl::MakeSpan(unused));
       if (states[device] + peak + transient[device] > setting_.largest_budget()) return false;
     }
     return true;
