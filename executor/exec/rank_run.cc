@@ -19,7 +19,6 @@
 #include "base/system/posix_file.h"
 #include "executor/apply/plan_applier.h"
 #include "executor/apply/window_gather.h"
-#include "executor/device/backend/context_memory.h"
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
@@ -33,9 +32,11 @@
 namespace parplan {
 namespace {
 
-// Returns the context memory of the CPU back end; that of a GPU is not measured.
-Bytes ContextMemoryOf(const std::string& backend) {
-  return backend == "cpu" ? CpuContextMemory() : Bytes();
+// Returns what the device holds before there are arrays, as the probe measures it; 0 if the driver
+// does not say.
+Bytes ContextMemoryOf(Device& device) {
+  const absl::StatusOr<DeviceMemoryUse> use = device.MemoryUse();
+  return use.ok() ? use->context : Bytes();
 }
 
 // The training of one rank. Each plan is an execution of its own at the server.
@@ -53,7 +54,7 @@ class TrainingRun {
                                .optimizer = inputs.optimizer,
                                .seed = flags.seed,
                                .window_step_count = flags.window_steps,
-                               .context_memory = ContextMemoryOf(flags.backend),
+                               .context_memory = ContextMemoryOf(device),
                                .is_asynchronous = flags.backend != "cpu"}) {
     if (!flags.spool.empty()) {
       leaver_ =

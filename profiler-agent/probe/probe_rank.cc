@@ -13,7 +13,6 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "executor/device/backend/context_memory.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/layer_probe/layer_probe.h"
 #include "executor/layer_probe/memory_probe.h"
@@ -101,9 +100,9 @@ class Probe {
   }
 
   absl::Status MeasureContext() {
-    // The context memory of a GPU is not measured.
-    if (plan_.backend() != "cpu") return absl::OkStatus();
-    double bytes = CpuContextMemory().as_double();
+    // The kernels of the device are loaded, and its groups are made.
+    PARPLAN_ASSIGN_OR_RETURN(const DeviceMemoryUse use, device_.MemoryUse());
+    double bytes = use.context.as_double();
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat64, &bytes, 1, Reduction::kMax));
     profile_.set_context_memory_bytes(static_cast<int64_t>(bytes));
     return absl::OkStatus();

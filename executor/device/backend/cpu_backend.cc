@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "executor/device/backend/context_memory.h"
 #include "executor/device/backend/device_backend.h"
 #include "executor/device/backend/machine.h"
 #include "executor/device/comm/steady_clock.h"
@@ -53,6 +54,10 @@ class CpuDevice : public Device {
     return absl::OkStatus();
   }
   absl::Status Synchronize() override { return absl::OkStatus(); }
+  absl::StatusOr<DeviceMemoryUse> MemoryUse() override {
+    return DeviceMemoryUse{.context = CpuContextMemory(), .arrays_peak = Bytes()};
+  }
+  absl::Status ResetMemoryPeak() override { return absl::OkStatus(); }
 
  private:
   const std::unique_ptr<DeviceMemory> memory_ = MakeHostMemory();

@@ -21,6 +21,15 @@
 
 namespace parplan {
 
+struct DeviceMemoryUse {
+  // What is held in addition to arrays: the driver's context, libraries and communicators. On a GPU
+  // that other processes use too, theirs are counted with it.
+  Bytes context;
+  // The largest amount held for arrays, with the gaps between them; 0 where the device has no
+  // allocator of its own, so that a pool's figures (ArrayPool) are all there is.
+  Bytes arrays_peak;
+};
+
 // A device as one rank uses it. It executes kernels, copies and collectives in the order in which
 // they are called. Used by the thread that opened it; outlives everything it made.
 class Device {
@@ -47,6 +56,12 @@ class Device {
   virtual absl::Status CopyToHost(const void* device, void* host, Bytes size) = 0;
   // Waits for all work of the device and returns its first error.
   virtual absl::Status Synchronize() = 0;
+
+  // Returns the memory that the device holds for this process, by its driver's figures. Errors are
+  // those of `Synchronize`.
+  virtual absl::StatusOr<DeviceMemoryUse> MemoryUse() = 0;
+  // Gives memory that no array uses back to the driver, and forgets earlier peaks of it.
+  virtual absl::Status ResetMemoryPeak() = 0;
 };
 
 struct DeviceFacts {

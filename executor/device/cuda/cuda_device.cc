@@ -27,7 +27,21 @@ absl::StatusOr<std::string> PlaceOf(int device) {
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupTransport groups) {
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(device));
   PARPLAN_ASSIGN_OR_RETURN(std::string place, PlaceOf(device));
-  return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(queue), groups, std::move(place)));
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaMemory> memory,
+                           CudaMemory::Create(device, queue->compute_stream()));
+  return std::unique_ptr<CudaDevice>(
+      new CudaDevice(std::move(queue), std::move(memory), groups, std::move(place)));
+}
+
+absl::StatusOr<DeviceMemoryUse> CudaDevice::MemoryUse() {
+  PARPLAN_RETURN_IF_ERROR(queue_->Synchronize());
+  size_t free = 0;
+  size_t total = 0;
+  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemGetInfo(&free, &total));
+  PARPLAN_ASSIGN_OR_RETURN(const Bytes held, memory_->Held());
+  PARPLAN_ASSIGN_OR_RETURN(const Bytes peak, memory_->HeldPeak());
+  return DeviceMemoryUse{.context = Bytes::Of(static_cast<int64_t>(total - free)) - held,
+                         .arrays_peak = peak};
 }
 
 absl::StatusOr<std::unique_ptr<LayerKernels>> CudaDevice::MakeKernels(ElementType type) {

@@ -24,7 +24,7 @@ class CudaDevice : public Device, public StagingCopies {
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int device, GroupTransport groups);
 
   absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) override;
-  DeviceMemory& memory() override { return memory_; }
+  DeviceMemory& memory() override { return *memory_; }
   std::unique_ptr<Stopwatch> MakeStopwatch() override;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(RankContext& job, const std::string& name,
                                                           const std::vector<int>& ranks) override;
@@ -35,10 +35,16 @@ class CudaDevice : public Device, public StagingCopies {
     return queue_->CopyToHost(device, host, size.count());
   }
   absl::Status Synchronize() override { return queue_->Synchronize(); }
+  absl::StatusOr<DeviceMemoryUse> MemoryUse() override;
+  absl::Status ResetMemoryPeak() override { return memory_->ResetPeak(); }
 
  private:
-  CudaDevice(std::unique_ptr<CudaQueue> queue, GroupTransport groups, std::string place)
-      : queue_(std::move(queue)), groups_(groups), place_(std::move(place)) {}
+  CudaDevice(std::unique_ptr<CudaQueue> queue, std::unique_ptr<CudaMemory> memory,
+             GroupTransport groups, std::string place)
+      : queue_(std::move(queue)),
+        memory_(std::move(memory)),
+        groups_(groups),
+        place_(std::move(place)) {}
   absl::Status ToHost(const void* device, void* host, int64_t byte_count) override {
     return queue_->CopyToHost(device, host, byte_count);
   }
@@ -49,10 +55,10 @@ class CudaDevice : public Device, public StagingCopies {
   absl::StatusOr<bool> ShareDevice(RankContext& job, const std::vector<int>& ranks);
 
   const std::unique_ptr<CudaQueue> queue_;
+  const std::unique_ptr<CudaMemory> memory_;
   const GroupTransport groups_;
   // Identifies the GPU among those of all machines.
   const std::string place_;
-  CudaMemory memory_;
   // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
 };

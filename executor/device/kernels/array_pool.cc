@@ -42,7 +42,12 @@ Array& Array::operator=(Array&& other) noexcept {
 void Array::Reset() {
   if (data_ == nullptr) return;
   pool_->Count(use_, Bytes() - size_);
-  pool_->free_[size_].push_back(std::exchange(data_, nullptr));
+  void* const data = std::exchange(data_, nullptr);
+  if (pool_->memory_.reuses_freed()) {
+    pool_->memory_.Free(data);
+  } else {
+    pool_->free_[size_].push_back(data);
+  }
 }
 
 void Array::set_use(ArrayUse use) {

@@ -27,6 +27,9 @@ class DeviceMemory {
   virtual absl::StatusOr<void*> Allocate(Bytes size) = 0;
   // Frees what `Allocate` returned.
   virtual void Free(void* data) = 0;
+  // Whether freed memory, of any size, can be allocated again without waiting. A pool then frees
+  // every array that is given back, instead of keeping it for arrays of the same size.
+  virtual bool reuses_freed() const { return false; }
 };
 
 // Makes the allocator of host memory.
@@ -108,7 +111,7 @@ class ArrayPool {
   void Count(ArrayUse use, Bytes size);
 
   DeviceMemory& memory_;
-  // Free blocks by size.
+  // Free blocks by size, unless the memory reuses what is freed.
   std::map<Bytes, std::vector<void*>> free_;
   ArrayUsage usage_;
   ArrayUsage at_peak_;

@@ -211,6 +211,8 @@ class PacedDevice final : public Device {
     return device_.CopyToHost(device, host, size);
   }
   absl::Status Synchronize() override { return device_.Synchronize(); }
+  absl::StatusOr<DeviceMemoryUse> MemoryUse() override { return device_.MemoryUse(); }
+  absl::Status ResetMemoryPeak() override { return device_.ResetMemoryPeak(); }
 
  private:
   Device& device_;

@@ -76,6 +76,38 @@ cudaError_t cudaFree(void* data) {
   std::free(data);
   return cudaSuccess;
 }
+// Pools hold nothing: memory comes from the host and goes back at once.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+  *pool = reinterpret_cast<cudaMemPool_t>(new int(0));
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  delete reinterpret_cast<int*>(pool);
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
+  *static_cast<uint64_t*>(value) = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
+cudaError_t cudaMallocFromPoolAsync(void** data, size_t size, cudaMemPool_t, cudaStream_t) {
+  return ::cudaMalloc(data, size);
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  // What was queued may still use the memory.
+  static_cast<void>(::cudaStreamSynchronize(stream));
+  return ::cudaFree(data);
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = size_t{1} << 30;
+  *total = size_t{3} << 29;
+  return cudaSuccess;
+}
 cudaError_t cudaMallocHost(void** data, size_t size) { return ::cudaMalloc(data, size); }
 cudaError_t cudaFreeHost(void* data) { return ::cudaFree(data); }
 
