@@ -32,16 +32,20 @@ absl::Status LayerState::Fill(int layer_index, uint64_t seed) {
   PARPLAN_ASSIGN_OR_RETURN(Array whole, tools_.Take(ArrayUse::kParameters, padded_size_));
   kernels.Zero(whole.data(), padded_size_);
   for (const ParameterTensor& tensor : layout_.tensors) {
-    std::vector<double> values;
-    values.reserve(tensor.local_size());
-    for (int64_t row = 0; row < tensor.local_row_count; ++row) {
-      for (int64_t column = 0; column < tensor.local_column_count; ++column) {
-        values.push_back(InitialElement(seed, layer_index, tensor, tensor.first_row + row,
-                                        tensor.first_column + column));
-      }
+    void* const data = tools_.At(whole.data(), tensor.offset);
+    if (tensor.initial == InitialValue::kOne) {
+      const std::vector<double> ones(tensor.local_size(), 1.0);
+      PARPLAN_RETURN_IF_ERROR(WriteElements(kernels, kernels.type(), ones, data));
+    } else if (tensor.initial != InitialValue::kZero) {
+      kernels.FillNormal({.stream = InitialStream(seed, layer_index, tensor),
+                          .deviation = InitialDeviation(tensor),
+                          .column_count = tensor.column_count,
+                          .first_row = tensor.first_row,
+                          .first_column = tensor.first_column,
+                          .part_row_count = tensor.local_row_count,
+                          .part_column_count = tensor.local_column_count},
+                         data);
     }
-    PARPLAN_RETURN_IF_ERROR(
-        WriteElements(kernels, kernels.type(), values, tools_.At(whole.data(), tensor.offset)));
   }
   if (Shards(ShardingLevel::kParameters)) {
     PARPLAN_ASSIGN_OR_RETURN(parameters_, tools_.Take(ArrayUse::kParameters, shard_size_));
@@ -82,11 +86,9 @@ absl::Status LayerState::MakeOptimizerStates() {
   // Masters begin with the values of the rounded parameters.
   const bool is_part = is_sharded && !Shards(ShardingLevel::kParameters);
   const int64_t first = is_part ? group_->rank() * shard_size_ : 0;
-  PARPLAN_ASSIGN_OR_RETURN(
-      const std::vector<double> values,
-      ReadElements(kernels, kernels.type(), tools_.At(parameters_.data(), first), size));
   PARPLAN_ASSIGN_OR_RETURN(masters_, tools_.TakeStatistics(ArrayUse::kMasterParameters, size));
-  return WriteElements(kernels, kernels.statistics_type(), values, masters_.data());
+  kernels.ToStatistics(tools_.At(parameters_.data(), first), masters_.data(), size);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<const void*> LayerState::Parameters() {

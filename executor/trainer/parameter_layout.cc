@@ -1,13 +1,11 @@
 #include "executor/trainer/parameter_layout.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <utility>
 
 #include "base/check.h"
 #include "executor/device/comm/collective_program.h"
-#include "executor/trainer/mix_bits.h"
+#include "executor/device/kernels/mix_bits.h"
 
 namespace parplan {
 namespace {
@@ -16,9 +14,6 @@ namespace {
 // have the smaller one.
 constexpr double kDeviation = 0.02;
 constexpr double kSmallDeviation = 0.005;
-
-// Returns a number in (0, 1).
-double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
 
 uint64_t HashOfName(const std::string& name) {
   uint64_t hash = 0;
@@ -145,18 +140,20 @@ ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_para
   return maker.Make();
 }
 
+uint64_t InitialStream(uint64_t seed, int layer_index, const ParameterTensor& tensor) {
+  return MixBits(seed ^ MixBits(static_cast<uint64_t>(layer_index) ^ HashOfName(tensor.name)));
+}
+
+double InitialDeviation(const ParameterTensor& tensor) {
+  return tensor.initial == InitialValue::kNormal ? kDeviation : kSmallDeviation;
+}
+
 double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& tensor, int64_t row,
                       int64_t column) {
   if (tensor.initial == InitialValue::kZero) return 0.0;
   if (tensor.initial == InitialValue::kOne) return 1.0;
-  const uint64_t place = static_cast<uint64_t>(row * tensor.column_count + column);
-  const uint64_t stream =
-      MixBits(seed ^ MixBits(static_cast<uint64_t>(layer_index) ^ HashOfName(tensor.name)));
-  const uint64_t bits = MixBits(stream ^ place);
-  // Normal distribution by Box and Muller.
-  const double normal = std::sqrt(-2.0 * std::log(Uniform(bits))) *
-                        std::cos(2.0 * std::numbers::pi * Uniform(MixBits(bits)));
-  return normal * (tensor.initial == InitialValue::kNormal ? kDeviation : kSmallDeviation);
+  const auto place = static_cast<uint64_t>(row * tensor.column_count + column);
+  return NormalNumber(InitialStream(seed, layer_index, tensor), place) * InitialDeviation(tensor);
 }
 
 }  // namespace parplan

@@ -90,6 +90,10 @@ struct ParameterLayout {
 ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_parallel_degree,
                                    int tensor_rank);
 
+// Return the sequence of random numbers of a tensor (NormalNumber, mix_bits.h) and the deviation of
+// its initial values. REQUIRES: they are normally distributed.
+uint64_t InitialStream(uint64_t seed, int layer_index, const ParameterTensor& tensor);
+double InitialDeviation(const ParameterTensor& tensor);
 // Returns the initial value of an element; the same under every plan. `row` and `column` are those
 // of the whole tensor.
 double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& tensor, int64_t row,

@@ -94,7 +94,7 @@ class RankTrainer::Stage {
       const LayerProgram& layer = layers_[k]->program();
       trainer_.Enter(TrainerPhase::kBackward, layer.layer_index);
       PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(trainer_.step_count_, micro_batch,
-                                                        std::move(dx), trainer_.loss_));
+                                                        std::move(dx), trainer_.loss()));
       if (is_last) {
         trainer_.Enter(TrainerPhase::kGradientSync, layer.layer_index);
         PARPLAN_RETURN_IF_ERROR(layers_[k]->state().StartSynchronize());
@@ -172,7 +172,10 @@ absl::Status RankTrainer::Prepare() {
 }
 
 absl::StatusOr<double> RankTrainer::Step() {
-  loss_ = 0.0;
+  PARPLAN_ASSIGN_OR_RETURN(loss_,
+                           setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(double))));
+  setting_.kernels->Zero(
+      loss_.data(), static_cast<int64_t>(sizeof(double)) / ElementSize(setting_.kernels->type()));
   std::vector<int64_t> backward_counts(stages_.size());
   for (const PipelinePass& pass : program_.passes) {
     const int index = pass.stage_index / program_.pipeline_parallel_degree;
@@ -197,20 +200,14 @@ absl::StatusOr<double> RankTrainer::Step() {
   }
   Enter(TrainerPhase::kLoss);
   if (loss_group_ != nullptr) {
-    PARPLAN_RETURN_IF_ERROR(AllReduceLoss());
+    PARPLAN_RETURN_IF_ERROR(loss_group_->AllReduce(ElementType::kFloat64, loss_.data(), 1));
   }
-  PARPLAN_RETURN_IF_ERROR(setting_.kernels->Synchronize());
+  // The only wait of a step.
+  double loss = 0.0;
+  PARPLAN_RETURN_IF_ERROR(setting_.kernels->CopyToHost(loss_.data(), &loss, sizeof(loss)));
+  loss_.Reset();
   Enter(TrainerPhase::kOutside);
-  return loss_;
-}
-
-absl::Status RankTrainer::AllReduceLoss() {
-  // Groups exchange device memory, so the loss goes there and back.
-  PARPLAN_ASSIGN_OR_RETURN(const Array sum,
-                           setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(loss_))));
-  PARPLAN_RETURN_IF_ERROR(setting_.kernels->CopyFromHost(&loss_, sum.data(), sizeof(loss_)));
-  PARPLAN_RETURN_IF_ERROR(loss_group_->AllReduce(ElementType::kFloat64, sum.data(), 1));
-  return setting_.kernels->CopyToHost(sum.data(), &loss_, sizeof(loss_));
+  return loss;
 }
 
 absl::Status RankTrainer::SynchronizeGradients() {

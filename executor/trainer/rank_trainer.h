@@ -93,8 +93,7 @@ class RankTrainer {
   absl::Status Prepare();
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
-  // Replaces `loss_` by the sum over all ranks.
-  absl::Status AllReduceLoss();
+  double* loss() const { return static_cast<double*>(loss_.data()); }
   absl::Status SynchronizeGradients();
   void Enter(TrainerPhase phase, int layer_index = -1) const {
     if (setting_.observer != nullptr) setting_.observer->Enter(phase, layer_index);
@@ -108,8 +107,8 @@ class RankTrainer {
   BlockMover mover_;
   std::vector<std::unique_ptr<Stage>> stages_;
   int64_t step_count_ = 0;
-  // This rank's part of the step's mean loss; the whole after AllReduceLoss.
-  double loss_ = 0.0;
+  // During a step: this rank's part of its mean loss, one fp64 in device memory.
+  Array loss_;
 };
 
 }  // namespace parplan

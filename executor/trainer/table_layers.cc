@@ -1,11 +1,8 @@
 #include "executor/trainer/table_layers.h"
 
-#include <cmath>
 #include <utility>
-#include <vector>
 
 #include "base/status_macros.h"
-#include "executor/device/kernels/host_elements.h"
 
 namespace parplan {
 EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& layout)
@@ -77,7 +74,7 @@ absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept)
 }
 
 absl::Status HeadLayer::LogitsToGradients(const Array& logits, const int32_t* targets,
-                                          double factor, double& loss) const {
+                                          double factor, double* loss) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.product_row_count();
   const int64_t columns = table_.local_row_count;
@@ -96,17 +93,13 @@ absl::Status HeadLayer::LogitsToGradients(const Array& logits, const int32_t* ta
   }
   kernels.LogitGradients(logits.data(), targets, largest.data(), sums.data(), factor, rows, columns,
                          table_.first_row);
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<double> numbers,
-                           ReadElements(kernels, kernels.statistics_type(), sums.data(), 2 * rows));
-  for (int64_t row = 0; row < rows; ++row) {
-    loss += factor * (std::log(numbers[2 * row]) - numbers[2 * row + 1]);
-  }
+  if (loss != nullptr) kernels.AddLosses(sums.data(), factor, rows, loss);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* table, Kept kept,
                                           const int32_t* targets, double factor, void* gradients,
-                                          void* table_gradient, double& loss) const {
+                                          void* table_gradient, double* loss) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.row_count();
   const int64_t product_rows = tools_.product_row_count();

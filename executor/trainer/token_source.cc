@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/trainer/mix_bits.h"
+#include "executor/device/kernels/mix_bits.h"
 
 namespace parplan {
 namespace {

@@ -108,21 +108,20 @@ absl::StatusOr<Array> TrainerLayer::BackwardTransformer(Kept kept, Array output_
 }
 
 absl::StatusOr<Array> TrainerLayer::BackwardHead(int64_t step, int64_t micro_batch, Kept kept,
-                                                 double& loss) {
+                                                 double* loss) {
   PARPLAN_ASSIGN_OR_RETURN(const void* const parameters, state_->Parameters());
   PARPLAN_ASSIGN_OR_RETURN(void* const gradients, state_->Gradients());
   LayerState& table_state = setting_.tied == nullptr ? *state_ : *setting_.tied->state_;
   PARPLAN_ASSIGN_OR_RETURN(const void* const table, table_state.Parameters());
   PARPLAN_ASSIGN_OR_RETURN(void* const table_gradients, table_state.Gradients());
   const std::vector<int32_t> targets = Tokens(step, micro_batch, /*shift=*/1);
-  double losses = 0.0;
+  // Tensor-parallel ranks have equal losses; one of them counts.
+  double* const counted = tools_.place().tensor == 0 ? loss : nullptr;
   PARPLAN_ASSIGN_OR_RETURN(
       Array gradient,
       head_->Backward(parameters, tools_.At(table, Table().offset), std::move(kept.head),
                       targets.data(), 1.0 / static_cast<double>(setting_.global_token_count),
-                      gradients, tools_.At(table_gradients, Table().offset), losses));
-  // Tensor-parallel ranks have equal losses; one of them counts.
-  if (tools_.place().tensor == 0) loss += losses;
+                      gradients, tools_.At(table_gradients, Table().offset), counted));
   if (setting_.tied != nullptr) {
     table_state.Release();
     PARPLAN_RETURN_IF_ERROR(table_state.EndBackward());
@@ -148,7 +147,7 @@ absl::StatusOr<Array> TrainerLayer::Forward(int64_t step, int64_t micro_batch, A
 }
 
 absl::StatusOr<Array> TrainerLayer::Backward(int64_t step, int64_t micro_batch,
-                                             Array output_gradient, double& loss) {
+                                             Array output_gradient, double* loss) {
   Kept kept = std::move(kept_.extract(micro_batch).mapped());
   Array gradient;
   if (embedding_.has_value()) {

@@ -53,11 +53,11 @@ class TrainerLayer {
   // and is null for an embedding.
   absl::StatusOr<Array> Forward(int64_t step, int64_t micro_batch, Array input);
   // Returns the gradient of the input [row_count x hidden]; null for an embedding.
-  // `output_gradient` is null for a head, which adds the losses of its rows to `loss`, on the first
-  // of its tensor-parallel ranks alone. REQUIRES: `Forward` of this micro-batch came before, and no
-  // `Backward` of it since.
+  // `output_gradient` is null for a head, which adds the losses of its rows to `*loss`, one fp64 in
+  // device memory, on the first of its tensor-parallel ranks alone. REQUIRES: `Forward` of this
+  // micro-batch came before, and no `Backward` of it since.
   absl::StatusOr<Array> Backward(int64_t step, int64_t micro_batch, Array output_gradient,
-                                 double& loss);
+                                 double* loss);
 
   const LayerProgram& program() const { return setting_.program; }
   LayerState& state() { return *state_; }
@@ -81,7 +81,7 @@ class TrainerLayer {
   std::vector<int32_t> Tokens(int64_t step, int64_t micro_batch, int shift) const;
   absl::StatusOr<Array> ForwardTransformer(const void* parameters, Array input, Kept& kept) const;
   absl::StatusOr<Array> BackwardTransformer(Kept kept, Array output_gradient);
-  absl::StatusOr<Array> BackwardHead(int64_t step, int64_t micro_batch, Kept kept, double& loss);
+  absl::StatusOr<Array> BackwardHead(int64_t step, int64_t micro_batch, Kept kept, double* loss);
   const ParameterTensor& Table() const;
   void Enter(TrainerPhase phase) const {
     if (setting_.observer != nullptr) setting_.observer->Enter(phase, program().layer_index);

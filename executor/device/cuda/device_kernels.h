@@ -44,6 +44,14 @@ class DeviceKernels : public LayerKernels {
     }
   }
 
+  void FillNormal(const NormalMatrix& matrix, void* data) override {
+    Each(matrix.part_row_count * matrix.part_column_count, FillNormalWork<T>{matrix, Out(data)});
+  }
+
+  void ToStatistics(const void* x, void* y, int64_t count) override {
+    Each(count, ToStatisticsWork<T>{In(x), Numbers(y)});
+  }
+
   void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                 int64_t row_count, int64_t row_size) override {
     if (IsWide(row_size | from_stride | to_stride, {from, to})) {
@@ -221,6 +229,11 @@ class DeviceKernels : public LayerKernels {
     PARPLAN_LAUNCH(queue_, dim3(Blocks(row_count)), dim3(kRowThreads), 0, (LogitGradientRows<T>),
                    Out(logits), own, Numbers(largest), Numbers(sums), static_cast<float>(factor),
                    row_size, first_column);
+  }
+
+  void AddLosses(const void* sums, double factor, int64_t row_count, double* loss) override {
+    PARPLAN_LAUNCH(queue_, dim3(1), dim3(kRowThreads), 0, AddRowLosses, Numbers(sums), factor,
+                   row_count, loss);
   }
 
   void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,

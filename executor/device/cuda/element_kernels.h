@@ -7,6 +7,8 @@
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
 
 #include "executor/device/cuda/language.h"
+#include "executor/device/kernels/layer_kernels.h"
+#include "executor/device/kernels/mix_bits.h"
 
 namespace parplan::cuda {
 
@@ -28,6 +30,29 @@ struct ZeroWork {
     for (int k = 0; k < N; ++k) pack.elements[k] = FromFloat<T>(0.0f);
     StorePack<N>(y, i, pack);
   }
+};
+
+// Writes a part of a matrix of normally distributed numbers.
+template <typename T>
+struct FillNormalWork {
+  NormalMatrix matrix;
+  T* y;
+  __device__ void operator()(int64_t i) const {
+    const int64_t row = i / matrix.part_column_count;
+    const int64_t column = i - row * matrix.part_column_count;
+    const int64_t place =
+        (matrix.first_row + row) * matrix.column_count + matrix.first_column + column;
+    const double value =
+        NormalNumber(matrix.stream, static_cast<uint64_t>(place)) * matrix.deviation;
+    y[i] = FromFloat<T>(static_cast<float>(value));
+  }
+};
+
+template <typename T>
+struct ToStatisticsWork {
+  const T* x;
+  float* y;
+  __device__ void operator()(int64_t i) const { y[i] = ToFloat(x[i]); }
 };
 
 // Copies rows; sizes and strides in packs.

@@ -179,6 +179,21 @@ __global__ void SumRowExponentials(const T* logits, const int32_t* targets, cons
   sums[2 * row + 1] = column < 0 || column >= row_size ? 0.0f : ToFloat(in[column]) - row_max;
 }
 
+// Adds `factor` times the losses of all rows to `*loss`, in a fixed order. One block: the rows of a
+// micro-batch are few numbers beside their logits.
+__global__ void AddRowLosses(const float* sums, double factor, int64_t row_count, double* loss) {
+  __shared__ double parts[kRowThreads];
+  double losses = 0.0;
+  for (int64_t row = threadIdx.x; row < row_count; row += kRowThreads) {
+    losses += static_cast<double>(logf(sums[2 * row]) - sums[2 * row + 1]);
+  }
+  parts[threadIdx.x] = losses;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int thread = 1; thread < kRowThreads; ++thread) losses += parts[thread];
+  *loss += factor * losses;
+}
+
 template <typename T>
 __global__ void LogitGradientRows(T* logits, const int32_t* targets, const float* largest,
                                   const float* sums, float factor, int64_t row_size,

@@ -11,6 +11,7 @@
 #include "executor/device/kernels/cpu_product.h"
 #include "executor/device/kernels/cpu_rotary.h"
 #include "executor/device/kernels/layer_kernels.h"
+#include "executor/device/kernels/mix_bits.h"
 
 namespace parplan {
 namespace {
@@ -52,6 +53,22 @@ class CpuKernels : public LayerKernels {
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
     std::memcpy(host, device, static_cast<size_t>(byte_count));
     return absl::OkStatus();
+  }
+
+  void FillNormal(const NormalMatrix& matrix, void* data) override {
+    T* out = Out(data);
+    for (int64_t row = 0; row < matrix.part_row_count; ++row) {
+      const int64_t first = (matrix.first_row + row) * matrix.column_count + matrix.first_column;
+      for (int64_t column = 0; column < matrix.part_column_count; ++column) {
+        const auto place = static_cast<uint64_t>(first + column);
+        *out++ = static_cast<T>(NormalNumber(matrix.stream, place) * matrix.deviation);
+      }
+    }
+  }
+
+  // Statistics have the type of everything else here.
+  void ToStatistics(const void* x, void* y, int64_t count) override {
+    std::copy_n(In(x), count, Out(y));
   }
 
   void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
@@ -275,6 +292,16 @@ class CpuKernels : public LayerKernels {
       const int64_t column = targets[row] - first_column;
       if (column >= 0 && column < row_size) out[column] -= static_cast<T>(factor);
     }
+  }
+
+  void AddLosses(const void* sums, double factor, int64_t row_count, double* loss) override {
+    const T* const numbers = In(sums);
+    double losses = 0.0;
+    for (int64_t row = 0; row < row_count; ++row) {
+      losses += factor * (std::log(static_cast<double>(numbers[2 * row])) -
+                          static_cast<double>(numbers[2 * row + 1]));
+    }
+    *loss += losses;
   }
 
   void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,

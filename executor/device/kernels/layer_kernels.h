@@ -78,6 +78,20 @@ struct RotaryShape {
   int64_t row_stride = 0;
 };
 
+// Part of a matrix of normally distributed initial values: element [row][column] of the whole
+// matrix is NormalNumber(stream, row * column_count + column) times `deviation` (mix_bits.h).
+struct NormalMatrix {
+  uint64_t stream = 0;
+  double deviation = 1.0;
+  // Columns of the whole matrix.
+  int64_t column_count = 0;
+  // The part that is written, as a matrix of its own.
+  int64_t first_row = 0;
+  int64_t first_column = 0;
+  int64_t part_row_count = 0;
+  int64_t part_column_count = 0;
+};
+
 struct AdamSettings {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
@@ -117,6 +131,11 @@ class LayerKernels {
   // on a GPU, none on the processor. `Synchronize` returns an error too.
   virtual absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) = 0;
+  // Writes the part of `matrix` to `data` [part_row_count x part_column_count]. Every device writes
+  // the same elements, up to the rounding of their type.
+  virtual void FillNormal(const NormalMatrix& matrix, void* data) = 0;
+  // Copies `count` elements of `type()` to elements of `statistics_type()`.
+  virtual void ToStatistics(const void* x, void* y, int64_t count) = 0;
   // Copies `row_count` rows of `row_size` elements; strides in elements. The ranges do not overlap.
   virtual void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                         int64_t row_count, int64_t row_size) = 0;
@@ -207,6 +226,10 @@ class LayerKernels {
   virtual void LogitGradients(void* logits, const int32_t* targets, const void* largest,
                               const void* sums, double factor, int64_t row_count, int64_t row_size,
                               int64_t first_column) = 0;
+
+  // Adds `factor` times the sum of all rows' losses to `*loss`, one fp64 in device memory, so that
+  // a step need not wait for its losses.
+  virtual void AddLosses(const void* sums, double factor, int64_t row_count, double* loss) = 0;
 
   // Makes one Adam step of `count` parameters; `step` counts from 1. Moments are of
   // `statistics_type()`. For 16-bit types `masters` are the parameters in fp32, and `parameters`

@@ -41,6 +41,12 @@ class PacedKernels final : public LayerKernels {
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
     return Pace([&] { return kernels_->CopyToHost(device, host, byte_count); });
   }
+  void FillNormal(const NormalMatrix& matrix, void* data) override {
+    Pace([&] { return kernels_->FillNormal(matrix, data); });
+  }
+  void ToStatistics(const void* x, void* y, int64_t count) override {
+    Pace([&] { return kernels_->ToStatistics(x, y, count); });
+  }
   void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                 int64_t row_count, int64_t row_size) override {
     Pace([&] { return kernels_->CopyRows(from, from_stride, to, to_stride, row_count, row_size); });
@@ -141,6 +147,9 @@ class PacedKernels final : public LayerKernels {
       return kernels_->LogitGradients(logits, targets, largest, sums, factor, row_count, row_size,
                                       first_column);
     });
+  }
+  void AddLosses(const void* sums, double factor, int64_t row_count, double* loss) override {
+    Pace([&] { return kernels_->AddLosses(sums, factor, row_count, loss); });
   }
   void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
                 void* first_moments, void* second_moments, void* masters, void* parameters,

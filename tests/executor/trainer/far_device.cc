@@ -51,6 +51,12 @@ class FarKernels : public LayerKernels {
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
     return copies_.ToHost(device, host, byte_count);
   }
+  void FillNormal(const NormalMatrix& matrix, void* data) override {
+    near_->FillNormal(matrix, Here(data));
+  }
+  void ToStatistics(const void* x, void* y, int64_t count) override {
+    near_->ToStatistics(Here(x), Here(y), count);
+  }
   void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                 int64_t row_count, int64_t row_size) override {
     near_->CopyRows(Here(from), from_stride, Here(to), to_stride, row_count, row_size);
@@ -140,6 +146,9 @@ class FarKernels : public LayerKernels {
                       int64_t first_column) override {
     near_->LogitGradients(Here(logits), OfHost(targets), Here(largest), Here(sums), factor,
                           row_count, row_size, first_column);
+  }
+  void AddLosses(const void* sums, double factor, int64_t row_count, double* loss) override {
+    near_->AddLosses(Here(sums), factor, row_count, static_cast<double*>(Here(loss)));
   }
   void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
                 void* first_moments, void* second_moments, void* masters, void* parameters,

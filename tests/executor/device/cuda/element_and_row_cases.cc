@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
+#include "executor/device/kernels/mix_bits.h"
 #include "tests/executor/device/cuda/kernel_twins.h"
 
 namespace parplan {
@@ -26,6 +28,29 @@ TEST_P(KernelCases, Memory) {
     });
     twins().ExpectSame(y, "whole rows");
     twins().ExpectSame(sparse, "elements");
+  }
+}
+
+// A plan's parameters begin the same on every device, so the numbers are equal, not near.
+TEST_P(KernelCases, InitialValuesAreTheSameOnEveryDevice) {
+  for (const int64_t size : sizes()) {
+    const Twin part = twins().Room(3 * size);
+    const Twin masters = twins().RoomForStatistics(3 * size);
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      kernels.FillNormal({.stream = 7,
+                          .deviation = 0.02,
+                          .column_count = size + 10,
+                          .first_row = 5,
+                          .first_column = 4,
+                          .part_row_count = 3,
+                          .part_column_count = size},
+                         at(part));
+      kernels.ToStatistics(at(part), at(masters), 3 * size);
+    });
+    twins().ExpectEqual(part, twins().type(), "parameters");
+    twins().ExpectEqual(masters, twins().type(), "masters");
+    const double last = NormalNumber(7, static_cast<uint64_t>(7 * (size + 10) + 4 + size - 1));
+    EXPECT_EQ(twins().Exact(part).back(), last * 0.02);
   }
 }
 
@@ -157,6 +182,18 @@ TEST_P(KernelCases, CrossEntropyOverAPartOfTheColumns) {
     twins().ExpectSame(largest, "largest", 0.01);
     twins().ExpectSame(sums, "sums", 0.1);
     twins().ExpectSame(logits, "gradients", 0.2);
+    // The losses of two micro-batches, in fp64 on every device.
+    double expected = 0.0;
+    for (int row = 0; row < kRows; ++row) {
+      expected += std::log(twins().Exact(sums)[2 * row]) - twins().Exact(sums)[2 * row + 1];
+    }
+    const Twin loss = twins().RoomForLoss();
+    twins().Run([&](LayerKernels& kernels, auto at) {
+      for (const double factor : {0.25, 0.5}) {
+        kernels.AddLosses(at(sums), factor, kRows, static_cast<double*>(at(loss)));
+      }
+    });
+    EXPECT_NEAR(twins().Read(loss)[0], 7.0 + 0.75 * expected, 1e-4 * (1.0 + expected));
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_GPU_H_
 #define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_GPU_H_
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -10,10 +11,13 @@
 
 namespace parplan {
 
-// The plugin of this build. Its error is a test's reason to skip.
+// Loads the plugin of this build, or the one that PARPLAN_CUDA_PLUGIN names, by which a test that
+// was moved to another machine finds it. Its error is a test's reason to skip.
 inline absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadGpus(
     GroupTransport groups = GroupTransport::kAutomatic) {
-  return LoadBackend("cuda", {.plugin = PARPLAN_CUDA_PLUGIN_FILE, .groups = groups});
+  const char* const moved = std::getenv("PARPLAN_CUDA_PLUGIN");
+  return LoadBackend(
+      "cuda", {.plugin = moved == nullptr ? PARPLAN_CUDA_PLUGIN_FILE : moved, .groups = groups});
 }
 
 // Only where the machine has none: anything else that is wrong with the plugin is a failure.

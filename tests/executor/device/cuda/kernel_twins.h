@@ -67,6 +67,9 @@ class KernelTwins {
   Twin Room(int64_t count) { return Put(Numbers(count, 7.0)); }
   Twin RoomForStatistics(int64_t count) { return PutStatistics(Numbers(count, 7.0)); }
 
+  // One fp64 of 7.
+  Twin RoomForLoss() { return PutAs(ElementType::kFloat64, {7.0}); }
+
   // Calls op(kernels, at) on both sides; at(twin, offset) is the array there.
   template <typename Operation>
   void Run(Operation op) {
@@ -89,6 +92,15 @@ class KernelTwins {
   }
   const Numbers& Exact(Twin twin) const { return pairs_[twin.index].exact; }
 
+  // The subject has exactly the other side's numbers, rounded to `as`.
+  void ExpectEqual(Twin twin, ElementType as, const char* what) {
+    const Numbers actual = Read(twin);
+    const Numbers& expected = Exact(twin);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(actual[i], Round(as, expected[i])) << what << "[" << i << "]";
+    }
+  }
+
   // Both sides have the same, but for `factor` times the tolerance.
   void ExpectSame(Twin twin, const char* what, double factor = 1.0) {
     const Numbers actual = Read(twin);
@@ -107,6 +119,7 @@ class KernelTwins {
   };
 
   static double Round(ElementType type, double value) {
+    if (type == ElementType::kFloat64) return value;
     const auto single = static_cast<float>(value);
     return type == ElementType::kBfloat16 ? FromBfloat16(RoundToBfloat16(single)) : single;
   }

@@ -23,6 +23,12 @@ class WrappedKernels : public LayerKernels {
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
     return inner_->CopyToHost(device, host, byte_count);
   }
+  void FillNormal(const NormalMatrix& matrix, void* data) override {
+    inner_->FillNormal(matrix, data);
+  }
+  void ToStatistics(const void* x, void* y, int64_t count) override {
+    inner_->ToStatistics(x, y, count);
+  }
   void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                 int64_t row_count, int64_t row_size) override {
     inner_->CopyRows(from, from_stride, to, to_stride, row_count, row_size);
@@ -98,6 +104,9 @@ class WrappedKernels : public LayerKernels {
                       int64_t first_column) override {
     inner_->LogitGradients(logits, targets, largest, sums, factor, row_count, row_size,
                            first_column);
+  }
+  void AddLosses(const void* sums, double factor, int64_t row_count, double* loss) override {
+    inner_->AddLosses(sums, factor, row_count, loss);
   }
   void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
                 void* first_moments, void* second_moments, void* masters, void* parameters,
