@@ -21,7 +21,7 @@ EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& l
 absl::StatusOr<Array> EmbeddingLayer::Forward(const void* parameters, const int32_t* tokens) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.product_row_count();
-  PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.Take(ArrayUse::kTransient, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.TakeOutput(rows * hidden_));
   kernels.Embed(tokens, rows, tools_.At(parameters, table_.offset), table_.first_row,
                 table_.local_row_count, hidden_, partial.data());
   PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));

@@ -54,7 +54,9 @@ TEST(GpuDevice, CountsMemoryAndSaysWhenThereIsNoMore) {
   PARPLAN_GPUS_OR_SKIP(backend);
   ASSERT_OK_AND_ASSIGN(const auto gpu, Gpu::Open(*backend));
   ASSERT_OK_AND_ASSIGN(const DeviceFacts facts, backend->Describe(0));
-  EXPECT_THAT(gpu->device->memory().Allocate(Bytes::Of(2 * facts.memory.count())).status(),
+  EXPECT_THAT(gpu->device->memory()
+                  .Allocate(Bytes::Of(2 * facts.memory.count()), Lifetime::kLasting)
+                  .status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("bytes of the GPU")));
   // Nothing is left of the error.
   const Array array = gpu->Put({1.0, 2.0});
@@ -205,8 +207,10 @@ TEST(GpuGroups, NcclSendsBothWaysAtOnce) {
     ASSERT_OK_AND_ASSIGN(const auto device, backend->Open(fabric.rank()));
     ASSERT_OK_AND_ASSIGN(const auto group, device->MakeGroup(fabric, "pair", {0, 1}));
     constexpr int64_t kCount = int64_t{1} << 24;
-    ASSERT_OK_AND_ASSIGN(void* const out, device->memory().Allocate(Bytes::Of(4 * kCount)));
-    ASSERT_OK_AND_ASSIGN(void* const in, device->memory().Allocate(Bytes::Of(4 * kCount)));
+    ASSERT_OK_AND_ASSIGN(void* const out,
+                         device->memory().Allocate(Bytes::Of(4 * kCount), Lifetime::kLasting));
+    ASSERT_OK_AND_ASSIGN(void* const in,
+                         device->memory().Allocate(Bytes::Of(4 * kCount), Lifetime::kLasting));
     const int other = 1 - fabric.rank();
     std::vector<std::unique_ptr<PendingWork>> sends;
     for (int i = 0; i < 3; ++i) {

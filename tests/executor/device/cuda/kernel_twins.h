@@ -127,7 +127,7 @@ class KernelTwins {
     Pair pair{.type = type, .exact = numbers};
     for (double& each : pair.exact) each = Round(type, each);
     absl::StatusOr<void*> device = subject_.memory().Allocate(
-        Bytes::Of(static_cast<int64_t>(numbers.size()) * ElementSize(type)));
+        Bytes::Of(static_cast<int64_t>(numbers.size()) * ElementSize(type)), Lifetime::kLasting);
     EXPECT_OK(device.status());
     pair.device = *device;
     EXPECT_OK(WriteElements(subject_.kernels(), type, pair.exact, pair.device));
