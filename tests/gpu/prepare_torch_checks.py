@@ -112,6 +112,10 @@ def write_plan(folder: pathlib.Path, name: str, shape: Shape, model: Any, plan: 
     strategies = [Strategy(), *[Strategy(recompute=recompute)] * shape.layers, Strategy()]
     payload = plans.payload_of(model, topology(), [strategies], batch=batch,
                                micro_batch_count=batch // micro_batch, issued=now)
+    # planctl reads equal layers as one run.
+    runs = payload.stages[0].layer_runs
+    runs[1].layer_count = shape.layers
+    del runs[2:-1]
     signed = plans.sign(payload.SerializeToString(), plans.FIRST)
     path = folder / name / f"{plan}.dsse.json"
     path.write_text(signed.to_json())

@@ -10,11 +10,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import functools
 import gc
+import importlib
+import importlib.util
 import json
 import math
 import os
 import pathlib
+import shutil
 import statistics
 import sys
 import tempfile
@@ -42,7 +46,7 @@ LOAD_SECONDS = {"cuda": 1.0, "cpu": 0.05}
 # Times of layers: at least so many repetitions, and for so long.
 FEWEST, SECONDS = 20, {"cuda": 0.6, "cpu": 0.1}
 # Steps of a plan: the first allocates memory and makes the optimizer's states.
-WARM_UP_STEPS, STEP_COUNT = 2, 6
+WARM_UP_STEPS, STEP_COUNT = 1, 5
 TOLERANCE = 1e-4
 
 
@@ -203,7 +207,8 @@ def measure_layers(job: Job, compiled: bool) -> None:
             torch.manual_seed(0)
             layer = build_layer(case.shape).to(job.device, torch.bfloat16)
             if compiled:
-                torch._dynamo.reset()
+                dynamo: Any = importlib.import_module("torch._dynamo")
+                dynamo.reset()
                 layer.compile(dynamic=False)
             return {"samples": case.samples, "tokens": case.shape.tokens,
                     **time_layer(job, layer, case.shape, case.samples)}
@@ -253,14 +258,26 @@ def model_on_meta(job: Job, model: str) -> nn.Module:
 
 @contextlib.contextmanager
 def world_of_one(job: Job) -> Iterator[None]:
-    """A process group of this process, of NCCL on a GPU."""
+    """A process group of this process: of NCCL on a GPU, or of gloo where NCCL cannot start."""
     with tempfile.TemporaryDirectory() as folder:
-        options: dict[str, Any] = {}
         if job.is_on_gpu:
             torch.cuda.set_device(job.device)
-            options["device_id"] = job.device
-        dist.init_process_group("nccl" if job.is_on_gpu else "gloo", rank=0, world_size=1,
-                                store=dist.FileStore(f"{folder}/store", 1), **options)
+        for backend in ("nccl", "gloo") if job.is_on_gpu else ("gloo",):
+            try:
+                dist.init_process_group(backend, rank=0, world_size=1,
+                                        store=dist.FileStore(f"{folder}/{backend}", 1))
+                dist.all_reduce(torch.zeros(1, device=job.device))
+                job.synchronize()
+            except RuntimeError as error:
+                say(f"{backend} cannot start: {error}")
+                job.result[f"{backend}_error"] = str(error)
+                if dist.is_initialized():
+                    dist.destroy_process_group()
+                continue
+            job.result["backend"] = backend
+            break
+        else:
+            raise RuntimeError("no process group can start")
         try:
             yield
         finally:
@@ -270,15 +287,12 @@ def world_of_one(job: Job) -> Iterator[None]:
 def measure_plans(job: Job) -> None:
     """Trains some steps under each plan and measures time and memory."""
     torch.zeros(1, device=job.device)
-    job.result["context"] = {"driver_bytes_before_nccl": job.driver_bytes()}
+    job.result["context"] = {"driver_bytes_before_group": job.driver_bytes()}
     with world_of_one(job):
-        dist.all_reduce(torch.zeros(1, device=job.device))
-        job.synchronize()
-        job.result["context"]["driver_bytes_with_nccl"] = job.driver_bytes()
-        # The largest plan may be short of time, so the smallest of both kinds come first.
+        job.result["context"]["driver_bytes_with_group"] = job.driver_bytes()
         for case in job.cases.plans:
             job.run(case.name, lambda case=case: measure_plan(job, case),  # type: ignore[misc]
-                    seconds=20 if job.is_on_gpu else 1)
+                    seconds=12 if job.is_on_gpu else 1)
 
 
 def measure_plan(job: Job, case: PlanCase) -> dict[str, Any]:
@@ -288,8 +302,10 @@ def measure_plan(job: Job, case: PlanCase) -> dict[str, Any]:
         before["allocated_bytes_before"] = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
     plan = load_plan(job, case.model, case.path)
+    # As profiles measure it.
+    optimizer = functools.partial(torch.optim.AdamW, fused=job.is_on_gpu)
     run = parplan.torch.apply(plan, model_on_meta(job, case.model), loss_of, seed=1,
-                              optimizer=torch.optim.AdamW, device=job.device, precision="bf16")
+                              optimizer=optimizer, device=job.device, precision="bf16")
     inputs, targets = (one.to(job.device) for one in batch_of(plan))
     losses = []
     for _ in range(WARM_UP_STEPS):
@@ -378,7 +394,36 @@ def compare(job: Job, case: ParityCase) -> dict[str, Any]:
     return row
 
 
+# --- The machine.
+
+def look(job: Job) -> None:
+    """Says what is installed, and uses the GPU once in each way that the other parts need."""
+    transformers: Any = importlib.import_module("transformers")
+    job.result["versions"]["transformers"] = str(transformers.__version__)
+    if job.is_on_gpu:
+        properties = torch.cuda.get_device_properties(0)
+        job.result["gpu_memory_bytes"] = properties.total_memory
+        job.result["has_nvml"] = job.clocks() != {"sm_megahertz": None, "throttled_by": []}
+    job.result["has_cryptography"] = importlib.util.find_spec("cryptography") is not None
+    job.result["has_compiler"] = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
+
+    def work() -> dict[str, Any]:
+        rows = torch.randn(2, 4, 64, 32, device=job.device, dtype=torch.bfloat16,
+                           requires_grad=True)
+        made = nn.functional.scaled_dot_product_attention(rows, rows, rows, is_causal=True)
+        torch.autograd.backward((made @ made.transpose(-1, -2)).float().sum())
+        # More than one segment of the allocator.
+        torch.zeros(512 << 20, dtype=torch.uint8, device=job.device)
+        job.synchronize()
+        return {"driver_bytes": job.driver_bytes()}
+
+    job.run("first work", work, seconds=0)
+    for key in ("versions", "gpu", "has_nvml", "has_cryptography", "has_compiler"):
+        say(f"{key}: {job.result.get(key)}")
+
+
 PARTS: dict[str, Callable[[Job], None]] = {
+    "machine": look,
     "layers-eager": lambda job: measure_layers(job, False),
     "layers-compiled": lambda job: measure_layers(job, True),
     "parity": measure_parity,
