@@ -104,8 +104,8 @@ class Checks:
                 [str(HERE), str(ROOT / "clients/python"),
                  *filter(None, [os.environ.get("PYTHONPATH")])]),
             # Caches of compilers belong to this run.
-            TORCHINDUCTOR_CACHE_DIR=str(self.out / "inductor"),
-            TRITON_CACHE_DIR=str(self.out / "triton"))
+            TORCHINDUCTOR_CACHE_DIR=str(self.out / "cache-inductor"),
+            TRITON_CACHE_DIR=str(self.out / "cache-triton"))
         if self.expands_segments:
             # Without gaps between segments the driver's figure is the allocator's.
             environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
@@ -242,7 +242,7 @@ def measure(options: argparse.Namespace) -> int:
     if after:
         say(after)
     write_results(out, checks, before, after)
-    for folder in ("inductor", "triton"):
+    for folder in ("cache-inductor", "cache-triton"):
         shutil.rmtree(out / folder, ignore_errors=True)
     code = int(any(one["outcome"].startswith("FAILED") for one in checks.results.values()))
     if options.planctl is not None:

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import sys
@@ -38,6 +39,7 @@ from parplan.envelope import SignedPlan, TrustBundle, VerifiedPlan
 from parplan.plan import Plan
 from parplan.torch.measure.devices import Gpu
 from parplan.torch.measure.models import build_from, read_configuration
+from parplan.torch.spans import Recorder
 from parplan.wire import json_file, messages
 
 MEBI = 1 << 20
@@ -324,18 +326,47 @@ def measure_plan(job: Job, case: PlanCase) -> dict[str, Any]:
     memory: dict[str, Any] = {}
     if job.is_on_gpu:
         memory = {"peak_allocated_bytes": torch.cuda.max_memory_allocated(),
+                  "allocated_between_steps_bytes": torch.cuda.memory_allocated(),
                   "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
                   # The allocator gives nothing back, so this is the highest.
                   "peak_driver_bytes": job.driver_bytes()}
     if not all(map(math.isfinite, losses)):
         raise ArithmeticError(f"losses are {losses}")
     device_seconds = [one for one, _ in times]
+    parts = parts_of_step(job, run, inputs, targets)
     return {"micro_batch": case.micro_batch, "recompute": case.recompute, "plan": case.path,
             "model": case.model, "step_seconds": statistics.median(device_seconds),
             "step_seconds_least": min(device_seconds), "step_seconds_most": max(device_seconds),
             "host_step_seconds": statistics.median(one for _, one in times), **memory, **before,
             "parameters": sum(one.numel() for one in run.parameters()),
-            "first_loss": losses[0], "last_loss": losses[-1], **clocks}
+            "first_loss": losses[0], "last_loss": losses[-1], "parts": parts, **clocks}
+
+
+def parts_of_step(job: Job, run: parplan.torch.Run, inputs: torch.Tensor,
+                  targets: torch.Tensor) -> dict[str, Any]:
+    """Returns what one more step is made of: seconds of all forward passes, of all backward passes,
+    and of the rest, and on a GPU the peaks of tensors before and within the optimizer's step."""
+    made: dict[str, Any] = {}
+
+    def before(*_: Any) -> None:
+        made["peak_of_passes_bytes"] = torch.cuda.max_memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+
+    def after(*_: Any) -> None:
+        made["peak_of_optimizer_bytes"] = torch.cuda.max_memory_allocated()
+
+    if job.is_on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+        run.optimizers[0].register_step_pre_hook(before)
+        run.optimizers[0].register_step_post_hook(after)
+    recorder = Recorder(job.device)
+    with recorder:
+        run.step(inputs, targets)
+    for one in recorder.spans:
+        found = re.fullmatch(r"[0-9+]+([FB])[0-9]+", one.name)
+        name = {"F": "forward", "B": "backward"}[found[1]] if found else one.name
+        made[f"{name}_seconds"] = made.get(f"{name}_seconds", 0.0) + one.duration / 1e6
+    return made
 
 
 # --- Parity.
