@@ -200,4 +200,14 @@ class Run:
 
 
 def _default_device() -> str:
-    return f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
+    """Returns the GPU that the program chose or, if it chose none, that of the number which torchrun
+    gives each process of a node. Without that all of them would be on the first."""
+    if not torch.cuda.is_available():
+        return "cpu"
+    chosen = torch.cuda.current_device()
+    local_rank = os.environ.get("LOCAL_RANK", "")
+    # A process that sees its own GPU alone has no other to choose.
+    if chosen == 0 and local_rank.isdigit() and int(local_rank) < torch.cuda.device_count():
+        chosen = int(local_rank)
+        torch.cuda.set_device(chosen)
+    return f"cuda:{chosen}"
