@@ -169,7 +169,7 @@ def time_layer(job: Job, layer: nn.Module, shape: Shape, samples: int) -> dict[s
     while time.monotonic() < end:
         passes()
         job.synchronize()
-    marks = []
+    marks: list[tuple[Any, Any, Any]] = []
     begin = time.monotonic()
     while len(marks) < FEWEST or time.monotonic() - begin < SECONDS[job.device_type]:
         # A GPU falls behind the host by ten passes at most.
