@@ -137,7 +137,8 @@ def main() -> None:
               LayerCase("gpt-1.3b-2k-8-samples", GPT, 8)]
     batch = BATCH
     micro_batches: tuple[int, ...] = MICRO_BATCHES
-    profiled: dict[str, tuple[int, ...]] = {"llama-2k": MICRO_BATCHES, "gpt-2k": (1, 8), "llama-8k": (1,)}
+    profiled: dict[str, tuple[int, ...]] = {
+        "llama-2k": MICRO_BATCHES, "gpt-2k": (1, 8), "llama-8k": (1,)}
     if options.small:
         shapes = {"llama-2k": SMALL_LLAMA, "gpt-2k": SMALL_GPT, "parity": SMALL_PARITY}
         layers = [LayerCase("gpt", SMALL_GPT, 1), LayerCase("llama", SMALL_LLAMA, 1),

@@ -334,7 +334,8 @@ def measure_plan(job: Job, case: PlanCase) -> dict[str, Any]:
         raise ArithmeticError(f"losses are {losses}")
     device_seconds = [one for one, _ in times]
     parts = parts_of_step(job, run, inputs, targets)
-    return {"micro_batch": case.micro_batch, "recompute": case.recompute, "plan": case.path,
+    return {"micro_batch": case.micro_batch, "micro_batch_count": plan.micro_batch_count,
+            "recompute": case.recompute, "plan": case.path,
             "model": case.model, "step_seconds": statistics.median(device_seconds),
             "step_seconds_least": min(device_seconds), "step_seconds_most": max(device_seconds),
             "host_step_seconds": statistics.median(one for _, one in times), **memory, **before,
