@@ -135,8 +135,10 @@ def main() -> None:
     layers = [LayerCase("gpt-1.3b-2k", GPT, 1), LayerCase("llama-8b-2k", LLAMA, 1),
               LayerCase("gpt-1.3b-8k", GPT_8K, 1), LayerCase("llama-8b-8k", LLAMA_8K, 1),
               LayerCase("gpt-1.3b-2k-8-samples", GPT, 8)]
-    batch, micro_batches = BATCH, MICRO_BATCHES
-    profiled = {"llama-2k": MICRO_BATCHES, "gpt-2k": (1, 8), "llama-8k": (1,)}
+    batch = BATCH
+    micro_batches: tuple[int, ...] = MICRO_BATCHES
+    profiled: dict[str, tuple[int, ...]] = {
+        "llama-2k": MICRO_BATCHES, "gpt-2k": (1, 8), "llama-8k": (1,)}
     if options.small:
         shapes = {"llama-2k": SMALL_LLAMA, "gpt-2k": SMALL_GPT, "parity": SMALL_PARITY}
         layers = [LayerCase("gpt", SMALL_GPT, 1), LayerCase("llama", SMALL_LLAMA, 1),
@@ -154,7 +156,7 @@ def main() -> None:
                          write_plan(folder, "parity", shapes["parity"], models["parity"],
                                     level.name.lower(), 4, 2, level))
               for level in (Recompute.NONE, Recompute.FULL)]
-    profiles = [ProfileCase(name, DEVICE_KIND, tuple(sizes)) for name, sizes in profiled.items()]
+    profiles = [ProfileCase(name, DEVICE_KIND, sizes) for name, sizes in profiled.items()]
     write_cases(folder, layers, profiles, made, parity)
     print(f"wrote {folder}: {len(made)} plans, {len(parity)} for parity, {len(profiles)} profiles, "
           f"{len(layers)} layers")

@@ -43,6 +43,8 @@ TIME_TARGET, MEMORY_TARGET = 0.05, 0.03
 GRACE_SECONDS = 8.0
 # The program `parplan-torch`, which only an installed package has.
 _PARPLAN_TORCH = "import sys; from parplan.torch_program import main; sys.exit(main())"
+# Of what parts print; their logs have all of it.
+_LINE_LENGTH = 400
 _QUERIES = ("timestamp,name,driver_version,pstate,clocks.sm,clocks.mem,clocks.max.sm,power.draw,"
             "power.limit,temperature.gpu,memory.used,clocks_event_reasons.active",
             "timestamp,name,driver_version,pstate,clocks.sm,clocks.mem,clocks.max.sm,power.draw,"
@@ -123,7 +125,7 @@ class Checks:
                 for line in process.stdout:
                     log.write(line)
                     log.flush()
-                    print(line, end="", flush=True)
+                    say(line.rstrip("\n")[:_LINE_LENGTH])
             code = process.wait()
         finally:
             timer.cancel()
@@ -162,6 +164,9 @@ def parts_of(checks: Checks, steps: str) -> list[Part]:
             "--device", checks.device, "--device-kind", kind, "--devices-per-node", "1",
             "--micro-batch", *map(str, sizes), "--message-size",
             "--seconds", "0.4" if on_gpu else "0.1", *(["--compile"] if compiled else []),
+            # Plans recompute whole layers, and the summary has what that takes.
+            *(["--recompute", "full"] if any(one.model == model for one in cases.plans)
+              and not compiled else []), "--format", "json",
             "--out", str(checks.out / f"{name}.json")], most, least)
 
     sizes = {one.model: one.micro_batches for one in cases.profiles}
@@ -291,6 +296,41 @@ def predict(out: pathlib.Path, planctl: pathlib.Path, runtime: str, row: dict[st
     return json.loads(made.stdout)["prediction"]
 
 
+def recomputed_seconds(out: pathlib.Path, row: dict[str, Any]) -> float | None:
+    """Returns what full recomputation of a decoder layer adds to a micro-batch, as the profile's
+    command measured it, or None if it did not."""
+    try:
+        lines = (out / f"profile-{row['model']}.log").read_text().splitlines()
+        summary = json.loads(next(line for line in reversed(lines) if line.startswith("{")))
+    except (OSError, StopIteration, ValueError):
+        return None
+    without = next((one for one in summary["profiles"][0]["layer_timings"]
+                    if one["layer_definition_id"] == "decoder"
+                    and one["micro_batch_size"] == row["micro_batch"]), None)
+    with_it = next((one for one in summary["recomputation"] if one["policy"] == "full"
+                    and one["layer_definition_id"] == "decoder"
+                    and one["micro_batch_size"] == row["micro_batch"]), None)
+    if without is None or with_it is None:
+        return None
+    plain = sum(float(without[f"{name}_duration"][:-1]) for name in ("forward", "backward"))
+    return float(with_it["forward_seconds"] + with_it["backward_seconds"] - plain)
+
+
+def with_measured_recomputation(out: pathlib.Path, row: dict[str, Any], prediction: Any
+                                ) -> float | None:
+    """Returns the predicted step with the measured time of recomputation in place of that of a
+    forward pass: PyTorch leaves out a layer's last product."""
+    again = prediction["stages"][0]["time_items"].get("recompute", 0)
+    measured = recomputed_seconds(out, row)
+    model = read_json(out / "prepared" / row["model"] / "model.json")
+    if not again or measured is None or model is None:
+        return None
+    layers = next(int(run["layer_count"]) for run in model["layer_runs"]
+                  if run["layer_definition_id"] == "decoder")
+    count = row["micro_batch_count"]
+    return float(prediction["step_seconds"] + count * (layers * measured - again))
+
+
 def compare(out: pathlib.Path, planctl: pathlib.Path, runtime: str) -> int:
     """Prints predicted and measured times and peaks of the plans, and writes comparison.json.
     Returns 1 if a prediction is off by more than its target."""
@@ -321,6 +361,8 @@ def compare(out: pathlib.Path, planctl: pathlib.Path, runtime: str) -> int:
                 "measured_allocated_bytes": row.get("peak_allocated_bytes"),
                 "predicted_allocated_bytes": peak - outside,
                 "allocated_error": error_of(peak - outside, row.get("peak_allocated_bytes")),
+                "step_seconds_with_measured_recomputation":
+                    with_measured_recomputation(out, row, prediction),
                 "confidence": prediction["confidence"], "memory_items": items[0],
                 "time_items": prediction["stages"][0]["time_items"]}
         rows.append(made)
@@ -329,6 +371,10 @@ def compare(out: pathlib.Path, planctl: pathlib.Path, runtime: str) -> int:
             f"{giga(peak):>9} {percent(made['memory_error'])}  "
             f"{giga(made['measured_allocated_bytes']):>9} {giga(peak - outside):>9} "
             f"{percent(made['allocated_error'])}")
+        other = made["step_seconds_with_measured_recomputation"]
+        if other is not None:
+            say(f"{'':<18} {'':>9} {other:>9.4f} {percent(error_of(other, row['step_seconds']))}  "
+                "with the measured time of recomputation")
     known = [one for one in rows if "error" not in one]
     summary: dict[str, Any] = {"runtime": runtime, "plans": len(rows), "predicted": len(known)}
     failed = len(known) < len(rows)

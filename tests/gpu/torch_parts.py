@@ -169,7 +169,7 @@ def time_layer(job: Job, layer: nn.Module, shape: Shape, samples: int) -> dict[s
     while time.monotonic() < end:
         passes()
         job.synchronize()
-    marks = []
+    marks: list[tuple[Any, Any, Any]] = []
     begin = time.monotonic()
     while len(marks) < FEWEST or time.monotonic() - begin < SECONDS[job.device_type]:
         # A GPU falls behind the host by ten passes at most.
@@ -334,7 +334,8 @@ def measure_plan(job: Job, case: PlanCase) -> dict[str, Any]:
         raise ArithmeticError(f"losses are {losses}")
     device_seconds = [one for one, _ in times]
     parts = parts_of_step(job, run, inputs, targets)
-    return {"micro_batch": case.micro_batch, "recompute": case.recompute, "plan": case.path,
+    return {"micro_batch": case.micro_batch, "micro_batch_count": plan.micro_batch_count,
+            "recompute": case.recompute, "plan": case.path,
             "model": case.model, "step_seconds": statistics.median(device_seconds),
             "step_seconds_least": min(device_seconds), "step_seconds_most": max(device_seconds),
             "host_step_seconds": statistics.median(one for _, one in times), **memory, **before,
