@@ -59,6 +59,11 @@ HeadLayer::HeadLayer(const LayerTools& tools, const ParameterLayout& layout,
       norm_(layout.Has(tensor_names::kNormBias) ? NormKind::kLayerNorm : NormKind::kRmsNorm),
       hidden_(tools.definition().hidden_size) {}
 
+absl::Status HeadLayer::ReserveLogits() const {
+  return tools_.Take(ArrayUse::kLogits, tools_.product_row_count() * table_.local_row_count)
+      .status();
+}
+
 absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept) const {
   const int64_t rows = tools_.row_count();
   kept.input = std::move(input);
