@@ -1,9 +1,9 @@
 #include "profiler-agent/main/settings.h"
 
 #include <unistd.h>
-#include <cstdlib>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 
 #include "absl/strings/ascii.h"
