@@ -107,7 +107,7 @@ std::string OverlapSection(const PapersResults& results) {
         errors.closer_count);
   }
   const char* const verdict =
-      decided_count == 0 ? "**Not decided**: these runs cannot tell which of the two estimates is "
+      decided_count == 0 ? "**Not decided**: these runs do not show which of the two estimates is "
                            "better; that needs plans whose overlap takes a larger part of a step."
       : closer_count == decided_count ? "**The slow-down is needed** in every plan that decides."
       : closer_count == 0             ? "**The slow-down only adds error** in every plan that "

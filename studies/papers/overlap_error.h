@@ -37,7 +37,7 @@ struct MeasuredPlan {
   double ErrorWithoutSlowdown() const { return predicted_without_slowdown_ms / measured_ms - 1.0; }
 
   // Returns whether the two predictions are further apart than the interval of the median is wide,
-  // so that the run can tell which of them is better.
+  // so that the run shows which of them is better.
   bool Decides() const;
   // Returns whether the prediction with the slow-down is the closer one.
   bool SlowdownIsCloser() const;
