@@ -200,8 +200,8 @@ class Run:
 
 
 def _default_device() -> str:
-    """Returns the GPU that the program chose or, if it chose none, that of the number which torchrun
-    gives each process of a node. Without that all of them would be on the first."""
+    """Returns the GPU that the program chose or, if it chose none, that of the number that torchrun
+    gives each process of a node. Without it all of them would be on the first."""
     if not torch.cuda.is_available():
         return "cpu"
     chosen = torch.cuda.current_device()
