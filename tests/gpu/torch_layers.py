@@ -32,6 +32,8 @@ class GptLayer(nn.Module):
 
 class LlamaLayer(nn.Module):
     """RMS norms, rotary positions, grouped keys and values, and SwiGLU."""
+    cosine: torch.Tensor
+    sine: torch.Tensor
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

@@ -66,7 +66,7 @@ class Job:
         self.cases: Cases = read_cases(self.prepared)
         self.out = pathlib.Path(options.out)
         self._path = self.out / f"{options.part}.json"
-        self._end = time.monotonic() + options.deadline
+        self._end: float = time.monotonic() + options.deadline
         self.result: dict[str, Any] = {"rows": [], "failures": [], "skipped": []}
         self.gpu = Gpu(0) if options.device == "cuda" else None
 
@@ -127,7 +127,8 @@ class Job:
         """Returns a point on the time of the device."""
         if not self.is_on_gpu:
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
+        make: Any = torch.cuda.Event
+        event = make(enable_timing=True)
         event.record()
         return event
 
@@ -267,7 +268,7 @@ def world_of_one(job: Job) -> Iterator[None]:
         for backend in ("nccl", "gloo") if job.is_on_gpu else ("gloo",):
             try:
                 dist.init_process_group(backend, rank=0, world_size=1,
-                                        store=dist.FileStore(f"{folder}/{backend}", 1))
+                                        init_method=f"file://{folder}/{backend}")
                 dist.all_reduce(torch.zeros(1, device=job.device))
                 job.synchronize()
             except RuntimeError as error:

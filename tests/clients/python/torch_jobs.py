@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import nn
-from torch.distributed.tensor import DTensor
 
 import parplan.torch
 from parplan.envelope import TrustBundle
@@ -237,10 +236,6 @@ def plan_of(model: object, stages: list[list[object]], **options: object) -> par
                                time=plans.ISSUE_TIME)
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
 def worst_difference(run: object, reference: nn.Module, of: str = "grad") -> tuple[float, str]:
     """Returns the largest difference of a gradient (or of `data`) from that of one process, in
     parts of the largest value of its parameter, and the parameter's name."""
@@ -254,7 +249,7 @@ def worst_difference(run: object, reference: nn.Module, of: str = "grad") -> tup
             assert ours is None, name
             continue
         scale = theirs.abs().max().clamp(min=1e-8)
-        worst = max(worst, (((whole(ours) - theirs).abs().max() / scale).item(), name))
+        worst = max(worst, (((run.whole(name, ours) - theirs).abs().max() / scale).item(), name))
     return worst
 
 

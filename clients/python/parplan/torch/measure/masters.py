@@ -1,7 +1,7 @@
-"""Layers of 16 bits as jobs train them: with parameters of 32 bits, of which each pass makes copies.
+"""Layers of 16 bits as jobs train them: with parameters of 32 bits that each pass makes copies of.
 
-The copies, and the gradients that go back to 32 bits, move many bytes: on a GPU they can take as long
-as the products of a micro-batch with few tokens. `precision="bf16"` of `apply` does so.
+The copies, and the gradients that go back to 32 bits, move many bytes: on a GPU they can take as
+long as the products of a micro-batch with few tokens. `precision="bf16"` of `apply` does so.
 """
 
 from __future__ import annotations

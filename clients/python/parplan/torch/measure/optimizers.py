@@ -15,8 +15,8 @@ OPTIMIZERS = {"OPTIMIZER_ADAM": torch.optim.AdamW, "OPTIMIZER_SGD": torch.optim.
 
 def measure_optimizer(name: str, parameter_count: int, dtype: torch.dtype,
                       bench: Bench) -> Spread:
-    """Returns the time of a step of `OPTIMIZERS[name]`, on a GPU in one kernel (`fused`), which also
-    needs no further memory. Gradients are not cleared: `Run.step` drops them."""
+    """Returns the time of a step of `OPTIMIZERS[name]`, on a GPU in one kernel (`fused`), which
+    needs no further memory either. Gradients are not cleared: `Run.step` drops them."""
     place = bench.device.place
     options: dict[str, Any] = {"fused": True} if place.type == "cuda" else {}
     sizes = [_MATRIX] * (parameter_count // _MATRIX)
