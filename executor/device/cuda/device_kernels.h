@@ -170,11 +170,20 @@ class DeviceKernels : public LayerKernels {
 
   void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                  void* output, void* kept) override {
+    AttentionLibrary* const library = Library();
+    if (library != nullptr && library->Attention(shape, q, k, v, output, kept)) return;
     ForHeadSize(shape, [&](auto size) { Attend<size()>(shape, q, k, v, output, kept); });
   }
   void AttentionBackward(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          const void* output, const void* kept, const void* output_gradient,
                          void* dq, void* dk, void* dv) override {
+    AttentionLibrary* const library = Library();
+    // The library replaces gradients.
+    if (library != nullptr && !shape.adds_gradients &&
+        library->AttentionBackward(shape, shape, q, k, v, output, kept, output_gradient, dq, dk,
+                                   dv)) {
+      return;
+    }
     ForHeadSize(shape, [&](auto size) {
       AttendBackward<size()>(shape, q, k, v, output, kept, output_gradient, dq, dk, dv);
     });
@@ -313,6 +322,11 @@ class DeviceKernels : public LayerKernels {
     PARPLAN_LAUNCH(queue_, grid, dim3(kColumnThreads, kColumnRows), 0, (SumColumnChunks<Value>),
                    value, row_count, column_count, chunk_rows, parts);
     Each(column_count, AddChunksWork<T>{parts, chunks, column_count, y});
+  }
+
+  // Returns the library that computes attention of T; null if there is none.
+  AttentionLibrary* Library() {
+    return std::is_same_v<T, float> ? nullptr : queue_.attention_library();
   }
 
   // Calls work(size) with the smallest head size of kernels that is large enough.
