@@ -4,6 +4,7 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -78,6 +79,13 @@ const Loaded& TheCudnn() {
 
 std::string Release(int64_t version) {
   return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
+}
+
+// Returns the start of a message of cuDNN, which has many lines for each of its engines;
+// CUDNN_FRONTEND_LOG_INFO=1 with CUDNN_FRONTEND_LOG_FILE=stderr shows all of it.
+std::string Short(const std::string& message) {
+  constexpr size_t kMaxSize = 200;
+  return message.substr(0, std::min(message.find('\n'), kMaxSize));
 }
 
 // How a causal mask is given to cuDNN.
@@ -219,7 +227,7 @@ class CudnnAttention : public AttentionLibrary {
       try {
         const fe::error_t error = graph.graph->execute(handle_, arrays, workspace_);
         if (error.is_good()) return true;
-        reason = error.err_msg;
+        reason = Short(error.err_msg);
       } catch (const std::exception& error) {
         reason = error.what();
       }
@@ -343,7 +351,7 @@ class CudnnAttention : public AttentionLibrary {
     }
 
     const auto check = [](const char* step, const fe::error_t& error) {
-      return error.is_good() ? std::string() : absl::StrCat(step, ": ", error.err_msg);
+      return error.is_good() ? std::string() : absl::StrCat(step, ": ", Short(error.err_msg));
     };
     std::string reason = check("validate", graph->validate());
     if (reason.empty()) reason = check("graph", graph->build_operation_graph(handle_));
