@@ -434,7 +434,9 @@ absl::Status Report(const Flags& flags) {
     }
     PARPLAN_RETURN_IF_ERROR(MeasureLayers(*fabric, *device, peak, file.get()));
   }
-  return ComparePlans(model, facts, profile, size.type, *fabric, *device);
+  const absl::Status compared = ComparePlans(model, facts, profile, size.type, *fabric, *device);
+  for (const std::string& note : device->Notes()) std::printf("%s\n", note.c_str());
+  return compared;
 }
 
 int Main(const std::vector<std::string>& arguments) {
