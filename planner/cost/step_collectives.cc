@@ -1,6 +1,7 @@
 #include "planner/cost/step_collectives.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -49,7 +50,8 @@ class StepLister {
       return one.purpose == purpose && one.collective == collective && one.ranks == ranks;
     });
     if (same == found_.end()) {
-      same = found_.insert(found_.end(), {purpose, collective, std::move(ranks), 0.0, 0.0});
+      found_.push_back({.purpose = purpose, .collective = collective, .ranks = std::move(ranks)});
+      same = std::prev(found_.end());
     }
     same->count += count;
     same->bytes += count * bytes_a_call;

@@ -148,6 +148,8 @@ RuntimeTraits Torch() {
   traits.expert_exchange = ExpertExchange::kRows;
   traits.shards_tied_ends_as_one = true;
   traits.sums_loss = true;
+  traits.loss_bytes_per_logit = 12;
+  traits.measures_saved_tensors = true;
   return traits;
 }
 

@@ -168,8 +168,13 @@ struct RuntimeTraits {
   // The output of fused attention is copied into another layout, and both are kept.
   bool attention_output_copied = false;
   // Bytes per logit when the loss needs the most memory: 6 for fp32 softmax and 16-bit gradient in
-  // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials.
+  // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials, 12 for
+  // logarithms of probabilities and the gradients of these and of logits, in fp32 (PyTorch).
   int loss_bytes_per_logit = 6;
+  // Profiles of this runtime measure what autograd saves for the backward pass, logarithms of
+  // probabilities included: gradients inside a layer and those of the loss come in addition.
+  // Otherwise measured activations are assumed to include them.
+  bool measures_saved_tensors = false;
   // The vocabulary is padded to a multiple of 128 times the tensor-parallel degree.
   bool pad_vocabulary = true;
   // A stage keeps its outputs until the backward pass (DeepSpeed); otherwise they are freed once
