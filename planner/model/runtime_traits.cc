@@ -150,6 +150,11 @@ RuntimeTraits Torch() {
   traits.sums_loss = true;
   traits.loss_bytes_per_logit = 12;
   traits.measures_saved_tensors = true;
+  traits.shards_parameters_between_steps = true;
+  // Embedding and head are units of `fully_shard` of their own.
+  traits.gathers_tables_late = true;
+  // `PipelineStage.fwd_cache`.
+  traits.keep_stage_outputs = true;
   return traits;
 }
 

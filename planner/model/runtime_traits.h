@@ -183,6 +183,10 @@ struct RuntimeTraits {
   // 16-bit weights exist all the time in addition to fp32 masters, and not only while their layer
   // runs.
   bool keep_16_bit_parameters = true;
+  // With sharded optimizer states a rank holds its shard of 32-bit parameters all the time, and the
+  // whole ones only from the first forward to the last backward pass. Otherwise it holds the whole
+  // ones all the time, unless they are sharded too.
+  bool shards_parameters_between_steps = false;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
   // A layer's backward pass writes gradients into the memory of activations that it has used, and
