@@ -30,10 +30,10 @@ HAS_PARTIAL_GRADIENTS = ("parameters inside of matrices that ranks share, such a
                          "and biases of GPT-2, have gradients that are summed, in one message of a "
                          "layer and a step; the definition of a layer does not show them, so they "
                          "are priced with sequence parallelism alone")
-STAYS_ON_DEVICE = ("between two virtual stages of the same ranks the cost model prices no change of "
-                   "layout")
-REPEATS_OPERATORS = ("selective recomputation of all but some operators also repeats exchanges, which "
-                     "the cost model prices for recomputation of attention alone")
+STAYS_ON_DEVICE = ("between two virtual stages of the same ranks the cost model prices no change "
+                   "of layout")
+REPEATS_OPERATORS = ("selective recomputation of all but some operators also repeats exchanges; "
+                     "the cost model prices selective recomputation of attention alone")
 
 Counts = collections.Counter[str]
 

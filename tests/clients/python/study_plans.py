@@ -13,6 +13,7 @@ import sys
 import signed_plans as plans
 import study_models as models
 
+import parplan
 from parplan.strategy import Recompute, Schedule, Sharding, Strategy
 
 RANKS, BATCH = 2, 8
@@ -85,14 +86,16 @@ def profile(kind: str, folder: pathlib.Path, seconds: float) -> pathlib.Path:
     spec, out = folder / "spec.json", folder / "profile.json"
     spec.write_bytes(plans.json_text(models.spec_of(kind)))
     command = [sys.executable, "-c", "from parplan.torch.command.main import main; "
-               "raise SystemExit(main())", "profile", "--model", f"study_models:{kind}", "--spec", spec, "--micro-batch", "1", "2", "4", "8",
+               "raise SystemExit(main())", "profile", "--model", f"study_models:{kind}",
+               "--spec", spec, "--micro-batch", "1", "2", "4", "8",
                "--tensor-parallel", "2", "--device-kind", DEVICE_KIND, "--devices-per-node",
                str(RANKS), "--seconds", str(seconds), "--out", out]
     if kind == "plain":
         command += ["--tensor-plan", "study_models:PLAIN_TENSOR_PLAN"]
-    here = str(pathlib.Path(__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
-        [here, *filter(None, [os.environ.get("PYTHONPATH")])])}
+    here = pathlib.Path(__file__).resolve().parent
+    # The package may come from a relative path.
+    package = pathlib.Path(parplan.__file__).resolve().parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (here, package)))}
     subprocess.run(list(map(str, command)), check=True, cwd=here, env=environment,
                    stdout=subprocess.DEVNULL)
     return out

@@ -101,8 +101,8 @@ def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) ->
             row[name] = {"predicted": of_rank[rank][name], "measured": ranks[rank][name]}
             error = of_rank[rank][name] / max(ranks[rank][name], 1) - 1
             row[name]["error"] = error
-            text += (f"  {name} {of_rank[rank][name] / 1e6:7.2f} for {ranks[rank][name] / 1e6:7.2f} "
-                     f"MB {100 * error:+6.1f} %")
+            text += (f"  {name} {of_rank[rank][name] / 1e6:7.2f} for "
+                     f"{ranks[rank][name] / 1e6:7.2f} MB {100 * error:+6.1f} %")
         rows.append(row)
         print(text, flush=True)
     return rows

@@ -89,8 +89,9 @@ def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) ->
                "spread": max(seconds) / min(seconds) - 1,
                "stages": prediction["prediction"]["stages"]}
         rows.append(row)
+        error = row["predicted"] / row["measured"] - 1
         print(f"{kind:<6} {case.name:<30} predicted {1e3 * row['predicted']:8.1f} ms  measured "
-              f"{1e3 * row['measured']:8.1f} ms  {100 * (row['predicted'] / row['measured'] - 1):+6.1f} %"
+              f"{1e3 * row['measured']:8.1f} ms  {100 * error:+6.1f} %"
               f"  (steps spread {100 * row['spread']:.0f} %)", flush=True)
     return rows
 
