@@ -23,7 +23,7 @@ struct UniformPlan {
   int64_t global_batch_size = 0;
   int64_t micro_batch_count = 1;
   int virtual_stage_count = 1;
-  // As in `Plan`.
+  // The field of `Plan` with this name.
   int64_t micro_batch_group_size = 0;
   // Layers of each stage with embedding and head, in the order of the model.
   std::vector<int> stage_layer_counts;

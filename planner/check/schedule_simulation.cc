@@ -134,7 +134,7 @@ class Program {
   Passes Number(Direction direction, int64_t number) const {
     if (number < 0 || number >= passes_) return {};
     if (!interleaved_) return {{direction, device_, number}};
-    // As `get_schedule_table`: each group goes through one chunk after the other.
+    // The order of `get_schedule_table`: each group goes through one chunk after the other.
     const int64_t groups_before = number / (group_ * chunks_);
     const int64_t first = groups_before * group_;
     const int64_t size = std::max(devices_, std::min(group_, micro_batches_ - first));

@@ -39,7 +39,7 @@ struct PipelineRules {
   // Stages on each device; above 1 only if the schedule has virtual stages. `kInterleaved` with
   // one stage per device is 1F1B.
   int virtual_stage_count = 1;
-  // As `Plan::micro_batch_group_size`.
+  // See `Plan::micro_batch_group_size`.
   int64_t micro_batch_group_size = 0;
   // If off, a message leaves when its pass ends, takes its send time and occupies no device.
   //

@@ -157,7 +157,7 @@ struct RankPlace {
   int stage_index = 0;
   int virtual_stage_count = 1;
   int64_t micro_batch_count = 1;
-  // As `Plan::micro_batch_group_size`.
+  // See `Plan::micro_batch_group_size`.
   int64_t micro_batch_group_size = 0;
   // From `CommunicatorCount`.
   int communicator_count = 0;

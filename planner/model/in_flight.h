@@ -19,7 +19,7 @@ struct InterleavedDevice {
   int virtual_stage_count = 1;
   int device_index = 0;
   int64_t micro_batch_count = 1;
-  // As `Plan::micro_batch_group_size`.
+  // See `Plan::micro_batch_group_size`.
   int64_t micro_batch_group_size = 0;
 };
 

@@ -165,10 +165,10 @@ struct TargetLimits {
   bool equal_token_shares = false;
   // A layer whose data-parallel degree is 1 shards nothing, whatever its context-parallel degree.
   bool sharding_needs_data_parallel = false;
-  // Of the layers whose data-parallel degree is above 1 and that do not shard parameters, all shard
-  // gradients or none does, because the target has their level once for all layers.
+  // All layers whose data-parallel degree is above 1 and that do not shard parameters shard
+  // gradients, or none does, because the target has their level once for all layers.
   bool one_level_below_parameters = false;
-  // Of the layers that tensor parallelism splits, all have sequence parallelism or none has.
+  // All layers that tensor parallelism splits have sequence parallelism, or none has.
   bool one_sequence_parallel = false;
   // Embedding and head have one strategy.
   bool ends_alike = false;

@@ -45,8 +45,8 @@ class ProbeJob : public NodeJob {
                                                          const ProbeJobOptions& options);
   ~ProbeJob() override;
 
-  // As NodeJob; the profile is empty if rank 0 is on another node, and ABORTED names the first rank
-  // that failed and how.
+  // See NodeJob; the profile is empty if rank 0 is on another node, and ABORTED names the first
+  // rank that failed and how.
   absl::StatusOr<v1::Profile> Wait() override;
   void Stop(const std::string& why) override { ranks_->Stop(why); }
   // Processes of the ranks, by rank.

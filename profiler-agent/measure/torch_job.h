@@ -53,7 +53,7 @@ class TorchJob : public NodeJob {
                                                          int model, const TorchJobOptions& options);
   ~TorchJob() override;
 
-  // As NodeJob; ABORTED has the last line that the program wrote to its standard error.
+  // See NodeJob; ABORTED has the last line that the program wrote to its standard error.
   absl::StatusOr<v1::Profile> Wait() override;
   void Stop(const std::string& why) override { process_->Stop(why); }
   // All processes of the job, the ranks among them.

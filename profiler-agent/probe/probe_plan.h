@@ -68,7 +68,7 @@ struct LinkProbeBounds {
   int devices_per_node = 1;
   int node_count = 2;
   // Largest message, in bytes; a rank holds a few buffers of it. 16 times the largest that agents
-  // measure unless they are told otherwise.
+  // measure unless their options say otherwise.
   int64_t max_message_bytes = int64_t{1} << 30;
   absl::Duration max_time_budget = absl::Hours(1);
 };

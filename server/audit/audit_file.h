@@ -77,7 +77,7 @@ class AuditFile : public AuditSink {
   static constexpr int kMaxRefusalsPerSecond = 20;
   // Identities whose refusals are counted; when there are more, all counts start anew.
   static constexpr size_t kMaxCountedIdentities = 4096;
-  // Records that wait, beyond which refusals are only counted, as those above: nobody waits for
+  // Records that wait, beyond which refusals are only counted, as those above: no caller waits for
   // their lines, so that nothing else bounds them while a disk hangs. A record takes up to 20 KB.
   static constexpr size_t kMaxQueueLength = 1024;
 
@@ -122,7 +122,7 @@ class AuditFile : public AuditSink {
     absl::Time time;
     // Refusals that its line counts.
     int64_t omitted_count = 0;
-    // Hears how it went; absent if nobody waits.
+    // Hears how it went; absent if no caller waits.
     std::optional<std::promise<absl::Status>> outcome;
   };
 
@@ -136,7 +136,7 @@ class AuditFile : public AuditSink {
   void WriteWaiting();
   // Writes the lines of a batch, which is not empty, and flushes them if anybody waits.
   absl::Status Append(const std::deque<Waiting>& batch);
-  // Tells everyone concerned how it went.
+  // Reports how it went to all who wait.
   void Conclude(std::deque<Waiting> batch, const absl::Status& status);
   absl::Status WriteError(int error) const;
 

@@ -18,7 +18,7 @@ struct AuditRecord {
     // A plan was signed and is about to be stored and handed out.
     kSignature,
     // A call was refused because no role of the caller allows it. Nothing takes place, so that
-    // nobody waits for its line.
+    // no caller waits for its line.
     kRefusal,
   };
 

@@ -312,11 +312,14 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
   const std::lock_guard<std::mutex> lock(
       issue_mutexes_[std::hash<std::string>()(serial_key) % issue_mutexes_.size()]);
   for (int attempt = 1; attempt <= kMaxIssueAttempts; ++attempt) {
+    // Before the look at the store: if another server answers the same question for the job after
+    // that look, the number is taken, and the next attempt sees that answer.
+    PARPLAN_ASSIGN_OR_RETURN(const std::optional<Place> place, FindPlace(question));
     if (answer.is_complete) {
       PARPLAN_ASSIGN_OR_RETURN(SharedPlan stored, FindStored(question));
       if (stored != nullptr) return stored;
     }
-    absl::StatusOr<SharedPlan> issued = IssueNew(question, answer);
+    absl::StatusOr<SharedPlan> issued = IssueNew(question, answer, place);
     if (issued.status().code() != absl::StatusCode::kAborted) return issued;
   }
   return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
@@ -325,7 +328,8 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
 }
 
 absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
-                                              const PlannerAnswer& answer) {
+                                              const PlannerAnswer& answer,
+                                              const std::optional<Place>& place) {
   const absl::Time now = dependencies_.clock.Now();
   const std::string plan_key = StoredPlanKey(question, answer.is_complete);
   const PlanName name{question.cluster, NewPlanId(plan_key, now)};
@@ -336,7 +340,6 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
     parts = NewAnswer(question, std::get<SearchedPlan>(answer.result), name.ToString(), now);
   }
   auto& [payload, plan] = parts;
-  PARPLAN_ASSIGN_OR_RETURN(const std::optional<Place> place, FindPlace(question));
   std::optional<JobClaim> claim;
   if (place.has_value()) {
     payload.set_generation(place->claim.generation);

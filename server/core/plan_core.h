@@ -188,8 +188,10 @@ class PlanCore {
   // again.
   absl::StatusOr<SharedPlan> Issue(const PlanQuestion& question, const PlannerAnswer& answer);
 
-  // Signs and stores a new plan. ABORTED if another server planned for the job meanwhile.
-  absl::StatusOr<SharedPlan> IssueNew(const PlanQuestion& question, const PlannerAnswer& answer);
+  // Signs and stores a new plan in `place` (`FindPlace`). ABORTED if another server planned for the
+  // job since that was found.
+  absl::StatusOr<SharedPlan> IssueNew(const PlanQuestion& question, const PlannerAnswer& answer,
+                                      const std::optional<Place>& place);
 
   Dependencies dependencies_;
   LruCache<ReadyPlan> ready_plans_;

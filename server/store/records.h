@@ -87,7 +87,8 @@ struct PlanRecord {
 
 // A job of a cluster. It outlives its plans, so that their numbers do not begin anew.
 struct JobRecord {
-  // Whoever may plan for the job; empty if it was planned only while the server restricted nobody.
+  // Whoever may plan for the job; empty if it was planned only while the server restricted no
+  // caller.
   std::string owner;
   // Highest number that a plan of the job ever got.
   int64_t generation = 0;

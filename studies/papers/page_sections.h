@@ -16,7 +16,7 @@ std::string GridSection(const PapersResults& results);
 std::string OrderSection(const PapersResults& results);
 std::string SpeedUpSection(const PapersResults& results);
 
-// What the summary of Galvatron says of more than 8 devices, and of search time
+// The statements of Galvatron's summary about more than 8 devices, and of search time
 // (statements_section.cc).
 std::string StatementsSection(const PapersResults& results);
 

@@ -284,12 +284,12 @@ class Access(unittest.TestCase):
                 self.assertLess(time.monotonic(), end)
                 time.sleep(0.05)
 
-        # A server that starts with the last two asks for no certificate, and so restricts nobody.
+        # A server that starts with the last two asks for no certificate and restricts no caller.
         for content in (files, {key: files[key] for key in ("tls_certificate", "tls_key")}, {}):
             reload(content)
             self.assertEqual("tls settings not read again" in server.log(), content != files)
             self.refused(boss, PLANS, "ListPlans", {"parent": "clusters/lab"})
-        # What may be changed is changed all the same.
+        # The other settings of the file take effect all the same.
         reload({"authorization": {"grants": GRANTS}})
         boss.call(PLANS, "ListPlans", {"parent": "clusters/lab"})
 

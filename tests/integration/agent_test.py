@@ -38,7 +38,7 @@ MODEL = {
     "precision": "PRECISION_FP32", "optimizer": "OPTIMIZER_ADAM"}
 
 
-# A program in the place of parplan-torch, which needs PyTorch: it answers with times of all layers
+# This program stands in for parplan-torch, which needs PyTorch: it answers with times of all layers
 # at the degrees and sizes that it is asked for.
 STAND_IN = f"""#!{sys.executable}
 import json, sys

@@ -244,7 +244,7 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
         if (level != ShardingLevel::kNone && (data == 1 || !AllowsLevel(dimensions, level))) {
           continue;
         }
-        // Where plans have one level below that of parameters, it is none, which needs no choice.
+        // If plans have one level below that of parameters, it is none, which needs no choice.
         if (limits.one_level_below_parameters && level == ShardingLevel::kGradients) continue;
         Strategy strategy;
         strategy.tensor_parallel_degree = tensor;

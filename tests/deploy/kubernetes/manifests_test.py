@@ -317,7 +317,7 @@ class CommandLines(unittest.TestCase):
         path.write_text(config["data"]["parplan-server.json"])
         for name, role in (("agent", "agent"), ("job", "executor"), ("planner", "planner"),
                            ("reader", "reader"), ("operator", "operator")):
-            # As cert-manager issues them.
+            # These are the names that cert-manager issues.
             done = subprocess.run(
                 [FLAGS.bin / "parplan-server", "--format", "json", "access", "show", "--config",
                  path, "--cn", f"parplan-{name}", "--dns", f"parplan-{name}.parplan.svc"],

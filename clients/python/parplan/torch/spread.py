@@ -62,6 +62,8 @@ class Spread:
         for index, layer in enumerate(layers):
             if index not in mine:
                 layer.to("meta")
+        # Found by `copies_of`: the parameters that both ends of a tied table share.
+        self._tied: set[int] | None = None
         self._strategies = {id(parameter): program.layer.strategy
                             for stage in self.stages
                             for layer, program in zip(stage.bodies, stage.program.layers)
@@ -78,9 +80,16 @@ class Spread:
                         yield self._names[f"{program.layer.index}.{name}"], parameter
 
     def copies_of(self, parameter: nn.Parameter) -> int:
-        """Returns the number of ranks of the layer of a parameter."""
+        """Returns the number of ranks of the layer of a parameter, and of both layers of a table that
+        two of them share in different stages."""
         strategy: Strategy = self._strategies[id(parameter)]
-        return strategy.rank_count
+        if self.grids.tied is None:
+            return strategy.rank_count
+        if self._tied is None:
+            self._tied = {id(one) for name, one in self.named_parameters()
+                          if name in self._ties.names}
+        ends = dist.get_world_size(self.grids.tied) if id(parameter) in self._tied else 1
+        return strategy.rank_count * ends
 
     def program_of(self, layer: int) -> LayerProgram | None:
         """Returns the program of a layer on this rank, or None if it is elsewhere."""

@@ -137,7 +137,8 @@ def _spread_as(parameter: Any, part: torch.Tensor, value: torch.Tensor) -> torch
 def clip(parameters: Iterable[nn.Parameter], copies_of: Callable[[nn.Parameter], int],
          largest: float, device: torch.device) -> None:
     """Scales all gradients of the job down so that their norm over the model is at most `largest`.
-    Every rank calls this. `copies_of` returns the number of ranks of a parameter's layer."""
+    Every rank calls this. `copies_of` returns the number of ranks that have a parameter or a part
+    of it."""
     by_copies: dict[int, list[torch.Tensor]] = {}
     for parameter in parameters:
         gradient = parameter.grad

@@ -79,7 +79,7 @@ BlockBound::BlockBound(const PipelineSetting& setting, const BlockChoice& choice
   }
   double least_forward = kInfinity;
   double least_sync = kInfinity;
-  // What recomputing a layer adds at least, on a device and for one micro-batch; and the layers
+  // The least that recomputing a layer adds, on a device and for one micro-batch; and the layers
   // between the ends that are never recomputed.
   double least_more = kInfinity;
   double least_more_pass = kInfinity;

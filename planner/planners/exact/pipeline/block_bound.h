@@ -80,7 +80,7 @@ class BlockBound {
   double layer_pass_ = 0.0;
   double recomputation_pass_ = 0.0;
   // Seconds of the layers of other definitions that may be on any device, and the least of the mean
-  // path besides the major definition.
+  // path beside the major definition.
   double others_ = 0.0;
   double mean_fixed_ = 0.0;
 };

@@ -178,7 +178,7 @@ TEST(SearchBlocks, StopsAtALimit) {
   EXPECT_TRUE(plans.plans().empty());
 }
 
-// Where layers have strategies of their own, the dimension says nothing.
+// The dimension has no effect if layers have strategies of their own.
 TEST(SearchBlocks, HasNoPlansOfItsOwnLayerByLayer) {
   EXPECT_FALSE(AllowsBlocks(DimensionSet::All()));
   const DimensionSet one = DimensionSet::All().Without(kPerLayer).Without(kEndStrategies);

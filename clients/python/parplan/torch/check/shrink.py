@@ -364,7 +364,7 @@ def _model(plan: Plan, shape: _Shape, strategies: Sequence[Strategy],
             one.expert_feed_forward_size = widths.feed_forward
         if one.shared_expert_feed_forward_size:
             one.shared_expert_feed_forward_size = widths.feed_forward
-        # Of a patch embedding these are the values of a patch, which stays as large.
+        # In a patch embedding these are the values of a patch, whose size stays.
         if one.vocabulary_size and messages.enum_name(
                 "LayerKind", one.kind) != "LAYER_KIND_PATCH_EMBEDDING":
             one.vocabulary_size = widths.vocabulary

@@ -5,6 +5,7 @@ import torch
 import torch_jobs
 from measured_models import TOKENS, WIDTH, on_meta
 
+from parplan.torch.measure.captures import token_ids
 from parplan.torch.measure.devices import Processor
 from parplan.torch.measure.kept import KeptBytes, measure_kept
 from parplan.torch.measure.models import Model
@@ -17,7 +18,7 @@ def decoders(kind):
     """Returns a model of transformers to measure."""
     with torch.device("meta"):
         made = torch_jobs.transformers_model(kind, 4, False)
-    return Model(made, layers_of(made), torch_jobs.TOKENS)
+    return Model(made, layers_of(made), token_ids(torch_jobs.TOKENS))
 
 
 def test_a_block_by_hand():
