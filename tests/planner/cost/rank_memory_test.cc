@@ -193,9 +193,6 @@ TEST(FootprintOf, SpreadsExpertsOverExpertParallelRanks) {
             4 * 2 * expert + footprint.parameter_count);
 }
 
-// 175B of Korthikanti et al., table 3: t = 8, P = 8, micro-batch 1, sequence
-// parallelism and selective recomputation. The first of 8 stages has 12 layers and 8
-// micro-batches in flight.
 // A table of 100 x 8 in fp32 on four ranks: with ZeRO-1 `fully_shard` keeps 200 parameters, and 800
 // during the passes. With ZeRO-3 they are whole while the layer runs, twice beside the next one.
 TEST(MemoryOfLayer, OfTorchKeepsShardsBetweenSteps) {
@@ -217,6 +214,9 @@ TEST(MemoryOfLayer, OfTorchKeepsShardsBetweenSteps) {
   EXPECT_EQ(memory(ShardingLevel::kParameters).gathered_all_time, Bytes());
 }
 
+// 175B of Korthikanti et al., table 3: t = 8, P = 8, micro-batch 1, sequence
+// parallelism and selective recomputation. The first of 8 stages has 12 layers and 8
+// micro-batches in flight.
 TEST(MemoryOfRank, OfAHandWorkedExample) {
   RuntimeTraits traits = *FindRuntime("megatron-2021");
   traits.fused_gradient_accumulation = true;
