@@ -14,12 +14,6 @@
 namespace parplan {
 namespace {
 
-// Returns whether a link carries half of what it carries in an all-reduce of the same size.
-bool IsHalfAnAllReduce(Collective collective) {
-  return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
-         collective == Collective::kAllToAll;
-}
-
 using Points = std::vector<SizeCurve::Point>;
 
 SizeCurve Scaled(const SizeCurve& curve, double factor) {
@@ -132,7 +126,7 @@ CollectiveTimes::Resolved CollectiveTimes::Find(const Key& key) const {
   if (const auto found = measured_.find(key); found != measured_.end()) {
     return {found->second, Source::kMeasured};
   }
-  if (IsHalfAnAllReduce(key.collective)) {
+  if (key.collective == Collective::kAllGather || key.collective == Collective::kReduceScatter) {
     const auto all_reduce = measured_.find({Collective::kAllReduce, key.shape});
     if (all_reduce != measured_.end()) {
       return {Scaled(all_reduce->second, 0.5), Source::kHalfAllReduce};
@@ -174,7 +168,8 @@ CollectiveTimes::Resolved CollectiveTimes::Estimate(const Key& key) const {
   Key best_key = key;
   for (const auto& [other, curve] : measured_) {
     const bool half =
-        other.collective == Collective::kAllReduce && IsHalfAnAllReduce(key.collective);
+        other.collective == Collective::kAllReduce &&
+        (key.collective == Collective::kAllGather || key.collective == Collective::kReduceScatter);
     if (other.collective != key.collective && !half) continue;
     const int other_per_node = RanksPerNode(key.collective, other.shape, devices_per_node_);
     if ((other.shape.participant_count > other_per_node) != crosses_nodes) continue;

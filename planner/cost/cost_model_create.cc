@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "planner/cost/cost_model.h"
 
@@ -77,6 +79,34 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
   }
   needs.tensor_parallel_degrees.assign(degrees.begin(), degrees.end());
   return needs;
+}
+
+// Returns the collectives of `profile` and, for each shape of an all-reduce that has no all-to-all,
+// half of the all-reduce as one: links carry as much in an all-to-all as in an all-gather, and an
+// all-reduce takes as long as two of these.
+ProfileSnapshot WithAllToAlls(const ProfileSnapshot& profile) {
+  ProfileSnapshot::Content content = {.digest = profile.digest(),
+                                      .device_kind = profile.device_kind(),
+                                      .devices_per_node = profile.devices_per_node(),
+                                      .collectives = profile.collectives()};
+  std::set<GroupShape> measured;
+  for (const CollectivePoint& point : profile.collectives()) {
+    if (point.collective == Collective::kAllToAll) {
+      measured.insert({point.participant_count, point.rank_stride});
+    }
+  }
+  for (CollectivePoint point : profile.collectives()) {
+    if (point.collective != Collective::kAllReduce ||
+        measured.contains({point.participant_count, point.rank_stride})) {
+      continue;
+    }
+    point.collective = Collective::kAllToAll;
+    point.duration = point.duration * 0.5;
+    content.collectives.push_back(point);
+  }
+  absl::StatusOr<ProfileSnapshot> made = ProfileSnapshot::Create(std::move(content));
+  PARPLAN_CHECK(made.ok());
+  return *std::move(made);
 }
 
 absl::Status MissingError(const std::vector<std::string>& missing, const PlanningProblem& problem) {
@@ -246,7 +276,13 @@ GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const P
     layers_.push_back(LayerSource::Resolve(problem, group, definition, layer_needs, notes));
   }
 
-  CollectiveCosts collectives(profile, devices_per_node_, fabric, allow_estimates);
+  // Only changes of layout take all-to-alls from a profile.
+  std::optional<ProfileSnapshot> completed;
+  if (runtime_.exchanges_layouts && !profile.collectives().empty()) {
+    completed = WithAllToAlls(profile);
+  }
+  CollectiveCosts collectives(completed.has_value() ? *completed : profile, devices_per_node_,
+                              fabric, allow_estimates);
   std::set<GroupShape> shapes = needs.tensor_groups;
   shapes.insert(needs.data_groups.begin(), needs.data_groups.end());
   const GroupShape everyone{problem.device_count(), 1};
