@@ -46,7 +46,6 @@ class CollectiveTimes {
     // Points of this collective and shape.
     kMeasured,
     // Half an all-reduce, for all-gather and reduce-scatter: an all-reduce is one after the other.
-    // In an all-to-all links carry as much as in either.
     kHalfAllReduce,
     // The nearest other stride of a group with as many ranks, and as many of them on each node.
     kOtherStride,
