@@ -101,10 +101,25 @@ def profile(kind: str, folder: pathlib.Path, seconds: float) -> pathlib.Path:
     return out
 
 
+def _join_runs(payload: object) -> None:
+    """Makes one run of neighbouring layers that are alike, as `planctl` wants it."""
+    for stage in payload.stages:
+        runs = list(stage.layer_runs)
+        del stage.layer_runs[:]
+        for run in runs:
+            last = stage.layer_runs[-1] if stage.layer_runs else None
+            if (last is not None and last.layer_definition_id == run.layer_definition_id
+                    and last.strategy == run.strategy):
+                last.layer_count += run.layer_count
+            else:
+                stage.layer_runs.add().CopyFrom(run)
+
+
 def predict(planctl: pathlib.Path, folder: pathlib.Path, kind: str, case: Case) -> dict:
     """Returns what `planctl evaluate` prints for a plan, from the profile in the folder."""
     spec, topology = models.spec_of(kind), cluster()
     payload = plans.payload_of(spec, topology, [list(one) for one in case.stages], **case.options)
+    _join_runs(payload)
     (folder / "plan.json").write_text(plans.sign(payload.SerializeToString(),
                                                  plans.FIRST).to_json())
     (folder / "cluster.json").write_bytes(plans.json_text(topology))
