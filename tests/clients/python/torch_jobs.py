@@ -193,6 +193,10 @@ _LAYERS = {
 def spec_of(kind: str, layer_count: int, is_tied: bool = False) -> object:
     """Returns the `ModelSpec` of a model."""
     made = plans.model_of(layer_count, is_tied=is_tied, **_LAYERS[kind])
+    # GPT-2's positions; BERT's, its kinds of segments and its norm.
+    rows = {"gpt2": VOCABULARY + 64, "bert": VOCABULARY + 64 + 2 + 2}.get(kind)
+    if rows is not None:
+        made.layer_definitions[0].parameter_count = rows * HIDDEN
     if kind == "vit":
         first, last = made.layer_definitions[0], made.layer_definitions[2]
         first.kind = 6  # LAYER_KIND_PATCH_EMBEDDING
