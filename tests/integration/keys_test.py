@@ -17,6 +17,7 @@ import unittest
 import urllib.request
 
 import grpc
+from google.protobuf import json_format
 
 import parplan_process as parplan
 
@@ -86,7 +87,7 @@ class Keys(unittest.TestCase):
         [key] = self.keys("list")
         listed = self.keys("revoke", key["key_id"][:12])
         self.assertEqual([one["status"] for one in listed], ["revoked", "active"])
-        request = {"signed_plan": first.signed_plan}
+        request = {"signed_plan": json_format.MessageToDict(first.signed_plan)}
         wait_for(lambda: client.call(PLANS, "CreatePlan", question).name != first.name)
         self.assertEqual(client.call(PLANS, "VerifyPlan", request).verdict, 2)  # BAD_SIGNATURE
         second = client.call(PLANS, "CreatePlan", question)
