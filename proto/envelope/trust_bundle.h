@@ -13,7 +13,7 @@
 //    "parplan_signatures": [{"keyid": "<key id>", "sig": "<base64>"}]}
 //
 // The last four members are the version of a bundle, as key stores write it since 0.1.0. A bundle
-// without them is one that nobody signed: it never expires and is older than every other.
+// without them is unsigned: it never expires and is older than every other.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_TRUST_BUNDLE_H_
 #define PARPLAN_PROTO_ENVELOPE_TRUST_BUNDLE_H_
@@ -38,7 +38,7 @@ enum class TrustStatus {
   kActive,
   // Signs nothing any more. Its plans stay valid until they expire.
   kRetired,
-  // Somebody else may have the private key. Nothing that it signed is trusted, whenever.
+  // A thief may have the private key. Nothing that it signed is trusted, whenever.
   kRevoked,
 };
 
@@ -103,7 +103,7 @@ class TrustBundle {
   // `d`, an unknown or repeated member, everything that `Create` refuses, and text that is not JSON
   // or above 1 MiB. `use`, `alg` and `parplan_status` may be absent, and all members of the version
   // together; a version without a signature by one of the bundle's own keys that is not revoked is
-  // refused, since somebody edited the file.
+  // refused, since the file was edited.
   static absl::StatusOr<TrustBundle> FromJson(absl::string_view json);
 
   // Returns the key set as indented JSON. Equal bundles give equal texts.
@@ -136,7 +136,7 @@ class TrustBundle {
 
   const std::vector<TrustedKey>& keys() const { return keys_; }
 
-  // The version; nothing for a bundle that nobody signed.
+  // The version; nothing for an unsigned bundle.
   const std::optional<BundleVersion>& version() const { return version_; }
   const std::vector<BundleSignature>& signatures() const { return signatures_; }
 

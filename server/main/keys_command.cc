@@ -146,7 +146,7 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
     return FieldError(Reason::kSpecInvalid, "--data-dir", "give it, or --bundle");
   }
   if (paths.size() == 1) {
-    // As it is, since the server signed it.
+    // Unchanged, since the server signed it.
     PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, ReadBundle(paths.front()));
     return Print(session, bundle.ToJson());
   }

@@ -85,7 +85,7 @@ class BundleVersion:
 @dataclasses.dataclass(frozen=True)
 class TrustBundle:
     """At most 64 different keys, ordered by the start of their windows, then by key id; and a
-    version with signatures of all this, unless nobody signed it."""
+    version with signatures of all this, unless it is unsigned."""
     keys: tuple[TrustedKey, ...] = ()
     version: BundleVersion | None = None
     signatures: tuple[bytes, ...] = ()
@@ -121,7 +121,7 @@ class TrustBundle:
         an unknown or repeated member, everything that `of` refuses, and text that is not JSON or
         above 1 MiB. `use`, `alg` and `parplan_status` may be absent, and all members of the version
         together; a version without a signature by one of the bundle's own keys that is not revoked
-        is refused, since somebody edited the file."""
+        is refused, since the file was edited."""
         document = strict_json.parse(text, "trust bundle", max_bytes=_MAX_BYTES, reason=_REASON)
         strict_json.check_members(document, "trust bundle", {"keys", *_VERSION_MEMBERS}, _REASON)
         entries = document.get("keys")
