@@ -212,9 +212,10 @@ absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
 bool PlanCore::HasLiveSignature(const std::string& cluster, const v1::Plan& plan) const {
   ExpectedAudience expected;
   expected.cluster = cluster;
-  return dependencies_.keys.Verifier()
-      ->Verify(plan.signed_plan(), expected, dependencies_.clock.Now())
-      .ok();
+  const absl::Time now = dependencies_.clock.Now();
+  // Looks whether another program revoked keys.
+  (void)dependencies_.keys.TrustVersion(now);
+  return dependencies_.keys.Verifier()->Verify(plan.signed_plan(), expected, now).ok();
 }
 
 SharedPlan PlanCore::Remember(const PlanQuestion& question, const PlanRecord& record, v1::Plan plan,
