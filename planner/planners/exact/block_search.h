@@ -32,9 +32,10 @@ class BlockTables {
     OptionTable table;
     std::vector<BlockChoice> choices;
   };
-  // Returns the entry of a candidate; the reference is valid as long as the tables.
+  // Returns the entry of a candidate; the reference is valid as long as the tables. It is empty if
+  // the meter stopped.
   const Entry& Of(const StrategySpace& space, const CostModel& costs,
-                  const PipelineCandidate& candidate);
+                  const PipelineCandidate& candidate, SearchMeter& meter);
 
  private:
   std::map<TableCache::Key, std::unique_ptr<const Entry>> entries_;
