@@ -68,7 +68,7 @@ TEST(RunSearch, TheCallerCanEndIt) {
   setup.should_stop = [] { return true; };
   const FinishedSearch search = Search(&FindPlan, SearchLimits(), setup);
   ASSERT_OK(search.result);
-  EXPECT_TRUE(std::holds_alternative<StoppedEmpty>(*search.result));
+  EXPECT_EQ(SummaryOf(*search.result).limit, SearchLimit::kTime);
 }
 
 TEST(RunSearch, HandsOnTheLimitOfStates) {

@@ -162,7 +162,8 @@ class UniformSearch {
     return slot->second;
   }
 
-  // Adds all combinations in which the definitions from `definition` on agree with `leader`.
+  // Adds all combinations in which the definitions from `definition` on agree with `leader`. Some
+  // are missing once the meter has stopped.
   void AddChoices(const Cell& cell, const Strategy& leader, int definition, Choice& choice,
                   std::vector<Choice>& choices) {
     const ModelSpec& model = problem_.model();
@@ -178,8 +179,12 @@ class UniformSearch {
     if (!IsTransformer(model.layer_definitions()[definition].kind)) {
       wanted.recompute_level = RecomputeLevel::kNone;
     }
-    for (const Strategy& strategy :
-         space_.Strategies(definition, cell.pipeline_parallel_degree, cell.micro_batch_size())) {
+    const std::vector<Strategy> strategies =
+        space_.Strategies(definition, cell.pipeline_parallel_degree, cell.micro_batch_size());
+    // Listing a strategy takes about as long as looking at 20, and so does comparing one with the
+    // choices of all definitions before.
+    if (!meter_.Work(20 * static_cast<int64_t>(strategies.size()) + 20 * definition)) return;
+    for (const Strategy& strategy : strategies) {
       const bool is_leader = definition == layers[first_];
       if (is_leader ? strategy != leader : !Alike(strategy, wanted)) continue;
       bool goes_with_others = true;

@@ -431,8 +431,9 @@ BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candida
   const bool interleaves = Interleaves(candidate.pipeline);
   if (candidate.state == ExactCandidate::State::kListed) {
     const Seconds bound =
-        interleaves ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, cutoff)
-                    : PipelineBound(space_, costs_, table, candidate.pipeline, cutoff, meter);
+        interleaves
+            ? InterleavedMemoryBound(space_, costs_, table, candidate.pipeline, cutoff, meter)
+            : PipelineBound(space_, costs_, table, candidate.pipeline, cutoff, meter);
     if (!meter.stopped()) visited.bound = bound;
   } else {
     // Other candidates of similar bounds may have a plan that closes this one, so it is tried

@@ -115,6 +115,8 @@ class BlockSearch {
       if (!meter_.ShouldContinue()) return Seconds();
       AddPairs(candidate.pipeline);
     }
+    // The pairs of the last candidate may be missing.
+    if (meter_.stopped()) return Seconds();
     int64_t bounded = 0;
     int64_t searched = 0;
     while (!pairs_.empty()) {
@@ -167,7 +169,7 @@ class BlockSearch {
   void AddPairs(const PipelineCandidate& candidate) {
     const std::optional<VirtualStages> stages = VirtualStagesOf(space_, candidate);
     if (!stages.has_value()) return;
-    const BlockTables::Entry& entry = tables_.Of(space_, costs_, candidate);
+    const BlockTables::Entry& entry = tables_.Of(space_, costs_, candidate, meter_);
     if (!entry.table.usable() || entry.choices.empty()) return;
     kept_.push_back(std::make_unique<const PipelineCandidate>(candidate));
     const PipelineSetting setting =
@@ -269,12 +271,13 @@ class BlockSearch {
 }  // namespace
 
 const BlockTables::Entry& BlockTables::Of(const StrategySpace& space, const CostModel& costs,
-                                          const PipelineCandidate& candidate) {
+                                          const PipelineCandidate& candidate, SearchMeter& meter) {
   const TableCache::Key key = TableCache::KeyOf(candidate);
   std::unique_ptr<const Entry>& entry = entries_[key];
   if (entry != nullptr) return *entry;
-  auto made = std::make_unique<Entry>(
-      OptionTable(space.problem(), costs, space, key.first, key.second, OptionTable::Keeps::kAll));
+  auto made = std::make_unique<Entry>(OptionTable(space.problem(), costs, space, key.first,
+                                                  key.second, OptionTable::Keeps::kAll,
+                                                  [&meter] { return !meter.ShouldContinue(); }));
   if (made->table.usable()) {
     made->choices = UndominatedBlocks(made->table, BlockChoicesOf(space, made->table));
   }

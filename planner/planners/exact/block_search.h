@@ -32,11 +32,11 @@ class BlockTables {
     OptionTable table;
     std::vector<BlockChoice> choices;
   };
-  // Returns the entry of a candidate; the reference is valid as long as the tables. The first call
-  // for a pipeline degree and micro-batch size makes the entry: `space` and `costs` of later calls
-  // may differ from those of the first only in memory.
+  // Returns the entry of a candidate; the reference is valid as long as the tables. It is empty if
+  // the meter stopped. The first call for a pipeline degree and micro-batch size makes the entry:
+  // `space` and `costs` of later calls may differ from those of the first only in memory.
   const Entry& Of(const StrategySpace& space, const CostModel& costs,
-                  const PipelineCandidate& candidate);
+                  const PipelineCandidate& candidate, SearchMeter& meter);
 
  private:
   std::map<TableCache::Key, std::unique_ptr<const Entry>> entries_;

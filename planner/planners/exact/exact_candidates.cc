@@ -19,9 +19,11 @@
 namespace parplan {
 namespace {
 
-// Definitions whose least times are found between two questions to `should_stop`, so that models of
-// very many definitions can be stopped while candidates are listed. Not measured for other values.
-constexpr size_t kDefinitionsBetweenQuestions = 512;
+// Operations that finding the least times of a definition, and bounding a candidate, count as. On
+// 2,048 devices the times of an uncommon layer take 2 ms until its strategies are known and some
+// microseconds afterwards, a bound about one.
+constexpr int64_t kWorkOfDefinition = 40'000;
+constexpr int64_t kWorkOfBound = 100;
 
 // Options in tables, about 150 bytes each (200 MiB), above which tables that are not needed now are
 // dropped. With the limit a search of a thousand different layers on 1,024 devices needs 0.7 GiB
@@ -101,8 +103,14 @@ bool TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
       was_stopped = true;
       return;
     }
-    made[index] = std::make_unique<const OptionTable>(space.problem(), costs, space,
-                                                      keys[index].first, keys[index].second);
+    auto table = std::make_unique<const OptionTable>(
+        space.problem(), costs, space, keys[index].first, keys[index].second,
+        OptionTable::Keeps::kUndominated, control.should_stop);
+    if (!table->is_complete()) {
+      was_stopped = true;
+      return;
+    }
+    made[index] = std::move(table);
   });
   for (size_t index = 0; index < keys.size(); ++index) {
     if (made[index] != nullptr) tables_[keys[index]] = std::move(made[index]);
@@ -144,27 +152,23 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
   std::vector<LeastTimes> least(keys.size());
   // Most of what one candidate needs was computed for others.
   LeastTimesFinder finder(space.problem(), costs, space);
-  const size_t definition_count = space.problem().model().layer_definitions().size();
-  size_t definitions_found = kDefinitionsBetweenQuestions;
+  const auto definition_count =
+      static_cast<int64_t>(space.problem().model().layer_definitions().size());
+  CandidateList incomplete;
+  incomplete.complete = false;
+  if (!meter.ShouldContinue()) return incomplete;
   for (size_t index = 0; index < keys.size(); ++index) {
-    if (definitions_found >= kDefinitionsBetweenQuestions) {
-      definitions_found = 0;
-      if (!meter.ShouldContinue()) {
-        list.complete = false;
-        list.candidates.clear();
-        list.grouped.clear();
-        return list;
-      }
-    }
-    definitions_found += definition_count;
     least[index] = finder.Find(keys[index].first, keys[index].second);
+    if (!meter.Work(kWorkOfDefinition * definition_count)) return incomplete;
   }
   std::map<int, InterleavedBounds> interleaved;
   for (const int degree : space.PipelineDegrees()) {
     interleaved.try_emplace(degree, space, degree);
+    if (!meter.ShouldContinue()) return incomplete;
   }
   const Seconds overhead = costs.step_overhead();
   for (ExactCandidate& candidate : list.candidates) {
+    if (!meter.Work(kWorkOfBound)) return incomplete;
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
     const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
     candidate.bound = times.usable
@@ -172,6 +176,7 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                           : Seconds::Infinite();
   }
   for (ExactCandidate& candidate : list.grouped) {
+    if (!meter.Work(kWorkOfBound)) return incomplete;
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
     const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
     candidate.bound = times.usable
@@ -182,6 +187,7 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
   }
   for (ExactCandidate candidate : list.candidates) {
     if (!TraitsOf(candidate.pipeline.schedule).has_virtual_stages) continue;
+    if (!meter.Work(kWorkOfBound)) return incomplete;
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
     const LeastTimes& times = least[std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()];
     if (!times.usable) continue;

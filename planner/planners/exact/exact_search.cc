@@ -13,6 +13,7 @@
 #include "planner/planners/exact/best_first_search.h"
 #include "planner/planners/exact/block_search.h"
 #include "planner/planners/exact/exact_candidates.h"
+#include "planner/planners/exact/first_plan.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
@@ -56,6 +57,21 @@ SearchSummary SummaryOf(const BestFirstSearch& search, Seconds blocks, const Pre
     summary.limit = meter.stopped() ? meter.limit() : SearchLimit::kMethod;
   }
   return summary;
+}
+
+// Returns the plan that is there at once as the answer of a search that was stopped before it had
+// one.
+std::optional<PlanningResult> FirstPlanOf(const BestFirstSearch& search, const CostModel& costs,
+                                          const SearchMeter& meter) {
+  std::optional<PredictedPlan> first = FindFirstPlan(search.space(), costs);
+  if (!first.has_value()) return std::nullopt;
+  PlanFound found{.plan = std::move(first->plan), .prediction = std::move(first->prediction)};
+  const PredictedPlan best{found.plan, found.prediction};
+  found.search = SummaryOf(search, Seconds(), &best, meter);
+  found.notes.push_back(
+      "the search was stopped before it had a plan: this is one that all layers "
+      "run alike");
+  return found;
 }
 
 // Returns plans that need less and less memory, each the fastest within a little less than the
@@ -198,7 +214,10 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   SearchMeter meter(control);
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
-  if (!search.List()) return StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)};
+  if (!search.List()) {
+    return FirstPlanOf(search, costs, meter)
+        .value_or(StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)});
+  }
   if (search.has_none()) return std::nullopt;
   // Holds for all plans, since it leaves memory out.
   const Seconds listed = search.BoundPerSample();
@@ -206,6 +225,10 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   SearchOneStrategy(problem, costs, control, search, meter);
   BlockTables block_tables;
   const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed, meter);
+  if (search.plans().plans().empty() && meter.stopped()) {
+    std::optional<PlanningResult> first = FirstPlanOf(search, costs, meter);
+    if (first.has_value()) return first;
+  }
   if (search.plans().plans().empty()) {
     std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, blocks, meter);
     // No limit ended it, and no memory suffices: there is no plan at all.

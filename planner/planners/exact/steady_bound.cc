@@ -26,7 +26,7 @@ Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const Op
   // The bound does not depend on the batch size.
   const Seconds bound =
       TraitsOf(schedule).has_virtual_stages
-          ? InterleavedSteadyBound(space, costs, table, micro_batch_count, total_cutoff)
+          ? InterleavedSteadyBound(space, costs, table, micro_batch_count, total_cutoff, meter)
           : PipelineBound(space, costs, table,
                           {.micro_batch_count = micro_batch_count,
                            .pipeline_parallel_degree = depth,

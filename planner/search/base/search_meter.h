@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "planner/model/planning_result.h"
 
@@ -18,6 +19,9 @@ class SearchMeter {
   // question, which reads a clock, noticeable; more would delay a stop. Not measured for other
   // values.
   static constexpr int64_t kStatesBetweenQuestions = 4096;
+  // Operations between two questions. An operation takes 1 to 50 ns, so a question comes every
+  // millisecond or every few of them. Not measured for other values.
+  static constexpr int64_t kWorkBetweenQuestions = 200'000;
 
   // `control` must outlive the meter.
   explicit SearchMeter(const SearchControl& control) : control_(control) {}
@@ -36,6 +40,23 @@ class SearchMeter {
       return ShouldContinue();
     }
     return true;
+  }
+
+  // Counts `operations` (comparisons, sums, looks at an option) of a loop that expands no states,
+  // or states that take long, and asks `should_stop` every `kWorkBetweenQuestions`. They are no
+  // states, so `max_state_count` does not limit them. Returns false if the search must end.
+  bool Work(int64_t operations) {
+    work_ += operations;
+    if (work_ >= kWorkBetweenQuestions) {
+      work_ = 0;
+      return ShouldContinue();
+    }
+    return limit_ == SearchLimit::kNone;
+  }
+
+  // Returns `Work` as a function, which refers to this meter.
+  std::function<bool(int64_t operations)> Worker() {
+    return [this](int64_t operations) { return Work(operations); };
   }
 
   // Ends the search for the reason that ended a part of it on another meter.
@@ -89,6 +110,8 @@ class SearchMeter {
   int64_t expanded_ = 0;
   int64_t pruned_ = 0;
   int64_t next_question_ = kStatesBetweenQuestions;
+  // Operations since the last question that `Work` asked.
+  int64_t work_ = 0;
   SearchLimit limit_ = SearchLimit::kNone;
 };
 

@@ -44,7 +44,8 @@ bool StageOption::NowhereWorse(const StageOption& other) const {
 
 OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
                          const StrategySpace& space, int pipeline_parallel_degree,
-                         int64_t micro_batch_size, Keeps keeps)
+                         int64_t micro_batch_size, Keeps keeps,
+                         const std::function<bool()>& should_stop)
     : pipeline_parallel_degree_(pipeline_parallel_degree),
       rank_count_(problem.device_count() / pipeline_parallel_degree),
       micro_batch_size_(micro_batch_size),
@@ -57,9 +58,16 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   resharding_.resize(definition_count);
   messages_.resize(definition_count);
   std::vector<OptionsByLayout> priced(definition_count);
+  const auto must_stop = [&] {
+    if (!should_stop || !should_stop()) return false;
+    is_complete_ = usable_ = false;
+    layouts_.clear();
+    return true;
+  };
   for (const ModelLayerRun& run : model.layer_runs()) {
     OptionsByLayout& of_definition = priced[run.definition_index];
     if (!of_definition.empty()) continue;
+    if (must_stop()) return;
     of_definition = PriceOptions(group, space, run.definition_index, keeps);
     if (!of_definition.empty()) continue;
     usable_ = false;
@@ -68,11 +76,14 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
   }
   for (size_t definition = 0; definition < definition_count; ++definition) {
     if (priced[definition].empty()) continue;
+    if (must_stop()) return;
     priced[definition].resize(layouts_.size());
     PriceResharding(group, static_cast<int>(definition));
   }
-  Keep(priced, keeps == Keeps::kAll ? std::vector<char>(layouts_.size(), 0)
-                                    : DominatedLayouts(space, priced));
+  Keep(priced,
+       keeps == Keeps::kAll ? std::vector<char>(layouts_.size(), 0)
+                            : DominatedLayouts(space, priced),
+       must_stop);
 }
 
 // The context-parallel degree follows from the degrees that are compared and the ranks of the
@@ -253,7 +264,7 @@ std::vector<char> OptionTable::DominatedLayouts(const StrategySpace& space,
 }
 
 void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
-                       const std::vector<char>& dominated) {
+                       const std::vector<char>& dominated, const std::function<bool()>& must_stop) {
   std::vector<int> new_number(layouts_.size(), -1);
   std::vector<Layout> left;
   for (int layout = 0; layout < layout_count(); ++layout) {
@@ -264,6 +275,7 @@ void OptionTable::Keep(const std::vector<OptionsByLayout>& priced,
   }
   for (size_t definition = 0; definition < priced.size(); ++definition) {
     if (priced[definition].empty()) continue;
+    if (must_stop()) return;
     std::vector<GroupCosts::ReshardingTimes> moves;
     std::vector<Sent> messages;
     std::vector<StageOption>& options = options_[definition];

@@ -65,14 +65,18 @@ class OptionTable {
   };
 
   // Prices all strategies for `micro_batch_size` samples per micro-batch over a whole stage. About
-  // 0.2 us per strategy. The table does not refer to its arguments afterwards.
+  // 0.2 us per strategy. The table does not refer to its arguments afterwards. If `should_stop` is
+  // set, it is asked for each definition; once it returns true, the table is not complete.
   OptionTable(const PlanningProblem& problem, const CostModel& costs, const StrategySpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_size,
-              Keeps keeps = Keeps::kUndominated);
+              Keeps keeps = Keeps::kUndominated,
+              const std::function<bool()>& should_stop = nullptr);
 
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int rank_count() const { return rank_count_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
+  // Whether the table was made to its end. If not, it is not usable, which says nothing then.
+  bool is_complete() const { return is_complete_; }
   // Whether every definition of the model has an option. If not, no other method may be called.
   bool usable() const { return usable_; }
   int layout_count() const { return static_cast<int>(layouts_.size()); }
@@ -162,7 +166,9 @@ class OptionTable {
   std::vector<char> DominatedLayouts(const StrategySpace& space,
                                      const std::vector<OptionsByLayout>& priced) const;
   // Fills `options_` with the options of all layouts that are not beaten, and renumbers layouts.
-  void Keep(const std::vector<OptionsByLayout>& priced, const std::vector<char>& dominated);
+  // Returns early if `must_stop` says so.
+  void Keep(const std::vector<OptionsByLayout>& priced, const std::vector<char>& dominated,
+            const std::function<bool()>& must_stop);
 
   int pipeline_parallel_degree_;
   int rank_count_;
@@ -170,6 +176,7 @@ class OptionTable {
   // End layers must follow their neighbours, and these may differ.
   bool binds_neighbours_ = false;
   bool usable_ = true;
+  bool is_complete_ = true;
   std::vector<Layout> layouts_;
   // [definition][option]
   std::vector<std::vector<StageOption>> options_;
@@ -187,19 +194,27 @@ using OptionMask = std::vector<std::vector<char>>;
 //   chosen   [definition] index of the option that all its layers have; -1 if not decided
 using MaskFilter = std::function<bool(absl::Span<const int> chosen)>;
 
+// Counts operations and returns whether to go on (`SearchMeter::Work`).
+using WorkCounter = std::function<bool(int64_t operations)>;
+
 // Returns masks that together cover the best plans of the space. There is a single mask of all
 // options if nothing constrains pairs of layers; otherwise one for each choice that concerns the
 // whole plan (`StrategySpace::GoTogether`): the strategy of all transformer layers, the sharding of
 // a tied table, and what the target has once for all layers. Masks that leave a definition without
 // an option are dropped, and so are choices dominated by another, and those that `keeps`, if set,
 // does not keep.
+//
+// There may be very many where layers of several definitions choose together, so `works` is asked,
+// if it is set. Once it has returned false, masks are missing.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table,
-                                      const MaskFilter& keeps = nullptr);
+                                      const MaskFilter& keeps = nullptr,
+                                      const WorkCounter& works = nullptr);
 
 // Returns fewer, wider masks, for lower bounds: as `PlanWideMasks`, but layers that hold a tied
 // table may shard it differently, and what a target has once for all layers may differ.
 std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTable& table,
-                                     const MaskFilter& keeps = nullptr);
+                                     const MaskFilter& keeps = nullptr,
+                                     const WorkCounter& works = nullptr);
 
 // Returns the part of `mask` in which a definition that has options of `layout` uses only those.
 OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout);

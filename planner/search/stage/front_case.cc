@@ -324,8 +324,10 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   for (size_t run = 1; run < stage.runs.size(); ++run) {
     std::vector<double>& shortest = ticks.shortest_half_resharding[stage.runs[run].kind];
     if (stage.runs[run].layer_count > 1 && shortest.empty()) {
-      shortest =
-          ShortestHalfResharding(ticks.half_resharding[stage.runs[run].kind], stage.layout_count);
+      const int kind = stage.runs[run].kind;
+      std::vector<int> layouts;
+      for (const TickStage::Option& option : ticks.options[kind]) layouts.push_back(option.layout);
+      shortest = ShortestHalfResharding(ticks.half_resharding[kind], stage.layout_count, layouts);
     }
   }
   const auto has_sync = [](const TickStage::Option& option) { return option.cost.sync > 0; };

@@ -6,6 +6,14 @@
 #include <utility>
 
 namespace parplan {
+namespace {
+
+// Operations that extending a label by an option or comparing it with the cuts count as. Labels are
+// counted as states when a whole list of them has been made, and those of layers with experts take
+// 130 us a state.
+constexpr int64_t kWorkOfLabel = 20;
+
+}  // namespace
 
 FrontSearch::FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_times,
                          SearchMeter& meter)
@@ -14,7 +22,7 @@ FrontSearch::FrontSearch(const FrontCase& front_case, std::vector<int64_t>& know
     std::vector<int> layouts;
     for (const TickStage::Option& option : case_.options[kind]) layouts.push_back(option.layout);
     walks_.emplace_back(case_.stage->half_resharding[kind], case_.stage->layout_count,
-                        std::move(layouts), TickStage::kNever);
+                        std::move(layouts), TickStage::kNever, meter);
   }
 }
 
@@ -32,6 +40,7 @@ const std::vector<FrontSearch::Label>& FrontSearch::Run() {
 void FrontSearch::AddRun(int run) {
   std::vector<Label> finished;
   const auto option_count = static_cast<int>(case_.options[case_.stage->runs[run].kind].size());
+  CompareNextResharding(run);
   for (int reference = 0; reference < option_count; ++reference) {
     AddReference(run, reference, finished);
     if (meter_.stopped()) return;
@@ -40,7 +49,7 @@ void FrontSearch::AddRun(int run) {
   labels_ = std::move(finished);
 }
 
-std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference) {
+std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int first_change) {
   const TickStage& stage = *case_.stage;
   const FrontRun& layers = stage.runs[run];
   const TickStage::Option& option = Option(run, reference);
@@ -75,8 +84,12 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference) {
       (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_resharding;
       for (int end : ends_with) {
         begun.end_layout = end;
-        labels.push_back(begun);
+        if (CanEnd(run, reference, first_change, begun) &&
+            !ExceedsCuts(run, reference, begun, first_change)) {
+          labels.push_back(begun);
+        }
       }
+      if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends_with.size()))) return labels;
     }
   }
   return labels;
@@ -88,17 +101,14 @@ void FrontSearch::AddReference(int run, int reference, std::vector<Label>& finis
   const auto option_count = static_cast<int>(case_.options[layers.kind].size());
   MakeTails(run, reference);
   const int first_change = layers.layer_count > 1 ? reference + 1 : option_count;
-  std::vector<Label> working = Begin(run, reference);
-  std::erase_if(working, [&](const Label& label) {
-    return !CanEnd(run, reference, first_change, label) ||
-           ExceedsCuts(run, reference, label, first_change);
-  });
+  std::vector<Label> working = Begin(run, reference, first_change);
   if (!meter_.Expand(static_cast<int64_t>(working.size()))) return;
   GiveNodes(working);
   for (int next = reference + 1; next < option_count && layers.layer_count > 1; ++next) {
     std::vector<Label> changed;
     bool has_new = false;
     for (const Label& label : working) {
+      if (!meter_.Work(kWorkOfLabel)) return;
       const size_t before = changed.size();
       AddChanges(run, reference, next, label, changed);
       has_new |= changed.size() > before;
@@ -153,6 +163,7 @@ void FrontSearch::Finish(int run, int reference, const std::vector<Label>& label
       has_output ? *std::min_element(stage.output_bytes.begin(), stage.output_bytes.end()) : 0;
   LayoutWalks& walks = walks_[layers.kind];
   for (const Label& label : labels) {
+    if (!meter_.Work(kWorkOfLabel)) return;
     const int set = walks.With(label.set, reference_layout, label.free_count + 1);
     const std::vector<LayoutWalk>& all_walks = walks.Walks(set);
     for (size_t index = 0; index < all_walks.size(); ++index) {
@@ -214,8 +225,9 @@ void FrontSearch::CompareNextResharding(int run) {
   if (run + 1 == static_cast<int>(stage.runs.size())) return;
   const int kind = stage.runs[run + 1].kind;
   const std::vector<int64_t>& half_resharding = stage.half_resharding[kind];
-  for (int a = 0; a < count; ++a) {
-    for (int b = 0; b < count; ++b) {
+  const std::vector<int>& ends = walks_[stage.runs[run].kind].layouts();
+  for (const int a : ends) {
+    for (const int b : ends) {
       int64_t& largest = extra_resharding_after_[a * count + b];
       for (const int to : walks_[kind].layouts()) {
         const int64_t of_b = half_resharding[b * count + to];
@@ -271,7 +283,6 @@ void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label
   const bool compares_first = case_.stage->first_layout_matters;
   const bool compares_last =
       is_last && (case_.stage->last_layout_matters || (case_.has_output && !is_whole));
-  CompareNextResharding(run);
   std::vector<Place> places;
   places.reserve(labels.size());
   for (size_t index = 0; index < labels.size(); ++index) {
@@ -296,6 +307,7 @@ void FrontSearch::KeepBest(int run, int reference, int option, std::vector<Label
       first_of_key = kept.size();
       last_dominator = kept.size();
     }
+    if (!meter_.Work(static_cast<int64_t>(kept.size() - first_of_key) + 1)) break;
     const Label& label = labels[places[rank].index];
     if (last_dominator < kept.size() && Dominates(run, reference, kept[last_dominator], label))
       continue;

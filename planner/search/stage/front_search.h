@@ -116,8 +116,9 @@ class FrontSearch {
 
   void AddRun(int run);
   // Returns the labels before the run extended by all its layers under the reference, once for each
-  // pair of first and last layout of the run.
-  std::vector<Label> Begin(int run, int reference);
+  // pair of first and last layout of the run with which it may end within the cuts; layers may
+  // change to options from `first_change` on. Some are missing if the meter stopped.
+  std::vector<Label> Begin(int run, int reference, int first_change);
   void AddReference(int run, int reference, std::vector<Label>& finished);
   void MakeTails(int run, int reference);
   bool AnyWithin(int run, int reference) const;
@@ -153,7 +154,7 @@ class FrontSearch {
   bool Dominates(int run, int reference, const Label& a, const Label& b);
   // Returns the most half moves `a` may need beyond those of `b` from here on.
   int64_t MaxExtraResharding(int run, int reference, const Label& a, const Label& b);
-  // [a * layout count + b] the same for the move into the next run, from layout a instead of b.
+  // Sets `extra_resharding_after_`.
   void CompareNextResharding(int run);
   // Returns whether the run can still begin and end with the layouts the label has chosen.
   bool CanEnd(int run, int reference, int option, const Label& label) const;
@@ -178,6 +179,8 @@ class FrontSearch {
   std::vector<int> end_of_layout_;
   // [layout * cut count + cut]
   std::vector<Forced> forced_;
+  // [a * layout count + b] the most half moves into the next run from layout a beyond those from b,
+  // for two layouts of the run.
   std::vector<int64_t> extra_resharding_after_;
 };
 

@@ -4,13 +4,20 @@
 #include <numeric>
 
 namespace parplan {
+namespace {
+
+// Operations that a place of a walk counts as: some insertions into a map.
+constexpr int64_t kWorkOfPlace = 200;
+
+}  // namespace
 
 LayoutWalks::LayoutWalks(absl::Span<const int64_t> half_resharding, int layout_count,
-                         std::vector<int> layouts, int64_t never)
+                         std::vector<int> layouts, int64_t never, SearchMeter& meter)
     : half_resharding_(half_resharding),
       layout_count_(layout_count),
       layouts_(std::move(layouts)),
-      never_(never) {
+      never_(never),
+      meter_(&meter) {
   std::sort(layouts_.begin(), layouts_.end());
   layouts_.erase(std::unique(layouts_.begin(), layouts_.end()), layouts_.end());
   sets_.emplace_back();
@@ -236,6 +243,7 @@ void LayoutWalks::AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk
   while (!round.empty()) {
     std::vector<Key> next_round;
     for (const Key& key : round) {
+      if (!meter_->Work(kWorkOfPlace)) return;
       const bool visits_all = std::count(key.first.begin(), key.first.end(), 0) == 0;
       if (visits_all) complete.push_back(key);
       if (straight && key.first[start] == 2) continue;
@@ -259,6 +267,7 @@ void LayoutWalks::AddWalksFrom(const Set& set, int start, std::vector<LayoutWalk
     round = std::move(next_round);
   }
   for (const Key& key : complete) {
+    if (!meter_->Work(kWorkOfPlace + static_cast<int64_t>(complete.size()))) return;
     const int64_t half_resharding = reached[key].half_resharding;
     const bool is_dominated = std::any_of(complete.begin(), complete.end(), [&](const Key& other) {
       if (other.second != key.second || other == key) return false;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "planner/search/base/search_meter.h"
 
 namespace parplan {
 
@@ -32,9 +33,10 @@ class LayoutWalks {
  public:
   // `half_resharding` is [from * layout_count + to], not negative, and at least `never` where no
   // move is possible. `layouts` are those of the run's options. The array of
-  // `half_resharding` must outlive this object.
+  // `half_resharding` and the meter must outlive this object. Once the meter has stopped, walks are
+  // missing.
   LayoutWalks(absl::Span<const int64_t> half_resharding, int layout_count, std::vector<int> layouts,
-              int64_t never);
+              int64_t never, SearchMeter& meter);
 
   // Returns the layouts, ascending.
   const std::vector<int>& layouts() const { return layouts_; }
@@ -90,6 +92,7 @@ class LayoutWalks {
   int layout_count_;
   std::vector<int> layouts_;
   int64_t never_;
+  SearchMeter* meter_;
   std::optional<bool> has_no_detours_;
   // [layout], computed by `CompareResharding`: the most that visiting the layout on the way can
   // cost.

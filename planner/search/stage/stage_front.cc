@@ -86,6 +86,12 @@ StageChoice ChoiceOf(const FrontStage& stage, const FrontCase& front_case,
 StageFront SolveFront(const FrontStage& stage, absl::Span<const LinearCut> cuts,
                       SearchMeter& meter) {
   StageFront front;
+  // Moves between all pairs of layouts are looked at several times before any state is counted.
+  const int64_t moves = int64_t{stage.layout_count} * stage.layout_count;
+  if (!meter.Work(4 * moves * static_cast<int64_t>(stage.kinds.size()))) {
+    front.is_complete = false;
+    return front;
+  }
   const TickStage ticks = ToTicks(stage, cuts);
   const std::vector<FrontCase> cases = CasesOf(ticks);
   std::vector<FrontSearch> searches;

@@ -46,21 +46,56 @@ std::vector<double> CostsFromRun(const FrontCase& front_case, const FrontRun& ru
 }  // namespace
 
 std::vector<double> ShortestHalfResharding(absl::Span<const int64_t> half_resharding,
-                                           int layout_count) {
-  std::vector<double> resharding(static_cast<size_t>(layout_count) * layout_count, kInfinity);
-  for (int from = 0; from < layout_count; ++from) {
-    for (int to = 0; to < layout_count; ++to) {
-      const int64_t move = from == to ? 0 : half_resharding[from * layout_count + to];
-      if (move < TickStage::kNever)
-        resharding[from * layout_count + to] = static_cast<double>(move);
+                                           int layout_count, absl::Span<const int> layouts) {
+  const auto move_of = [&](int from, int to) {
+    const int64_t move = from == to ? 0 : half_resharding[from * layout_count + to];
+    return move < TickStage::kNever ? static_cast<double>(move) : kInfinity;
+  };
+  // [place] its layouts. A move to a place that takes no time joins it only if the way back does
+  // not either, and if it leads to all layouts of the place that are known by then, so that each
+  // pair of them is apart by nothing.
+  std::vector<std::vector<int>> places;
+  std::vector<char> is_known(layout_count, 0);
+  for (const int layout : layouts) {
+    if (is_known[layout]) continue;
+    is_known[layout] = 1;
+    const auto place = std::find_if(places.begin(), places.end(), [&](const auto& others) {
+      return std::all_of(others.begin(), others.end(), [&](int other) {
+        return move_of(layout, other) == 0.0 && move_of(other, layout) == 0.0;
+      });
+    });
+    if (place == places.end()) {
+      places.push_back({layout});
+    } else {
+      place->push_back(layout);
     }
   }
-  for (int by = 0; by < layout_count; ++by) {
-    for (int from = 0; from < layout_count; ++from) {
-      for (int to = 0; to < layout_count; ++to) {
-        double& move = resharding[from * layout_count + to];
-        move = std::min(move,
-                        resharding[from * layout_count + by] + resharding[by * layout_count + to]);
+  const size_t count = places.size();
+  // [from * count + to] between places.
+  std::vector<double> least(count * count, kInfinity);
+  for (size_t from = 0; from < count; ++from) {
+    for (size_t to = 0; to < count; ++to) {
+      double& move = least[from * count + to];
+      for (const int a : places[from]) {
+        for (const int b : places[to]) move = std::min(move, move_of(a, b));
+      }
+    }
+  }
+  for (size_t by = 0; by < count; ++by) {
+    for (size_t from = 0; from < count; ++from) {
+      const double there = least[from * count + by];
+      if (!(there < kInfinity)) continue;
+      for (size_t to = 0; to < count; ++to) {
+        double& move = least[from * count + to];
+        move = std::min(move, there + least[by * count + to]);
+      }
+    }
+  }
+  std::vector<double> resharding(static_cast<size_t>(layout_count) * layout_count, kInfinity);
+  for (size_t from = 0; from < count; ++from) {
+    for (size_t to = 0; to < count; ++to) {
+      for (const int a : places[from]) {
+        for (const int b : places[to]) resharding[a * layout_count + b] = least[from * count + to];
       }
     }
   }

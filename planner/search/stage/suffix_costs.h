@@ -12,11 +12,13 @@
 
 namespace parplan {
 
-// Returns [from * layout_count + to] the least half moves, in ticks, from one layout to another,
-// possibly through others; infinite where there are none. `half_resharding` is that of a kind of
-// layers (`TickStage`). O(layouts^3).
+// Returns [from * layout_count + to] the least half moves, in ticks, between two of `layouts`,
+// possibly through others of them; infinite where there are none, and between other layouts.
+// `half_resharding` is that of a kind of layers (`TickStage`), and `layouts`, in any order and
+// possibly several times, those of its options. O(layout_count^2 + places^3), where layouts between
+// which a move takes no time are one place: a space may have a layout for each sharding level.
 std::vector<double> ShortestHalfResharding(absl::Span<const int64_t> half_resharding,
-                                           int layout_count);
+                                           int layout_count, absl::Span<const int> layouts);
 
 // Sets `suffix_cost_of_layout` from options, cuts and `suffix`. Solves a shortest path from run to
 // run, with moves between runs and, within a run, from its first layout through the cheapest to its

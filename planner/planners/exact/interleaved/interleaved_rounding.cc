@@ -65,10 +65,11 @@ bool Try(const PipelineSetting& setting, const InterleavedPartition& partition,
 void RoundPartition(const PipelineSetting& setting, const OptionMask& mask,
                     const MaskedOptions& masked, const InterleavedPartition& partition,
                     const InterleavedRelaxation& prices, PlanEvaluator& evaluator,
-                    InterleavedFinds& finds) {
+                    InterleavedFinds& finds, SearchMeter& meter) {
   const double overhead = setting.costs().step_overhead().value();
   for (const int layout : CheapestLayouts(setting, masked, prices.duals().front())) {
-    const LayerMenus menus(setting, mask, layout);
+    const LayerMenus menus(setting, mask, meter, layout);
+    if (!meter.ShouldContinue()) return;
     InterleavedRelaxation restricted(setting, menus, prices.loads(),
                                      setting.candidate().micro_batch_count);
     const double cutoff = CutoffOf(setting, finds) - overhead;
@@ -103,6 +104,10 @@ void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
                                  InterleavedLoads(setting, partition.layer_counts, count), count);
     order.push_back({prices.QuickBound() + overhead, &partition});
     meter.Expand(kStatesOfBound);
+    if (!meter.ShouldContinue()) {
+      finds.least_unseen = 0.0;
+      return;
+    }
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const Bounded& a, const Bounded& b) { return a.bound < b.bound; });
@@ -119,7 +124,7 @@ void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
     const double bound = prices.Improve(cutoff - overhead, kPriceSteps) + overhead;
     meter.Expand(kStatesOfBound);
     if (bound >= cutoff) continue;
-    RoundPartition(setting, mask, masked, *each.partition, prices, evaluator, finds);
+    RoundPartition(setting, mask, masked, *each.partition, prices, evaluator, finds, meter);
     finds.least_unseen = std::min(finds.least_unseen, bound);
   }
 }

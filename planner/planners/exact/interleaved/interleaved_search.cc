@@ -63,23 +63,26 @@ std::vector<const MaskedOptions*> UsableOf(const std::deque<MaskedOptions>& mask
 }
 
 // Returns the least bound over some partitions, with the memory of the candidate and steps of
-// `micro_batch_count`; `cutoff` if that is less.
+// `micro_batch_count`; `cutoff` if that is less, and 0 if the meter stopped.
 Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                    const PipelineCandidate& candidate, const InterleavedPartitions& partitions,
-                   int64_t micro_batch_count, Seconds cutoff) {
+                   int64_t micro_batch_count, Seconds cutoff, SearchMeter& meter) {
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   const double overhead = costs.step_overhead().value();
   double bound = cutoff.value();
   const UnevenBound uneven(space.problem().model(), candidate.pipeline_parallel_degree);
   // Steps of more micro-batches than the setting has take longer than those it has.
   MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - overhead);
-  for (const OptionMask& mask : RelaxedMasks(space, table, floor.Filter())) {
+  for (const OptionMask& mask : RelaxedMasks(space, table, floor.Filter(), meter.Worker())) {
+    if (!meter.ShouldContinue()) return Seconds();
     const MaskedOptions masked = MaskedOptionsOf(setting, mask);
     if (!masked.usable) continue;
     bound =
         LeastUnevenBound(setting, masked, uneven, partitions.unlisted, micro_batch_count, bound);
-    const LayerMenus menus(setting, mask);
+    const LayerMenus menus(setting, mask, meter);
     for (const InterleavedPartition& partition : partitions.listed) {
+      // Relaxations of many stages take a millisecond each.
+      if (!meter.ShouldContinue()) return Seconds();
       InterleavedRelaxation prices(
           setting, menus, InterleavedLoads(setting, partition.layer_counts, micro_batch_count),
           micro_batch_count);
@@ -93,6 +96,8 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
                         .LeastBound(bound);
     }
   }
+  // Without masks because the meter stopped, nothing is proved.
+  if (meter.stopped()) return Seconds();
   return Seconds::Of(bound);
 }
 
@@ -147,7 +152,7 @@ double InterleavedBounds::QuickUneven(const DefinitionTimes& times,
 
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
-                               Seconds cutoff) {
+                               Seconds cutoff, SearchMeter& meter) {
   InterleavedPartitions partitions =
       SearchedPartitionsOf(space, candidate.pipeline_parallel_degree);
   std::erase_if(partitions.listed,
@@ -155,17 +160,17 @@ Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& cost
   std::erase_if(partitions.unlisted, [&](int count) {
     return !FitsPassLimit(candidate.micro_batch_count, count * candidate.pipeline_parallel_degree);
   });
-  return LeastBound(space, costs, table, candidate, partitions, candidate.micro_batch_count,
-                    cutoff);
+  return LeastBound(space, costs, table, candidate, partitions, candidate.micro_batch_count, cutoff,
+                    meter);
 }
 
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
-                               const OptionTable& table, int64_t micro_batch_count,
-                               Seconds cutoff) {
+                               const OptionTable& table, int64_t micro_batch_count, Seconds cutoff,
+                               SearchMeter& meter) {
   const int depth = table.pipeline_parallel_degree();
   const PipelineCandidate fewest = {.micro_batch_count = depth, .pipeline_parallel_degree = depth};
   return LeastBound(space, costs, table, fewest, SearchedPartitionsOf(space, depth),
-                    micro_batch_count, cutoff);
+                    micro_batch_count, cutoff, meter);
 }
 
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
@@ -189,16 +194,19 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
   std::deque<PartitionChoices> choices;
   std::vector<Place> places;
   MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - overhead);
-  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter())) {
+  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter(), meter.Worker())) {
+    if (!meter.ShouldContinue()) break;
     masked.push_back(MaskedOptionsOf(setting, mask));
     if (!masked.back().usable) continue;
-    menus.emplace_back(setting, mask);
+    menus.emplace_back(setting, mask, meter);
+    if (meter.stopped()) break;
     if (masked.back().order.size() > kMaxDefinitionsChosen) {
       RoundInterleaved(setting, mask, masked.back(), menus.back(), partitions.listed, evaluator,
                        finds, meter);
       continue;
     }
     for (const InterleavedPartition& partition : partitions.listed) {
+      if (!meter.ShouldContinue()) break;
       if (!IsInSpace(candidate, partition)) continue;
       InterleavedRelaxation& price = prices.emplace_back(
           setting, menus.back(), InterleavedLoads(setting, partition.layer_counts, count), count);
@@ -212,6 +220,8 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
       }
     }
   }
+  // Plans that were not looked at have no bound.
+  if (meter.stopped()) finds.least_unseen = 0.0;
   // The start with the least bound comes first: the plans it finds exclude most of the others.
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.start.bound < b.start.bound; });
@@ -252,11 +262,19 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
   PlanEvaluator evaluator(space.problem(), costs);
   std::deque<MaskedOptions> masked;
   MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - costs.step_overhead().value());
-  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter())) {
+  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter(), meter.Worker())) {
+    if (!meter.ShouldContinue()) break;
     masked.push_back(MaskedOptionsOf(setting, mask));
   }
+  // Plans that were not looked at have no bound.
+  const bool is_cut = meter.stopped();
   const double bound = SearchUneven(setting, UsableOf(masked), counts, /*group_sizes=*/{0},
                                     evaluator, finds, looks_left, meter);
+  if (is_cut) {
+    outcome.bound = Seconds();
+    outcome.plans = finds.plans.Take();
+    return outcome;
+  }
   outcome.bound = std::min(cutoff, Seconds::Of(bound));
   outcome.plans = finds.plans.Take();
   return outcome;
@@ -284,10 +302,12 @@ PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& co
   std::deque<PartitionChoices> choices;
   std::vector<Place> places;
   MaskFloor floor(setting, /*interleaves=*/true, cutoff.value() - costs.step_overhead().value());
-  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter())) {
+  for (const OptionMask& mask : PlanWideMasks(space, table, floor.Filter(), meter.Worker())) {
+    if (!meter.ShouldContinue()) break;
     masked.push_back(MaskedOptionsOf(setting, mask));
     if (!masked.back().usable) continue;
     for (const InterleavedPartition& partition : partitions.listed) {
+      if (!meter.ShouldContinue()) break;
       if (!IsInSpace(candidate, partition)) continue;
       choices.emplace_back(setting, partition, masked.back(), count, /*prices=*/nullptr, &sizes);
       for (const PartitionChoices::Start& start : choices.back().Starts(cutoff.value())) {
@@ -295,6 +315,8 @@ PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& co
       }
     }
   }
+  // Plans that were not looked at have no bound.
+  if (meter.stopped()) finds.least_unseen = 0.0;
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.start.bound < b.start.bound; });
   for (const Place& place : places) {

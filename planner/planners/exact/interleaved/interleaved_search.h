@@ -55,18 +55,19 @@ class InterleavedBounds {
 
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.
 // Tries each option of the definition with most layers, with the least time and memory of the
-// others. Infinite if memory never suffices and `cutoff` is infinite. REQUIRES: as
-// `SearchInterleaved`.
+// others. Infinite if memory never suffices and `cutoff` is infinite. 0 if the meter stopped.
+// REQUIRES: as `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
-                               Seconds cutoff);
+                               Seconds cutoff, SearchMeter& meter);
 
 // Returns the same for steps of any number of micro-batches, with the memory that the smallest
 // number needs, which is one per stage. More micro-batches need no less: at each moment of the
 // first backward passes of all chunks, which are the moments that count, at least as many forward
 // passes have run.
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
-                               const OptionTable& table, int64_t micro_batch_count, Seconds cutoff);
+                               const OptionTable& table, int64_t micro_batch_count, Seconds cutoff,
+                               SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, over all numbers of virtual stages, except for partitions that
 // the space searches apart. REQUIRES: the degree is above 1 and divides the micro-batch count.

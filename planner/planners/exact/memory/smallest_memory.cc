@@ -1,6 +1,7 @@
 #include "planner/planners/exact/memory/smallest_memory.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -129,7 +130,8 @@ class MemorySearch {
         if (!GoesOn()) break;
         const OptionTable table(space_.problem(), costs_, space_,
                                 candidate.pipeline_parallel_degree,
-                                candidate.global_batch_size / candidate.micro_batch_count);
+                                candidate.global_batch_size / candidate.micro_batch_count,
+                                OptionTable::Keeps::kUndominated, must_stop_);
         if (!table.usable()) continue;
         Search(candidate, table, enough);
         if (enough.has_value() && plan_.has_value()) return;
@@ -145,7 +147,8 @@ class MemorySearch {
         has_unlisted_ = true;
       }
       const OptionTable table(space_.problem(), costs_, space_, candidate.pipeline_parallel_degree,
-                              candidate.global_batch_size / candidate.micro_batch_count);
+                              candidate.global_batch_size / candidate.micro_batch_count,
+                              OptionTable::Keeps::kUndominated, must_stop_);
       if (!table.usable()) continue;
       has_interleaved_ = true;
       NoteSums(table);
@@ -208,7 +211,8 @@ class MemorySearch {
     if (interleaves && InterleavedPartitionsOf(space_, depth).empty()) return false;
     const OptionTable table(space_.problem(), costs_, space_, depth,
                             candidate.global_batch_size / candidate.micro_batch_count,
-                            OptionTable::Keeps::kAll);
+                            OptionTable::Keeps::kAll, must_stop_);
+    if (!table.is_complete()) return true;
     if (!table.usable()) return false;
     PipelineCandidate place = candidate;
     if (interleaves) place.schedule = kDefaultSchedule;
@@ -279,6 +283,7 @@ class MemorySearch {
   const StrategySpace& space_;
   const CostModel& costs_;
   SearchMeter& meter_;
+  const std::function<bool()> must_stop_ = [this] { return !meter_.ShouldContinue(); };
   // More than any device has, while sums of it still fit int64_t.
   Bytes best_ = Bytes::Of(int64_t{1} << 61);
   std::optional<Plan> plan_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
@@ -27,8 +28,10 @@ LayerItem ItemOf(const StageOption& option, int index);
 class LayerMenus {
  public:
   // An empty `mask` allows every option. If `layout` is not negative, definitions that have options
-  // of it offer only those.
-  LayerMenus(const PipelineSetting& setting, const OptionMask& mask, int layout = -1);
+  // of it offer only those. Menus are missing once `meter` has stopped, so callers ask it before
+  // they use them.
+  LayerMenus(const PipelineSetting& setting, const OptionMask& mask, SearchMeter& meter,
+             int layout = -1);
 
   // Returns the items; empty for definitions no layer has.
   const std::vector<LayerItem>& items(int definition) const { return items_[definition]; }

@@ -53,7 +53,7 @@ MaskSearch::MaskSearch(const PipelineSetting& setting, const OptionMask& allowed
       overhead_(setting.costs().step_overhead().value()),
       has_rule_(rule != nullptr),
       reference_(ReferencePartition(setting, allowed)),
-      ranges_(setting, allowed, reference_),
+      ranges_(setting, allowed, reference_, meter),
       graph_(setting, ranges_),
       all_(setting, allowed, FrontKeeps::kAll, /*grain=*/0.0, /*layout_classes=*/{}, rule) {}
 

@@ -80,7 +80,7 @@ double PartitionGraph::BoundOf(const PipelineSetting& setting, RangeBounds& rang
 
 // Sets the range of first layers of each stage: as far to the right as the stages in front can
 // reach, and as far to the left as the later ones can.
-bool PartitionGraph::FindWindows(double cutoff) {
+bool PartitionGraph::FindWindows(double cutoff, const SearchMeter& meter) {
   const int depth = setting_.depth();
   const int layer_count = setting_.layer_count();
   cut_anything_ = false;
@@ -97,7 +97,7 @@ bool PartitionGraph::FindWindows(double cutoff) {
   }
   const double limit = cutoff * kCutoffRoom;
   std::vector<int> latest(depth + 1, 0);
-  for (int i = 0; i + 1 < depth; ++i) {
+  for (int i = 0; i + 1 < depth && !meter.stopped(); ++i) {
     const int max_end = setting_.largest_first(i + 1);
     RangeBounds::Sums sums;
     int end = latest[i];
@@ -114,7 +114,7 @@ bool PartitionGraph::FindWindows(double cutoff) {
     latest[i + 1] = end;
   }
   int earliest = layer_count;
-  for (int i = depth - 1; i > 0; --i) {
+  for (int i = depth - 1; i > 0 && !meter.stopped(); --i) {
     RangeBounds::Sums sums;
     int first = earliest;
     while (first > setting_.least_first(i)) {
@@ -159,6 +159,8 @@ bool PartitionGraph::AddEdges(int stage, double cutoff, SearchMeter& meter) {
   const double rounds = setting_.recurrence().RoundCount(0);
   std::vector<Edge>& edges = edges_[stage];
   for (int first = begin_[stage]; first < end_[stage]; ++first) {
+    // A range takes some tens of operations.
+    if (!meter.Work(int64_t{10} * (end_[stage + 1] - begin_[stage + 1]))) return false;
     const int index = first - begin_[stage];
     Suffix best = {kInfinity, kInfinity, kInfinity, kInfinity};
     int end = std::max(first + 1, begin_[stage + 1]);
@@ -235,7 +237,9 @@ PartitionGraph::Outcome PartitionGraph::Build(double cutoff, SearchMeter& meter)
   if (!setting_.has_partition() || !(forward_backward_of_layers_.back() < kInfinity)) {
     return Outcome::kImpossible;
   }
-  if (!FindWindows(cutoff)) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
+  const bool has_windows = FindWindows(cutoff, meter);
+  if (meter.stopped()) return Outcome::kTooLarge;
+  if (!has_windows) return cut_anything_ ? Outcome::kNothing : Outcome::kImpossible;
   const int depth = setting_.depth();
   edges_.assign(depth, {});
   for (auto* values : {&round_trips_, &last_backwards_, &ends_, &arcs_, &forward_backward_before_,

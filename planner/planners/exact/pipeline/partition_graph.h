@@ -92,7 +92,7 @@ class PartitionGraph {
 
   static Suffix Join(const PipelineSetting& setting, int stage, const RangeTimes& times,
                      const Suffix* later);
-  bool FindWindows(double cutoff);
+  bool FindWindows(double cutoff, const SearchMeter& meter);
   // Returns whether a step of `limit` seconds allows stage `stage` to begin with layer `first` and
   // to have layers of these sums.
   bool Allows(int stage, int first, const RangeBounds::Sums& sums, double limit) const;

@@ -100,14 +100,14 @@ class CandidatePlans {
   // coarse search in which end layers may have any layout.
   void Dive(const OptionMask& mask) {
     const int layout_count = setting_.table().layout_count();
-    for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
+    for (int layout = 0; layout < layout_count && meter_.ShouldContinue(); ++layout) {
       if (!LeavesTableThere(mask, layout)) continue;
       const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/false);
       MaskSearch search(setting_, part, classes_, evaluator_, meter_);
       if (search.LowerBound(cutoff_) < cutoff_) search.TryMix(cutoff_, plans_);
       TakeMost();
     }
-    for (int layout = 0; layout < layout_count && !meter_.stopped(); ++layout) {
+    for (int layout = 0; layout < layout_count && meter_.ShouldContinue(); ++layout) {
       if (!LeavesTableThere(mask, layout)) continue;
       const SearchControl control = meter_.PartOf(kMaxDiveStates);
       SearchMeter meter(control);
@@ -182,8 +182,12 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
   const double overhead = costs.step_overhead().value();
   const PipelineSetting whole(space, costs, table, candidate, space.problem().usable_memory());
   MaskFloor floor(whole, /*interleaves=*/false, cutoff.value() - overhead);
-  const std::vector<OptionMask> masks = PlanWideMasks(space, table, floor.Filter());
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table, floor.Filter(), meter.Worker());
   PipelineOutcome outcome;
+  if (meter.stopped()) {
+    outcome.is_exact = false;
+    return outcome;
+  }
   PlanList plans(wanted);
   Bytes usable = space.problem().usable_memory();
   for (int attempt = 0; attempt < kMaxSearchAttempts; ++attempt) {
@@ -246,11 +250,13 @@ Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const 
   const double overhead = costs.step_overhead().value();
   double bound = kInfinity;
   MaskFloor floor(setting, /*interleaves=*/false, cutoff.value() - overhead);
-  for (const OptionMask& mask : RelaxedMasks(space, table, floor.Filter())) {
-    if (meter.stopped()) return Seconds();
+  for (const OptionMask& mask : RelaxedMasks(space, table, floor.Filter(), meter.Worker())) {
+    if (!meter.ShouldContinue()) return Seconds();
     MaskSearch search(setting, mask, classes, evaluator, meter);
     bound = std::min(bound, search.LowerBound(std::min(bound, cutoff.value() - overhead)));
   }
+  // Without masks because the meter stopped, nothing is proved.
+  if (meter.stopped()) return Seconds();
   const Seconds least = Seconds::Of(bound + overhead);
   return floor.dropped_slow() ? std::min(least, cutoff) : least;
 }

@@ -53,7 +53,8 @@ class PlanMaker {
 
  private:
   void MakeOf(const OptionMask& part, double cutoff) {
-    const LayerMenus menus(setting_, part);
+    const LayerMenus menus(setting_, part, meter_);
+    if (meter_.stopped()) return;
     PricedPipeline prices(setting_, menus);
     if (prices.Bound(cutoff, meter_) >= cutoff || meter_.stopped()) return;
     least_ = kInfinity;
@@ -166,13 +167,16 @@ Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
   const PipelineSetting setting(space, costs, table, candidate, space.problem().usable_memory());
   const double overhead = costs.step_overhead().value();
   double bound = kInfinity;
-  for (const OptionMask& mask : RelaxedMasks(space, table)) {
-    const LayerMenus menus(setting, mask);
+  for (const OptionMask& mask : RelaxedMasks(space, table, nullptr, meter.Worker())) {
+    const LayerMenus menus(setting, mask, meter);
+    if (meter.stopped()) return Seconds();
     PricedPipeline prices(setting, menus);
     const double enough = std::min(bound, cutoff.value() - overhead);
     bound = std::min(bound, prices.Bound(enough, meter));
     if (meter.stopped()) return Seconds();
   }
+  // Without masks because the meter stopped, nothing is proved.
+  if (meter.stopped()) return Seconds();
   return Seconds::Of(bound + overhead);
 }
 
@@ -186,12 +190,20 @@ PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel
   const double least = cutoff.value() - overhead;
   double bound = kInfinity;
   Bytes usable = space.problem().usable_memory();
-  const std::vector<OptionMask> masks = PlanWideMasks(space, table);
+  const std::vector<OptionMask> masks = PlanWideMasks(space, table, nullptr, meter.Worker());
+  if (meter.stopped()) {
+    outcome.is_exact = false;
+    return outcome;
+  }
   for (int attempt = 0; attempt < kMaxPricedAttempts; ++attempt) {
     const PipelineSetting setting(space, costs, table, candidate, usable);
     Bytes excess;
     for (const OptionMask& mask : masks) {
-      const LayerMenus menus(setting, mask);
+      const LayerMenus menus(setting, mask, meter);
+      if (meter.stopped()) {
+        if (attempt == 0) bound = 0.0;
+        break;
+      }
       PricedPipeline prices(setting, menus);
       const double each = prices.Bound(least, meter);
       // Searches with less memory serve only to find a plan; the bound is that of the first

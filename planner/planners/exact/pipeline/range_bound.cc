@@ -14,8 +14,9 @@ constexpr double kRangeRounding = 1.0 - 1e-12;
 }  // namespace
 
 RangeBounds::RangeBounds(const PipelineSetting& setting, const OptionMask& allowed,
-                         absl::Span<const int> boundaries)
+                         absl::Span<const int> boundaries, SearchMeter& meter)
     : setting_(setting),
+      meter_(meter),
       allowed_(setting.problem().model().layer_definitions().size()),
       budget_(setting.largest_budget().as_double()),
       definition_count_(static_cast<int>(setting.problem().model().layer_definitions().size())) {
@@ -45,6 +46,8 @@ std::vector<RangeBounds::Item> RangeBounds::ItemsOf(int definition, int64_t in_f
   const double backward_passes = setting_.recurrence().is_gpipe() ? 1.0 : count;
   std::vector<Item> items;
   items.reserve(allowed_[definition].size());
+  // Every option is looked at under all weights and prices.
+  meter_.Work(static_cast<int64_t>(allowed_[definition].size()) * kSumCount);
   for (const int k : allowed_[definition]) {
     const StageOption& option = options[k];
     const double forward = option.forward.value();

@@ -16,6 +16,7 @@
 
 #include "absl/types/span.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/option_table.h"
 #include "planner/search/stage/stage_front.h"
 
@@ -54,9 +55,9 @@ class RangeBounds {
   };
 
   // `boundaries` is a reference partition. Only options in `allowed` are considered; all if it is
-  // empty.
+  // empty. Looks at options are counted on the meter, but bounds hold after it has stopped too.
   RangeBounds(const PipelineSetting& setting, const OptionMask& allowed,
-              absl::Span<const int> boundaries);
+              absl::Span<const int> boundaries, SearchMeter& meter);
 
   // Adds `count` layers of a definition to the sums of stage `stage`.
   void Add(int stage, int definition, int count, Sums& sums) {
@@ -102,6 +103,7 @@ class RangeBounds {
   int32_t FindMinima(int flight, int definition);
 
   const PipelineSetting& setting_;
+  SearchMeter& meter_;
   // [definition] the allowed options.
   std::vector<std::vector<int>> allowed_;
   const double budget_;

@@ -47,7 +47,7 @@ TEST(SearchHere, SaysThatItWasInterrupted) {
   SearchWatch watch;
   watch.is_cancelled = [] { return true; };
   ASSERT_OK_AND_ASSIGN(const LocalSearch search,
-                       SearchHere(ExampleProblem(), kDefaultPlanner, {}, watch));
+                       SearchHere(ExampleProblem(), "dp+pp", {}, watch));
   const auto* stopped = std::get_if<StoppedEmpty>(&search.result);
   ASSERT_NE(stopped, nullptr);
   EXPECT_EQ(stopped->search.limit, SearchLimit::kCancelled);

@@ -20,6 +20,7 @@
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
 
 namespace parplan {
@@ -175,14 +176,17 @@ TEST(TableCache, MakesNoMoreTablesOnceItIsStopped) {
   TableCache tables;
   int asked = 0;
   EXPECT_FALSE(
-      tables.Prepare(space, *costs, keys, {.should_stop = [&asked] { return ++asked > 2; }}));
-  EXPECT_EQ(asked, 3);
+      tables.Prepare(space, *costs, keys, {.should_stop = [&asked] { return ++asked > 12; }}));
+  // A table asks before it is made, and before each of three passes over its three definitions.
+  EXPECT_EQ(asked, 13);
+  EXPECT_TRUE(tables.has(keys[0]));
+  EXPECT_FALSE(tables.has(keys[1]));
   asked = 0;
   EXPECT_TRUE(tables.Prepare(space, *costs, keys, {.should_stop = [&asked] {
                                ++asked;
                                return false;
                              }}));
-  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(asked, 20);
   for (const TableCache::Key& key : keys) {
     EXPECT_EQ(tables.At(key).micro_batch_size(), key.second);
   }
@@ -224,9 +228,11 @@ TEST(SearchExact, ObeysTheLimitOfStates) {
   ASSERT_TRUE(costs.ok()) << costs.status();
   const std::optional<PlanningResult> result = SearchExact(problem, *costs, {.max_state_count = 1});
   ASSERT_TRUE(result.has_value());
-  const auto* stopped = std::get_if<StoppedEmpty>(&*result);
-  ASSERT_NE(stopped, nullptr);
-  EXPECT_EQ(stopped->search.limit, SearchLimit::kStates);
+  // The plan that is there at once.
+  const auto* found = std::get_if<PlanFound>(&*result);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->search.limit, SearchLimit::kStates);
+  EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
 }
 
 TEST(SearchExact, TakesTheScheduleOfTheRules) {

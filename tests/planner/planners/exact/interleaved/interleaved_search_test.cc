@@ -54,8 +54,9 @@ BestOfAll SearchAll(const PlanningProblem& problem, const CostModel& costs) {
         EXPECT_TRUE(plan.prediction.fits());
         const double step = plan.prediction.step.value() * (1.0 + 1e-9);
         EXPECT_LE(InterleavedBounds(space, depth).Bound(least, count).value(), step);
-        EXPECT_LE(InterleavedMemoryBound(space, costs, table, candidate, Seconds::Infinite()),
-                  Seconds::Of(step));
+        EXPECT_LE(
+            InterleavedMemoryBound(space, costs, table, candidate, Seconds::Infinite(), meter),
+            Seconds::Of(step));
         if (!best.plan || IsBetterPlan(plan, *best.plan)) best.plan = plan;
       }
     }

@@ -253,7 +253,7 @@ TEST(PricedSearch, InterleavedBoundsAreBelowAndPlansNotBelowTheBest) {
     for (const OptionMask& mask : PlanWideMasks(each.space, each.table)) {
       const MaskedOptions masked = MaskedOptionsOf(setting, mask);
       if (!masked.usable) continue;
-      const LayerMenus menus(setting, mask);
+      const LayerMenus menus(setting, mask, meter);
       for (const InterleavedPartition& partition : partitions) {
         InterleavedRelaxation prices(
             setting, menus, InterleavedLoads(setting, partition.layer_counts, count), count);
