@@ -31,8 +31,8 @@ struct LargeCase {
 };
 
 const LargeCase kLargeCases[] = {
-    {"Gpt", 1, 2048, 2048, 2, 2, 128, true},
-    {"Llama", 1, 1024, 1024, 8, 2, 128, true},
+    {"Gpt", 1, 1024, 1024, 2, 2, 128, true},
+    {"Llama", 1, 768, 768, 4, 1, 128, true},
     {"SmallHeads", 2, 512, 512, 4, 4, 64, true},
     {"Encoder", 2, 512, 512, 2, 2, 64, false},
     // No multiple of any tile.
