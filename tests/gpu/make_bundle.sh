@@ -19,21 +19,28 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 bundle="$folder/parplan-gpu"
 
-mkdir -p "$bundle"/{bin,tests,lib,glibc,python,gpu}
+mkdir -p "$bundle"/{bin,tests/gpu,lib,glibc,clients/python,prepared}
 cp "$build"/bin/{libparplan_cuda.so,planctl} "$bundle/bin/"
 cp "$build"/tests/{device_cuda_gpu_test,executor_gpu_test} "$bundle/tests/"
 cp "$build/gpu/device_report" "$bundle/bin/"
-cp -rL "$source/clients/python/parplan" "$bundle/python/"
-find "$bundle/python" -name __pycache__ -prune -exec rm -rf {} +
-cp "$source"/tests/gpu/*.py "$bundle/gpu/"
+cp -rL "$source/clients/python/parplan" "$bundle/clients/python/"
+find "$bundle/clients" -name __pycache__ -prune -exec rm -rf {} +
+cp "$source"/tests/gpu/*.py "$bundle/tests/gpu/"
+# The layers of plain PyTorch, which need no signed plans.
+python3 - "$source/docs/measurements/h100/torch/prepared/cases.json" \
+  "$bundle/prepared/cases.json" <<'PYTHON'
+import json, sys
+cases = json.load(open(sys.argv[1]))
+json.dump({**cases, "profiles": [], "plans": [], "parity": []}, open(sys.argv[2], "w"))
+PYTHON
 cp "$source/tests/gpu/run_gpu_checks.sh" "$bundle/run.sh"
 git -C "$source" describe --always --dirty >"$bundle/revision" 2>/dev/null || echo unknown >"$bundle/revision"
-strip --strip-debug "$bundle"/bin/* "$bundle"/tests/*
+strip --strip-debug "$bundle"/bin/* "$bundle"/tests/*_test
 
 # Prints the libraries that the programs load, as the loader finds them, one a line.
 loaded() {
   local program
-  for program in "$bundle"/bin/* "$bundle"/tests/*; do ldd "$program"; done |
+  for program in "$bundle"/bin/* "$bundle"/tests/*_test; do ldd "$program"; done |
     awk '/=> \//{print $3}' | sort -u
 }
 loaded | while read -r library; do

@@ -106,6 +106,15 @@ done
 step device-report 200 bundled "$here/bin/device_report" cuda --plugin "$PARPLAN_CUDA_PLUGIN" \
   --layers 8 --profile "$folder/profile.json" --steps "$folder/steps.jsonl"
 
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+  step torch-layers 150 python3 "$here/tests/gpu/torch_checks.py" "$folder/torch" \
+    --prepared "$here/prepared" --parts layers-eager,layers-compiled --budget 140
+  step layers-beside-torch 20 python3 "$here/tests/gpu/compare_layers.py" "$folder/steps.jsonl" \
+    "$folder/torch/layers.json"
+else
+  absent torch-layers "python3 has no torch that sees a GPU"
+fi
+
 {
   printf '{"revision": "%s", "steps": [\n' "$(cat "$here/revision")"
   printf '%s' "${results[0]}"
