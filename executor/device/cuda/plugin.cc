@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +73,14 @@ class CudaBackend : public DeviceBackend {
   const GroupTransport groups_;
 };
 
+// CUDA reads its variables at its first call. Streams that share one of its queues wait for each
+// other; by default there are 8 queues, and a rank of an interleaved pipeline has more streams. 32
+// is the most that there can be. Any number is right, since work is queued in the order of the
+// program, so a number that is set is left alone.
+void SetEnvironment() { ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
+
 PluginFindings Look() {
+  SetEnvironment();
   PluginFindings findings;
   int driver = 0;
   int runtime = 0;
@@ -99,6 +107,7 @@ PluginFindings Look() {
 }
 
 DeviceBackend* Open(const BackendOptions& options, PluginFindings& findings) {
+  SetEnvironment();
   int count = 0;
   const cudaError_t error = ::cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
