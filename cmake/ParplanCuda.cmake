@@ -20,4 +20,19 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 enable_language(CUDA)
 find_package(CUDAToolkit 12.0 REQUIRED)
+
+# cuDNN's frontend computes attention where libcudnn.so.9 is found at run time. It consists of
+# headers, which need cuDNN's own; `./parplan-dev` takes them from PyPI.
+set(PARPLAN_CUDNN_FRONTEND "" CACHE PATH "Folder with cudnn_frontend.h; empty: build without cuDNN")
+if(PARPLAN_CUDNN_FRONTEND)
+  if(NOT EXISTS "${PARPLAN_CUDNN_FRONTEND}/cudnn_frontend.h")
+    message(FATAL_ERROR "PARPLAN_CUDNN_FRONTEND: there is no cudnn_frontend.h in "
+                        "${PARPLAN_CUDNN_FRONTEND}")
+  endif()
+  find_path(PARPLAN_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  if(NOT PARPLAN_CUDNN_INCLUDE_DIR)
+    message(FATAL_ERROR "PARPLAN_CUDNN_FRONTEND needs cudnn.h; set PARPLAN_CUDNN_INCLUDE_DIR, or "
+                        "leave PARPLAN_CUDNN_FRONTEND empty")
+  endif()
+endif()
 find_package(NCCL REQUIRED)

@@ -12,9 +12,12 @@
 #include "base/status_macros.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/precision.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
 
 using nlohmann::ordered_json;
 

@@ -13,9 +13,12 @@
 #include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "planner/model/schedule_traits.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
 
 absl::Status Refuse(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field,

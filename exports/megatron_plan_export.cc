@@ -11,9 +11,12 @@
 #include "exports/megatron_layout.h"
 #include "exports/megatron_model.h"
 #include "exports/uniform_plan.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
 
 bool UsesMegatronFsdp(const Strategy& strategy) {
   return strategy.sharding_level == ShardingLevel::kGradients ||

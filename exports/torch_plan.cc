@@ -7,10 +7,13 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "exports/layer_strategies.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say which values of the new field are wrong");
 
 bool IsTorchLayer(LayerKind kind) {
   return kind == LayerKind::kDecoder || kind == LayerKind::kEncoder;

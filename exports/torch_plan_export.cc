@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
@@ -25,10 +26,11 @@ std::string ForPlan(const ExportFacts& facts) {
 }
 
 std::string PredictionLine(const RuntimeTraits& runtime) {
-  return absl::StrCat(
-      "\nThe prediction is for runtime `", runtime.runtime_id, "`.",
-      runtime.runtime_id == "fsdp" ? "" : " Plan with --runtime fsdp for one of this program.",
-      "\n");
+  const bool is_of_torch =
+      runtime.runtime_id == "fsdp" || absl::StartsWith(runtime.runtime_id, "torch");
+  return absl::StrCat("\nThe prediction is for runtime `", runtime.runtime_id, "`.",
+                      is_of_torch ? "" : " Plan with --target fsdp2 for one of this program.",
+                      "\n");
 }
 
 std::string PipeliningReadme(const Plan& plan, const ExportFacts& facts) {

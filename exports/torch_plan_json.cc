@@ -9,9 +9,12 @@
 #include "exports/layer_strategies.h"
 #include "exports/pass_table.h"
 #include "exports/torch_plan.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "write the new field; say if it moves activations");
 
 using Json = nlohmann::ordered_json;
 

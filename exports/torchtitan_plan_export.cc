@@ -11,10 +11,13 @@
 #include "base/status_macros.h"
 #include "exports/pass_table.h"
 #include "exports/torch_plan.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
 
 constexpr char kProgram[] = "torchtitan";
 constexpr char kField[] = "stages[0].layer_runs[0].strategy";

@@ -11,10 +11,13 @@
 #include "base/error.h"
 #include "planner/model/pass_order.h"
 #include "planner/model/stage_layers.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/model/strategy_names.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "compare the new field where layers must agree");
 
 absl::Status RefuseFor(absl::string_view program, absl::string_view field,
                        absl::string_view reason) {

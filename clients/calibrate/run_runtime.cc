@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "clients/calibrate/run_error.h"
+#include "clients/calibrate/run_system.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -46,8 +47,9 @@ constexpr KnownFramework kFrameworks[] = {
 // Megatron-LM on devices younger than Megatron Core, which it runs on since (H100: 2023).
 // Sequence parallelism is what `--tp-comm-overlap` of its published runs needs.
 constexpr KnownFramework kLaterMegatron = {"megatron", "megatron-core", 0, true, false, true};
-constexpr absl::string_view kLaterDevices[] = {"h100", "h200", "h800",  "h20",  "gh200",
-                                               "b200", "b300", "gb200", "gb300"};
+// The families of the library that Megatron ran on before; a family that is new is a later one.
+constexpr absl::string_view kEarlierFamilies[] = {"volta", "turing", "ampere",
+                                                  "ada",   "cdna2",  "cdna3"};
 
 // Values for what sources leave open ("unknown (repo default)", "see repo"): one entry per source,
 // by the beginning of its name.
@@ -77,16 +79,21 @@ constexpr SourceView kSourceViews[] = {
     {"torchtitan", MemoryView::kReservedMax},
 };
 
+// Returns whether the device of a run is younger than Megatron Core. A device that the library does
+// not have is not.
+bool IsLaterDevice(const PublishedHardware& hardware) {
+  const absl::StatusOr<DeviceDescription> device = DeviceOf(hardware);
+  return device.ok() && std::find(std::begin(kEarlierFamilies), std::end(kEarlierFamilies),
+                                  device->device_family) == std::end(kEarlierFamilies);
+}
+
 const KnownFramework* FindFramework(const PublishedRun& run) {
   for (const std::string& text :
        {absl::AsciiStrToLower(run.framework), absl::AsciiStrToLower(run.source)}) {
     for (const KnownFramework& known : kFrameworks) {
       if (!absl::StrContains(text, known.word)) continue;
-      const std::string device = absl::AsciiStrToLower(run.hardware.device_name);
-      const bool later = std::any_of(
-          std::begin(kLaterDevices), std::end(kLaterDevices),
-          [&device](absl::string_view word) { return absl::StrContains(device, word); });
-      return later && known.word == kLaterMegatron.word ? &kLaterMegatron : &known;
+      const bool may_be_later = known.word == kLaterMegatron.word;
+      return may_be_later && IsLaterDevice(run.hardware) ? &kLaterMegatron : &known;
     }
   }
   return nullptr;

@@ -11,18 +11,25 @@
 
 namespace parplan::accuracy {
 
-// Splits `layer_count` layers into `stage_count` stages if they do not divide evenly: from the
-// front, ceil(layers / stages) to a stage as long as they last (DeepSpeed's partition_balanced on
-// equal weights), or, without `from_front` and where that leaves a stage other than the last empty,
-// one more to each of the first stages. REQUIRES: `stage_count` is at least 1.
+// Returns the number of layers of each of `stage_count` stages, first to last. If they do not
+// divide evenly, `from_front` gives each stage ceil(layers / stages) as long as they last
+// (DeepSpeed's partition_balanced on equal weights), so the last may be empty. Without
+// `from_front`, and also where filling would leave a stage before the last empty, each of the first
+// `layer_count % stage_count` stages gets one more than the others. REQUIRES: `stage_count` is at
+// least 1.
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front);
 
-// Returns the transformer layers of each (virtual) stage, first to last: as the run says, or split
-// evenly, with embedding and head as one layer each if the run says so. Adds a sentence to
-// `assumptions` if layers do not divide evenly. Returns INVALID_ARGUMENT (SPEC_INVALID) naming
-// `parallel.layers_per_stage` if that has another number of stages than the run, or neither as many
-// layers as it nor two more for embedding and head; or `parallel.pp` if a stage between the ends
-// would be empty. Called by QuestionOf (run_problem.h).
+// Returns the number of transformer layers of each (virtual) stage, first to last: those of
+// `layers_per_stage` of the run, or else `SplitLayers`, which counts embedding and head as one
+// layer each if `ends_count_as_layers`. A list that adds up to two more than the layers of the
+// model counts embedding and head, whatever `ends_count_as_layers` says. `from_front` is
+// `RunRuntime::fills_stages_from_front`. Adds a sentence to `assumptions`, which must not be null,
+// if the run has no list and layers do not divide evenly.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) names `parallel.layers_per_stage` if the list has not one entry a
+// stage, or adds up to neither the layers nor two more; `parallel.pp` if a stage between the ends
+// gets no layer, or, where embedding and head are counted, an end stage not even the one of these
+// two that it holds. Called by QuestionOf (run_problem.h).
 absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int stage_count,
                                                 bool from_front,
                                                 std::vector<std::string>* assumptions);

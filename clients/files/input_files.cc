@@ -1,5 +1,11 @@
 #include "clients/files/input_files.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
@@ -12,6 +18,12 @@
 
 namespace parplan {
 namespace {
+
+absl::Status MemoryError(const std::string& path, absl::string_view fault) {
+  return FieldError(Reason::kSpecInvalid, path,
+                    absl::StrCat("cannot remember the trust bundle accepted last (", fault,
+                                 "); give a file in a folder that this program can write"));
+}
 
 template <typename Message>
 absl::StatusOr<Message> ReadMessage(const std::string& path) {
@@ -34,7 +46,32 @@ absl::StatusOr<std::string> ReadInputFile(const std::string& path, size_t max_by
 
 absl::StatusOr<TrustBundle> ReadTrustFile(const std::string& path) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadInputFile(path));
-  return TrustBundle::FromJson(text);
+  return AcceptTrustBundle(text);
+}
+
+absl::StatusOr<TrustBundle> AcceptTrustBundle(absl::string_view text, std::string memory_path) {
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle bundle, TrustBundle::FromJson(text));
+  if (memory_path.empty()) {
+    const char* const variable = std::getenv("PARPLAN_TRUST_MEMORY");
+    if (variable != nullptr) memory_path = variable;
+  }
+  if (memory_path.empty()) return bundle;
+  const absl::StatusOr<std::string> remembered =
+      ReadFile(memory_path, {.max_bytes = kMaxInputFileBytes});
+  if (remembered.ok()) {
+    const absl::StatusOr<TrustBundle> accepted = TrustBundle::FromJson(*remembered);
+    if (!accepted.ok()) return MemoryError(memory_path, accepted.status().message());
+    PARPLAN_RETURN_IF_ERROR(accepted->CheckSuccessor(bundle));
+    if (*remembered == text) return bundle;
+  } else if (!absl::IsNotFound(remembered.status())) {
+    return MemoryError(memory_path, remembered.status().message());
+  }
+  // Several processes of a node may do so at once; each writes a bundle that may follow.
+  const absl::Status written =
+      AtomicWrite(memory_path, text,
+                  {.syncs_file = true, .staged_suffix = absl::StrCat(".", getpid(), ".new")});
+  if (!written.ok()) return MemoryError(memory_path, written.message());
+  return bundle;
 }
 
 absl::StatusOr<v1::SignedPlan> ReadEnvelopeFile(const std::string& path) {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/topology.h"
@@ -26,8 +27,18 @@ inline constexpr size_t kMaxInputFileBytes = size_t{64} << 20;
 absl::StatusOr<std::string> ReadInputFile(const std::string& path,
                                           size_t max_bytes = kMaxInputFileBytes);
 
-// Reads the keys that plans are verified with (JWKS). Parser: TrustBundle::FromJson.
+// Reads the keys that plans are verified with (JWKS), and calls `AcceptTrustBundle`.
 absl::StatusOr<TrustBundle> ReadTrustFile(const std::string& path);
+
+// Parses a trust bundle and compares it with the one that was accepted last, a copy of which is in
+// the file `memory_path`, by default the environment variable PARPLAN_TRUST_MEMORY; then it is the
+// one accepted last. No file, or no path: nothing was accepted before. Each bundle needs a memory
+// of its own, in a folder that whoever replaces the bundle cannot write. Parser:
+// TrustBundle::FromJson; PERMISSION_DENIED (SIGNATURE_INVALID) for a bundle that is older than the
+// accepted one, or that none of its keys signed
+// (`TrustBundle::CheckSuccessor`); INVALID_ARGUMENT (SPEC_INVALID) naming `memory_path` if that
+// cannot be read or written.
+absl::StatusOr<TrustBundle> AcceptTrustBundle(absl::string_view text, std::string memory_path = "");
 
 // Reads a signed plan (DSSE, JSON) without verifying it. Parser: EnvelopeFromJson.
 absl::StatusOr<v1::SignedPlan> ReadEnvelopeFile(const std::string& path);

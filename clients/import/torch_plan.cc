@@ -14,9 +14,12 @@
 #include "exports/pass_table.h"
 #include "exports/torch_plan_export.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "read the new field");
 
 using nlohmann::json;
 

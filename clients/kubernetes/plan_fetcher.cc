@@ -72,9 +72,11 @@ ExpectedAudience PlanFetcher::Audience(const std::string& job_id) const {
   return expected;
 }
 
-absl::StatusOr<PlanVerifier> PlanFetcher::ReadTrust() const {
-  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, ReadTrustFile(wanted_.trust_file));
-  return PlanVerifier(std::move(trust));
+absl::StatusOr<PlanVerifier> PlanFetcher::ReadTrust() {
+  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle trust, ReadTrustFile(wanted_.trust_file));
+  PARPLAN_RETURN_IF_ERROR(accepted_.CheckSuccessor(trust));
+  accepted_ = trust;
+  return PlanVerifier(trust);
 }
 
 absl::Status PlanFetcher::Connect() {

@@ -17,6 +17,7 @@
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/topology.h"
+#include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verified_plan.h"
 #include "proto/envelope/verifier.h"
 
@@ -37,7 +38,8 @@ struct PlanWanted {
   std::string question_file;
   // Nodes to ask for instead of those in `question_file`; 0: those.
   int node_count = 0;
-  // Path of the keys (JWKS) that verify; read again at each try, since they change.
+  // Path of the keys (JWKS) that verify; read again at each try, since they change. A bundle older
+  // than one that was accepted is refused.
   std::string trust_file;
   // The audience that the plan must have; empty: not checked.
   std::string cluster;
@@ -87,7 +89,7 @@ class PlanFetcher {
                                     absl::Duration timeout) const;
   absl::StatusOr<FetchedPlan> Asked(const PlanVerifier& verifier, absl::Time now,
                                     absl::Duration timeout) const;
-  absl::StatusOr<PlanVerifier> ReadTrust() const;
+  absl::StatusOr<PlanVerifier> ReadTrust();
   ExpectedAudience Audience(const std::string& job_id) const;
   // Makes client_ if there is none.
   absl::Status Connect();
@@ -100,6 +102,7 @@ class PlanFetcher {
   PlanWanted wanted_;
   ChannelOptions server_;
   std::unique_ptr<PlanClient> client_;
+  TrustBundle accepted_;  // The bundle that was read last.
   // Creation time of the newest plan that was found to belong to another job.
   absl::Time looked_until_ = absl::InfinitePast();
 };

@@ -9,11 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/model/strategy_fields.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/plan_wire.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say whether the new field changes groups");
 
 constexpr int kMaxMasterPort = 65534;
 

@@ -8,9 +8,12 @@
 #include "absl/strings/str_format.h"
 #include "base/quantity_text.h"
 #include "base/utf8.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan::report {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "describe the new field");
 
 bool IsControl(uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 

@@ -146,6 +146,7 @@ absl::StatusOr<SlurmConfig> SlurmConfig::FromJson(absl::string_view text,
        {"spool_dir", TextTo(config.spool_dir)},
        {"node_dir", TextTo(config.node_dir)},
        {"trust", TextTo(config.trust)},
+       {"trust_memory", TextTo(config.trust_memory)},
        {"slurm_bin_dir", TextTo(config.slurm_bin_dir)},
        {"slurm_conf", TextTo(config.slurm_conf)},
        {"first_master_port", IntegerTo(first_port, 1024)},
@@ -169,6 +170,9 @@ absl::StatusOr<SlurmConfig> SlurmConfig::FromJson(absl::string_view text,
         std::pair("trust", &config.trust), std::pair("slurm_bin_dir", &config.slurm_bin_dir),
         std::pair("slurm_conf", &config.slurm_conf)}) {
     if (!absl::StartsWith(*path, "/")) return wrong(field, "must be an absolute path");
+  }
+  if (!config.trust_memory.empty() && !absl::StartsWith(config.trust_memory, "/")) {
+    return wrong("trust_memory", "must be empty or an absolute path");
   }
   if (config.log != "syslog" && !absl::StartsWith(config.log, "/")) {
     return wrong("log", "must be `syslog` or an absolute path");

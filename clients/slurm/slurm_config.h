@@ -65,6 +65,8 @@ struct SlurmConfig {
   std::string node_dir = "/run/parplan/jobs";
   // Path of the trust bundle on the nodes.
   std::string trust = "/etc/parplan/trust-bundle.jwks.json";
+  // Path of the file on the nodes that remembers the bundle accepted last; empty: none.
+  std::string trust_memory;
   // Folder of scontrol and scancel, and the configuration they read.
   std::string slurm_bin_dir = "/usr/bin";
   std::string slurm_conf = "/etc/slurm/slurm.conf";

@@ -123,7 +123,8 @@ absl::StatusOr<Array> BlockMover::Reshard(const ReshardProgram& program,
                                           Communicator& group, const std::vector<int>& ranks) {
   PARPLAN_ASSIGN_OR_RETURN(
       Array to,
-      pool_.Take(ArrayUse::kTransient, Bytes::Of(after.RowCount() * width_ * element_size_)));
+      pool_.Take(ArrayUse::kTransient, Bytes::Of(after.RowCount() * width_ * element_size_),
+                 Lifetime::kLasting));
   for (const ActivationBlock& block : program.copies) {
     const Place source = PlaceOf(block, before);
     const Place target = PlaceOf(block, after);

@@ -16,6 +16,11 @@ absl::StatusOr<Array> LayerTools::Take(ArrayUse use, int64_t element_count) cons
   return setting_.pool->Take(use, Bytes::Of(element_count * element_size_));
 }
 
+absl::StatusOr<Array> LayerTools::TakeOutput(int64_t element_count) const {
+  return setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(element_count * element_size_),
+                             Lifetime::kLasting);
+}
+
 absl::StatusOr<Array> LayerTools::TakeStatistics(ArrayUse use, int64_t element_count) const {
   return setting_.pool->Take(use, Bytes::Of(element_count * statistic_size_));
 }
@@ -43,7 +48,7 @@ absl::StatusOr<Array> LayerTools::SumUp(Array partial, int64_t width) const {
         setting_.tensor->AllReduce(kernels().type(), partial.data(), row_count() * width));
     return partial;
   }
-  PARPLAN_ASSIGN_OR_RETURN(Array sum, Take(ArrayUse::kTransient, row_count() * width));
+  PARPLAN_ASSIGN_OR_RETURN(Array sum, TakeOutput(row_count() * width));
   PARPLAN_RETURN_IF_ERROR(setting_.tensor->ReduceScatter(kernels().type(), partial.data(),
                                                          sum.data(), row_count() * width));
   return sum;

@@ -57,6 +57,8 @@ class LayerTools {
 
   // Takes `element_count` elements of the kernels' type; RESOURCE_EXHAUSTED if there is no memory.
   absl::StatusOr<Array> Take(ArrayUse use, int64_t element_count) const;
+  // Takes a transient array for the output of a layer, which the next layer may keep.
+  absl::StatusOr<Array> TakeOutput(int64_t element_count) const;
   // Take `element_count` elements of the kernels' statistics type, with the error of `Take`; the
   // second sets them to zero.
   absl::StatusOr<Array> TakeStatistics(ArrayUse use, int64_t element_count) const;

@@ -129,7 +129,8 @@ class RankTrainer::Stage {
   absl::StatusOr<Array> TakeRows(const ActivationLayout& layout) const {
     const int64_t elements = layout.RowCount() * trainer_.model_.layer(0).hidden_size;
     return trainer_.setting_.pool->Take(
-        ArrayUse::kTransient, Bytes::Of(elements * ElementSize(trainer_.setting_.kernels->type())));
+        ArrayUse::kTransient, Bytes::Of(elements * ElementSize(trainer_.setting_.kernels->type())),
+        Lifetime::kLasting);
   }
 
   RankTrainer& trainer_;

@@ -21,7 +21,7 @@ EmbeddingLayer::EmbeddingLayer(const LayerTools& tools, const ParameterLayout& l
 absl::StatusOr<Array> EmbeddingLayer::Forward(const void* parameters, const int32_t* tokens) const {
   LayerKernels& kernels = tools_.kernels();
   const int64_t rows = tools_.product_row_count();
-  PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.Take(ArrayUse::kTransient, rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.TakeOutput(rows * hidden_));
   kernels.Embed(tokens, rows, tools_.At(parameters, table_.offset), table_.first_row,
                 table_.local_row_count, hidden_, partial.data());
   PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
@@ -58,6 +58,11 @@ HeadLayer::HeadLayer(const LayerTools& tools, const ParameterLayout& layout,
       table_(table),
       norm_(layout.Has(tensor_names::kNormBias) ? NormKind::kLayerNorm : NormKind::kRmsNorm),
       hidden_(tools.definition().hidden_size) {}
+
+absl::Status HeadLayer::ReserveLogits() const {
+  return tools_.Take(ArrayUse::kLogits, tools_.product_row_count() * table_.local_row_count)
+      .status();
+}
 
 absl::Status HeadLayer::Forward(const void* parameters, Array input, Kept& kept) const {
   const int64_t rows = tools_.row_count();

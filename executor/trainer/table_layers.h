@@ -58,6 +58,10 @@ class HeadLayer {
   // `table`: that of the head, or of the embedding if they are tied. All arguments outlive it.
   HeadLayer(const LayerTools& tools, const ParameterLayout& layout, const ParameterTensor& table);
 
+  // Takes the memory of the logits once and gives it back. A device's allocator grows by one piece
+  // for each array that fits in none: the largest array, taken first, leaves a piece in which the
+  // passing arrays of all layers find room, instead of a piece beside theirs.
+  absl::Status ReserveLogits() const;
   // Computes the norm and keeps what the backward pass needs.
   absl::Status Forward(const void* parameters, Array input, Kept& kept) const;
   // Returns the gradient of the input [row_count x hidden]. Adds the losses of this rank's rows,

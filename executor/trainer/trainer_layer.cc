@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<TrainerLayer>> TrainerLayer::Create(const Setting
   PARPLAN_ASSIGN_OR_RETURN(layer->state_,
                            LayerState::Create(layer->tools_, layer->layout_, setting.gradient_group,
                                               values_of, setting.seed, setting.optimizer));
+  if (layer->head_.has_value()) PARPLAN_RETURN_IF_ERROR(layer->head_->ReserveLogits());
   return layer;
 }
 

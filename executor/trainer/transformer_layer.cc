@@ -92,8 +92,7 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
   attention_.ApplyRotary(projections, /*inverse=*/false);
   PARPLAN_ASSIGN_OR_RETURN(kept.attended,
                            attention_.Forward(std::move(projections), use, kept.attention));
-  PARPLAN_ASSIGN_OR_RETURN(Array partial,
-                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.TakeOutput(product_rows * hidden_));
   kernels.Multiply({.transposes_b = true,
                     .m = product_rows,
                     .n = hidden_,
@@ -141,8 +140,7 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
   } else {
     kernels.Swiglu(kept.inner.data(), kept.activated.data(), product_rows, inner_);
   }
-  PARPLAN_ASSIGN_OR_RETURN(Array partial,
-                           tools_.Take(ArrayUse::kTransient, product_rows * hidden_));
+  PARPLAN_ASSIGN_OR_RETURN(Array partial, tools_.TakeOutput(product_rows * hidden_));
   kernels.Multiply({.transposes_b = true,
                     .m = product_rows,
                     .n = hidden_,

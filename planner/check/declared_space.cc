@@ -8,10 +8,13 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/check/result_check.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say which spaces have the new field");
 
 using enum SearchDimension;
 

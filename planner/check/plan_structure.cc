@@ -6,10 +6,13 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/check/plan_check.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say which values of the new field are valid");
 
 absl::Status InvalidPlan(const std::string& fact) {
   return MakeError(

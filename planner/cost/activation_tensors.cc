@@ -37,11 +37,13 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
   const double value =
       shape.element * shape.tokens * std::max(shape.value / shape.tensor, shape.value_head);
   const double scores = ScoreElements(shape);
+  const double input = traits.keeps_gathered_inputs ? residual * shape.sequence : residual;
   const TensorLifetime again = LifetimeOfRecomputed(traits);
 
   tensors.Add(cross ? "cross-attention norm input" : "attention norm input", "e s h / r", residual,
               cross ? kLayer : kCheckpoint);
-  tensors.Add("query, key and value projection input", "e s h / r", residual, again);
+  tensors.Add("query, key and value projection input", "e s h / r (e s h if kept gathered)", input,
+              again);
   if (definition.latent_attention.has_value()) {
     AddCompressedVectors(*definition.latent_attention, shape, again, tensors);
   }
@@ -145,7 +147,8 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   const TensorLifetime again = LifetimeOfRecomputed(traits);
   if (definition.has_feed_forward()) {
     tensors.Add("feed-forward norm input", "e s h / r", residual, has_mixer ? again : kCheckpoint);
-    tensors.Add("first feed-forward matrix input", "e s h / r", residual, again);
+    tensors.Add("first feed-forward matrix input", "e s h / r (e s h if kept gathered)",
+                traits.keeps_gathered_inputs ? residual * shape.sequence : residual, again);
   }
   if (again != kLayer && swiglu) {
     tensors.Add("saved output of the layer's last product", "e s h / r", residual, kLayer);
@@ -306,9 +309,11 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
       const double logits = predictions * shape.tokens *
                             PaddedVocabularySize(definition.vocabulary_size, traits,
                                                  strategy.tensor_parallel_degree) /
-                            shape.tensor;
+                            (traits.gathers_logits ? 1.0 : shape.tensor);
+      const double input = traits.keeps_gathered_inputs ? residual * shape.sequence : residual;
       tensors.Add("final norm input", "e s h / r", residual, kCheckpoint);
-      tensors.Add("output matrix input", "e s h / r", predictions * residual, kLayer);
+      tensors.Add("output matrix input", "e s h / r (e s h if kept gathered)", predictions * input,
+                  kLayer);
       const double bytes_per_logit =
           traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
       if (traits.reuses_activations) {

@@ -18,7 +18,7 @@ constexpr double kOperationsPerRandomNumber = 40.0;
 // with a causal mask (FlashAttention-2, section 4.1), where kernels with asynchronous
 // matrix units reach 540 to 616 forward and about 500 backward (FlashAttention-3, figures
 // 5 and 6). Version 1 is half as fast as version 2 (FlashAttention-2, abstract: "around
-// 2x speedup").
+// 2x speedup"). An unknown family counts as one without such units.
 double FlashShare(FlashKernel kernel, absl::string_view device_family) {
   constexpr double kFirstOfSecond = 0.5;
   constexpr double kSecondOfNative = 0.65;

@@ -38,7 +38,8 @@ int RanksPerNode(Collective collective, const GroupShape& shape, int devices_per
 // send-receive and broadcast.
 double BusFactor(Collective collective, int participant_count);
 
-// Measured curves for the shapes a problem needs. Immutable after resolution.
+// Measured curves for the shapes a problem needs. Immutable after resolution, and then safe to use
+// from any thread.
 class CollectiveTimes {
  public:
   // The source of a curve.
@@ -49,8 +50,10 @@ class CollectiveTimes {
     kHalfAllReduce,
     // The nearest other stride of a group with as many ranks, and as many of them on each node.
     kOtherStride,
-    // Another shape of equal reach, scaled by the bus factor; or, failing
-    // that, of unequal reach, scaled by ranks per node too.
+    // Another shape that also stays within a node, or also crosses nodes: the one with the most
+    // similar number of ranks per node, then of ranks, then the nearest stride. Scaled by the bus
+    // factor and, across nodes, by the ranks per node. For all-gather and reduce-scatter also an
+    // all-reduce.
     kEstimated,
     // No measurement to start from.
     kMissing,

@@ -48,7 +48,8 @@ class CostModel {
                    const Strategy& from, const Strategy& to, int rank_count, bool leaves_node,
                    int64_t micro_batch_size) const;
 
-  // Host time of a step outside the layers; 0 if unknown. Every step waits for all groups, so it is
+  // Host time of a step outside the layers, and the sum of its loss where the runtime makes one; 0
+  // if unknown. Every step waits for all groups, so it is
   // the longest time of any group.
   Seconds step_overhead() const { return step_overhead_; }
 

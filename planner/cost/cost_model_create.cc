@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "planner/cost/cost_model.h"
 
@@ -18,6 +20,8 @@ struct ProblemNeeds {
   std::set<GroupShape> tensor_groups;
   std::set<GroupShape> data_groups;
   std::set<GroupShape> pipeline_pairs;
+  // All ranks of a stage.
+  std::set<GroupShape> stage_groups;
 };
 
 namespace {
@@ -54,6 +58,7 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
     const int ranks = problem.device_count() / depth;
     if (CrossesGroups(problem.topology(), ranks)) continue;
     if (depth > 1) needs.pipeline_pairs.insert({2, ranks});
+    if (ranks > 1) needs.stage_groups.insert({ranks, 1});
     for (int tensor : Divisors(ranks)) {
       if (tensor > problem.max_tensor_parallel_degree()) break;
       if (tensor > 1 && !SplitsSomeLayer(problem.model(), tensor)) continue;
@@ -74,6 +79,34 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
   }
   needs.tensor_parallel_degrees.assign(degrees.begin(), degrees.end());
   return needs;
+}
+
+// Returns the collectives of `profile` and, for each shape of an all-reduce that has no all-to-all,
+// half of the all-reduce as one: links carry as much in an all-to-all as in an all-gather, and an
+// all-reduce takes as long as two of these.
+ProfileSnapshot WithAllToAlls(const ProfileSnapshot& profile) {
+  ProfileSnapshot::Content content = {.digest = profile.digest(),
+                                      .device_kind = profile.device_kind(),
+                                      .devices_per_node = profile.devices_per_node(),
+                                      .collectives = profile.collectives()};
+  std::set<GroupShape> measured;
+  for (const CollectivePoint& point : profile.collectives()) {
+    if (point.collective == Collective::kAllToAll) {
+      measured.insert({point.participant_count, point.rank_stride});
+    }
+  }
+  for (CollectivePoint point : profile.collectives()) {
+    if (point.collective != Collective::kAllReduce ||
+        measured.contains({point.participant_count, point.rank_stride})) {
+      continue;
+    }
+    point.collective = Collective::kAllToAll;
+    point.duration = point.duration * 0.5;
+    content.collectives.push_back(point);
+  }
+  absl::StatusOr<ProfileSnapshot> made = ProfileSnapshot::Create(std::move(content));
+  PARPLAN_CHECK(made.ok());
+  return *std::move(made);
 }
 
 absl::Status MissingError(const std::vector<std::string>& missing, const PlanningProblem& problem) {
@@ -243,14 +276,31 @@ GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const P
     layers_.push_back(LayerSource::Resolve(problem, group, definition, layer_needs, notes));
   }
 
-  CollectiveCosts collectives(profile, devices_per_node_, fabric, allow_estimates);
+  // Only changes of layout take all-to-alls from a profile.
+  std::optional<ProfileSnapshot> completed;
+  if (runtime_.exchanges_layouts && !profile.collectives().empty()) {
+    completed = WithAllToAlls(profile);
+  }
+  CollectiveCosts collectives(completed.has_value() ? *completed : profile, devices_per_node_,
+                              fabric, allow_estimates);
   std::set<GroupShape> shapes = needs.tensor_groups;
   shapes.insert(needs.data_groups.begin(), needs.data_groups.end());
+  const GroupShape everyone{problem.device_count(), 1};
   for (const Collective collective :
        {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
-    collectives.Resolve(collective, shapes, notes);
+    std::set<GroupShape> needed = shapes;
+    if (runtime_.sums_loss && collective == Collective::kAllReduce && problem.device_count() > 1) {
+      needed.insert(everyone);
+    }
+    collectives.Resolve(collective, needed, notes);
   }
   collectives.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
+  if (runtime_.exchanges_layouts) {
+    collectives.Resolve(Collective::kAllToAll, needs.stage_groups, notes);
+  }
+  if (runtime_.sums_loss && collectives.Knows(Collective::kAllReduce, everyone)) {
+    loss_sum_ = collectives.Time(Collective::kAllReduce, everyone, kLossBytes);
+  }
   const bool has_overlap = !needs.data_groups.empty() ||
                            (runtime_.overlap_tensor_parallel && !needs.tensor_groups.empty());
   const std::optional<double> contention =
@@ -302,7 +352,7 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
   for (GroupCosts& group : costs.groups_) {
     group.ResolveRanges(problem, costs.confidence_);
     const bool is_first = &group == &costs.groups_.front();
-    costs.step_overhead_ = std::max(costs.step_overhead_, group.step_overhead_);
+    costs.step_overhead_ = std::max(costs.step_overhead_, group.step_overhead_ + group.loss_sum_);
     costs.step_within_node_ = is_first ? group.step_within_node_
                                        : Covering(costs.step_within_node_, group.step_within_node_);
     costs.step_across_nodes_ = is_first

@@ -1,9 +1,11 @@
 #include "planner/cost/group_costs.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "planner/cost/layer_pricing.h"
 #include "planner/cost/optimizer_step.h"
+#include "planner/cost/same_rows.h"
 #include "planner/model/strategy_fields.h"
 
 namespace parplan {
@@ -22,6 +24,11 @@ GroupCosts::ReshardingTimes GroupCosts::ReshardingTimesOf(int definition_index,
   const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
   const CollectiveCosts& collectives = traffic_.collectives();
   ReshardingTimes times;
+  if (runtime_.exchanges_layouts) {
+    const LayerCollective call = LayoutExchange(definition_index, strategy, micro_batch_size);
+    times.exchange = collectives.Time(call.collective, call.group, call.bytes);
+    return times;
+  }
   times.gather = collectives.Time(Collective::kAllGather,
                                   {strategy.tensor_parallel_degree, strategy.tensor_stride()},
                                   traffic_.OutputBytes(definition, strategy, samples));
@@ -55,6 +62,10 @@ bool SamePart(const Strategy& a, const Strategy& b) {
 Seconds GroupCosts::TransitionTime(const Strategy& from, const Strategy& to,
                                    const ReshardingTimes& resharding_from,
                                    const ReshardingTimes& resharding_to) {
+  if (resharding_from.exchange > Seconds() || resharding_to.exchange > Seconds()) {
+    // Forward ranks receive rows in the layout of `to`, backward in that of `from`.
+    return HoldSameRows(from, to) ? Seconds() : resharding_from.exchange + resharding_to.exchange;
+  }
   if (SamePart(from, to)) return Seconds();
   if (from.tensor_parallel_degree < to.tensor_parallel_degree) return resharding_to.gather;
   if (from.tensor_parallel_degree > to.tensor_parallel_degree) return resharding_from.gather;
@@ -63,9 +74,50 @@ Seconds GroupCosts::TransitionTime(const Strategy& from, const Strategy& to,
 
 Seconds GroupCosts::TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                                    int64_t micro_batch_size) const {
-  if (SamePart(from, to)) return Seconds();
+  if (!runtime_.exchanges_layouts && SamePart(from, to)) return Seconds();
   return TransitionTime(from, to, ReshardingTimesOf(definition_index, from, micro_batch_size),
                         ReshardingTimesOf(definition_index, to, micro_batch_size));
+}
+
+LayerCollective GroupCosts::LayoutExchange(int definition_index, const Strategy& strategy,
+                                           int64_t micro_batch_size) const {
+  const double samples = static_cast<double>(micro_batch_size / strategy.data_parallel_degree);
+  return {.collective = Collective::kAllToAll,
+          .group = {strategy.rank_count(), 1},
+          .bytes = traffic_.MessageBytes(layers_[definition_index].definition(), strategy, samples),
+          .count = 1.0};
+}
+
+CollectiveList GroupCosts::TransitionCollectives(int definition_index, const Strategy& from,
+                                                 const Strategy& to,
+                                                 int64_t micro_batch_size) const {
+  CollectiveList calls;
+  if (runtime_.exchanges_layouts) {
+    if (HoldSameRows(from, to)) return calls;
+    for (const Strategy* strategy : {&to, &from}) {
+      const LayerCollective call = LayoutExchange(definition_index, *strategy, micro_batch_size);
+      calls.Add(call.collective, call.group, call.bytes, call.count);
+    }
+    return calls;
+  }
+  if (SamePart(from, to)) return calls;
+  const LayerDefinition& definition = layers_[definition_index].definition();
+  const bool is_within = from.tensor_parallel_degree == to.tensor_parallel_degree;
+  for (const Strategy* strategy : {&from, &to}) {
+    const int tensor = strategy->tensor_parallel_degree;
+    // Only the wider group gathers, if one is.
+    if (!is_within && tensor < std::max(from.tensor_parallel_degree, to.tensor_parallel_degree)) {
+      continue;
+    }
+    const double samples = static_cast<double>(micro_batch_size / strategy->data_parallel_degree);
+    calls.Add(Collective::kAllGather, {tensor, strategy->tensor_stride()},
+              traffic_.OutputBytes(definition, *strategy, samples), 1);
+    if (!is_within) continue;
+    calls.Add(Collective::kAllToAll,
+              {strategy->context_parallel_degree, strategy->context_stride()},
+              traffic_.MessageBytes(definition, *strategy, samples), 2);
+  }
+  return calls;
 }
 
 Bytes GroupCosts::MessageSize(int definition_index, const Strategy& strategy,
@@ -75,25 +127,34 @@ Bytes GroupCosts::MessageSize(int definition_index, const Strategy& strategy,
       traffic_.MessageBytes(layers_[definition_index].definition(), strategy, samples));
 }
 
-Seconds GroupCosts::MessageTime(int definition_index, const Strategy& from, int rank_count,
-                                bool leaves_node, int64_t micro_batch_size) const {
+CollectiveList GroupCosts::MessageCollectives(int definition_index, const Strategy& from,
+                                              int rank_count, bool leaves_node,
+                                              int64_t micro_batch_size) const {
   const LayerDefinition& definition = layers_[definition_index].definition();
   const double samples = static_cast<double>(micro_batch_size / from.data_parallel_degree);
-  const CollectiveCosts& collectives = traffic_.collectives();
   GroupShape pair{2, rank_count};
   // Stages may be smaller than a node and still lie on either side of its edge.
   const GroupShape across{2, devices_per_node_};
   if (leaves_node && rank_count < devices_per_node_ &&
-      collectives.Knows(Collective::kSendReceive, across)) {
+      traffic_.collectives().Knows(Collective::kSendReceive, across)) {
     pair = across;
   }
   const double message = traffic_.MessageBytes(definition, from, samples);
   const int tensor = from.tensor_parallel_degree;
+  CollectiveList calls;
   if (!runtime_.scattered_pipeline_messages || from.sequence_parallel || tensor == 1) {
-    return collectives.Time(Collective::kSendReceive, pair, message);
+    calls.Add(Collective::kSendReceive, pair, message, 1);
+    return calls;
   }
-  return collectives.Time(Collective::kSendReceive, pair, message / tensor) +
-         collectives.Time(Collective::kAllGather, {tensor, from.tensor_stride()}, message);
+  calls.Add(Collective::kSendReceive, pair, message / tensor, 1);
+  calls.Add(Collective::kAllGather, {tensor, from.tensor_stride()}, message, 1);
+  return calls;
+}
+
+Seconds GroupCosts::MessageTime(int definition_index, const Strategy& from, int rank_count,
+                                bool leaves_node, int64_t micro_batch_size) const {
+  return traffic_.TimeOf(
+      MessageCollectives(definition_index, from, rank_count, leaves_node, micro_batch_size));
 }
 
 Seconds GroupCosts::OptimizerTime(int64_t parameter_count, ShardingLevel level,

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "planner/cost/layer_collectives.h"
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_needs.h"
 #include "planner/cost/layer_source.h"
@@ -61,6 +62,9 @@ class GroupCosts {
     // The same, and the tokens shared by context-parallel ranks are brought together or taken
     // apart, forward and backward.
     Seconds regroup;
+    // With runtimes that exchange layouts at once: an all-to-all of the stage's ranks after which
+    // each holds its part; else 0. Then it replaces the others.
+    Seconds exchange;
   };
   // Returns the resharding times of `strategy` before a layer of `definition_index`.
   ReshardingTimes ReshardingTimesOf(int definition_index, const Strategy& strategy,
@@ -70,6 +74,14 @@ class GroupCosts {
                                 const ReshardingTimes& resharding_from,
                                 const ReshardingTimes& resharding_to);
 
+  // Lists the collectives of one change of layout, in both passes: those that `TransitionTime`
+  // prices.
+  CollectiveList TransitionCollectives(int definition_index, const Strategy& from,
+                                       const Strategy& to, int64_t micro_batch_size) const;
+
+  // Lists the collectives of one message to the next stage: those that `MessageTime` prices.
+  CollectiveList MessageCollectives(int definition_index, const Strategy& from, int rank_count,
+                                    bool leaves_node, int64_t micro_batch_size) const;
   // Returns the part of `CostModel::SendTime` that does not depend on the strategy of the next
   // stage, which is on the same group. The rest is half the `TransitionTime`.
   Seconds MessageTime(int definition_index, const Strategy& from, int rank_count, bool leaves_node,
@@ -108,6 +120,10 @@ class GroupCosts {
  private:
   friend class CostModel;
 
+  // Returns the all-to-all after which the ranks of a stage hold their parts under `strategy`.
+  LayerCollective LayoutExchange(int definition_index, const Strategy& strategy,
+                                 int64_t micro_batch_size) const;
+
   // Resolves the numbers of `group`; missing and estimated ones are added to `notes`. The ranges of
   // `overheads` are left to `ResolveRanges`.
   GroupCosts(const PlanningProblem& problem, GroupIndex group, const ProblemNeeds& needs,
@@ -132,6 +148,8 @@ class GroupCosts {
   MemoryOverheads overheads_;
   // Host time of a step outside the layers; 0 if unknown.
   Seconds step_overhead_;
+  // The sum of the loss over all ranks, once a step; 0 for runtimes that do not make it.
+  Seconds loss_sum_;
   // Factors of the range of step times.
   RangeFactors step_within_node_;
   RangeFactors step_across_nodes_;

@@ -81,16 +81,13 @@ const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
   const bool recomputes_all =
       recompute == RecomputeLevel::kFull && IsTransformer(layer_.definition().kind);
   const auto add = [&](const Exchange& exchange, TimeItemKind kind, bool repeats) {
-    const Seconds again = repeats ? exchange.forward : Seconds();
+    const Seconds again = repeats ? exchange.repeated : Seconds();
     timed.items[kind] = exchange.forward + exchange.backward + again;
     timed.forward += exchange.forward;
     timed.backward += exchange.backward + again;
   };
-  // Repeated attention, also by selective recomputation, needs keys and values again. Ulysses keeps
-  // them as attention reads them, unless the operators before are repeated.
-  const bool repeats_context = passes.recompute > Seconds() &&
-                               (recomputes_all || strategy_.context_kind == ContextKind::kRing ||
-                                runtime.selective_recompute == SelectiveRecompute::kOperators);
+  const bool repeats_context =
+      passes.recompute > Seconds() && costs_.traffic().RepeatsContext(strategy_, recompute);
   add(tensor_, TimeItemKind::kTensorParallel, recomputes_all);
   add(context_, TimeItemKind::kContextParallel, repeats_context);
   add(expert_, TimeItemKind::kExpertParallel, recomputes_all);
@@ -128,6 +125,8 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   if (pipeline_parallel_degree_ > 1 && traffic.SharesTable(layer_.definition())) {
     cost.gradient_sync += traffic.TiedTableSync(footprint, pipeline_parallel_degree_);
   }
+  cost.gradient_sync +=
+      traffic.TimeOf(traffic.PartialGradientCollectives(layer_.definition(), strategy_));
   const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
   cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
                         costs_.OptimizerTime(footprint.expert_parameter_count, sharding,

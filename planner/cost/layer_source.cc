@@ -294,7 +294,10 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
   activations.checkpoint = checkpoint;
   activations.attention_core = inside * core_share;
   activations.layer = inside - activations.attention_core;
-  if (!runtime_.reuses_activations) {
+  if (runtime_.measures_saved_tensors) {
+    // The logarithms of probabilities, of 4 bytes, were measured.
+    activations.logits *= 1.0 - 4.0 / runtime_.loss_bytes_per_logit;
+  } else if (!runtime_.reuses_activations) {
     activations.backward = 0.0;
     activations.logits = 0.0;
   }

@@ -9,6 +9,11 @@
 namespace parplan {
 namespace {
 
+// Numbers of experts and of tokens, as PyTorch's int64.
+constexpr double kNumberBytes = 8.0;
+// Gradients of 32-bit parameters.
+constexpr double kGradientBytes = 4.0;
+
 // Returns the group of ranks with the same parameters: data- and context-parallel ones together.
 GroupShape ReplicaGroup(const Strategy& strategy) {
   const bool tensor_inner = strategy.rank_order == RankOrder::kTensorInnermost;
@@ -53,49 +58,109 @@ double LayerTraffic::MessageBytes(const LayerDefinition& definition, const Strat
   return strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message;
 }
 
+Seconds LayerTraffic::TimeOf(const CollectiveList& calls) const {
+  Seconds sum;
+  for (const LayerCollective& call : calls) {
+    sum += collectives_.Time(call.collective, call.group, call.bytes) * call.count;
+  }
+  return sum;
+}
+
+LayerTraffic::Exchange LayerTraffic::ExchangeOf(const PassCollectives& calls) const {
+  Exchange exchange;
+  for (const LayerCollective& call : calls.forward) {
+    const Seconds time = collectives_.Time(call.collective, call.group, call.bytes);
+    exchange.forward += time * call.count;
+    exchange.repeated += time * call.repeated;
+  }
+  exchange.backward = TimeOf(calls.backward);
+  return exchange;
+}
+
+PassCollectives LayerTraffic::TensorCollectives(const LayerDefinition& definition,
+                                                const Strategy& strategy, double samples) const {
+  PassCollectives calls;
+  const int tensor = strategy.tensor_parallel_degree;
+  if (tensor == 1 || KeepsTableWhole(definition)) return calls;
+  const GroupShape group{tensor, strategy.tensor_stride()};
+  if (definition.kind == LayerKind::kOpaque) {
+    // Its exchanges are given with it.
+    const OpaqueTensorDegree part = OpaquePart(definition, tensor);
+    if (part.all_reduce_bytes_per_sample == 0) return calls;
+    const double bytes = samples * static_cast<double>(part.all_reduce_bytes_per_sample);
+    calls.forward.Add(Collective::kAllReduce, group, bytes, part.forward_all_reduce_count);
+    calls.backward.Add(Collective::kAllReduce, group, bytes, part.backward_all_reduce_count);
+    return calls;
+  }
+  const double message = OutputBytes(definition, strategy, samples);
+  const TensorParallelTraffic traffic = TrafficOf(definition, strategy.sequence_parallel, runtime_);
+  const double inner_message = message / definition.hidden_size * traffic.inner_width;
+  // The last exchange of a transformer layer is a sum.
+  const double kept = IsTransformer(definition.kind) && !runtime_.repeats_last_sum ? 1.0 : 0.0;
+  const auto add = [&](const PassTraffic& pass, double bytes, double not_repeated,
+                       CollectiveList& list) {
+    list.Add(Collective::kAllReduce, group, bytes, pass.all_reduces, not_repeated);
+    list.Add(Collective::kAllGather, group, bytes, pass.gathers);
+    list.Add(Collective::kReduceScatter, group, bytes, pass.scatters, not_repeated);
+  };
+  add(traffic.forward, message, kept, calls.forward);
+  add(traffic.inner_forward, inner_message, 0.0, calls.forward);
+  add(traffic.backward, message, 0.0, calls.backward);
+  add(traffic.inner_backward, inner_message, 0.0, calls.backward);
+  const double tokens = samples * definition.sequence_length / strategy.context_parallel_degree;
+  if (definition.kind == LayerKind::kHead) {
+    // The largest logit, the sum and the label's logit of every token, in 32 bits.
+    const double words = 4.0 * tokens * (1 + definition.further_token_count);
+    if (runtime_.gathers_logits) {
+      calls.forward.Add(Collective::kAllGather, group,
+                        tokens * (1 + definition.further_token_count) * definition.vocabulary_size *
+                            ElementBytes(),
+                        1);
+    } else if (runtime_.logits_in_backward_pass) {
+      calls.backward.Add(Collective::kAllReduce, group, words, 1);
+      calls.backward.Add(Collective::kAllReduce, group, 2.0 * words, 1);
+    } else {
+      calls.forward.Add(Collective::kAllReduce, group, words, 3);
+    }
+  }
+  if (definition.has_experts() && runtime_.expert_exchange == ExpertExchange::kRows) {
+    // Each rank has a summand of what the experts return, so also of the gradient of a weight.
+    const double choices = tokens * definition.experts_per_token;
+    const double weights = choices * ElementBytes();
+    if (strategy.sequence_parallel) {
+      calls.forward.Add(Collective::kAllGather, group, choices * kNumberBytes, 1);
+      calls.forward.Add(Collective::kAllGather, group, weights, 1);
+      calls.backward.Add(Collective::kReduceScatter, group, weights, 1);
+    } else {
+      calls.backward.Add(Collective::kAllReduce, group, weights, 1);
+    }
+  }
+  return calls;
+}
+
 // The traffic is exposed, since the next product waits for it, but for the part that the runtime
 // hides behind the gradients of weights (Korthikanti et al., 4.2.2).
 LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& definition,
                                                     const Strategy& strategy, double samples,
                                                     Seconds hiding_backward) const {
+  Exchange exchange = ExchangeOf(TensorCollectives(definition, strategy, samples));
   const int tensor = strategy.tensor_parallel_degree;
-  if (tensor == 1 || KeepsTableWhole(definition)) return {};
-  if (definition.kind == LayerKind::kOpaque) return OpaqueExchange(definition, strategy, samples);
-  const double message = OutputBytes(definition, strategy, samples);
-  const GroupShape group{tensor, strategy.tensor_stride()};
-  const TensorParallelTraffic traffic = TrafficOf(definition, strategy.sequence_parallel, runtime_);
-  const double inner_message = message / definition.hidden_size * traffic.inner_width;
-  const auto time = [&](const PassTraffic& pass, const PassTraffic& inner) {
-    Seconds sum;
-    const auto add = [&](Collective collective, int count, double bytes) {
-      if (count > 0) sum += collectives_.Time(collective, group, bytes) * count;
-    };
-    add(Collective::kAllReduce, pass.all_reduces, message);
-    add(Collective::kAllGather, pass.gathers, message);
-    add(Collective::kReduceScatter, pass.scatters, message);
-    add(Collective::kAllReduce, inner.all_reduces, inner_message);
-    add(Collective::kAllGather, inner.gathers, inner_message);
-    add(Collective::kReduceScatter, inner.scatters, inner_message);
-    return sum;
-  };
-  Exchange exchange = {time(traffic.forward, traffic.inner_forward),
-                       time(traffic.backward, traffic.inner_backward)};
-  if (definition.kind == LayerKind::kHead) {
-    // The largest logit, the sum and the label's logit of every token, in 32 bits.
-    const double words = 4.0 * samples * definition.sequence_length /
-                         strategy.context_parallel_degree * (1 + definition.further_token_count);
-    const auto reduce = [&](double bytes) {
-      return collectives_.Time(Collective::kAllReduce, group, bytes);
-    };
-    if (runtime_.logits_in_backward_pass) {
-      exchange.backward += reduce(words) + reduce(2.0 * words);
-    } else {
-      exchange.forward += reduce(words) * 3.0;
-    }
-  }
-  if (runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
+  if (tensor > 1 && runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
     // One all-reduce of each part; with sequence parallelism a gather and a scatter.
-    const Seconds hidden = time(traffic.hidden, traffic.inner_hidden);
+    const TensorParallelTraffic traffic =
+        TrafficOf(definition, strategy.sequence_parallel, runtime_);
+    const GroupShape group{tensor, strategy.tensor_stride()};
+    const double message = OutputBytes(definition, strategy, samples);
+    CollectiveList calls;
+    for (const auto& [pass, bytes] :
+         {std::pair(traffic.hidden, message),
+          std::pair(traffic.inner_hidden,
+                    message / definition.hidden_size * traffic.inner_width)}) {
+      calls.Add(Collective::kAllReduce, group, bytes, pass.all_reduces);
+      calls.Add(Collective::kAllGather, group, bytes, pass.gathers);
+      calls.Add(Collective::kReduceScatter, group, bytes, pass.scatters);
+    }
+    const Seconds hidden = TimeOf(calls);
     const Seconds shade = hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
     exchange.backward =
         exchange.backward - hidden + OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
@@ -103,80 +168,120 @@ LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& defin
   return exchange;
 }
 
-// The exchanges of an opaque layer are given with it.
-LayerTraffic::Exchange LayerTraffic::OpaqueExchange(const LayerDefinition& definition,
-                                                    const Strategy& strategy,
-                                                    double samples) const {
-  const int tensor = strategy.tensor_parallel_degree;
-  const OpaqueTensorDegree part = OpaquePart(definition, tensor);
-  if (part.all_reduce_bytes_per_sample == 0) return {};
-  const Seconds one =
-      collectives_.Time(Collective::kAllReduce, {tensor, strategy.tensor_stride()},
-                        samples * static_cast<double>(part.all_reduce_bytes_per_sample));
-  return {one * part.forward_all_reduce_count, one * part.backward_all_reduce_count};
-}
-
 // After the projection every rank exchanges its tokens of the other heads for all tokens of its own
 // heads, and after attention back: queries, keys, values and output, and the gradients of each
 // (DeepSpeed-Ulysses, arXiv 2309.14509, section 3). No computation overlaps the exchange.
-LayerTraffic::Exchange LayerTraffic::UlyssesExchange(const LayerDefinition& definition,
-                                                     const Strategy& strategy,
-                                                     double samples) const {
+PassCollectives LayerTraffic::UlyssesCollectives(const LayerDefinition& definition,
+                                                 const Strategy& strategy, double samples) const {
   const GroupShape group{strategy.context_parallel_degree, strategy.context_stride()};
   const AttentionWidths widths = AttentionWidthsOf(definition);
   const double tokens = samples * definition.sequence_length / strategy.context_parallel_degree;
-  const auto time = [&](int64_t head_count, int64_t head_size) {
+  const double attention_count = AttentionBlockCount(definition.kind);
+  PassCollectives calls;
+  const auto add = [&](int64_t head_count, int64_t head_size) {
     const double bytes_a_head =
         tokens * head_size * ElementBytes() / strategy.tensor_parallel_degree;
-    return collectives_.Time(Collective::kAllToAll, group, bytes_a_head * head_count);
+    for (CollectiveList* list : {&calls.forward, &calls.backward}) {
+      list->Add(Collective::kAllToAll, group, bytes_a_head * head_count, attention_count);
+    }
   };
-  const double attention_count = AttentionBlockCount(definition.kind);
   const int heads = definition.attention_head_count;
   const int key_value_heads = definition.key_value_head_count;
-  const Seconds pass =
-      (time(heads, widths.key_head) + time(heads, widths.value_head) +
-       (time(key_value_heads, widths.key_head) + time(key_value_heads, widths.value_head))) *
-      attention_count;
-  return {pass, pass};
+  add(heads, widths.key_head);
+  add(heads, widths.value_head);
+  add(key_value_heads, widths.key_head);
+  add(key_value_heads, widths.value_head);
+  return calls;
 }
 
 // In ring attention every rank receives the keys and values of all others, one after the other, and
 // in the backward pass their gradients too. The ring is as fast as its slowest link. Keys and
 // values travel while attention works on those already there, except for the last ones. All of them
 // travel also where a window reads only some: rings of today's programs do not skip hops.
+PassCollectives LayerTraffic::ContextCollectives(const LayerDefinition& definition,
+                                                 const Strategy& strategy, double samples) const {
+  PassCollectives calls;
+  const int context = strategy.context_parallel_degree;
+  if (context == 1 || !HasAttention(definition.kind)) return calls;
+  if (strategy.context_kind == ContextKind::kUlysses) {
+    return UlyssesCollectives(definition, strategy, samples);
+  }
+  const GroupShape group{context, strategy.context_stride()};
+  const AttentionWidths widths = AttentionWidthsOf(definition);
+  const int heads = std::max(1, definition.key_value_head_count / strategy.tensor_parallel_degree);
+  if (runtime_.gathers_keys_and_values) {
+    const double bytes_a_width = samples * definition.sequence_length * heads * ElementBytes();
+    const double attention_count = AttentionBlockCount(definition.kind);
+    for (const int64_t width : {widths.key_head, widths.value_head}) {
+      const double bytes = bytes_a_width * static_cast<double>(width);
+      calls.forward.Add(Collective::kAllGather, group, bytes, attention_count);
+      calls.backward.Add(Collective::kAllToAll, group, bytes, attention_count);
+    }
+    return calls;
+  }
+  const double keys_and_values = samples * definition.sequence_length / context *
+                                 (widths.key_head + widths.value_head) * heads * ElementBytes();
+  const double hops = context - 1;
+  calls.forward.Add(Collective::kSendReceive, group, keys_and_values, hops);
+  calls.backward.Add(Collective::kSendReceive, group, keys_and_values, 2.0 * hops);
+  return calls;
+}
+
 LayerTraffic::Exchange LayerTraffic::ContextParallel(const LayerDefinition& definition,
                                                      const Strategy& strategy, double samples,
                                                      const LayerPasses& passes) const {
+  Exchange exchange = ExchangeOf(ContextCollectives(definition, strategy, samples));
   const int context = strategy.context_parallel_degree;
-  if (context == 1 || !HasAttention(definition.kind)) return {};
-  if (strategy.context_kind == ContextKind::kUlysses) {
-    return UlyssesExchange(definition, strategy, samples);
+  if (context == 1 || strategy.context_kind == ContextKind::kUlysses ||
+      runtime_.gathers_keys_and_values || !HasAttention(definition.kind)) {
+    return exchange;
   }
-  const AttentionWidths widths = AttentionWidthsOf(definition);
-  const double keys_and_values =
-      samples * definition.sequence_length / context * (widths.key_head + widths.value_head) *
-      std::max(1, definition.key_value_head_count / strategy.tensor_parallel_degree) *
-      ElementBytes();
-  const Seconds step = collectives_.Time(Collective::kSendReceive,
-                                         {context, strategy.context_stride()}, keys_and_values);
   const double hops = context - 1;
   const double beside = hops / context;
-  return {Exposed(passes.forward_attention * beside, step * hops, /*overlaps=*/true),
-          Exposed(passes.backward_attention * beside, step * (2.0 * hops), /*overlaps=*/true)};
+  exchange.forward = Exposed(passes.forward_attention * beside, exchange.forward,
+                             /*overlaps=*/true);
+  exchange.backward = Exposed(passes.backward_attention * beside, exchange.backward,
+                              /*overlaps=*/true);
+  exchange.repeated = exchange.forward;
+  return exchange;
+}
+
+// Repeated attention, also by selective recomputation, needs the keys and values of a ring again.
+// Ulysses keeps them as attention reads them, and so do ranks that gather all of them, unless the
+// operators before are repeated.
+bool LayerTraffic::RepeatsContext(const Strategy& strategy, RecomputeLevel level) const {
+  if (level != RecomputeLevel::kSelective) return level == RecomputeLevel::kFull;
+  const bool is_ring = strategy.context_kind == ContextKind::kRing;
+  return (is_ring && !runtime_.gathers_keys_and_values) ||
+         runtime_.selective_recompute == SelectiveRecompute::kOperators;
 }
 
 // Tokens go to their experts and come back, forward and backward.
+PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definition,
+                                                const Strategy& strategy, double samples) const {
+  PassCollectives calls;
+  const int expert = strategy.expert_parallel_degree;
+  if (expert == 1 || definition.expert_count == 0) return calls;
+  const GroupShape group{expert, ReplicaGroup(strategy).rank_stride};
+  double message = samples * definition.sequence_length / strategy.context_parallel_degree *
+                   definition.hidden_size * definition.experts_per_token * ElementBytes();
+  if (runtime_.expert_exchange == ExpertExchange::kRows) {
+    const double choices = samples * definition.sequence_length / strategy.context_parallel_degree *
+                           definition.experts_per_token;
+    calls.forward.Add(Collective::kAllToAll, group, expert * kNumberBytes, 1);
+    calls.forward.Add(Collective::kAllToAll, group, choices * kNumberBytes, 1);
+  } else if (strategy.sequence_parallel) {
+    message /= strategy.tensor_parallel_degree;
+  }
+  calls.forward.Add(Collective::kAllToAll, group, message, 2);
+  calls.backward.Add(Collective::kAllToAll, group, message, 2);
+  return calls;
+}
+
 LayerTraffic::Exchange LayerTraffic::ExpertParallel(const LayerDefinition& definition,
                                                     const Strategy& strategy,
                                                     double samples) const {
-  const int expert = strategy.expert_parallel_degree;
-  if (expert == 1 || definition.expert_count == 0) return {};
-  double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                   definition.hidden_size * definition.experts_per_token * ElementBytes();
-  if (strategy.sequence_parallel) message /= strategy.tensor_parallel_degree;
-  const GroupShape group{expert, ReplicaGroup(strategy).rank_stride};
-  const Seconds both = collectives_.Time(Collective::kAllToAll, group, message) * 2.0;
-  return {both, both};
+  return ExchangeOf(ExpertCollectives(definition, strategy, samples));
 }
 
 Seconds LayerTraffic::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
@@ -185,17 +290,24 @@ Seconds LayerTraffic::Exposed(Seconds compute, Seconds communication, bool overl
 }
 
 // Layers smaller than a bucket share a message with others.
-Seconds LayerTraffic::BucketTime(Collective collective, const GroupShape& group, double bytes,
-                                 bool in_buckets) const {
+void LayerTraffic::AddBuckets(Collective collective, const GroupShape& group, double bytes,
+                              bool in_buckets, CollectiveList& calls) const {
   const double bucket = runtime_.gradient_bucket.as_double();
-  if (!in_buckets || bytes >= bucket) return collectives_.Time(collective, group, bytes);
-  return collectives_.Time(collective, group, bucket) * (bytes / bucket);
+  if (!in_buckets || bytes >= bucket) {
+    calls.Add(collective, group, bytes, 1);
+  } else {
+    calls.Add(collective, group, bucket, bytes / bucket);
+  }
 }
 
 // Gradients are reduced once per step; sharded parameters are gathered for every pass.
-LayerTraffic::Exchange LayerTraffic::DataParallel(const LayerFootprint& footprint,
-                                                  const Strategy& strategy,
-                                                  ShardingLevel level) const {
+PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
+                                              const Strategy& strategy, ShardingLevel level) const {
+  PassCollectives calls;
+  if (runtime_.shards_tied_ends_as_one && footprint.kind == LayerKind::kHead &&
+      footprint.borrowed_parameter_count > 0 && level != ShardingLevel::kNone) {
+    return calls;
+  }
   const GroupShape replicas = ReplicaGroup(strategy);
   const int expert = strategy.expert_parallel_degree;
   struct Part {
@@ -203,28 +315,57 @@ LayerTraffic::Exchange LayerTraffic::DataParallel(const LayerFootprint& footprin
     GroupShape group;
   };
   // Each expert is on fewer ranks than the rest. Both parts share the computation that hides them.
-  const Part parts[] = {{footprint.parameter_count, replicas},
-                        {footprint.expert_parameter_count,
-                         {replicas.participant_count / expert, replicas.rank_stride * expert}}};
+  Part parts[] = {{footprint.parameter_count, replicas},
+                  {footprint.expert_parameter_count,
+                   {replicas.participant_count / expert, replicas.rank_stride * expert}}};
+  if (expert == 1 && runtime_.expert_exchange == ExpertExchange::kRows) {
+    parts[0].parameter_count += parts[1].parameter_count;
+    parts[1].parameter_count = 0;
+  }
   const bool all_reduces =
       level == ShardingLevel::kNone ||
       (level == ShardingLevel::kOptimizer && runtime_.all_reduces_sharded_gradients);
   const bool in_buckets = level == ShardingLevel::kNone || level == ShardingLevel::kOptimizer;
-  Exchange exchange;
   for (const Part& part : parts) {
     if (part.parameter_count == 0 || part.group.participant_count <= 1) continue;
     const auto count = static_cast<double>(part.parameter_count);
     const double gradient_bytes = TraitsOf(precision_).has_master_weights()
                                       ? runtime_.gradient_message_bytes
                                       : ElementBytes();
-    exchange.backward +=
-        BucketTime(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter, part.group,
-                   count * gradient_bytes, in_buckets);
+    AddBuckets(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter, part.group,
+               count * gradient_bytes, in_buckets, calls.backward);
     if (level == ShardingLevel::kNone) continue;
-    exchange.forward +=
-        BucketTime(Collective::kAllGather, part.group, count * ElementBytes(), in_buckets);
+    AddBuckets(Collective::kAllGather, part.group, count * ElementBytes(), in_buckets,
+               calls.forward);
   }
-  return exchange;
+  return calls;
+}
+
+LayerTraffic::Exchange LayerTraffic::DataParallel(const LayerFootprint& footprint,
+                                                  const Strategy& strategy,
+                                                  ShardingLevel level) const {
+  return ExchangeOf(DataCollectives(footprint, strategy, level));
+}
+
+// Ranks of sequence parallelism see some tokens each, so each has a part of the gradients of what
+// they all have.
+CollectiveList LayerTraffic::PartialGradientCollectives(const LayerDefinition& definition,
+                                                        const Strategy& strategy) const {
+  CollectiveList calls;
+  if (!runtime_.sums_partial_gradients || !strategy.sequence_parallel) return calls;
+  int64_t whole = int64_t{NormCount(definition)} * definition.hidden_size;
+  if (!IsTransformer(definition.kind)) {
+    // Norms of a head, positions of an embedding.
+    whole = definition.parameter_count -
+            (definition.kind == LayerKind::kHead && definition.tied_embedding
+                 ? 0
+                 : int64_t{definition.vocabulary_size} * definition.hidden_size);
+  }
+  const GroupShape group{strategy.tensor_parallel_degree, strategy.tensor_stride()};
+  if (whole > 0) {
+    calls.Add(Collective::kAllReduce, group, kGradientBytes * static_cast<double>(whole), 1);
+  }
+  return calls;
 }
 
 void LayerTraffic::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
@@ -234,7 +375,8 @@ void LayerTraffic::AddDataParallel(LayerKind kind, const Exchange& exchange, Sha
   const Seconds reduce = exchange.backward;
   const bool is_late =
       runtime_.overlaps_only_sharded_states && (has_pipeline || level == ShardingLevel::kNone);
-  const bool overlaps_reduce = runtime_.overlap_gradient_sync && !is_late;
+  const bool is_at_end = runtime_.sums_whole_gradients_at_end && level == ShardingLevel::kNone;
+  const bool overlaps_reduce = runtime_.overlap_gradient_sync && !is_late && !is_at_end;
   const bool overlaps_scatter = overlaps_reduce && !runtime_.scatters_gradients_in_line;
   const bool is_in_step =
       runtime_.gathers_parameters_in_step && level != ShardingLevel::kParameters;
@@ -282,19 +424,27 @@ bool LayerTraffic::KeepsTableWhole(const LayerDefinition& definition) const {
 }
 
 // Both stages take part, each after its last backward pass.
-Seconds LayerTraffic::TiedTableSync(const LayerFootprint& footprint,
-                                    int pipeline_parallel_degree) const {
+CollectiveList LayerTraffic::TiedTableCollectives(const LayerFootprint& footprint,
+                                                  int pipeline_parallel_degree) const {
+  CollectiveList calls;
   const int ranks = device_count_ / pipeline_parallel_degree;
   const double bytes = TraitsOf(precision_).has_master_weights() ? runtime_.gradient_bytes : 4.0;
   const double message = static_cast<double>(footprint.largest_matrix_parameter_count) * bytes;
   if (collectives_.has_fabric()) {
     // Within one node the stride has no effect, and it may not divide the node.
     const int stride = device_count_ <= devices_per_node_ ? 1 : device_count_ - ranks;
-    return collectives_.Time(Collective::kAllReduce, {2, stride}, message);
+    calls.Add(Collective::kAllReduce, {2, stride}, message, 1);
+  } else {
+    // Profiles do not measure it from the first to the last stage. Each of two ranks sends half of
+    // the message twice, which takes as long as one message between two stages.
+    calls.Add(Collective::kSendReceive, {2, ranks}, message, 1);
   }
-  // Profiles do not measure it from the first to the last stage. Each of two ranks sends half of
-  // the message twice, which takes as long as one message between two stages.
-  return collectives_.Time(Collective::kSendReceive, {2, ranks}, message);
+  return calls;
+}
+
+Seconds LayerTraffic::TiedTableSync(const LayerFootprint& footprint,
+                                    int pipeline_parallel_degree) const {
+  return TimeOf(TiedTableCollectives(footprint, pipeline_parallel_degree));
 }
 
 }  // namespace parplan

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "planner/cost/collective_costs.h"
+#include "planner/cost/layer_collectives.h"
 #include "planner/cost/layer_cost.h"
 #include "planner/cost/layer_source.h"
 #include "planner/model/planning_problem.h"
@@ -27,6 +28,8 @@ class LayerTraffic {
   struct Exchange {
     Seconds forward;
     Seconds backward;
+    // The part of `forward` that full recomputation repeats.
+    Seconds repeated;
   };
 
   LayerTraffic() = default;
@@ -45,13 +48,32 @@ class LayerTraffic {
                            double samples, const LayerPasses& passes) const;
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples) const;
-  // Returns the times to gather all parameters and to reduce all gradients, before any of it is
-  // hidden.
+  // Returns the times to gather all parameters (forward) and to reduce all gradients (backward),
+  // before any of it is hidden.
   Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
                         ShardingLevel level) const;
   // Adds the part of `exchange` that the computations `forward` and `backward` do not hide.
   void AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
                        bool has_pipeline, Seconds forward, Seconds backward, LayerCost& cost) const;
+
+  // Return the collectives that these methods price, before any of it is hidden.
+  PassCollectives TensorCollectives(const LayerDefinition& definition, const Strategy& strategy,
+                                    double samples) const;
+  PassCollectives ContextCollectives(const LayerDefinition& definition, const Strategy& strategy,
+                                     double samples) const;
+  PassCollectives ExpertCollectives(const LayerDefinition& definition, const Strategy& strategy,
+                                    double samples) const;
+  PassCollectives DataCollectives(const LayerFootprint& footprint, const Strategy& strategy,
+                                  ShardingLevel level) const;
+  // Lists the sum, once a step, of the gradients that each tensor-parallel rank has a part of; none
+  // for runtimes that do not price it.
+  CollectiveList PartialGradientCollectives(const LayerDefinition& definition,
+                                            const Strategy& strategy) const;
+  // Returns the time of a list.
+  Seconds TimeOf(const CollectiveList& calls) const;
+  // Returns whether recomputation at `level` repeats the collectives of context parallelism for a
+  // transformer layer.
+  bool RepeatsContext(const Strategy& strategy, RecomputeLevel level) const;
 
   // Returns whether the layer uses the table that embedding and tied head share.
   bool SharesTable(const LayerDefinition& definition) const;
@@ -69,17 +91,20 @@ class LayerTraffic {
   double OutputBytes(const LayerDefinition& definition, const Strategy& strategy,
                      double samples) const;
 
+  // Lists the all-reduce of the table's gradient between the first and the last stage.
+  CollectiveList TiedTableCollectives(const LayerFootprint& footprint,
+                                      int pipeline_parallel_degree) const;
+
   const CollectiveCosts& collectives() const { return collectives_; }
 
  private:
-  Exchange UlyssesExchange(const LayerDefinition& definition, const Strategy& strategy,
-                           double samples) const;
-  Exchange OpaqueExchange(const LayerDefinition& definition, const Strategy& strategy,
-                          double samples) const;
-  // Returns the time of a collective over `bytes` of gradients or parameters, in buckets of the
-  // runtime's size or in one message.
-  Seconds BucketTime(Collective collective, const GroupShape& group, double bytes,
-                     bool in_buckets) const;
+  PassCollectives UlyssesCollectives(const LayerDefinition& definition, const Strategy& strategy,
+                                     double samples) const;
+  Exchange ExchangeOf(const PassCollectives& calls) const;
+  // Appends a collective over `bytes` of gradients or parameters, in buckets of the runtime's size
+  // or in one message.
+  void AddBuckets(Collective collective, const GroupShape& group, double bytes, bool in_buckets,
+                  CollectiveList& calls) const;
   // Returns the time that `communication` adds to `compute`; all of it unless they overlap.
   Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
   // Bytes of one activation or parameter in a message.

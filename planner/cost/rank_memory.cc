@@ -267,6 +267,14 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   } else if (TraitsOf(precision).has_master_weights() && !traits.keep_16_bit_parameters) {
     // 16-bit weights made for the pass.
     memory.gathered_all_time = Bytes::Of(element * count);
+  } else if (traits.shards_parameters_between_steps &&
+             AtLeast(strategy.sharding_level, ShardingLevel::kOptimizer) && replicas > 1) {
+    const auto shard = [element](int64_t own, int64_t ranks) {
+      return Bytes::Of(element * CeilDiv(own, ranks));
+    };
+    memory.gathered_all_time = memory.parameters;
+    memory.parameters = shard(footprint.parameter_count, replicas) +
+                        shard(footprint.expert_parameter_count, expert_replicas);
   }
   return memory;
 }

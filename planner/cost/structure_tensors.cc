@@ -1,8 +1,11 @@
 #include "planner/cost/structure_tensors.h"
 
 #include "planner/model/layer_matrices.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
+
+static_assert(kStrategyFieldCount == 9, "say whether the new field divides tensors");
 
 using enum TensorLifetime;
 

@@ -20,15 +20,15 @@ int FurtherReductions(const LayerDefinition& layer, const RuntimeTraits& runtime
 
 // Returns the traffic of `count` parts of a layer. Each ends with one all-reduce, and begins with
 // one in the backward pass; sequence parallelism gathers its input once more for the gradients of
-// the weights.
-TensorParallelTraffic TrafficOfParts(int count, bool sequence_parallel) {
+// the weights, unless it `keeps_inputs`.
+TensorParallelTraffic TrafficOfParts(int count, bool sequence_parallel, bool keeps_inputs) {
   TensorParallelTraffic traffic;
   if (!sequence_parallel) {
     traffic.forward = traffic.backward = traffic.hidden = {.all_reduces = count};
     return traffic;
   }
   traffic.forward = traffic.hidden = {.gathers = count, .scatters = count};
-  traffic.backward = {.gathers = 2 * count, .scatters = count};
+  traffic.backward = {.gathers = keeps_inputs ? count : 2 * count, .scatters = count};
   return traffic;
 }
 
@@ -36,19 +36,22 @@ TensorParallelTraffic TrafficOfParts(int count, bool sequence_parallel) {
 // from which the split products start, and not the residual stream (Megatron Core,
 // multi_latent_attention.py).
 void ExchangeCompressedVectors(const LayerDefinition& layer, bool sequence_parallel,
-                               TensorParallelTraffic& traffic) {
+                               bool keeps_inputs, TensorParallelTraffic& traffic) {
   traffic.inner_width = static_cast<double>(AttentionInputWidth(layer));
   if (!sequence_parallel) {
     --traffic.backward.all_reduces;
     traffic.inner_backward = {.all_reduces = 1};
   } else {
     --traffic.forward.gathers;
-    --traffic.backward.gathers;
     --traffic.backward.scatters;
     traffic.inner_forward = {.gathers = 1};
-    traffic.inner_backward = {.gathers = 1, .scatters = 1};
+    traffic.inner_backward = {.scatters = 1};
+    if (!keeps_inputs) {
+      --traffic.backward.gathers;
+      traffic.inner_backward.gathers = 1;
+    }
   }
-  traffic.hidden = TrafficOfParts(1, sequence_parallel).hidden;
+  traffic.hidden = TrafficOfParts(1, sequence_parallel, keeps_inputs).hidden;
   traffic.inner_hidden =
       sequence_parallel ? PassTraffic{.gathers = 1, .scatters = 1} : PassTraffic{.all_reduces = 1};
 }
@@ -80,7 +83,8 @@ TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_para
         traffic.backward = {.all_reduces = predictions};
       } else {
         traffic.forward = {.gathers = runtime.logits_in_backward_pass ? 0 : predictions};
-        traffic.backward = {.gathers = predictions, .scatters = predictions};
+        traffic.backward = {.gathers = runtime.keeps_gathered_inputs ? 0 : predictions,
+                            .scatters = predictions};
       }
       return traffic;
     }
@@ -89,10 +93,17 @@ TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_para
       return traffic;
   }
   // A part for each norm.
-  traffic = TrafficOfParts(NormCount(layer), sequence_parallel);
+  const bool keeps_inputs = runtime.keeps_gathered_inputs;
+  int part_count = NormCount(layer);
+  // Tokens leave for their experts from all ranks at once, and those of a shared expert do not.
+  if (runtime.expert_exchange == ExpertExchange::kRows && layer.has_experts() &&
+      layer.shared_expert_feed_forward_size > 0) {
+    ++part_count;
+  }
+  traffic = TrafficOfParts(part_count, sequence_parallel, keeps_inputs);
   if (!sequence_parallel) traffic.backward.all_reduces += FurtherReductions(layer, runtime);
   if (layer.latent_attention.has_value()) {
-    ExchangeCompressedVectors(layer, sequence_parallel, traffic);
+    ExchangeCompressedVectors(layer, sequence_parallel, keeps_inputs, traffic);
   }
   if (layer.state_space.has_value() && layer.state_space->kind == StateSpaceKind::kSelective) {
     // Time steps and projections of the state are sums over all channels.

@@ -31,7 +31,8 @@ struct TensorParallelTraffic {
 
 // Returns the traffic of Megatron-LM's layers. A table split by rows sums once. A head split by
 // classes sums the gradient of its input once for each predicted token; with sequence parallelism
-// it gathers its input in both passes, or once if it computes its logits in the backward pass.
+// it gathers its input in both passes, or once if it computes its logits in the backward pass or
+// keeps what it gathered.
 TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
                                 const RuntimeTraits& runtime);
 

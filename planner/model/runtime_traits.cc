@@ -129,12 +129,50 @@ RuntimeTraits DeepSpeed() {
   return traits;
 }
 
+// `parplan.torch.apply` with eager modules (clients/python/parplan/torch): DTensor, `fully_shard`
+// and torch.distributed.pipelining of PyTorch 2.15. docs/cost-model.md names the source of each
+// trait.
+RuntimeTraits Torch() {
+  RuntimeTraits traits = Fsdp();
+  traits.runtime_id = "torch";
+  // One message a layer, in 32 bits.
+  traits.gradient_bucket = Bytes();
+  traits.gradient_message_bytes = 4;
+  traits.sums_whole_gradients_at_end = true;
+  traits.keeps_gathered_inputs = true;
+  traits.repeats_last_sum = false;
+  traits.gathers_logits = true;
+  traits.sums_partial_gradients = true;
+  traits.gathers_keys_and_values = true;
+  traits.exchanges_layouts = true;
+  traits.expert_exchange = ExpertExchange::kRows;
+  traits.shards_tied_ends_as_one = true;
+  traits.sums_loss = true;
+  traits.loss_bytes_per_logit = 12;
+  traits.measures_saved_tensors = true;
+  traits.shards_parameters_between_steps = true;
+  // Embedding and head are units of `fully_shard` of their own.
+  traits.gathers_tables_late = true;
+  // `PipelineStage.fwd_cache`.
+  traits.keep_stage_outputs = true;
+  return traits;
+}
+
+// The same with layers that torch.compile has compiled.
+RuntimeTraits TorchCompile() {
+  RuntimeTraits traits = Torch();
+  traits.runtime_id = "torch-compile";
+  // Inductor makes one kernel of neighbouring operations.
+  traits.fused_elementwise = true;
+  return traits;
+}
+
 }  // namespace
 
 absl::Span<const RuntimeTraits> KnownRuntimes() {
   static const auto* const runtimes = new std::vector<RuntimeTraits>{
-      RuntimeTraits(), Megatron2021(), Megatron2022(), MegatronDeepSpeed(),
-      MegatronCore(),  Fsdp(),         DeepSpeed()};
+      RuntimeTraits(), Megatron2021(), Megatron2022(), MegatronDeepSpeed(), MegatronCore(),
+      Fsdp(),          DeepSpeed(),    Torch(),        TorchCompile()};
   return *runtimes;
 }
 

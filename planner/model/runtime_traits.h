@@ -38,6 +38,17 @@ enum class SelectiveRecompute {
   kOperators = 2,
 };
 
+// How tokens reach experts that ranks share.
+enum class ExpertExchange {
+  // Each rank sends the tokens that it holds, and no numbers are priced.
+  kTokens = 1,
+  // Tensor-parallel ranks first make tokens, numbers of experts and weights whole. Ranks then
+  // exchange how many tokens they send, the numbers of the experts, and the tokens
+  // (clients/python/parplan/torch/experts.py). The gradients of an expert that one rank of its
+  // layer has alone travel with the rest of the layer.
+  kRows = 2,
+};
+
 // The traits of one training program. The defaults are those of parplan's own executor on GPUs.
 struct RuntimeTraits {
   std::string runtime_id = "parplan";
@@ -78,6 +89,9 @@ struct RuntimeTraits {
   int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
   bool overlap_gradient_sync = true;
+  // Overrides `overlap_gradient_sync` for layers that shard nothing: their gradients are summed
+  // behind the last backward pass.
+  bool sums_whole_gradients_at_end = false;
   // Overrides `overlap_gradient_sync` for sharded gradients: they are exchanged at the end of each
   // layer's backward pass, without overlap.
   bool scatters_gradients_in_line = false;
@@ -104,6 +118,29 @@ struct RuntimeTraits {
   // Each tensor-parallel projection that reads the whole input sums the gradient of that input
   // itself: queries, keys and values, gate and up. Otherwise projections of one input share a sum.
   bool reduces_each_projection = false;
+  // Sequence-parallel layers keep the gathered inputs of their matrices. Otherwise the backward
+  // pass gathers them again for the gradients of the weights.
+  bool keeps_gathered_inputs = false;
+  // Full recomputation repeats the last tensor-parallel sum of a layer.
+  bool repeats_last_sum = true;
+  // Tensor-parallel ranks gather the logits for a loss function of the user. Otherwise the loss
+  // sums up over parts of the vocabulary.
+  bool gathers_logits = false;
+  // Sequence-parallel layers sum the gradients of the parameters that all tensor-parallel ranks
+  // have, such as norms, in one message a step. Otherwise these few bytes are not priced.
+  bool sums_partial_gradients = false;
+  // Ranks of a ring gather all keys and values before attention, and exchange the gradients of
+  // both in two all-to-alls. Otherwise keys and values travel from neighbour to neighbour.
+  bool gathers_keys_and_values = false;
+  // A change of layout between two layers is one all-to-all of the stage's ranks in each pass.
+  // Otherwise tensor- and context-parallel groups gather and exchange.
+  bool exchanges_layouts = false;
+  ExpertExchange expert_exchange = ExpertExchange::kTokens;
+  // If embedding and head share a table on one rank, all their sharded parameters are one message,
+  // which counts as the embedding's.
+  bool shards_tied_ends_as_one = false;
+  // The loss of a step is summed over all ranks.
+  bool sums_loss = false;
   // Tensor-parallel ranks hold all of an embedding's table unless a head shares it.
   bool whole_untied_tables = false;
   // Approximate size of the messages in which gradients are exchanged. 0 stands for one message per
@@ -131,8 +168,13 @@ struct RuntimeTraits {
   // The output of fused attention is copied into another layout, and both are kept.
   bool attention_output_copied = false;
   // Bytes per logit when the loss needs the most memory: 6 for fp32 softmax and 16-bit gradient in
-  // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials.
+  // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials, 12 for
+  // logarithms of probabilities and the gradients of these and of logits, in fp32 (PyTorch).
   int loss_bytes_per_logit = 6;
+  // Profiles of this runtime measure what autograd saves for the backward pass, logarithms of
+  // probabilities included: gradients inside a layer and those of the loss come in addition.
+  // Otherwise measured activations are assumed to include them.
+  bool measures_saved_tensors = false;
   // The vocabulary is padded to a multiple of 128 times the tensor-parallel degree.
   bool pad_vocabulary = true;
   // A stage keeps its outputs until the backward pass (DeepSpeed); otherwise they are freed once
@@ -141,6 +183,10 @@ struct RuntimeTraits {
   // 16-bit weights exist all the time in addition to fp32 masters, and not only while their layer
   // runs.
   bool keep_16_bit_parameters = true;
+  // With sharded optimizer states a rank holds its shard of 32-bit parameters all the time, and the
+  // whole ones only from the first forward to the last backward pass. Otherwise it holds the whole
+  // ones all the time, unless they are sharded too.
+  bool shards_parameters_between_steps = false;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
   // A layer's backward pass writes gradients into the memory of activations that it has used, and
@@ -160,7 +206,8 @@ struct RuntimeTraits {
 };
 
 // Returns the known runtimes, `parplan` first: `megatron-2021`, `megatron-2022`,
-// `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`. The table is static.
+// `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`, `torch`, `torch-compile`. The table
+// is static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
 // Returns the runtime of that name, or null.

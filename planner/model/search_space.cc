@@ -205,7 +205,7 @@ absl::Span<const TargetLimits> KnownTargets() {
       // between the ranks of experts, and a table of two stages is added up as a whole.
       {.target = Target::kFsdp2,
        .name = "fsdp2",
-       .runtime_id = "fsdp",
+       .runtime_id = "torch",
        .dimensions = DimensionSet::All().Without(kUlysses).Without(kGroupSize),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone,
        .whole_experts = true,

@@ -1,8 +1,11 @@
 #include "planner/model/strategy.h"
 
 #include "absl/strings/str_cat.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan {
+
+static_assert(kStrategyFieldCount == 9, "say whether the notation shows the new field");
 
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy) {
   const bool two_axes = strategy.tensor_parallel_degree > 1 && strategy.data_parallel_degree > 1;

@@ -8,10 +8,13 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/model/search_space.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "give ranks the new field, or refuse it");
 
 absl::Status Refuse(const std::string& where, const std::string& why) {
   return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,

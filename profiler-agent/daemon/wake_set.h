@@ -24,14 +24,15 @@ class WakeSet {
   };
 
   // Watches `folder`, which may be empty for none. Blocks SIGINT and SIGTERM in this thread and in
-  // threads that it starts later, so it must be called before any thread is started.
+  // threads that it starts later, so it must be called before any thread is started. They stay
+  // blocked, also after an error and when the set is destroyed.
   // FAILED_PRECONDITION (SPEC_INVALID) if the folder cannot be watched, RESOURCE_EXHAUSTED if there
   // are no file descriptors.
   static absl::StatusOr<std::unique_ptr<WakeSet>> Create(const std::string& folder);
   ~WakeSet();
 
-  // Waits for a cause, for at most `longest` or 24 hours. Causes from before the call count too.
-  // Must be called from one thread.
+  // Waits for a cause, for at most `longest` or 24 hours; does not wait if `longest` is not above
+  // 0. Causes from before the call count too. Must be called from one thread.
   Causes Wait(absl::Duration longest);
   // Wakes the waiting thread. Safe to call from any thread.
   void Call();

@@ -46,7 +46,7 @@ std::vector<Drift> FindDrift(const v1::Profile& stored,
                              const DriftOptions& options = {});
 
 // Returns the largest ratio between passive median and stored median, in either direction, over
-// everything that can be compared; 1 if nothing can.
+// everything that can be compared, however few its samples; 1 if nothing can.
 double LargestDriftRatio(const v1::Profile& stored, absl::Span<const v1::CollectiveTiming> passive);
 
 }  // namespace parplan

@@ -16,6 +16,7 @@ namespace parplan {
 // and appears by renaming, so it is complete. Must be used from one thread.
 class WindowSpool {
  public:
+  // Files of one `Take`, which bounds its time and memory. Not measured for other values.
   static constexpr int kMaxFilesAtOnce = 1000;
 
   explicit WindowSpool(std::string path) : path_(std::move(path)) {}

@@ -4,9 +4,14 @@
 #include <cstddef>
 #include <cstring>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace parplan {
 namespace {
@@ -21,6 +26,7 @@ GpuSet Without(GpuSet gpus, GpuAvailability availability, std::string message) {
   gpus.devices.clear();
   gpus.states.clear();
   gpus.common_ancestors.clear();
+  gpus.nvlink_peers.clear();
   return gpus;
 }
 
@@ -111,6 +117,57 @@ nvml::Result ReadDevice(const NvmlLibrary& library, nvml::Device handle, GpuDevi
   return nvml::kSuccess;
 }
 
+// Removes the devices that are not visible, and orders the others as `visible` does.
+void KeepVisible(const std::string& visible, GpuSet& gpus, std::vector<nvml::Device>& handles) {
+  std::vector<size_t> kept;
+  for (const absl::string_view entry : absl::StrSplit(visible, ',')) {
+    const absl::string_view name = absl::StripAsciiWhitespace(entry);
+    size_t found = gpus.devices.size();
+    for (size_t i = 0; i < gpus.devices.size(); ++i) {
+      const bool is_named = absl::StartsWith(name, "GPU-")
+                                ? absl::StartsWith(absl::AsciiStrToLower(gpus.devices[i].uuid),
+                                                   absl::AsciiStrToLower(name))
+                                : name == absl::StrCat(i);
+      if (is_named) found = i;
+    }
+    if (found == gpus.devices.size()) break;
+    // CUDA has no devices at all where one is named twice.
+    if (std::find(kept.begin(), kept.end(), found) != kept.end()) {
+      kept.clear();
+      break;
+    }
+    kept.push_back(found);
+  }
+  GpuSet all = std::move(gpus);
+  const std::vector<nvml::Device> all_handles = std::move(handles);
+  gpus = GpuSet{.driver_version = all.driver_version, .cuda_version = all.cuda_version};
+  handles.clear();
+  for (const size_t i : kept) {
+    gpus.devices.push_back(std::move(all.devices[i]));
+    gpus.states.push_back(std::move(all.states[i]));
+    handles.push_back(all_handles[i]);
+  }
+}
+
+// Reads how pairs of GPUs are connected.
+void ReadPairs(const NvmlLibrary& library, const std::vector<nvml::Device>& handles, GpuSet& gpus) {
+  const size_t count = handles.size();
+  gpus.common_ancestors.assign(count, std::vector<int>(count, 0));
+  gpus.nvlink_peers.assign(count, std::vector<bool>(count, true));
+  bool is_reported = library.peer_status != nullptr;
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t j = 0; j < count; ++j) {
+      if (i == j) continue;
+      gpus.common_ancestors[i][j] = ValueOf(library.common_ancestor, -1, handles[i], handles[j]);
+      int status = 0;
+      is_reported = is_reported && library.peer_status(handles[i], handles[j], nvml::kPeerNvlink,
+                                                       &status) == nvml::kSuccess;
+      gpus.nvlink_peers[i][j] = status == nvml::kPeerOk;
+    }
+  }
+  if (!is_reported) gpus.nvlink_peers.clear();
+}
+
 }  // namespace
 
 GpuSet ReadGpus(const GpuReaderOptions& options) {
@@ -152,13 +209,15 @@ GpuSet ReadGpus(const GpuReaderOptions& options) {
     gpus.devices.push_back(std::move(device));
     gpus.states.push_back(std::move(state));
   }
-  gpus.common_ancestors.assign(count, std::vector<int>(count, 0));
-  for (unsigned i = 0; i < count; ++i) {
-    for (unsigned j = 0; j < count; ++j) {
-      if (i == j) continue;
-      gpus.common_ancestors[i][j] = ValueOf(library.common_ancestor, -1, handles[i], handles[j]);
+  if (options.visible_devices.has_value()) {
+    KeepVisible(*options.visible_devices, gpus, handles);
+    if (gpus.devices.empty()) {
+      return Without(gpus, GpuAvailability::kNoDevice,
+                     absl::StrCat("CUDA_VISIBLE_DEVICES is '", *options.visible_devices,
+                                  "', which names none of the node's ", count, " GPUs"));
     }
   }
+  ReadPairs(library, handles, gpus);
   gpus.availability = GpuAvailability::kAvailable;
   return gpus;
 }

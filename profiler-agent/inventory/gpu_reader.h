@@ -17,7 +17,7 @@ namespace parplan {
 // Facts about a GPU that do not change while the node runs. A number the driver does not report is
 // 0, a text empty.
 struct GpuDevice {
-  // Index in the driver's order.
+  // Index in the driver's order, by PCI address, whether or not all GPUs are visible.
   int index = 0;
   // `device_kind` of topologies and profiles.
   std::string name;
@@ -60,16 +60,24 @@ struct GpuSet {
   // board, 10 to 30 below PCI bridges, 40 in one NUMA node, 50 farther away. -1 if the driver does
   // not report it.
   std::vector<std::vector<int>> common_ancestors;
+  // [device][device]: whether NVLink connects two GPUs, directly or through switches. Empty if the
+  // driver does not report it.
+  std::vector<std::vector<bool>> nvlink_peers;
 };
 
 struct GpuReaderOptions {
   std::string library = "libnvidia-ml.so.1";
   // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any.
   int required_cuda_version = 0;
+  // The value of CUDA_VISIBLE_DEVICES, which NVML does not read: indices or beginnings of UUIDs,
+  // separated by commas; as in CUDA, the first one that names no GPU ends the list. Absent: all
+  // GPUs. Indices are those of the driver, which are CUDA's where CUDA_DEVICE_ORDER is PCI_BUS_ID
+  // or all GPUs are of one kind.
+  std::optional<std::string> visible_devices;
 };
 
-// Reads all GPUs, loading NVML for the call alone. Never fails: on a node without usable GPUs
-// `availability` and `message` say why.
+// Reads all visible GPUs, loading NVML for the call alone. Never fails: on a node without usable
+// GPUs `availability` and `message` say why.
 GpuSet ReadGpus(const GpuReaderOptions& options = {});
 
 // Returns the reasons not to measure on these GPUs now, on one line; empty if all are free. A GPU

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -48,31 +49,38 @@ bool AllHaveNvlink(const GpuSet& gpus) {
                      [](const GpuDevice& device) { return device.nvlink_count > 0; });
 }
 
-// Returns the largest group size for which the paths between consecutive GPUs of a group all meet
-// within one socket.
-int DevicesOfSocket(const GpuSet& gpus, int count) {
-  const auto meets = [&gpus](int a, int b) {
-    const int level = gpus.common_ancestors[static_cast<size_t>(a)][static_cast<size_t>(b)];
-    return level >= 0 && level < nvml::kLevelSystem;
-  };
+// Returns the largest size of groups of consecutive GPUs, of which `count` is a multiple, in each
+// of which `meets(a, b)` holds for all pairs; 1 if there is none.
+int LargestGroup(int count, absl::FunctionRef<bool(size_t, size_t)> meets) {
   for (int size = count; size > 1; --size) {
     if (count % size != 0) continue;
     bool fits = true;
     for (int a = 0; a < count && fits; ++a) {
-      for (int b = a - a % size; b < a; ++b) fits = fits && meets(a, b);
+      for (int b = a - a % size; b < a; ++b) {
+        fits = fits && meets(static_cast<size_t>(a), static_cast<size_t>(b));
+      }
     }
     if (fits) return size;
   }
   return 1;
 }
 
-// Returns the tiers between the first `count` GPUs, fastest first. NVLink reaches all GPUs of the
-// nodes that have it.
+// Returns the tiers between the first `count` GPUs, fastest first: NVLink as far as the driver says
+// that it reaches, the paths within a socket, and all. Bridges join pairs of GPUs, switches all.
 std::vector<LinkTier> GpuTiers(const GpuSet& gpus, int count) {
-  if (AllHaveNvlink(gpus)) return {{"nvlink", count}};
-  const int near = DevicesOfSocket(gpus, count);
+  const int linked = LargestGroup(count, [&](size_t a, size_t b) {
+    return gpus.nvlink_peers.empty() ? AllHaveNvlink(gpus) : gpus.nvlink_peers[a][b];
+  });
+  const int near = LargestGroup(count, [&](size_t a, size_t b) {
+    const int level = gpus.common_ancestors[a][b];
+    return level >= 0 && level < nvml::kLevelSystem;
+  });
+  // One GPU has the link that others would be reached by.
+  if (linked == count && AllHaveNvlink(gpus)) return {{"nvlink", count}};
   std::vector<LinkTier> tiers;
-  if (near > 1 && near < count) tiers.push_back({"pcie", near});
+  if (linked > 1) tiers.push_back({"nvlink", linked});
+  // Tiers contain one another.
+  if (near > linked && near < count && near % linked == 0) tiers.push_back({"pcie", near});
   tiers.push_back({near == count ? "pcie" : "socket", count});
   return tiers;
 }
@@ -115,6 +123,11 @@ std::string InventoryText(const NodeInventory& inventory) {
   for (const std::vector<int>& row : gpus.common_ancestors) {
     std::string line = "meets";
     for (const int level : row) absl::StrAppend(&line, " ", level);
+    absl::StrAppend(&text, line, "\n");
+  }
+  for (const std::vector<bool>& row : gpus.nvlink_peers) {
+    std::string line = "nvlink";
+    for (const bool is_peer : row) absl::StrAppend(&line, " ", is_peer ? 1 : 0);
     absl::StrAppend(&text, line, "\n");
   }
   std::vector<std::string> networks;

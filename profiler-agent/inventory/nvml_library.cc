@@ -117,6 +117,7 @@ std::string NvmlLibrary::Resolve() {
   find(utilization, "nvmlDeviceGetUtilizationRates");
   find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   find(common_ancestor, "nvmlDeviceGetTopologyCommonAncestor");
+  find(peer_status, "nvmlDeviceGetP2PStatus");
   find(nvlink_state, "nvmlDeviceGetNvLinkState");
   find(mig_mode, "nvmlDeviceGetMigMode");
   return missing;

@@ -75,6 +75,7 @@ class NvmlLibrary {
   nvml::Result (*utilization)(nvml::Device, nvml::Utilization*) = nullptr;
   nvml::Result (*processes)(nvml::Device, unsigned*, nvml::ProcessInfo*) = nullptr;
   nvml::Result (*common_ancestor)(nvml::Device, nvml::Device, int*) = nullptr;
+  nvml::Result (*peer_status)(nvml::Device, nvml::Device, int, int*) = nullptr;
   nvml::Result (*nvlink_state)(nvml::Device, unsigned, unsigned*) = nullptr;
   nvml::Result (*mig_mode)(nvml::Device, unsigned*, unsigned*) = nullptr;
 

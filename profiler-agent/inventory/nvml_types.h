@@ -58,6 +58,11 @@ inline constexpr int kClockMemory = 2;
 // nvmlGpuTopologyLevel_t: the level at which the paths from two devices meet.
 inline constexpr int kLevelSystem = 50;
 
+// nvmlGpuP2PCapsIndex_t: whether NVLink connects two devices, directly or through switches; and
+// the nvmlGpuP2PStatus_t that says yes.
+inline constexpr int kPeerNvlink = 2;
+inline constexpr int kPeerOk = 0;
+
 // NVML_NVLINK_MAX_LINKS.
 inline constexpr unsigned kMaxNvlinkCount = 18;
 

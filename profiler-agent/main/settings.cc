@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 
 #include "absl/strings/ascii.h"
@@ -243,6 +244,10 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
     }
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
+  }
+  // The driver's library lists all GPUs; the ranks that measure see these.
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
+    daemon.measurement.inventory.gpus.visible_devices = visible;
   }
   daemon.request.backend = backend;
   daemon.measurement.device_type = backend == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;

@@ -46,8 +46,9 @@ struct TorchJobOptions {
 class TorchJob : public NodeJob {
  public:
   // Starts the layers of `plan` that are of its model number `model`, with as many ranks as the
-  // plan has. REQUIRES: the plan has `torch`, and that model. Errors as of TorchVersion for a
-  // program that cannot be run; UNAVAILABLE if the model cannot be written to the temporary folder;
+  // plan has on a node. REQUIRES: the plan has `torch`, and that model. Errors as of TorchVersion
+  // for a program that cannot be run; INVALID_ARGUMENT (SPEC_INVALID) naming `layer_time_limit` if
+  // that is no duration; UNAVAILABLE if the model cannot be written to the temporary folder;
   // RESOURCE_EXHAUSTED or INTERNAL if no process can be made.
   static absl::StatusOr<std::unique_ptr<TorchJob>> Start(const agent::v1::ProbePlan& plan,
                                                          int model, const TorchJobOptions& options);

@@ -78,14 +78,18 @@ class Probe {
 
   absl::StatusOr<v1::Profile> Run() {
     start_ = SteadyNow();
-    if (plan_.measures_context_memory()) PARPLAN_RETURN_IF_ERROR(MeasureContext());
-    if (plan_.backend() == "cpu") {
+    const bool is_cpu = plan_.backend() == "cpu";
+    if (plan_.measures_context_memory() && is_cpu) PARPLAN_RETURN_IF_ERROR(MeasureContext());
+    if (is_cpu) {
       PARPLAN_ASSIGN_OR_RETURN(const std::string sharing, CoreSharingNote(*control_));
       if (!sharing.empty()) Note(sharing);
     }
     PARPLAN_RETURN_IF_ERROR(MeasureOverlapTimes());
     PARPLAN_RETURN_IF_ERROR(MeasureCollectives());
     PARPLAN_RETURN_IF_ERROR(MeasureLayers());
+    // A GPU's libraries take memory, and kernels their workspaces, when they are first used.
+    if (plan_.measures_context_memory() && !is_cpu) PARPLAN_RETURN_IF_ERROR(MeasureContext());
+    for (const std::string& note : device_.Notes()) Note(note);
     if (plan_.measures_copies()) PARPLAN_RETURN_IF_ERROR(MeasureCopySpeeds());
     *profile_.mutable_provenance()->mutable_measure_time() = TimestampToProto(absl::Now());
     return profile_;
@@ -102,7 +106,7 @@ class Probe {
   }
 
   absl::Status MeasureContext() {
-    // The kernels of the device are loaded, and its groups are made.
+    // The kernels of the device are loaded, and the groups of all measurements are made.
     PARPLAN_ASSIGN_OR_RETURN(const DeviceMemoryUse use, device_.MemoryUse());
     double bytes = use.context.as_double();
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat64, &bytes, 1, Reduction::kMax));

@@ -30,18 +30,20 @@ class Replicas {
   // CANCELLED after `Stop`. Blocks for up to about 10 s for a name.
   absl::StatusOr<std::vector<std::string>> Order();
 
-  // Makes a channel to one address alone. The certificate must match the target's name, as if the
-  // target itself had been used; if the target is a list of addresses, it must match the address,
-  // unless `server_name` names another. Reads TLS files on each call. INVALID_ARGUMENT
-  // (SPEC_INVALID) for an empty target or TLS files that cannot be used.
+  // Makes a channel to one address alone, one of those that `Order` returned. The certificate must
+  // match the target's name, as if the target itself had been used; if the target is a list of
+  // addresses, it must match the address, unless `server_name` names another. Reads TLS files on
+  // each call. INVALID_ARGUMENT (SPEC_INVALID) for an empty target or TLS files that cannot be
+  // used.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannelTo(const std::string& address) const;
 
   // Waits until the channel is connected to a server that serves (READY) or has failed to connect
   // (TRANSIENT_FAILURE; a call on it returns the cause), but at most 10 s (CONNECTING).
   grpc_connectivity_state AwaitReady(grpc::Channel& channel) const;
 
-  // Returns whether a replica that precedes `address` in the order serves now. Waits for each of
-  // them in turn, up to 10 s each. False if the replicas cannot be found.
+  // Returns whether a replica that precedes `address` in the order serves now; if the order no
+  // longer has `address`, whether any serves. Calls `Order`, then waits for each of them in turn,
+  // up to 10 s each. False if the replicas cannot be found.
   bool IsThereBetter(const std::string& address);
 
   // Makes waiting calls return within 0.1 s, and later calls at once.

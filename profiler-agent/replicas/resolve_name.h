@@ -17,8 +17,9 @@ namespace parplan {
 // system, with their search domains. Caches nothing. The name `localhost` is 127.0.0.1 and ::1
 // without a query. Safe to call from any thread.
 //
-// Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE if the
-// name does not exist, no name server answers, or `dns_server` is no address.
+// Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE
+// without a reason if the name does not exist, no name server answers, or `dns_server` is no
+// address.
 absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
                                                      const std::atomic<bool>& is_stopped);
 

@@ -18,6 +18,7 @@
 
 namespace parplan {
 
+// One upload. Neither `request_id` nor `parent` has a line feed, at which records are read again.
 struct PendingUpload {
   // Same in every attempt, so that the server stores the profile once.
   std::string request_id;
@@ -27,7 +28,8 @@ struct PendingUpload {
   std::string profile;
 };
 
-// A first-in, first-out queue that survives crashes. Safe to use from any thread.
+// A first-in, first-out queue that survives crashes. Safe to use from any thread; but only one
+// thread may take, that is, call `Front` and then `PopFront` or `RefuseFront`.
 class UploadQueue {
  public:
   // Profiles that may wait; more are refused. Not measured: chosen so that a server that is away

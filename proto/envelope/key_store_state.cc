@@ -28,16 +28,18 @@ absl::StatusOr<absl::Time> GetTime(const JsonValue& entry, absl::string_view fie
 
 absl::StatusOr<KeyStatus> GetStatus(const JsonValue& entry, absl::string_view field) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, GetString(entry, field, "status", kReason));
-  for (const KeyStatus status : {KeyStatus::kActive, KeyStatus::kNext, KeyStatus::kRetired}) {
+  for (const KeyStatus status :
+       {KeyStatus::kActive, KeyStatus::kNext, KeyStatus::kRetired, KeyStatus::kRevoked}) {
     if (KeyStatusName(status) == text) return status;
   }
   return FieldError(kReason, absl::StrCat(field, ".status"),
-                    "must be `active`, `next` or `retired`");
+                    "must be `active`, `next`, `retired` or `revoked`");
 }
 
 absl::StatusOr<KeyInfo> KeyInfoFromJson(const JsonValue& entry, absl::string_view field) {
   PARPLAN_RETURN_IF_ERROR(CheckMembers(
-      entry, field, {"key_id", "create_time", "not_before", "not_after", "status"}, kReason));
+      entry, field, {"key_id", "create_time", "not_before", "not_after", "status", "revoke_time"},
+      kReason));
   KeyInfo key;
   PARPLAN_ASSIGN_OR_RETURN(key.key_id, GetString(entry, field, "key_id", kReason));
   if (!HasKeyIdForm(key.key_id)) {
@@ -51,13 +53,29 @@ absl::StatusOr<KeyInfo> KeyInfoFromJson(const JsonValue& entry, absl::string_vie
     return FieldError(kReason, absl::StrCat(field, ".not_after"), "must come after `not_before`");
   }
   PARPLAN_ASSIGN_OR_RETURN(key.status, GetStatus(entry, field));
+  if (entry.Find("revoke_time") != nullptr) {
+    PARPLAN_ASSIGN_OR_RETURN(key.revoke_time, GetTime(entry, field, "revoke_time"));
+  }
+  if (key.revoke_time.has_value() != (key.status == KeyStatus::kRevoked)) {
+    return FieldError(kReason, absl::StrCat(field, ".revoke_time"),
+                      "is required for a revoked key, and for no other");
+  }
   return key;
 }
 
-absl::StatusOr<std::vector<KeyInfo>> Parse(absl::string_view json) {
+absl::StatusOr<KeyStoreState> Parse(absl::string_view json) {
   PARPLAN_ASSIGN_OR_RETURN(const JsonValue document,
                            ParseStrictJson(json, "keys.json", kMaxStateBytes, kReason));
-  PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "keys.json", {"keys"}, kReason));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckMembers(document, "keys.json", {"bundle_sequence", "keys"}, kReason));
+  KeyStoreState state;
+  if (const JsonValue* const sequence = document.Find("bundle_sequence")) {
+    if (sequence->type != JsonValue::Type::kInteger || sequence->integer < 0 ||
+        sequence->integer > BundleVersion::kMaxSequence) {
+      return FieldError(kReason, "bundle_sequence", "must be a whole number of at least 0");
+    }
+    state.bundle_sequence = sequence->integer;
+  }
   const JsonValue* const entries = document.Find("keys");
   if (entries == nullptr || entries->type != JsonValue::Type::kArray || entries->items.empty() ||
       entries->items.size() > TrustBundle::kMaxKeyCount) {
@@ -65,7 +83,7 @@ absl::StatusOr<std::vector<KeyInfo>> Parse(absl::string_view json) {
         kReason, "keys",
         absl::StrCat("must be an array of 1 to ", TrustBundle::kMaxKeyCount, " keys"));
   }
-  std::vector<KeyInfo> keys;
+  std::vector<KeyInfo>& keys = state.keys;
   for (const JsonValue& entry : entries->items) {
     const std::string field = absl::StrCat("keys[", keys.size(), "]");
     PARPLAN_ASSIGN_OR_RETURN(KeyInfo key, KeyInfoFromJson(entry, field));
@@ -76,7 +94,7 @@ absl::StatusOr<std::vector<KeyInfo>> Parse(absl::string_view json) {
     }
     keys.push_back(std::move(key));
   }
-  return keys;
+  return state;
 }
 
 }  // namespace
@@ -89,31 +107,35 @@ absl::string_view KeyStatusName(KeyStatus status) {
       return "next";
     case KeyStatus::kRetired:
       return "retired";
+    case KeyStatus::kRevoked:
+      return "revoked";
   }
   return "unknown";
 }
 
-std::string KeyInfosToJson(const std::vector<KeyInfo>& keys) {
+std::string KeyStoreStateToJson(const KeyStoreState& state) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
-  for (const KeyInfo& key : keys) {
+  for (const KeyInfo& key : state.keys) {
     nlohmann::ordered_json entry;
     entry["key_id"] = key.key_id;
     entry["create_time"] = FormatRfc3339(key.create_time);
     entry["not_before"] = FormatRfc3339(key.not_before);
     entry["not_after"] = FormatRfc3339(key.not_after);
     entry["status"] = std::string(KeyStatusName(key.status));
+    if (key.revoke_time.has_value()) entry["revoke_time"] = FormatRfc3339(*key.revoke_time);
     entries.push_back(std::move(entry));
   }
   nlohmann::ordered_json document;
+  document["bundle_sequence"] = state.bundle_sequence;
   document["keys"] = std::move(entries);
   return document.dump(2) + "\n";
 }
 
-absl::StatusOr<std::vector<KeyInfo>> KeyInfosFromJson(absl::string_view json) {
-  absl::StatusOr<std::vector<KeyInfo>> keys = Parse(json);
-  if (keys.ok()) return keys;
+absl::StatusOr<KeyStoreState> KeyStoreStateFromJson(absl::string_view json) {
+  absl::StatusOr<KeyStoreState> state = Parse(json);
+  if (state.ok()) return state;
   return MakeError(absl::StatusCode::kFailedPrecondition, kReason,
-                   absl::StrCat("keys.json is damaged (", keys.status().message(),
+                   absl::StrCat("keys.json is damaged (", state.status().message(),
                                 "); restore the folder of keys from a backup"));
 }
 

@@ -14,7 +14,7 @@ std::vector<const TrustedKey*> FindSigners(const TrustBundle& trust,
   const std::string message =
       PreAuthenticationEncoding(envelope.payload_type(), envelope.payload());
   const auto add_if_signer = [&](const TrustedKey& key, const v1::Signature& signature) {
-    if (!key.public_key.Verify(message, signature.sig())) return false;
+    if (key.is_revoked() || !key.public_key.Verify(message, signature.sig())) return false;
     if (std::find(signers.begin(), signers.end(), &key) == signers.end()) signers.push_back(&key);
     return true;
   };

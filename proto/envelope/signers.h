@@ -14,9 +14,10 @@ namespace parplan {
 // Largest number of signatures that are looked at.
 inline constexpr size_t kMaxSignatureCount = 16;
 
-// Returns the keys of `trust` that made one of the signatures over exactly these bytes and this
-// type, in the order of the signatures; none if there are more than `kMaxSignatureCount`.
-// `Signature.key_id` only selects the key to try first. The pointers are valid as long as `trust`.
+// Returns the keys of `trust`, revoked ones apart, that made one of the signatures over exactly
+// these bytes and this type, in the order of the signatures; none if there are more than
+// `kMaxSignatureCount`. `Signature.key_id` only selects the key to try first. The pointers are
+// valid as long as `trust`.
 std::vector<const TrustedKey*> FindSigners(const TrustBundle& trust,
                                            const v1::SignedPlan& envelope);
 

@@ -99,6 +99,14 @@ absl::Status CheckTime(const Validity& validity, absl::string_view key_id, absl:
                                 " on, which is in the future; correct the clock of this machine or "
                                 "of the server"));
   }
+  if (validity.expire_time - validity.issue_time > PlanVerifier::kLongestPlanLife) {
+    return Expired(
+        validity, key_id,
+        absl::StrCat("the plan would be valid until ", FormatRfc3339(validity.expire_time),
+                     ", over a year after its issue, which no server signs; revoke the "
+                     "key ",
+                     key_id, ", and ask the server for a new plan"));
+  }
   return absl::OkStatus();
 }
 
@@ -144,7 +152,17 @@ absl::Status CheckTopology(const v1::PlanPayload& payload, const ExpectedAudienc
        {"keyId", std::string(key_id)}});
 }
 
-absl::Status NotSigned(const v1::SignedPlan& signed_plan) {
+// Returns a key of `trust` that is revoked and named by one of the signatures; null if there is
+// none. Whether that key made the signature does not matter: the plan is refused either way.
+const TrustedKey* FindRevoked(const TrustBundle& trust, const v1::SignedPlan& signed_plan) {
+  for (const v1::Signature& signature : signed_plan.signatures()) {
+    const TrustedKey* const key = trust.Find(signature.key_id());
+    if (key != nullptr && key->is_revoked()) return key;
+  }
+  return nullptr;
+}
+
+absl::Status NotSigned(const TrustBundle& trust, const v1::SignedPlan& signed_plan) {
   std::vector<std::string> key_ids;
   for (const v1::Signature& signature : signed_plan.signatures()) {
     if (key_ids.size() == PlanVerifier::kMaxSignatureCount) break;
@@ -157,6 +175,10 @@ absl::Status NotSigned(const v1::SignedPlan& signed_plan) {
     message =
         absl::StrCat("the envelope has ", signed_plan.signatures_size(), " signatures; at most ",
                      PlanVerifier::kMaxSignatureCount, " are looked at, so get the plan again");
+  } else if (const TrustedKey* const revoked = FindRevoked(trust, signed_plan)) {
+    message = absl::StrCat("the key ", revoked->public_key.key_id(), " of the plan was revoked at ",
+                           FormatRfc3339(*revoked->revoke_time),
+                           ", and no other trusted key signed it; ask the server for a new plan");
   }
   return MakeError(absl::StatusCode::kPermissionDenied, Reason::kSignatureInvalid, message,
                    {{"keyIds", absl::StrJoin(key_ids, ",")}});
@@ -169,8 +191,9 @@ PlanVerifier::PlanVerifier(TrustBundle trust_bundle) : trust_bundle_(std::move(t
 absl::StatusOr<VerifiedPlan> PlanVerifier::Verify(const v1::SignedPlan& signed_plan,
                                                   const ExpectedAudience& expected,
                                                   absl::Time now) const {
+  PARPLAN_RETURN_IF_ERROR(trust_bundle_.CheckLife(now));
   const std::vector<const TrustedKey*> signers = FindSigners(trust_bundle_, signed_plan);
-  if (signers.empty()) return NotSigned(signed_plan);
+  if (signers.empty()) return NotSigned(trust_bundle_, signed_plan);
   const std::string& first_key_id = signers.front()->public_key.key_id();
 
   if (signed_plan.payload_type() != kPlanPayloadType) {

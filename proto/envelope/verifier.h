@@ -35,6 +35,10 @@ class PlanVerifier {
   // far below the validity of a plan. Not measured.
   static constexpr absl::Duration kIssueTimeTolerance = absl::Seconds(60);
 
+  // Longest time between issue and expiry of a plan: a year, which is the most that a server can be
+  // set to (`max_plan_ttl`). It bounds what a leaked key is worth after its window.
+  static constexpr absl::Duration kLongestPlanLife = absl::Hours(24 * 366);
+
   // Largest number of signatures of an envelope, which bounds the work on a hostile one: more fail
   // step 1. A rotation needs `KeyStore::kMaxSigningKeyCount` of them.
   static constexpr size_t kMaxSignatureCount = parplan::kMaxSignatureCount;
@@ -48,15 +52,16 @@ class PlanVerifier {
   // Makes these checks in this order and returns the error of the first that fails. Nothing of the
   // payload is parsed before its signature is verified.
   //
-  // 1. Bytes. A trusted key made one of the signatures over exactly these bytes and this type.
-  //    `Signature.key_id` only selects the key to try first.
+  // 0. Trust. The bundle has not expired. PERMISSION_DENIED, SIGNATURE_INVALID.
+  // 1. Bytes. A trusted key that is not revoked made one of the signatures over exactly these bytes
+  //    and this type. `Signature.key_id` only selects the key to try first.
   //    PERMISSION_DENIED, SIGNATURE_INVALID.
   // 2. Type, then 3. parse. The type is that of a plan, and the bytes are a `PlanPayload` with
   //    name, devices, stages, micro-batches and both times. Unknown fields are accepted.
   //    INVALID_ARGUMENT, PAYLOAD_MALFORMED.
-  // 4. Time. issue_time <= now + kIssueTimeTolerance, now < expire_time, and a
-  //    key of step 1 was in its window at issue_time. FAILED_PRECONDITION,
-  //    PLAN_EXPIRED.
+  // 4. Time. issue_time <= now + kIssueTimeTolerance, now < expire_time, the plan lives no longer
+  //    than kLongestPlanLife, and a key of step 1 was in its window at issue_time.
+  //    FAILED_PRECONDITION, PLAN_EXPIRED.
   // 5. Audience. PERMISSION_DENIED, AUDIENCE_MISMATCH.
   // 6. Topology. FAILED_PRECONDITION, TOPOLOGY_MISMATCH.
   //

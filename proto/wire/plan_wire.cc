@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "planner/model/pass_order.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/strategy_fields.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/field_path.h"
@@ -20,6 +21,8 @@
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "write and read the new field");
 
 static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParameters));
 static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kSelective));

@@ -50,8 +50,8 @@ absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v
 
 // Names the newest plan of its job as the plan that this one supersedes if both are for the same
 // model and batch. Raises the number of this plan above that of the newest, which a server of an
-// older release may have numbered without telling the store. INTERNAL if the stored plan does not
-// parse.
+// older release may have numbered without telling the store. DATA_LOSS (STORE_UNAVAILABLE) if the
+// stored plan does not parse; `payload` is then unchanged.
 absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload);
 
 // Returns the report to the observer for a plan with this payload.

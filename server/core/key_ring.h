@@ -4,9 +4,12 @@
 #ifndef PARPLAN_SERVER_CORE_KEY_RING_H_
 #define PARPLAN_SERVER_CORE_KEY_RING_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,16 +23,35 @@ namespace parplan {
 
 // A `KeyStore` behind a lock. Safe to use from any thread; calls wait while `RotateIfDue` or
 // `Reload` uses the disk.
+//
+// `Sign` and `TrustVersion` look, at most once a second, whether another program changed the
+// folder, and read it again then: a key that `parplan-server keys revoke` revoked signs no more a
+// second later, also on other servers with the same folder. If the folder cannot be read, the keys
+// are those from before.
 class KeyRing {
  public:
+  // Time between two looks: a call of the system each. Not measured; a folder on a network may take
+  // milliseconds.
+  static constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
   KeyRing(KeyStore store, absl::Time now);
 
   // Signs with every key that may sign at `now`. The error of the key store (FAILED_PRECONDITION,
-  // STORE_UNAVAILABLE) if there is none. Reads no file.
+  // STORE_UNAVAILABLE) if there is none.
   absl::StatusOr<v1::SignedPlan> Sign(std::string payload_bytes, absl::Time now);
 
+  // Returns the number of keys that sign at `now`, at least 1; the error of `Sign` if there is
+  // none.
+  absl::StatusOr<int> SigningKeyCount(absl::Time now) const;
+
+  // Returns a number that grows when the keys that `Verifier` trusts change. A plan that it
+  // accepted under one number need not be verified again, except for time, while the number is the
+  // same.
+  int64_t TrustVersion(absl::Time now);
+
   // Returns a verifier that trusts the keys of this ring as of the last `RotateIfDue` or `Reload`,
-  // as an executor would: every key that `Sign` uses is among them. It may outlive the ring.
+  // as an executor would: every key that `Sign` uses is among them, and no revoked one. It may
+  // outlive the ring.
   std::shared_ptr<const PlanVerifier> Verifier() const;
 
   // Returns every public key, to hand out.
@@ -46,8 +68,20 @@ class KeyRing {
   absl::Status Reload(absl::Time now);
 
  private:
+  // Returns whether `kLookInterval` has passed since the last look, and begins the next one if so.
+  bool IsLookDue(absl::Time now);
+
+  // Reads the folder again if another program changed it. REQUIRES: mutex_ is held.
+  void LookAgain(absl::Time now);
+
+  // Makes the verifier of the present keys. REQUIRES: mutex_ is held.
+  void TrustPresentKeys(absl::Time now);
+
+  std::atomic<int64_t> last_look_;  // Nanoseconds since 1970.
+  std::atomic<int64_t> trust_version_ = 1;
   mutable std::mutex mutex_;
   KeyStore store_;                                // Guarded by mutex_.
+  std::vector<TrustedKey> trusted_;               // Those of verifier_. Guarded by mutex_.
   std::shared_ptr<const PlanVerifier> verifier_;  // Guarded by mutex_.
 };
 

@@ -195,6 +195,8 @@ class Observer {
 
   // When the last key that signs plans, or will sign, expires. Reported repeatedly.
   virtual void SigningKeysSeen(absl::Time /*last_expiry*/) {}
+  // So many keys sign plans now; with 0 no plan can be made. Reported repeatedly.
+  virtual void SigningKeysCounted(int /*count*/) {}
 
   // So many records could not be written to the audit log. Called by server/main, which has the
   // log.

@@ -107,7 +107,8 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const ClusterName& parent,
   if (ready.has_value() && HasLifeLeft(ready->issue_time, ready->expire_time)) {
     PARPLAN_ASSIGN_OR_RETURN(const KnowledgeVersion version,
                              dependencies_.knowledge.Version(parent.cluster));
-    if (ready->version == version) plan = ready->plan;
+    const int64_t trust_version = dependencies_.keys.TrustVersion(dependencies_.clock.Now());
+    if (ready->version == version && ready->trust_version == trust_version) plan = ready->plan;
   }
   dependencies_.observer.CacheLookedUp(CacheKind::kPlan, plan != nullptr);
   return plan;
@@ -133,6 +134,13 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
                      "the plan made for this request_id has expired; ask again with a new one",
                      {{"expireTime", absl::FormatTime(absl::RFC3339_sec, record->expire_time,
                                                       absl::UTCTimeZone())}});
+  }
+  if (!HasLiveSignature(parent.cluster, plan)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSignatureInvalid,
+                     absl::StrCat("the plan made for this request_id, ", record->name,
+                                  ", was signed by keys that are revoked or not of this server; "
+                                  "ask again with a new request_id"),
+                     {{"requestId", request.request_id()}});
   }
   plan.set_from_cache(true);
   return std::make_shared<const v1::Plan>(std::move(plan));
@@ -196,14 +204,26 @@ absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
     return SharedPlan();
   }
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
-  return Remember(question, *record, std::move(plan));
+  const int64_t trust_version = dependencies_.keys.TrustVersion(dependencies_.clock.Now());
+  if (!HasLiveSignature(question.cluster, plan)) return SharedPlan();
+  return Remember(question, *record, std::move(plan), trust_version);
 }
 
-SharedPlan PlanCore::Remember(const PlanQuestion& question, const PlanRecord& record,
-                              v1::Plan plan) {
+bool PlanCore::HasLiveSignature(const std::string& cluster, const v1::Plan& plan) const {
+  ExpectedAudience expected;
+  expected.cluster = cluster;
+  const absl::Time now = dependencies_.clock.Now();
+  // Looks whether another program revoked keys.
+  (void)dependencies_.keys.TrustVersion(now);
+  return dependencies_.keys.Verifier()->Verify(plan.signed_plan(), expected, now).ok();
+}
+
+SharedPlan PlanCore::Remember(const PlanQuestion& question, const PlanRecord& record, v1::Plan plan,
+                              int64_t trust_version) {
   plan.set_from_cache(true);
   ReadyPlan ready;
   ready.version = question.version;
+  ready.trust_version = trust_version;
   ready.issue_time = record.create_time;
   ready.expire_time = record.expire_time;
   ready.plan = std::make_shared<const v1::Plan>(std::move(plan));
@@ -348,6 +368,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
     }
     claim = {place->claim.owner, payload.generation()};
   }
+  const int64_t trust_version = dependencies_.keys.TrustVersion(now);
   PARPLAN_ASSIGN_OR_RETURN(*plan.mutable_signed_plan(),
                            dependencies_.keys.Sign(payload.SerializeAsString(), now));
   PARPLAN_RETURN_IF_ERROR(dependencies_.audit.Write(SignatureRecord(question, name, plan)));
@@ -378,7 +399,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   } else {
     dependencies_.observer.PlanIssued(ReportOf(question, plan, payload, now));
   }
-  if (answer.is_complete) Remember(question, *stored, plan);
+  if (answer.is_complete) Remember(question, *stored, plan, trust_version);
   return std::make_shared<const v1::Plan>(std::move(plan));
 }
 

@@ -122,6 +122,8 @@ class PlanCore {
   struct ReadyPlan {
     // The version that the plan rests on.
     KnowledgeVersion version;
+    // `KeyRing::TrustVersion` when its signature was verified or made.
+    int64_t trust_version = 0;
     absl::Time issue_time;
     absl::Time expire_time;
     SharedPlan plan;
@@ -135,7 +137,8 @@ class PlanCore {
 
   // Returns the plan that the owner stored under the `request_id` of the request if this is a
   // retry; null if it is none. INVALID_ARGUMENT (REQUEST_ID_REUSED) if that plan answers another
-  // question; FAILED_PRECONDITION (PLAN_EXPIRED) if it has expired.
+  // question; FAILED_PRECONDITION if it has expired (PLAN_EXPIRED) or no trusted key signed it any
+  // more (SIGNATURE_INVALID).
   absl::StatusOr<SharedPlan> FindRetried(const ClusterName& parent,
                                          const v1::CreatePlanRequest& request,
                                          const std::string& owner);
@@ -155,11 +158,18 @@ class PlanCore {
   // Records that the caller may not plan for the job, and returns PERMISSION_DENIED.
   absl::Status RefuseJob(const PlanQuestion& question);
 
-  // Returns a stored plan that answers the question; null if there is none.
+  // Returns a stored plan that answers the question and that a key trusted now signed; null if
+  // there is none. A plan of a revoked key, or of a server with other keys, is made and signed
+  // anew.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);
 
-  // Keeps a plan in memory for equal requests and returns it as they will get it.
-  SharedPlan Remember(const PlanQuestion& question, const PlanRecord& record, v1::Plan plan);
+  // Returns whether a trusted key signed the plan, which `cluster` stored, and may have.
+  bool HasLiveSignature(const std::string& cluster, const v1::Plan& plan) const;
+
+  // Keeps a plan in memory for equal requests and returns it as they will get it. `trust_version`
+  // is from before its signature was verified or made.
+  SharedPlan Remember(const PlanQuestion& question, const PlanRecord& record, v1::Plan plan,
+                      int64_t trust_version);
 
   // Returns whether a plan of these times may be given to a caller now.
   bool HasLifeLeft(absl::Time issue_time, absl::Time expire_time) const;

@@ -96,9 +96,12 @@ absl::StatusOr<v1::ExportPlanResponse> PlanCore::ExportPlan(const v1::ExportPlan
   PARPLAN_ASSIGN_OR_RETURN(const PlanExporter* const exporter,
                            FindExporter(request.target(), "target"));
   PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, PlanToExport(request));
-  PARPLAN_ASSIGN_OR_RETURN(const VerifiedPlan verified,
-                           dependencies_.keys.Verifier()->Verify(
-                               plan.signed_plan(), ExpectedAudience(), dependencies_.clock.Now()));
+  const absl::Time now = dependencies_.clock.Now();
+  // Looks whether another program revoked keys.
+  (void)dependencies_.keys.TrustVersion(now);
+  PARPLAN_ASSIGN_OR_RETURN(
+      const VerifiedPlan verified,
+      dependencies_.keys.Verifier()->Verify(plan.signed_plan(), ExpectedAudience(), now));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(plan.spec().model()));
   const int max_layer_count = dependencies_.limits.max_layer_count;
   if (model.layer_count() > max_layer_count) {
@@ -131,8 +134,10 @@ v1::VerifyPlanResponse PlanCore::VerifyPlan(const v1::VerifyPlanRequest& request
   expected.job_id = request.job_id();
   expected.node_name = request.node_name();
   expected.topology_digest = request.topology_digest();
-  const absl::StatusOr<VerifiedPlan> verified = dependencies_.keys.Verifier()->Verify(
-      request.signed_plan(), expected, dependencies_.clock.Now());
+  const absl::Time now = dependencies_.clock.Now();
+  (void)dependencies_.keys.TrustVersion(now);
+  const absl::StatusOr<VerifiedPlan> verified =
+      dependencies_.keys.Verifier()->Verify(request.signed_plan(), expected, now);
   v1::VerifyPlanResponse response;
   response.set_verdict(VerdictOf(verified.status()));
   if (verified.ok()) {

@@ -55,8 +55,9 @@ struct PlanQuestion {
   std::string calibration_digest;
 
   // Identifies the question, whoever asks: `PlanKey` (model, devices, measurements, data sheets,
-  // calibration, batch, rules, planner, release), the ids of the model and its layers, and whether
-  // baselines are compared. Equal keys have equal answers, unless a limit ends the search.
+  // calibration, batch, rules, planner, release), the ids of the model and its layers, the wanted
+  // gap, and whether baselines are compared. Equal keys have equal answers, unless a limit ends the
+  // search.
   std::string answer_key;
   // `answer_key` and the limits of the search. Questions with equal keys share a search.
   std::string flight_key;

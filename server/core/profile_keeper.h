@@ -104,12 +104,12 @@ class ProfileKeeper {
   absl::StatusOr<int64_t> Revision(absl::string_view cluster);
 
   // Returns all profiles of the cluster's nodes of this kind that hold for a runtime
-  // (`RuntimeTraits::runtime_id`), merged; the same pointer until a profile is added or deleted. If
-  // only larger nodes were measured, these are the measurements within a part of the smallest of
-  // them (`PartOfNode` of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits,
-  // listing the kinds of node that have been measured. Reads one row of the store, and all profiles
-  // of the cluster if they have changed or the kind is not among the last
-  // `Limits::max_snapshot_count`; one caller at a time reads.
+  // (`RuntimeTraits::runtime_id`), merged; the same pointer until a profile of the cluster is added
+  // or deleted, while the kind is among the last `Limits::max_snapshot_count`. If only larger nodes
+  // were measured, these are the measurements within a part of the smallest of them (`PartOfNode`
+  // of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits, listing the kinds of
+  // node that have been measured. Reads one row of the store, and all profiles of the cluster if
+  // the pointer is another; one caller at a time reads.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node, absl::string_view runtime_id);
 

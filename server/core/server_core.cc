@@ -51,6 +51,7 @@ absl::Status ServerCore::Maintain() {
   const absl::Time now = clock_.Now();
   absl::Status first = keys_->RotateIfDue(now).status();
   observer_.SigningKeysSeen(LastExpiry(keys_->Bundle(now)));
+  first.Update(CheckSigning());
   first.Update(executions_.FailSilent());
   first.Update(profiles_.ReportKinds());
   while (true) {
@@ -59,6 +60,17 @@ absl::Status ServerCore::Maintain() {
     first.Update(deleted.status());
     if (!deleted.ok() || *deleted < kDeleteBatch) return first;
   }
+}
+
+absl::Status ServerCore::CheckSigning() {
+  absl::StatusOr<int> count = keys_->SigningKeyCount(clock_.Now());
+  if (!count.ok()) {
+    const absl::Status rotated = keys_->RotateIfDue(clock_.Now()).status();
+    count = keys_->SigningKeyCount(clock_.Now());
+    if (!count.ok() && !rotated.ok()) count = rotated;
+  }
+  observer_.SigningKeysCounted(count.value_or(0));
+  return count.status();
 }
 
 absl::Duration ServerCore::maintenance_interval() const {

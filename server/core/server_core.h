@@ -60,6 +60,11 @@ class ServerCore {
   // and every `maintenance_interval`; waits for the disk. Returns the first error, of the key store
   // or the store, after the other tasks were tried as well.
   absl::Status Maintain();
+  // Returns OK if a key signs plans now. If none does it tries to make one, and returns the error
+  // of the key store (FAILED_PRECONDITION or UNAVAILABLE, STORE_UNAVAILABLE) if that fails. Reports
+  // the number of keys to the observer. To be called every few seconds; uses the disk only if no
+  // key signs.
+  absl::Status CheckSigning();
   // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;
   // Time for which an expired plan can still be read.

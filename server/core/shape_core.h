@@ -55,9 +55,14 @@ class ShapeCore {
   ShapeCore& operator=(const ShapeCore&) = delete;
 
   // Reads the store on the calling thread, then plans for every device count of every offer, one
-  // after the other, as one task of the pool; `options.search_time_limit` is for all of them
-  // together. An earlier answer is returned at once while profiles and calibration of the cluster
-  // are the same.
+  // after the other, as one task of the pool. `options.search_time_limit`, at most
+  // `Limits::max_search_duration`, is for all of them together. Equal requests at the same time
+  // share one search.
+  //
+  // An answer whose searches all ended by themselves is kept, and returned at once while profiles
+  // and calibration of the cluster are the same; one with a search that a limit cut off is not.
+  // SEARCH_TIMED_OUT if a search was cut off before its first plan and no count can be recommended,
+  // or if the deadline of the call passes, or is near when a count is about to be tried.
   void ShapePlan(const std::shared_ptr<CallContext>& context, const v1::ShapePlanRequest& request,
                  const ShapeDone& done);
 

@@ -1,8 +1,9 @@
-// `parplan-server keys generate|list|rotate|bundle`: the signing keys of a server, in its data
-// folder.
+// `parplan-server keys generate|list|rotate|revoke|bundle`: the signing keys of a server, in its
+// data folder.
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -38,23 +39,12 @@ constexpr size_t kMaxBundleBytes = size_t{64} << 20;
 
 struct KeysFlags {
   std::string data_folder;
+  std::string key_id;
   std::vector<std::string> bundle_paths;
 };
 
 std::string Day(absl::Time time) {
   return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
-}
-
-std::string StatusName(KeyStatus status) {
-  switch (status) {
-    case KeyStatus::kNext:
-      return "next";
-    case KeyStatus::kActive:
-      return "active";
-    case KeyStatus::kRetired:
-      return "retired";
-  }
-  return "";
 }
 
 absl::Status Show(const Session& session, const KeyStore& store, const std::string& changed) {
@@ -66,17 +56,22 @@ absl::Status Show(const Session& session, const KeyStore& store, const std::stri
     object["keys"] = nlohmann::ordered_json::array();
     for (const KeyInfo& key : keys) {
       object["keys"].push_back({{"key_id", key.key_id},
-                                {"status", StatusName(key.status)},
+                                {"status", std::string(KeyStatusName(key.status))},
                                 {"not_before", Day(key.not_before)},
                                 {"not_after", Day(key.not_after)}});
+      if (key.revoke_time.has_value()) {
+        object["keys"].back()["revoke_time"] = Day(*key.revoke_time);
+      }
     }
     return Print(session, object.dump(2) + "\n");
   }
   std::string text;
   for (const KeyInfo& key : keys) {
-    absl::StrAppendFormat(&text, "%s  %-8s %s to %s%s\n", key.key_id, StatusName(key.status),
-                          Day(key.not_before), Day(key.not_after),
-                          key.key_id == changed ? "  (new)" : "");
+    const std::string revoked =
+        key.revoke_time.has_value() ? absl::StrCat(", revoked ", Day(*key.revoke_time)) : "";
+    absl::StrAppendFormat(&text, "%s  %-8s %s to %s%s%s\n", key.key_id, KeyStatusName(key.status),
+                          Day(key.not_before), Day(key.not_after), revoked,
+                          key.key_id == changed && revoked.empty() ? "  (new)" : "");
   }
   absl::StrAppend(&text, "trust bundle ", store.bundle_path(), "\n");
   return Print(session, text);
@@ -112,6 +107,16 @@ absl::Status Rotate(const Session& session, const KeysFlags& flags) {
   return Show(session, store, key_id);
 }
 
+absl::Status Revoke(const Session& session, const KeysFlags& flags) {
+  PARPLAN_ASSIGN_OR_RETURN(KeyStore store, OpenExisting(flags.data_folder));
+  PARPLAN_ASSIGN_OR_RETURN(const std::string key_id, store.Revoke(flags.key_id, absl::Now()));
+  Note(session,
+       "hand out the trust bundle at once: until verifiers have it they accept plans of this key. "
+       "Servers with this folder stop signing with it within a second, and make plans anew that no "
+       "other key signed");
+  return Show(session, store, key_id);
+}
+
 absl::StatusOr<TrustBundle> ReadBundle(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(
       path, {.max_bytes = kMaxBundleBytes, .takes_any_kind = true, .takes_standard_input = true});
@@ -119,31 +124,62 @@ absl::StatusOr<TrustBundle> ReadBundle(const std::string& path) {
   return TrustBundle::FromJson(*text);
 }
 
-// Prints the public keys of several servers as one bundle. Only reads files: the folders may be
-// mounted read-only.
+// Returns the version of a bundle that is made of others: the highest number of them, or the second
+// it is made in if that is more, and the earliest end. REQUIRES: there is one.
+BundleVersion MergedVersion(const std::vector<BundleVersion>& versions) {
+  BundleVersion merged;
+  merged.issue_time = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()));
+  merged.sequence = std::max<int64_t>(1, absl::ToUnixSeconds(merged.issue_time));
+  merged.expire_time = versions.front().expire_time;
+  for (const BundleVersion& version : versions) {
+    merged.sequence = std::max(merged.sequence, version.sequence + 1);
+    merged.expire_time = std::min(merged.expire_time, version.expire_time);
+  }
+  return merged;
+}
+
+// Prints the public keys of several servers as one bundle, signed with the keys of the data folder.
 absl::Status Bundle(const Session& session, const KeysFlags& flags) {
   std::vector<std::string> paths = flags.bundle_paths;
   if (!flags.data_folder.empty()) paths.push_back(flags.data_folder + "/trust-bundle.jwks.json");
   if (paths.empty()) {
     return FieldError(Reason::kSpecInvalid, "--data-dir", "give it, or --bundle");
   }
+  if (paths.size() == 1) {
+    // Unchanged, since the server signed it.
+    PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, ReadBundle(paths.front()));
+    return Print(session, bundle.ToJson());
+  }
   std::vector<TrustedKey> keys;
+  std::vector<BundleVersion> versions;
   for (const std::string& path : paths) {
     PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, ReadBundle(path));
+    if (bundle.version().has_value()) versions.push_back(*bundle.version());
     for (const TrustedKey& key : bundle.keys()) {
-      // Two bundles of one server, from two days: the later file knows when the window ends.
+      // Two bundles of one server, from two days: the later file knows when the window ends. A
+      // revoked key stays so.
       const auto known = std::find_if(keys.begin(), keys.end(), [&key](const TrustedKey& other) {
         return other.public_key == key.public_key;
       });
       if (known == keys.end()) {
         keys.push_back(key);
-      } else {
+      } else if (!known->is_revoked()) {
         *known = key;
       }
     }
   }
-  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle merged, TrustBundle::Create(std::move(keys)));
-  return Print(session, merged.ToJson());
+  if (flags.data_folder.empty() || versions.size() < paths.size()) {
+    Note(session,
+         "the bundle has no version, so verifiers do not notice an older one: give the folder of "
+         "one "
+         "of the servers with --data-dir, and bundles that have a version");
+    PARPLAN_ASSIGN_OR_RETURN(const TrustBundle merged, TrustBundle::Create(std::move(keys)));
+    return Print(session, merged.ToJson());
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const KeyStore store, KeyStore::Open(flags.data_folder, absl::Now()));
+  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle merged,
+                           TrustBundle::Create(std::move(keys), MergedVersion(versions)));
+  return Print(session, store.SignBundle(merged).ToJson());
 }
 
 }  // namespace
@@ -151,7 +187,7 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
 void AddKeysCommand(shell::Command app, const Session& session, shell::Action& action) {
   auto flags = std::make_shared<KeysFlags>();
   shell::Command keys =
-      app.AddCommand("keys", "Shows, makes and rotates the signing keys of a server");
+      app.AddCommand("keys", "Shows, makes, rotates and revokes the signing keys of a server");
   keys.Footer(
       "To rotate: `generate` publishes a key that does not sign yet; hand out the bundle; some "
       "days "
@@ -160,7 +196,8 @@ void AddKeysCommand(shell::Command app, const Session& session, shell::Action& a
   keys.RequireCommand();
   const auto add = [&](const char* name, const char* help, auto run) {
     shell::Command command = keys.AddCommand(name, help);
-    command.Footer(std::string("Example:\n  parplan-server keys ") + name +
+    const std::string key = name == std::string("revoke") ? " 3f0a91c2" : "";
+    command.Footer(std::string("Example:\n  parplan-server keys ") + name + key +
                    " --data-dir /var/lib/parplan");
     command.AddOption("--data-dir", flags->data_folder, "Data folder of the server").Required();
     command.OnChosen([&session, &action, flags, run] {
@@ -170,6 +207,10 @@ void AddKeysCommand(shell::Command app, const Session& session, shell::Action& a
   add("generate", "Make a key that signs from the next rotation on", Generate);
   add("list", "Show the keys", List);
   add("rotate", "Let the key of `generate`, or a new one, sign", Rotate);
+  add("revoke", "Take a key back, at once and for good: it leaked, or may have", Revoke);
+  keys.GetCommand("revoke")
+      .AddOption("key", flags->key_id, "Id of the key, or its first 8 or more digits")
+      .Required();
   add("bundle", "Print the public keys of one or several servers as one bundle", Bundle);
   shell::Command bundle = keys.GetCommand("bundle");
   bundle.GetOption("--data-dir").Required(false);

@@ -176,15 +176,58 @@ void LogAuditHead(const ServerLog& log, const Served& served) {
   log.Info("audit", {{"last_sequence", head.sequence}, {"head", head.digest}});
 }
 
+// Time between two looks whether a key signs: short against the minute after which the alert fires.
+constexpr absl::Duration kSigningLook = absl::Seconds(10);
+
+// Reports to log and health whether plans can be signed, whenever that changes.
+class SigningWatch {
+ public:
+  SigningWatch(ServerLog& log, ServerCore& core, RpcServer& server)
+      : log_(log), core_(core), server_(server) {}
+
+  void Look() {
+    const absl::Status status = core_.CheckSigning();
+    if (status.ok() == can_sign_) return;
+    can_sign_ = status.ok();
+    server_.SetSigning(can_sign_);
+    if (can_sign_) {
+      log_.Info("signing again", {{"message", ""}});
+    } else {
+      log_.Error("cannot sign",
+                 {{"message", absl::StrCat("no plan can be made: ", status.message())}});
+    }
+  }
+
+ private:
+  ServerLog& log_;
+  ServerCore& core_;
+  RpcServer& server_;
+  bool can_sign_ = true;
+};
+
+// Waits for a signal for as long as until the next maintenance; returns 0 if none came.
+int WaitForSignal(const Signals& signals, absl::Duration interval, SigningWatch& signing) {
+  const absl::Time end = absl::Now() + interval;
+  while (true) {
+    signing.Look();
+    const absl::Duration left = end - absl::Now();
+    if (left <= absl::ZeroDuration()) return 0;
+    // After a change of the clock `left` may be long.
+    const int signal = signals.Next(std::min({left, kSigningLook, interval}));
+    if (signal != 0) return signal;
+  }
+}
+
 // Serves until a signal ends it. Returns 0 after a drain.
 int WaitAndDrain(const Settings& settings, const Signals& signals, const SettingsReader& read,
                  ServerLog& log, Served& served, RpcServer& server) {
   int signal = 0;
+  SigningWatch signing(log, *served.core, server);
   while (signal != SIGINT && signal != SIGTERM) {
     const absl::Status status = served.core->Maintain();
     if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
     LogAuditHead(log, served);
-    signal = signals.Next(served.core->maintenance_interval());
+    signal = WaitForSignal(signals, served.core->maintenance_interval(), signing);
     if (signal == SIGHUP) ReadAgain(settings, read, log, served);
   }
   signals.EndAtOnceOnNext();

@@ -112,6 +112,7 @@ struct PrometheusObserver::Handles {
   Gauge* queue_limit = nullptr;
   Gauge* workers = nullptr;
   Gauge* key_expiry = nullptr;
+  Gauge* signing_keys = nullptr;
   Counter* audit_failures = nullptr;
   Counter* searches_shared = nullptr;
   Histogram* queue_duration = nullptr;
@@ -285,6 +286,8 @@ void PrometheusObserver::Handles::MakeStoreHandles() {
   }
   key_expiry = &OneGauge(*registry, "parplan_signing_key_expiry_timestamp_seconds",
                          "When the last key that signs plans, or will, ends.");
+  signing_keys = &OneGauge(*registry, "parplan_signing_keys",
+                           "Keys that sign plans now; without one no plan is made.");
   audit_failures = &OneCounter(*registry, "parplan_audit_failures_total",
                                "Lines that could not be written to the audit log.");
 }
@@ -438,6 +441,8 @@ void PrometheusObserver::StoreCalled(StoreOperation operation, absl::StatusCode 
 void PrometheusObserver::SigningKeysSeen(absl::Time last_expiry) {
   handles_->key_expiry->Set(absl::ToDoubleSeconds(last_expiry - absl::UnixEpoch()));
 }
+
+void PrometheusObserver::SigningKeysCounted(int count) { handles_->signing_keys->Set(count); }
 
 void PrometheusObserver::AuditFailed(int64_t record_count) {
   handles_->audit_failures->Increment(static_cast<double>(record_count));

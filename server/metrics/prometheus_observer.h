@@ -67,6 +67,7 @@ class PrometheusObserver : public Observer {
   void StoreCalled(StoreOperation operation, absl::StatusCode code,
                    absl::Duration duration) override;
   void SigningKeysSeen(absl::Time last_expiry) override;
+  void SigningKeysCounted(int count) override;
   void AuditFailed(int64_t record_count) override;
 
  private:

@@ -181,6 +181,12 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   health_.reset();
 }
 
+void RpcServer::SetSigning(bool can_sign) {
+  const std::string service = v1::PlanService::service_full_name();
+  server_->GetHealthCheckService()->SetServingStatus(service, can_sign);
+  if (health_ != nullptr) health_->SetServing(service, can_sign);
+}
+
 void RpcServer::CloseWhenQuiet(const std::atomic<bool>& done) {
   absl::Duration quiet;
   while (quiet < kQuietTime) {

@@ -68,6 +68,11 @@ class RpcServer {
   // The bound port of `health_listen_address`; 0 if there is none.
   int health_port() const { return health_ == nullptr ? 0 : health_->port(); }
 
+  // Reports to the health protocol whether new plans can be signed: NOT_SERVING for PlanService,
+  // and for it alone, if not. Stored plans can be read all the same. Not to be called after
+  // `Drain`.
+  void SetSigning(bool can_sign);
+
   // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients
   // `pause` to go elsewhere, then refuses calls and gives those in progress `grace`: searches end
   // with their best plan shortly before `grace` is over, and the calls left after it are cancelled.

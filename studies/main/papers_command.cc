@@ -40,7 +40,7 @@ struct PapersFlags {
   bool only_page = false;
   std::string machine;
   std::string commit;
-  std::string runs_path;
+  std::vector<std::string> runs_paths;
   std::string runs_source;
   std::string memory_path;
   std::string memory_source;
@@ -171,9 +171,14 @@ absl::Status Papers(const Session& session, const PapersFlags& flags) {
   }
   const std::vector<std::string> made = Run(session, flags, results);
   if (!made.empty()) NoteWhole(session, results);
-  if (!flags.runs_path.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string runs, ReadFile(flags.runs_path));
-    PARPLAN_ASSIGN_OR_RETURN(results.runs, papers::ParseMeasuredPlans(runs));
+  if (!flags.runs_paths.empty()) {
+    results.runs.clear();
+    for (const std::string& path : flags.runs_paths) {
+      PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+      PARPLAN_ASSIGN_OR_RETURN(const std::vector<papers::MeasuredPlan> runs,
+                               papers::ParseMeasuredPlans(text));
+      results.runs.insert(results.runs.end(), runs.begin(), runs.end());
+    }
     results.runs_source = flags.runs_source;
   }
   if (!flags.memory_path.empty()) {
@@ -225,8 +230,9 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
       .Check(shell::OneOf(SectionNames()));
   command.AddFlag("--only-page", flags->only_page, "Write the page of the stored results");
   shell::Option runs = command.AddOption(
-      "--runs", flags->runs_path,
-      "Measured runs for the page, a file of the benchmark `prediction --results` [as stored]");
+      "--runs", flags->runs_paths,
+      "Measured runs for the page, a file of the benchmark `prediction --results`; several times "
+      "for several sets of plans [as stored]");
   command
       .AddOption("--runs-source", flags->runs_source,
                  "Command, machine and commit of --runs, for the page")

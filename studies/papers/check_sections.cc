@@ -12,8 +12,8 @@
 namespace parplan::papers {
 namespace {
 
-// Share of a step below which two predictions of it are equal: the last digit of the table.
-constexpr double kEqualPrediction = 5e-4;
+// Milliseconds below which two predictions of a step are equal: the last digit of the table.
+constexpr double kEqualMs = 0.05;
 
 // Error within which the summary of BMW asks for estimates.
 constexpr double kWithin = 0.1;
@@ -31,6 +31,13 @@ std::string MemoryText(const PapersResults& results) {
                         100 * errors.median, 100 * errors.worst, errors.worst_plan));
   }
   return absl::StrJoin(texts, "; ");
+}
+
+// Returns which prediction of a plan is closer, `=` if nothing overlaps in it.
+std::string CloserText(const MeasuredPlan& plan) {
+  if (std::abs(plan.predicted_ms - plan.predicted_without_slowdown_ms) < kEqualMs) return "=";
+  if (!plan.Decides()) return "not decided";
+  return plan.SlowdownIsCloser() ? "with" : "without";
 }
 
 double WorstMemoryError(const PapersResults& results) {
@@ -59,44 +66,58 @@ const PipelineRow* FindPipeline(const PapersResults& results, const std::string&
 
 std::string OverlapSection(const PapersResults& results) {
   if (results.runs.empty()) return "";
+  const std::vector<std::vector<MeasuredPlan>> sets = BySet(results.runs);
+  std::vector<std::string> slowdowns;
+  for (const std::vector<MeasuredPlan>& set : sets) {
+    slowdowns.push_back(absl::StrFormat("%.2f (set `%s`)", set.front().slowdown, set.front().set));
+  }
   std::string text = "## Estimation error with and without the slow-down of overlap\n\n";
-  const auto with = [](const MeasuredPlan& plan) { return plan.Error(); };
-  const auto without = [](const MeasuredPlan& plan) { return plan.ErrorWithoutSlowdown(); };
   text += Paragraph(absl::StrFormat(
       "Computation and communication that run at the same time are slower than each alone; the "
       "artefact of 2022 estimates with a factor, 1.3 ([papers.md](../papers.md) 1.6). Here the "
-      "profile of the machine that ran the plans has it, measured: %.2f. Each plan was run and "
-      "predicted twice, with that factor and with 1; %s. The runs are stored, since they do not "
-      "fit into this command's two minutes; their machine is the one named here, and not that of "
-      "the searches above.",
-      results.runs.front().slowdown, results.runs_source));
-  text += Head({"plan", "measured, ms", "p10 to p90", "with", "error", "without", "error"});
-  double worst_with = 0.0, worst_without = 0.0;
-  int equal_count = 0, apart_count = 0;
+      "profile of the machine that ran the plans has it, measured: %s. Each plan was run and "
+      "predicted twice, with that factor and with 1; %s. [prediction.md](prediction.md) says what "
+      "the sets of plans are. The runs are stored, since they do not fit into this command's two "
+      "minutes; their machine is the one named here, and not that of the searches above.",
+      absl::StrJoin(slowdowns, ", "), results.runs_source));
+  text += Head({"set", "plan", "median, ms", "95 % of the median", "p10 to p90", "with", "error",
+                "without", "error", "closer"});
   for (const MeasuredPlan& plan : results.runs) {
-    worst_with = std::max(worst_with, std::abs(plan.Error()));
-    worst_without = std::max(worst_without, std::abs(plan.ErrorWithoutSlowdown()));
-    const double difference = std::abs(plan.predicted_ms - plan.predicted_without_slowdown_ms);
-    if (difference <= kEqualPrediction * plan.predicted_ms) ++equal_count;
-    if (difference > plan.p90_ms - plan.p10_ms) ++apart_count;
-    text += Row({plan.plan, absl::StrFormat("%.1f", plan.measured_ms),
+    text += Row({plan.set, plan.plan, absl::StrFormat("%.1f", plan.measured_ms),
+                 absl::StrFormat("± %.1f", plan.median_uncertainty_ms),
                  absl::StrFormat("%.1f to %.1f", plan.p10_ms, plan.p90_ms),
                  absl::StrFormat("%.1f", plan.predicted_ms), Signed(plan.Error()),
                  absl::StrFormat("%.1f", plan.predicted_without_slowdown_ms),
-                 Signed(plan.ErrorWithoutSlowdown())});
+                 Signed(plan.ErrorWithoutSlowdown()), CloserText(plan)});
   }
   text += "\n";
-  text += Paragraph(absl::StrFormat(
-      "The median error is %s with the slow-down and %s without, the largest %s and %s. In %d of "
-      "%d plans the two predictions are equal, because nothing overlaps in them, and in %d they "
-      "are further apart than the 10th and the 90th percentile of the plan's steps. %s These are "
-      "processes on two cores, whose collectives are the same processors' work; a GPU has run none "
-      "of this.",
-      Percent(MedianError(results.runs, with)), Percent(MedianError(results.runs, without)),
-      Percent(worst_with), Percent(worst_without), equal_count, results.runs.size(), apart_count,
-      apart_count == 0 ? "**Not decided**: these runs cannot tell which of the two estimates is "
-                         "better; that needs a machine whose overlap takes a larger part of a step."
-                       : "Only these decide between the two estimates."));
+  std::string found;
+  int decided_count = 0, closer_count = 0;
+  for (const std::vector<MeasuredPlan>& set : sets) {
+    const OverlapErrors errors = OverlapErrorsOf(set);
+    decided_count += errors.decided_count;
+    closer_count += errors.closer_count;
+    absl::StrAppendFormat(
+        &found,
+        "In set `%s` the median error is %s with the slow-down and %s without, the largest %s and "
+        "%s; in %d of its %d plans the two predictions are further apart than the 95 %% interval "
+        "of the measured median is wide, and in %d of these the one with the slow-down is closer. ",
+        set.front().set, Percent(errors.median_with), Percent(errors.median_without),
+        Percent(errors.worst_with), Percent(errors.worst_without), errors.decided_count, set.size(),
+        errors.closer_count);
+  }
+  const char* const verdict =
+      decided_count == 0 ? "**Not decided**: these runs do not show which of the two estimates is "
+                           "better; that needs plans whose overlap takes a larger part of a step."
+      : closer_count == decided_count ? "**The slow-down is needed** in every plan that decides."
+      : closer_count == 0             ? "**The slow-down only adds error** in every plan that "
+                                        "decides."
+                                      : "**No clear answer**: the plans that decide disagree.";
+  text += Paragraph(absl::StrCat(
+      found, verdict,
+      " The interval is by order statistics, as if steps were independent. These are processes on "
+      "two cores, whose collectives are the same processors' work, so the factor is not a GPU's; a "
+      "GPU has run none of this."));
   return text;
 }
 
@@ -145,7 +166,7 @@ std::string ChecksSection(const PapersResults& results) {
          absl::StrCat(whole > kLost ? "yes" : "no gain", " in the whole tree, ",
                       alone > kLost ? "yes" : "no gain", " with pipelines alone")});
   }
-  std::string runs = "quieter runs: [prediction.md](prediction.md)";
+  std::string runs = "other plans: [prediction.md](prediction.md)";
   bool close = false;
   if (!results.runs.empty()) {
     const double median =

@@ -23,8 +23,10 @@ struct MeasuredPlan {
   double predicted_ms = 0.0;
   // The same with a slow-down of 1.
   double predicted_without_slowdown_ms = 0.0;
-  // Median of the steps, and their 10th and 90th percentile.
+  // Median of the steps, half the width of its 95 % interval (`MedianUncertainty`), and their 10th
+  // and 90th percentile.
   double measured_ms = 0.0;
+  double median_uncertainty_ms = 0.0;
   double p10_ms = 0.0;
   double p90_ms = 0.0;
 
@@ -33,16 +35,41 @@ struct MeasuredPlan {
   // Predicted over measured, less 1.
   double Error() const { return predicted_ms / measured_ms - 1.0; }
   double ErrorWithoutSlowdown() const { return predicted_without_slowdown_ms / measured_ms - 1.0; }
+
+  // Returns whether the two predictions are further apart than the interval of the median is wide,
+  // so that the run shows which of them is better.
+  bool Decides() const;
+  // Returns whether the prediction with the slow-down is the closer one.
+  bool SlowdownIsCloser() const;
 };
 
 // Reads a file of `prediction --results`, six digits of each number. INVALID_ARGUMENT
-// (SPEC_INVALID) naming `--runs` if it is none, or a step was not measured to take time.
+// (SPEC_INVALID) naming `--runs` if it is none, has no plan, or a step was not measured to take
+// time.
 absl::StatusOr<std::vector<MeasuredPlan>> ParseMeasuredPlans(absl::string_view text);
+
+// Returns the plans of each set, in the order of its first plan.
+std::vector<std::vector<MeasuredPlan>> BySet(const std::vector<MeasuredPlan>& plans);
 
 // Returns the median of the absolute errors, the mean of the middle two of an even number.
 // REQUIRES: some plan.
 double MedianError(const std::vector<MeasuredPlan>& plans,
                    const std::function<double(const MeasuredPlan&)>& error);
+
+// Errors of the plans of one set.
+struct OverlapErrors {
+  // Absolute errors with and without the slow-down.
+  double median_with = 0.0;
+  double median_without = 0.0;
+  double worst_with = 0.0;
+  double worst_without = 0.0;
+  // Plans that decide between the two, and those of them to which the slow-down is closer.
+  int decided_count = 0;
+  int closer_count = 0;
+};
+
+// REQUIRES: some plan.
+OverlapErrors OverlapErrorsOf(const std::vector<MeasuredPlan>& plans);
 
 }  // namespace parplan::papers
 

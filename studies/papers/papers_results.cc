@@ -139,6 +139,7 @@ Json ToJson(const MeasuredPlan& plan) {
           {"predicted_ms", plan.predicted_ms},
           {"predicted_without_slowdown_ms", plan.predicted_without_slowdown_ms},
           {"measured_ms", plan.measured_ms},
+          {"median_uncertainty_ms", plan.median_uncertainty_ms},
           {"p10_ms", plan.p10_ms},
           {"p90_ms", plan.p90_ms}};
 }
@@ -150,6 +151,7 @@ MeasuredPlan MeasuredFrom(const Json& json) {
           .predicted_ms = json.at("predicted_ms"),
           .predicted_without_slowdown_ms = json.at("predicted_without_slowdown_ms"),
           .measured_ms = json.at("measured_ms"),
+          .median_uncertainty_ms = json.at("median_uncertainty_ms"),
           .p10_ms = json.at("p10_ms"),
           .p90_ms = json.at("p90_ms")};
 }

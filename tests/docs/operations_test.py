@@ -175,7 +175,7 @@ class Guide(unittest.TestCase):
                  "PARPLAN_SERVER": f"127.0.0.1:{port}"})
         log = (folder / "server.log").read_text()
         self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}\n{log}")
-        self.assertEqual(done.stdout.count("valid: clusters/"), 3, done.stdout)
+        self.assertEqual(done.stdout.count("valid: clusters/"), 4, done.stdout)
         # The rotation: the plan has two signatures, and a key that waits is no more.
         rotated = json.loads((folder / "etc" / "rotated.dsse.json").read_text())
         self.assertEqual(len(rotated["signatures"]), 2)

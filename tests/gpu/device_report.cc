@@ -1,12 +1,14 @@
 // Reports the speed of one device, and how well plans on it are predicted:
 //
-//   device_report cuda|cpu [--plugin FILE] [--profile FILE] [--steps FILE] [--layers N] [--look]
+//   device_report cuda|cpu [--plugin FILE] [--profile FILE] [--steps FILE] [--layers N]
+//                          [--steps-only] [--look]
 //
 // the matrix peak in the precision of training; a layer's step of a GPT and a Llama as a share of
 // that peak; and for plans of one device with and without recomputing, in micro-batches of several
 // sizes, predicted beside measured time and memory. Predictions come from a profile that is
 // measured here, as the agent does it; `--profile` keeps it, as JSON, and `--steps` the layers'
-// times, a JSON object a line, to be compared with those of other runtimes. `--look` says what the
+// times, a JSON object a line, to be compared with those of other runtimes; `--steps-only` measures
+// nothing but these. `--look` says what the
 // device is and ends. Where there is none the reason is told, and the program ends with 77. On a
 // GPU the GPT has 1.3 thousand million parameters and trains in bf16; on a core it is small.
 //
@@ -302,6 +304,7 @@ struct Flags {
   // 0: as many as the model has.
   int layers = 0;
   bool only_looks = false;
+  bool only_steps = false;
 };
 
 struct Measured {
@@ -416,6 +419,15 @@ absl::Status Report(const Flags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(
       const auto fabric,
       JobFabric::Join({.rendezvous = server->address(), .token = "report", .world_size = 1}));
+  if (flags.backend == "cuda") {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+        flags.steps.empty() ? nullptr : std::fopen(flags.steps.c_str(), "w"), std::fclose);
+    if (!flags.steps.empty() && file == nullptr) {
+      return absl::InternalError(absl::StrCat("cannot write ", flags.steps));
+    }
+    PARPLAN_RETURN_IF_ERROR(MeasureLayers(*fabric, *device, peak, file.get()));
+  }
+  if (flags.only_steps) return absl::OkStatus();
   PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile,
                            MeasureProfile(model, facts, size.time_budget, *fabric, *device));
   if (!flags.profile.empty()) {
@@ -426,15 +438,9 @@ absl::Status Report(const Flags& flags) {
     }
   }
   PrintLayerShares(profile, model, peak);
-  if (flags.backend == "cuda") {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-        flags.steps.empty() ? nullptr : std::fopen(flags.steps.c_str(), "w"), std::fclose);
-    if (!flags.steps.empty() && file == nullptr) {
-      return absl::InternalError(absl::StrCat("cannot write ", flags.steps));
-    }
-    PARPLAN_RETURN_IF_ERROR(MeasureLayers(*fabric, *device, peak, file.get()));
-  }
-  return ComparePlans(model, facts, profile, size.type, *fabric, *device);
+  const absl::Status compared = ComparePlans(model, facts, profile, size.type, *fabric, *device);
+  for (const std::string& note : device->Notes()) std::printf("%s\n", note.c_str());
+  return compared;
 }
 
 int Main(const std::vector<std::string>& arguments) {
@@ -445,6 +451,8 @@ int Main(const std::vector<std::string>& arguments) {
     const bool has_value = k + 1 < arguments.size();
     if (arguments[k] == "--look") {
       flags.only_looks = true;
+    } else if (arguments[k] == "--steps-only") {
+      flags.only_steps = true;
     } else if (arguments[k] == "--plugin" && has_value) {
       flags.plugin = arguments[++k];
     } else if (arguments[k] == "--profile" && has_value) {
@@ -464,7 +472,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (flags.backend.empty()) {
     std::fprintf(stderr,
                  "usage: device_report cuda|cpu [--plugin FILE] [--profile FILE] "
-                 "[--steps FILE] [--layers N] [--look]\n");
+                 "[--steps FILE] [--layers N] [--steps-only] [--look]\n");
     return 2;
   }
   const absl::Status status = Report(flags);

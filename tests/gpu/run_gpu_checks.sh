@@ -1,63 +1,117 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, one step after the other; `./parplan-dev gpu` builds first.
+# Every check that needs a GPU, one step after the other; `./parplan-dev gpu` packs and calls it.
 #
-#   run_gpu_checks.sh BUILD FOLDER
+#   run.sh [FOLDER] [SECONDS]
 #
-# The output of each step goes to FOLDER/<step>.log as well, the profile of the GPU to
-# FOLDER/profile.json. A step that fails does not keep others from running. Ends with 77 and the
-# reason where there is no GPU.
+# It lies in the folder of a bundle (make_bundle.sh) and installs nothing. The output of each step
+# goes to FOLDER/<step>.log, and FOLDER/results.json has all outcomes. A step that fails does not
+# keep others from running; the last ones are left out, and said to be, when SECONDS are over.
+# Ends with 1 if a step failed, and with 77 and the reason where there is no GPU.
 set -uo pipefail
-if [[ $# -ne 2 ]]; then
-  echo "usage: run_gpu_checks.sh BUILD FOLDER" >&2
-  exit 2
-fi
-build=$1
-folder=$2
-plugin="$build/bin/libparplan_cuda.so"
-report="$build/gpu/device_report"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=${1:-gpu-checks}
+seconds=${2:-540}
 mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
 
-"$report" cuda --plugin "$plugin" --look | tee "$folder/device.log"
+# Prints folders with the libraries of CUDA: a toolkit, and what came with PyTorch.
+cuda_folders() {
+  local packages
+  for packages in $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/null); do
+    find "$packages/nvidia" -name 'lib*.so*' -path '*/lib/*' 2>/dev/null | xargs -r -n 1 dirname
+  done | sort -u
+  ls -d "${CUDA_HOME:-/usr/local/cuda}"/{lib64,lib} /usr/lib/x86_64-linux-gnu 2>/dev/null
+}
+libraries="$here/lib:$(cuda_folders | tr '\n' ':')${LD_LIBRARY_PATH:-}"
+
+# Runs a program of the bundle, with the bundle's C library where the system's is older.
+system_libc=$(ldd --version 2>/dev/null | awk 'NR == 1 {print $NF}')
+bundled() {
+  if [[ "$(printf '%s\n2.36\n' "${system_libc:-0}" | sort -V | head -n 1)" == 2.36 ]]; then
+    LD_LIBRARY_PATH="$libraries" "$@"
+  else
+    "$here/glibc/ld-linux-x86-64.so.2" --library-path "$here/glibc:$libraries" "$@"
+  fi
+}
+
+export PARPLAN_CUDA_PLUGIN="$here/bin/libparplan_cuda.so"
+export TEST_TMPDIR="$folder/temporary"
+mkdir -p "$TEST_TMPDIR"
+
+missing=$(LD_LIBRARY_PATH="$libraries" ldd "$PARPLAN_CUDA_PLUGIN" | awk '/not found/ {print $1}')
+if [[ -n "$missing" ]]; then
+  echo "not found: $(echo $missing)"
+  echo "These come with the CUDA toolkit 13, or with PyTorch built for it. Name their folders in" \
+    "LD_LIBRARY_PATH, or the toolkit's in CUDA_HOME."
+  exit 77
+fi
+bundled "$here/bin/device_report" cuda --plugin "$PARPLAN_CUDA_PLUGIN" --look |
+  tee "$folder/device.log"
 status=${PIPESTATUS[0]}
 if [[ "$status" -ne 0 ]]; then exit "$status"; fi
 
-summary=()
+results=()
 failed=0
 step() {
-  local name=$1 started=$SECONDS outcome=passed
-  shift
-  printf '\n== %s: %s\n' "$name" "$*"
-  "$@" 2>&1 | tee "$folder/$name.log"
-  if [[ "${PIPESTATUS[0]}" -ne 0 ]]; then
+  local name=$1 most=$2 started=$SECONDS outcome=passed status
+  shift 2
+  if [[ $((seconds - SECONDS)) -lt 10 ]]; then
+    results+=("{\"step\": \"$name\", \"outcome\": \"not run\", \"reason\": \"no time was left\"}")
+    return
+  fi
+  if [[ "$most" -gt $((seconds - SECONDS)) ]]; then most=$((seconds - SECONDS)); fi
+  printf '\n== %s\n' "$name"
+  (
+    "$@" &
+    child=$!
+    (sleep "$most" && kill "$child" && echo "stopped after $most s") 2>/dev/null &
+    clock=$!
+    wait "$child"
+    status=$?
+    kill "$clock" 2>/dev/null
+    exit "$status"
+  ) >"$folder/$name.log" 2>&1
+  status=$?
+  tail -n 25 "$folder/$name.log"
+  if [[ "$status" -ne 0 ]]; then
     outcome=FAILED
     failed=1
   fi
-  summary+=("$(printf '%-22s %-8s %5d s' "$name" "$outcome" "$((SECONDS - started))")")
+  results+=("{\"step\": \"$name\", \"outcome\": \"$outcome\", \"seconds\": $((SECONDS - started))}")
 }
-absent() { summary+=("$(printf '%-22s not run: %s' "$1" "$2")"); }
+absent() { results+=("{\"step\": \"$1\", \"outcome\": \"not run\", \"reason\": \"$2\"}"); }
 
 machine() {
   date -u '+%Y-%m-%d %H:%M UTC'
   uname -srm
-  git describe --always --dirty 2>/dev/null
+  echo "parplan $(cat "$here/revision")"
   if command -v nvidia-smi >/dev/null; then nvidia-smi; fi
 }
-step machine machine
-step gpu-tests ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error
+step machine 20 machine
+step kernels 60 bundled "$here/tests/device_cuda_gpu_test"
+step plans 60 bundled "$here/tests/executor_gpu_test"
 
-# The smallest cases do: what these tools find does not depend on size.
+# The smallest cases do: what these tools find does not depend on size. cuDNN's kernels are not ours
+# to examine.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 for tool in memcheck racecheck synccheck; do
   if [[ -n "$sanitizer" ]]; then
-    step "sanitizer-$tool" "$sanitizer" --tool "$tool" --error-exitcode 1 \
-      "$build/tests/device_cuda_gpu_test" --gtest_filter='*Cases*'
+    step "sanitizer-$tool" 90 env LD_LIBRARY_PATH="$libraries" "$sanitizer" --tool "$tool" \
+      --error-exitcode 1 "$here/tests/device_cuda_gpu_test" --gtest_filter='*Cases*-*Cudnn*'
   else
     absent "sanitizer-$tool" "there is no compute-sanitizer"
   fi
 done
 
-step device-report "$report" cuda --plugin "$plugin" --profile "$folder/profile.json"
+step device-report 200 bundled "$here/bin/device_report" cuda --plugin "$PARPLAN_CUDA_PLUGIN" \
+  --layers 8 --profile "$folder/profile.json" --steps "$folder/steps.jsonl"
 
-printf '\n== Summary\n'
-printf '%s\n' "${summary[@]}" | tee "$folder/summary.log"
+{
+  printf '{"revision": "%s", "steps": [\n' "$(cat "$here/revision")"
+  printf '%s' "${results[0]}"
+  printf ',\n%s' "${results[@]:1}"
+  printf '\n]}\n'
+} >"$folder/results.json"
+printf '\n== Results\n'
+cat "$folder/results.json"
 exit "$failed"

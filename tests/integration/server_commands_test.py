@@ -9,7 +9,8 @@ import stat
 
 from planctl_run import BAD_INPUT, NOT_FOUND, PlanctlTest, main
 
-COMMANDS = (["keys"], ["keys", "generate"], ["keys", "list"], ["keys", "rotate"], ["keys", "bundle"],
+COMMANDS = (["keys"], ["keys", "generate"], ["keys", "list"], ["keys", "rotate"], ["keys", "revoke"],
+            ["keys", "bundle"],
             ["store"], ["store", "migrate"], ["store", "backup"], ["store", "check"],
             ["store", "restore"])
 
@@ -85,6 +86,23 @@ class Keys(ServerCommandTest):
                                 for key in json.loads(path.read_text())["keys"]))
         self.json("keys", "bundle", code=BAD_INPUT)
         self.json("keys", "bundle", "--data-dir", self.folder / "none", code=BAD_INPUT)
+
+    def test_a_bundle_of_several_servers_is_signed_and_keeps_revocations(self):
+        for name in ("a", "b"):
+            self.json("keys", "generate", "--data-dir", self.folder / name)
+        old = self.folder / "old.jwks.json"
+        old.write_text((self.folder / "b" / "trust-bundle.jwks.json").read_text())
+        key = self.json("keys", "list", "--data-dir", self.folder / "b")["keys"][0]["key_id"]
+        revoked = self.json("keys", "revoke", key, "--data-dir", self.folder / "b")
+        self.assertEqual((revoked["key_id"], revoked["keys"][0]["status"]), (key, "revoked"))
+        merge = ("keys", "bundle", "--data-dir", self.folder / "a",
+                 "--bundle", self.folder / "b" / "trust-bundle.jwks.json", "--bundle", old)
+        first, second = self.json(*merge), self.json(*merge)
+        statuses = {one["kid"]: one["parplan_status"] for one in first["keys"]}
+        self.assertEqual(statuses[key], "revoked")
+        self.assertTrue(first["parplan_signatures"])
+        self.assertGreaterEqual(second["parplan_sequence"], first["parplan_sequence"])
+        self.json("keys", "revoke", "0" * 8, "--data-dir", self.folder / "b", code=NOT_FOUND)
 
     def test_keys_are_made_listed_and_rotated(self):
         self.assertEqual(self.keys("list", code=NOT_FOUND)["error"]["reason"],

@@ -4,8 +4,12 @@
 #include <functional>
 #include <utility>
 
+#include "planner/model/strategy_fields.h"
+
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "list the values of the new field");
 
 using enum SearchDimension;
 

@@ -66,6 +66,10 @@ void HealthServer::SetServing(bool is_serving) {
   server_->server->GetHealthCheckService()->SetServingStatus(is_serving);
 }
 
+void HealthServer::SetServing(const std::string& service, bool is_serving) {
+  server_->server->GetHealthCheckService()->SetServingStatus(service, is_serving);
+}
+
 int HealthServer::port() const { return server_->port; }
 
 }  // namespace parplan

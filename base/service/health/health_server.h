@@ -28,6 +28,9 @@ class HealthServer {
   // Sets the state of all names. Safe to call from any thread.
   void SetServing(bool is_serving);
 
+  // Sets the state of one of the services given to `Start`. Safe to call from any thread.
+  void SetServing(const std::string& service, bool is_serving);
+
   // Port that the server got; 0 for a Unix socket.
   int port() const;
 

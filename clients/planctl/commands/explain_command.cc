@@ -2,6 +2,7 @@
 // this plan and not another.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,16 +40,20 @@ struct ExplainFlags {
   bool sensitivities = false;
   bool bmw = false;
   bool parameters = false;
+  std::optional<int> collectives_rank;
   QuestionFlags question;
   LocalSearchFlags search;
 
   // Whether anything is asked for that needs the question.
-  bool asks_why() const { return !rival_path.empty() || !why_not.empty() || sensitivities || bmw; }
+  bool asks_why() const {
+    return !rival_path.empty() || !why_not.empty() || sensitivities || bmw ||
+           collectives_rank.has_value();
+  }
 };
 
 absl::Status NeedsQuestion(const char* flag) {
   return FieldError(Reason::kSpecInvalid, flag,
-                    "is needed with --rival, --why-not, --sensitivities and --bmw");
+                    "is needed with --rival, --why-not, --sensitivities, --bmw and --collectives");
 }
 
 // Reads the parameters of the model file by part.
@@ -85,6 +90,10 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   const Plan& plan = given.plan;
   if (flags.question.runtime.empty()) {
     context.spec.mutable_options()->set_runtime_id(given.runtime_id);
+  }
+  if (flags.collectives_rank.has_value()) {
+    PARPLAN_ASSIGN_OR_RETURN(answer.collectives,
+                             CollectivesOffline(context, plan, *flags.collectives_rank));
   }
   if (!flags.rival_path.empty()) {
     PARPLAN_ASSIGN_OR_RETURN(const GivenPlan rival,
@@ -149,6 +158,11 @@ void AddExplainCommand(Command app, const Session& session, Action& action) {
   command.AddFlag("--parameters", flags->parameters,
                   "Parameters of the model by part: embedding, attention, feed-forward, experts, "
                   "head");
+  command
+      .AddOption("--collectives", flags->collectives_rank,
+                 "Every collective that the prediction prices of this rank's step, with its group, "
+                 "calls and bytes")
+      .TypeName("RANK");
   flags->question.AddTo(command, /*with_planner=*/true);
   flags->search.AddTo(command);
   for (const char* name : {"--model", "--cluster"}) {

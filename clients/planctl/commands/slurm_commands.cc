@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/files/input_files.h"
 #include "clients/slurm/controller.h"
 #include "clients/slurm/deadline_work.h"
 #include "clients/slurm/job_bundle.h"
@@ -185,7 +186,8 @@ absl::StatusOr<slurm::NodeFiles> FilesOf(const Hook& hook, const std::string& no
                            slurm::ReadBundle(config.spool_dir, hook.job().job_id));
   const absl::StatusOr<std::string> trust_text = slurm::ReadText(config.trust);
   if (!trust_text.ok()) return absl::FailedPreconditionError(trust_text.status().message());
-  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle trust, TrustBundle::FromJson(*trust_text));
+  PARPLAN_ASSIGN_OR_RETURN(const TrustBundle trust,
+                           AcceptTrustBundle(*trust_text, config.trust_memory));
   return slurm::MakeNodeFiles(bundle, trust,
                               {.cluster = config.cluster,
                                .job_id = hook.job().job_id,

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/service/shell/exit_code.h"
 #include "base/status_macros.h"
+#include "clients/files/input_files.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/files.h"
 #include "proto/envelope/envelope_json.h"
@@ -33,6 +34,7 @@ namespace {
 struct VerifyFlags {
   std::string plan_path;
   std::string trust_path;
+  std::string trust_memory_path;
   std::string cluster;
   std::string job_id;
   std::string node_name;
@@ -63,7 +65,8 @@ absl::StatusOr<Checked> Check(const VerifyFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string envelope_text, ReadFile(flags.plan_path));
   PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(envelope_text));
   PARPLAN_ASSIGN_OR_RETURN(const std::string trust_text, ReadFile(flags.trust_path));
-  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, TrustBundle::FromJson(trust_text));
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust,
+                           AcceptTrustBundle(trust_text, flags.trust_memory_path));
   ExpectedAudience expected;
   expected.cluster = flags.cluster;
   expected.job_id = flags.job_id;
@@ -146,6 +149,11 @@ void AddVerifyCommand(Command app, const Session& session, Action& action) {
       "--cluster a100-8 --job 4711");
   command.AddOption("plan", flags->plan_path, "Envelope (DSSE, JSON)").Required();
   command.AddOption("--trust", flags->trust_path, "Trust bundle (JWKS)").Required();
+  command
+      .AddOption("--trust-memory", flags->trust_memory_path,
+                 "File that remembers the bundle accepted last; refuse one that is older or that "
+                 "none of its keys signed [env PARPLAN_TRUST_MEMORY]")
+      .TypeName("FILE");
   command.AddOption("--cluster", flags->cluster, "Refuse plans of other clusters");
   command.AddOption("--job", flags->job_id, "Refuse plans of other jobs");
   command.AddOption("--node", flags->node_name, "Refuse plans without this node");

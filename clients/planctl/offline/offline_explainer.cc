@@ -18,11 +18,14 @@ namespace {
 
 constexpr double kMore = 1.1;
 
-absl::StatusOr<PlanTerms> TermsOfGiven(const ExplainContext& context, const Plan& plan) {
+absl::StatusOr<PlanningProblem> ProblemOfGiven(const ExplainContext& context, const Plan& plan) {
   v1::PlanSpec spec = context.spec;
   spec.set_global_batch_size(plan.global_batch_size);
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
-                           ProblemOfPlan(spec, context.profiles, plan, context.calibration));
+  return ProblemOfPlan(spec, context.profiles, plan, context.calibration);
+}
+
+absl::StatusOr<PlanTerms> TermsOfGiven(const ExplainContext& context, const Plan& plan) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOfGiven(context, plan));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   return TermsOf(problem, costs, plan);
 }
@@ -38,6 +41,19 @@ absl::StatusOr<PlanningProblem> Question(const ExplainContext& context, const Pl
 }
 
 }  // namespace
+
+absl::StatusOr<PricedCollectives> CollectivesOffline(const ExplainContext& context,
+                                                     const Plan& plan, int rank) {
+  if (rank < 0 || rank >= plan.device_count) {
+    return FieldError(
+        Reason::kSpecInvalid, "--collectives",
+        absl::StrCat("is ", rank, ", but the plan has ranks 0 to ", plan.device_count - 1));
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOfGiven(context, plan));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  return PricedCollectives{rank, costs.runtime().runtime_id,
+                           CollectivesOfStep(problem, costs, plan, rank)};
+}
 
 absl::StatusOr<PlanExplanation> ExplainOffline(const ExplainContext& context, const Plan& plan,
                                                const Plan& rival) {

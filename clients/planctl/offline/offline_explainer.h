@@ -12,6 +12,7 @@
 #include "clients/planctl/offline/local_search.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/profile.pb.h"
+#include "planner/cost/step_collectives.h"
 #include "planner/explain_plan.h"
 #include "planner/model/calibration.h"
 #include "planner/model/parameter_parts.h"
@@ -67,9 +68,22 @@ absl::StatusOr<std::vector<ExplainedWalk>> WalksOffline(const ExplainContext& co
                                                         const Plan& plan,
                                                         const SearchWatch& watch = {});
 
+// The collectives of one rank in a step, priced for a runtime.
+struct PricedCollectives {
+  int rank = 0;
+  std::string runtime_id;
+  std::vector<StepCollective> rows;
+};
+
+// Lists the collectives that the prediction of the plan prices. INVALID_ARGUMENT (SPEC_INVALID) if
+// the plan has no such rank; otherwise the errors of `EvaluateOffline` for the plan.
+absl::StatusOr<PricedCollectives> CollectivesOffline(const ExplainContext& context,
+                                                     const Plan& plan, int rank);
+
 // The answer of `planctl explain` apart from the plan itself.
 struct ExplainAnswer {
   std::optional<ParameterParts> parameters;
+  std::optional<PricedCollectives> collectives;
   std::optional<PlanExplanation> against;
   std::vector<WhyNot> why_not;
   std::vector<Sensitivity> sensitivities;

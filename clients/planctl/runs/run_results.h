@@ -42,7 +42,8 @@ struct RunResult {
   bool is_machine_busy = false;
   // The items of all stages whose memory was measured.
   std::vector<RunMemoryItem> items;
-  // Loss of the first and of the last step of the run.
+  // Loss of the first and of the last step of the whole run, also if it swapped plans. Absent if
+  // the file has none.
   std::optional<double> first_loss;
   std::optional<double> last_loss;
 

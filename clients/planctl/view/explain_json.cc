@@ -147,6 +147,23 @@ Json WalkObject(const ExplainedWalk& walk) {
   return object;
 }
 
+Json CollectivesObject(const PricedCollectives& priced) {
+  Json object;
+  object["rank"] = priced.rank;
+  object["runtime_id"] = priced.runtime_id;
+  object["rows"] = Json::array();
+  for (const StepCollective& one : priced.rows) {
+    Json row;
+    row["purpose"] = std::string(CollectivePurposeName(one.purpose));
+    row["collective"] = CollectiveName(one.collective);
+    row["ranks"] = one.ranks;
+    row["calls"] = one.count;
+    row["total_bytes"] = one.bytes;
+    object["rows"].push_back(std::move(row));
+  }
+  return object;
+}
+
 }  // namespace
 
 std::string ExplainJson(const ExplainAnswer& answer) {
@@ -155,6 +172,9 @@ std::string ExplainJson(const ExplainAnswer& answer) {
     for (const auto& [name, count] : NamedParameterParts(*answer.parameters)) {
       object["parameters"][std::string(name)] = count;
     }
+  }
+  if (answer.collectives.has_value()) {
+    object["collectives"] = CollectivesObject(*answer.collectives);
   }
   if (answer.against.has_value()) object["against"] = ExplanationObject(*answer.against);
   if (!answer.why_not.empty()) {

@@ -1,6 +1,7 @@
 #include "clients/planctl/view/explain_text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -235,11 +236,36 @@ std::string ParameterText(const ParameterParts& parts) {
   return text;
 }
 
+// `0-7`, `0-12/4` (every fourth) or `0,1,5`.
+std::string RanksText(const std::vector<int>& ranks) {
+  const int step = ranks.size() < 3 ? 0 : ranks[1] - ranks[0];
+  for (size_t i = 1; i < ranks.size(); ++i) {
+    if (ranks[i] - ranks[i - 1] != step) return absl::StrJoin(ranks, ",");
+  }
+  const std::string ends = absl::StrCat(ranks.front(), "-", ranks.back());
+  return step > 1 ? absl::StrCat(ends, "/", step) : ends;
+}
+
+std::string CollectivesText(const PricedCollectives& priced) {
+  std::string text = absl::StrCat("Collectives of rank ", priced.rank,
+                                  " in a step, priced for runtime `", priced.runtime_id, "`\n");
+  absl::StrAppendFormat(&text, "  %-19s %-14s %-14s %10s  %s\n", "purpose", "collective", "ranks",
+                        "calls", "bytes in all");
+  for (const StepCollective& one : priced.rows) {
+    absl::StrAppendFormat(&text, "  %-19s %-14s %-14s %10g  %s\n",
+                          CollectivePurposeName(one.purpose), CollectiveName(one.collective),
+                          RanksText(one.ranks), one.count,
+                          SizeText(Bytes::Of(static_cast<int64_t>(one.bytes))));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ExplainText(const ExplainAnswer& answer) {
   std::vector<std::string> parts;
   if (answer.parameters.has_value()) parts.push_back(ParameterText(*answer.parameters));
+  if (answer.collectives.has_value()) parts.push_back(CollectivesText(*answer.collectives));
   if (answer.against.has_value()) parts.push_back(ExplanationText("the rival", *answer.against));
   for (const WhyNot& why_not : answer.why_not) parts.push_back(WhyNotText(why_not));
   if (!answer.sensitivities.empty()) parts.push_back(SensitivityText(answer.sensitivities));

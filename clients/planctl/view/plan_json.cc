@@ -3,9 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/planctl/view/duration_seconds.h"
+#include "planner/model/strategy_fields.h"
 
 namespace parplan::planctl {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "show the new field");
 
 using Json = nlohmann::ordered_json;
 

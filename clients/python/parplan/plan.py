@@ -18,7 +18,7 @@ import os
 import pathlib
 from typing import Any
 
-from parplan.envelope import Audience, SignedPlan, TrustBundle, VerifiedPlan, verify
+from parplan.envelope import Audience, SignedPlan, TrustBundle, VerifiedPlan, accept, verify
 from parplan.envelope.verifier import time_of
 from parplan.errors import Error, make_error
 from parplan.plan_contents import (Layer, PlanContents, Stage, read_contents,
@@ -92,11 +92,14 @@ class Plan:
 
     @classmethod
     def load_files(cls, envelope: str | os.PathLike[str], trust: str | os.PathLike[str],
-                   model: str | os.PathLike[str], topology: str | os.PathLike[str],
-                   **options: Any) -> Plan:
-        """Reads four files and calls `load`; `options` are those of `load`."""
-        return cls.load(*(pathlib.Path(path).read_bytes()
-                          for path in (envelope, trust, model, topology)), **options)
+                   model: str | os.PathLike[str], topology: str | os.PathLike[str], *,
+                   trust_memory: str | os.PathLike[str] = "", **options: Any) -> Plan:
+        """Reads four files and calls `load`; `options` are those of `load`. `trust_memory`, by
+        default the environment variable PARPLAN_TRUST_MEMORY, is the file that remembers the bundle
+        accepted last (`parplan.envelope.accept`): an older one raises SignatureInvalid."""
+        texts = [pathlib.Path(path).read_bytes() for path in (envelope, trust, model, topology)]
+        accept(texts[1], trust_memory or os.environ.get("PARPLAN_TRUST_MEMORY", ""))
+        return cls.load(*texts, **options)
 
     @property
     def name(self) -> str:

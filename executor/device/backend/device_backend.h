@@ -60,6 +60,9 @@ class Device {
   // Returns the memory that the device holds for this process, by its driver's figures. Errors are
   // those of `Synchronize`.
   virtual absl::StatusOr<DeviceMemoryUse> MemoryUse() = 0;
+  // Says in a line each what a reader of measurements should know of this device's kernels: which
+  // library computes attention, and which shapes it refused. Empty on the processor.
+  virtual std::vector<std::string> Notes() const { return {}; }
   // Gives memory that no array uses back to the driver, and forgets earlier peaks of it.
   virtual absl::Status ResetMemoryPeak() = 0;
 };

@@ -23,11 +23,24 @@ enum class GroupTransport : int32_t {
   kStaged,
 };
 
+// What computes attention of bf16 on GPUs. Elsewhere, and for shapes that cuDNN refuses, it is
+// always our own kernels.
+enum class AttentionChoice : int32_t {
+  // The choice of the variable PARPLAN_ATTENTION (`own`, `cudnn` or `cudnn-fast`), else kCudnn.
+  kAutomatic,
+  kOwn,
+  // cuDNN where it can be loaded, with gradients that are the same every time if it can.
+  kCudnn,
+  // cuDNN with gradients in any order, as frameworks use it by default.
+  kCudnnFastest,
+};
+
 struct BackendOptions {
   // Path of the plugin. Empty: that in PARPLAN_CUDA_PLUGIN, else libparplan_cuda.so beside the
   // program or in ../lib from there.
   std::string plugin;
   GroupTransport groups = GroupTransport::kAutomatic;
+  AttentionChoice attention = AttentionChoice::kAutomatic;
 };
 
 // Reason for which a back end cannot be loaded.

@@ -35,8 +35,9 @@ int StrideOf(const std::vector<int>& ranks) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupTransport groups) {
-  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(device));
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupTransport groups,
+                                                             AttentionChoice attention) {
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(device, attention));
   PARPLAN_ASSIGN_OR_RETURN(std::string place, PlaceOf(device));
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaMemory> memory,
                            CudaMemory::Create(device, queue->compute_stream()));

@@ -22,7 +22,8 @@ namespace parplan::cuda {
 class CudaDevice : public Device, public StagingCopies {
  public:
   // Opens GPU `device` as CUDA numbers them. INTERNAL, or RESOURCE_EXHAUSTED without memory.
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int device, GroupTransport groups);
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
+      int device, GroupTransport groups, AttentionChoice attention = AttentionChoice::kAutomatic);
 
   absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) override;
   DeviceMemory& memory() override { return *memory_; }
@@ -37,6 +38,7 @@ class CudaDevice : public Device, public StagingCopies {
   }
   absl::Status Synchronize() override { return queue_->Synchronize(); }
   absl::StatusOr<DeviceMemoryUse> MemoryUse() override;
+  std::vector<std::string> Notes() const override { return queue_->Notes(); }
   absl::Status ResetMemoryPeak() override { return memory_->ResetPeak(); }
 
  private:

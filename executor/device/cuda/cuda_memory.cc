@@ -12,16 +12,14 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Create(int device, cudaS
   int has_pools = 0;
   PARPLAN_RETURN_IF_CUDA_ERROR(
       ::cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device));
-  cudaMemPool_t pool = nullptr;
-  if (has_pools != 0) {
-    cudaMemPoolProps properties = {};
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location.type = cudaMemLocationTypeDevice;
-    properties.location.id = device;
+  std::unique_ptr<CudaMemory> memory(new CudaMemory(stream));
+  if (has_pools == 0) return memory;
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  for (cudaMemPool_t& pool : memory->pools_) {
     PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemPoolCreate(&pool, &properties));
-  }
-  std::unique_ptr<CudaMemory> memory(new CudaMemory(stream, pool));
-  if (pool != nullptr) {
     // Otherwise every synchronization returns all unused memory to the driver.
     uint64_t threshold = std::numeric_limits<uint64_t>::max();
     PARPLAN_RETURN_IF_CUDA_ERROR(
@@ -31,18 +29,29 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Create(int device, cudaS
 }
 
 CudaMemory::~CudaMemory() {
-  if (pool_ == nullptr) return;
+  if (!has_pools()) return;
   static_cast<void>(::cudaStreamSynchronize(stream_));
-  static_cast<void>(::cudaMemPoolDestroy(pool_));
+  for (const cudaMemPool_t pool : pools_) {
+    if (pool != nullptr) static_cast<void>(::cudaMemPoolDestroy(pool));
+  }
 }
 
-absl::StatusOr<void*> CudaMemory::Allocate(Bytes size) {
-  void* data = nullptr;
+absl::StatusOr<void*> CudaMemory::Allocate(Bytes size, Lifetime lifetime) {
+  const cudaMemPool_t pool = pools_[static_cast<int>(lifetime)];
   // An array of no bytes is not null.
   const size_t byte_count = static_cast<size_t>(std::max<int64_t>(1, size.count()));
-  const cudaError_t error = pool_ == nullptr
-                                ? ::cudaMalloc(&data, byte_count)
-                                : ::cudaMallocFromPoolAsync(&data, byte_count, pool_, stream_);
+  void* data = nullptr;
+  const auto allocate = [&] {
+    return has_pools() ? ::cudaMallocFromPoolAsync(&data, byte_count, pool, stream_)
+                       : ::cudaMalloc(&data, byte_count);
+  };
+  cudaError_t error = allocate();
+  if (error == cudaErrorMemoryAllocation && has_pools()) {
+    // The other pool may hold what this one needs.
+    static_cast<void>(::cudaGetLastError());
+    PARPLAN_RETURN_IF_ERROR(Trim());
+    error = allocate();
+  }
   if (error != cudaSuccess) {
     // This call returns the error; CUDA must not return it again from a later one.
     static_cast<void>(::cudaGetLastError());
@@ -53,23 +62,36 @@ absl::StatusOr<void*> CudaMemory::Allocate(Bytes size) {
 
 void CudaMemory::Free(void* data) {
   // Fails only after an error that the queue returns.
-  static_cast<void>(pool_ == nullptr ? ::cudaFree(data) : ::cudaFreeAsync(data, stream_));
+  static_cast<void>(has_pools() ? ::cudaFreeAsync(data, stream_) : ::cudaFree(data));
 }
 
-absl::StatusOr<Bytes> CudaMemory::Attribute(cudaMemPoolAttr attribute) const {
-  if (pool_ == nullptr) return Bytes();
-  uint64_t value = 0;
-  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemPoolGetAttribute(pool_, attribute, &value));
-  return Bytes::Of(static_cast<int64_t>(value));
+absl::StatusOr<Bytes> CudaMemory::Sum(cudaMemPoolAttr attribute) const {
+  Bytes sum;
+  for (const cudaMemPool_t pool : pools_) {
+    if (pool == nullptr) continue;
+    uint64_t value = 0;
+    PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemPoolGetAttribute(pool, attribute, &value));
+    sum += Bytes::Of(static_cast<int64_t>(value));
+  }
+  return sum;
+}
+
+absl::Status CudaMemory::Trim() {
+  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaStreamSynchronize(stream_));
+  for (const cudaMemPool_t pool : pools_) {
+    if (pool != nullptr) PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemPoolTrimTo(pool, 0));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaMemory::ResetPeak() {
-  if (pool_ == nullptr) return absl::OkStatus();
-  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaStreamSynchronize(stream_));
-  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemPoolTrimTo(pool_, 0));
-  uint64_t none = 0;
-  PARPLAN_RETURN_IF_CUDA_ERROR(
-      ::cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReservedMemHigh, &none));
+  PARPLAN_RETURN_IF_ERROR(Trim());
+  for (const cudaMemPool_t pool : pools_) {
+    if (pool == nullptr) continue;
+    uint64_t none = 0;
+    PARPLAN_RETURN_IF_CUDA_ERROR(
+        ::cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &none));
+  }
   return absl::OkStatus();
 }
 

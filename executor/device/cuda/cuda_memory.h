@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -13,34 +14,38 @@
 
 namespace parplan::cuda {
 
-// Allocates memory of one GPU in the order of a stream, from a pool of the driver: memory freed at
-// one place of the stream serves any array after it, whatever its size, and an allocation that
-// fails first returns what is unused. Where a GPU has no such pools, cudaMalloc and cudaFree, which
-// wait for the device. Allocate: RESOURCE_EXHAUSTED without memory, else INTERNAL. Used by the
-// thread of the device.
+// Allocates memory of one GPU in the order of a stream, from two pools of the driver, one for each
+// lifetime: memory freed at one place of the stream serves any array of its pool after it, whatever
+// its size. An allocation that fails first returns what is unused. Where a GPU has no such pools,
+// cudaMalloc and cudaFree, which wait for the device. Allocate: RESOURCE_EXHAUSTED without memory,
+// else INTERNAL. Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
   // `stream` outlives the memory; `device` is its GPU. Returns the errors of CudaStatus.
   static absl::StatusOr<std::unique_ptr<CudaMemory>> Create(int device, cudaStream_t stream);
   ~CudaMemory() override;
 
-  absl::StatusOr<void*> Allocate(Bytes size) override;
+  absl::StatusOr<void*> Allocate(Bytes size, Lifetime lifetime) override;
   void Free(void* data) override;
-  bool reuses_freed() const override { return pool_ != nullptr; }
+  bool reuses_freed() const override { return has_pools(); }
 
-  // Return the memory that the pool holds now, and at most since `ResetPeak`; 0 without a pool.
-  absl::StatusOr<Bytes> Held() const { return Attribute(cudaMemPoolAttrReservedMemCurrent); }
-  absl::StatusOr<Bytes> HeldPeak() const { return Attribute(cudaMemPoolAttrReservedMemHigh); }
-  // Returns unused memory to the driver, after all work of the stream.
+  // Return the memory that the pools hold now, and the sum of what each held at most since
+  // `ResetPeak`, since neither gives back what it holds; 0 without pools.
+  absl::StatusOr<Bytes> Held() const { return Sum(cudaMemPoolAttrReservedMemCurrent); }
+  absl::StatusOr<Bytes> HeldPeak() const { return Sum(cudaMemPoolAttrReservedMemHigh); }
+  // Returns unused memory to the driver and forgets earlier peaks.
   absl::Status ResetPeak();
 
  private:
-  CudaMemory(cudaStream_t stream, cudaMemPool_t pool) : stream_(stream), pool_(pool) {}
-  absl::StatusOr<Bytes> Attribute(cudaMemPoolAttr attribute) const;
+  explicit CudaMemory(cudaStream_t stream) : stream_(stream) {}
+  bool has_pools() const { return pools_.front() != nullptr; }
+  absl::StatusOr<Bytes> Sum(cudaMemPoolAttr attribute) const;
+  // Returns unused memory to the driver, after all work of the stream.
+  absl::Status Trim();
 
   const cudaStream_t stream_;
-  // Null if the GPU has none.
-  const cudaMemPool_t pool_;
+  // [Lifetime]; null if the GPU has none.
+  std::array<cudaMemPool_t, 2> pools_ = {};
 };
 
 }  // namespace parplan::cuda

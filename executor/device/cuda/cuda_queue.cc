@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "executor/device/cuda/cuda_status.h"
+#include "executor/device/cuda/cudnn_attention.h"
 
 namespace parplan::cuda {
 
-absl::StatusOr<std::unique_ptr<CudaQueue>> CudaQueue::Create(int device) {
+absl::StatusOr<std::unique_ptr<CudaQueue>> CudaQueue::Create(int device,
+                                                             AttentionChoice attention) {
   PARPLAN_RETURN_IF_CUDA_ERROR(::cudaSetDevice(device));
-  std::unique_ptr<CudaQueue> queue(new CudaQueue(device));
+  std::unique_ptr<CudaQueue> queue(new CudaQueue(device, attention));
   PARPLAN_RETURN_IF_CUDA_ERROR(::cudaStreamCreateWithFlags(&queue->stream_, cudaStreamNonBlocking));
   for (Slot& slot : queue->slots_) {
     PARPLAN_RETURN_IF_CUDA_ERROR(::cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming));
@@ -21,6 +23,7 @@ absl::StatusOr<std::unique_ptr<CudaQueue>> CudaQueue::Create(int device) {
 
 CudaQueue::~CudaQueue() {
   if (stream_ != nullptr) static_cast<void>(::cudaStreamSynchronize(stream_));
+  library_.reset();
   products_.reset();
   for (Slot& slot : slots_) {
     if (slot.copied != nullptr) static_cast<void>(::cudaEventDestroy(slot.copied));
@@ -111,6 +114,20 @@ void CudaQueue::Multiply(ElementType type, const MatrixProduct& product) {
   } else if (!status.ok()) {
     Fail(status);
   }
+}
+
+AttentionLibrary* CudaQueue::attention_library() {
+  if (!asked_for_library_) {
+    asked_for_library_ = true;
+    library_ = MakeCudnnAttention(attention_, stream_, no_library_);
+  }
+  return library_.get();
+}
+
+std::vector<std::string> CudaQueue::Notes() const {
+  if (!asked_for_library_) return {};
+  if (library_ != nullptr) return library_->Notes();
+  return {absl::StrCat("attention: own kernels, ", no_library_)};
 }
 
 absl::Status CudaQueue::CopyFromHost(const void* host, void* device, int64_t byte_count) {

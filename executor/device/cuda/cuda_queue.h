@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/device/backend/load_backend.h"
 #include "executor/device/cuda/kernel_queue.h"
 #include "executor/device/cuda/matrix_products.h"
 
@@ -22,16 +25,20 @@ class CudaQueue : public KernelQueue {
  public:
   // Makes a queue and sets `device` as the calling thread's device. Returns the errors of
   // CudaStatus (cuda_status.h).
-  static absl::StatusOr<std::unique_ptr<CudaQueue>> Create(int device);
+  static absl::StatusOr<std::unique_ptr<CudaQueue>> Create(
+      int device, AttentionChoice attention = AttentionChoice::kAutomatic);
   ~CudaQueue() override;
 
   int device() const { return device_; }
   cudaStream_t compute_stream() const { return stream_; }
+  // Returns the lines of Device::Notes.
+  std::vector<std::string> Notes() const;
 
   void* stream() override { return stream_; }
   void* Scratch(int64_t byte_count) override;
   const int32_t* Upload(const int32_t* tokens, int64_t count) override;
   void Multiply(ElementType type, const MatrixProduct& product) override;
+  AttentionLibrary* attention_library() override;
   absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) override;
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override;
   absl::Status Synchronize() override;
@@ -51,15 +58,20 @@ class CudaQueue : public KernelQueue {
     cudaEvent_t copied = nullptr;
   };
 
-  explicit CudaQueue(int device) : device_(device) {}
+  CudaQueue(int device, AttentionChoice attention) : device_(device), attention_(attention) {}
   // Keeps an error of `what`. Returns false if there was one.
   bool Check(cudaError_t error, const char* what);
   bool Grow(Growing& memory, int64_t byte_count, bool is_host);
   absl::Status status();
 
   const int device_;
+  const AttentionChoice attention_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<MatrixProducts> products_;
+  // Made at the first attention of bf16; then null with the reason if there is none.
+  bool asked_for_library_ = false;
+  std::unique_ptr<AttentionLibrary> library_;
+  std::string no_library_;
   Growing scratch_;
   Growing tokens_;
   std::array<Slot, 4> slots_;

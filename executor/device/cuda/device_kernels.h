@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "executor/device/cuda/attention_kernels.h"
 #include "executor/device/cuda/element_kernels.h"
@@ -170,11 +171,20 @@ class DeviceKernels : public LayerKernels {
 
   void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                  void* output, void* kept) override {
+    AttentionLibrary* const library = Library();
+    if (library != nullptr && library->Attention(shape, q, k, v, output, kept)) return;
     ForHeadSize(shape, [&](auto size) { Attend<size()>(shape, q, k, v, output, kept); });
   }
   void AttentionBackward(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          const void* output, const void* kept, const void* output_gradient,
                          void* dq, void* dk, void* dv) override {
+    AttentionLibrary* const library = Library();
+    // The library replaces gradients.
+    if (library != nullptr && !shape.adds_gradients &&
+        library->AttentionBackward(shape, shape, q, k, v, output, kept, output_gradient, dq, dk,
+                                   dv)) {
+      return;
+    }
     ForHeadSize(shape, [&](auto size) {
       AttendBackward<size()>(shape, q, k, v, output, kept, output_gradient, dq, dk, dv);
     });
@@ -202,10 +212,36 @@ class DeviceKernels : public LayerKernels {
   void EmbedBackward(const int32_t* tokens, int64_t token_count, const void* dy,
                      int64_t first_token, int64_t row_count, int64_t row_size,
                      void* table_gradient) override {
-    const int32_t* const own = token_count == 0 ? nullptr : queue_.Upload(tokens, token_count);
+    // Row and position in one number, in the order of both.
+    std::vector<uint64_t> places;
+    places.reserve(static_cast<size_t>(token_count));
+    for (int64_t i = 0; i < token_count; ++i) {
+      const int64_t row = tokens[i] - first_token;
+      if (row < 0 || row >= row_count) continue;
+      places.push_back(static_cast<uint64_t>(row) << 32 | static_cast<uint64_t>(i));
+    }
+    if (places.empty() || row_size == 0) return;
+    std::sort(places.begin(), places.end());
+    std::vector<int32_t> starts;
+    std::vector<int32_t> rows;
+    std::vector<int32_t> positions;
+    for (const uint64_t place : places) {
+      const auto row = static_cast<int32_t>(place >> 32);
+      if (rows.empty() || rows.back() != row) {
+        starts.push_back(static_cast<int32_t>(positions.size()));
+        rows.push_back(row);
+      }
+      positions.push_back(static_cast<int32_t>(place & 0xffffffff));
+    }
+    starts.push_back(static_cast<int32_t>(positions.size()));
+    const auto count = static_cast<int64_t>(rows.size());
+    starts.insert(starts.end(), rows.begin(), rows.end());
+    starts.insert(starts.end(), positions.begin(), positions.end());
+    const int32_t* const own = queue_.Upload(starts.data(), static_cast<int64_t>(starts.size()));
     if (own == nullptr) return;
-    PARPLAN_LAUNCH(queue_, dim3(Blocks(token_count)), dim3(kRowThreads), 0, (EmbedRowsBackward<T>),
-                   own, token_count, In(dy), first_token, row_count, row_size, Out(table_gradient));
+    const dim3 grid(Blocks(count), Blocks((row_size + kRowThreads - 1) / kRowThreads));
+    PARPLAN_LAUNCH(queue_, grid, dim3(kRowThreads), 0, (EmbedRowsBackward<T>), own, own + count + 1,
+                   own + 2 * count + 1, In(dy), row_size, Out(table_gradient));
   }
 
   void LargestLogits(const void* logits, int64_t row_count, int64_t row_size,
@@ -313,6 +349,11 @@ class DeviceKernels : public LayerKernels {
     PARPLAN_LAUNCH(queue_, grid, dim3(kColumnThreads, kColumnRows), 0, (SumColumnChunks<Value>),
                    value, row_count, column_count, chunk_rows, parts);
     Each(column_count, AddChunksWork<T>{parts, chunks, column_count, y});
+  }
+
+  // Returns the library that computes attention of T; null if there is none.
+  AttentionLibrary* Library() {
+    return std::is_same_v<T, float> ? nullptr : queue_.attention_library();
   }
 
   // Calls work(size) with the smallest head size of kernels that is large enough.

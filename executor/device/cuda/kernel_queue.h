@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "executor/device/cuda/attention_library.h"
 #include "executor/device/kernels/layer_kernels.h"
 
 namespace parplan::cuda {
@@ -27,6 +28,8 @@ class KernelQueue {
   virtual const int32_t* Upload(const int32_t* tokens, int64_t count) = 0;
   // Starts a product of fp32 or bf16. REQUIRES: m and n are above 0.
   virtual void Multiply(ElementType type, const MatrixProduct& product) = 0;
+  // Returns the library that computes attention of bf16 where it can; null without one.
+  virtual AttentionLibrary* attention_library() { return nullptr; }
   // Copy between host and device after all earlier work, and wait; return the first error so far.
   virtual absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) = 0;

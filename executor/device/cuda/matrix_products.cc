@@ -1,6 +1,8 @@
 #include "executor/device/cuda/matrix_products.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
 #include "executor/device/cuda/cuda_status.h"
@@ -10,6 +12,14 @@ namespace {
 
 // Workspace of products, as NVIDIA recommends for Hopper.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+// Algorithms of bf16 that are timed at the first product of a shape, and runs of each: some
+// milliseconds a shape. Not measured.
+constexpr int kMaxCandidates = 8;
+constexpr int kRuns = 3;
+// An algorithm that is faster by less than this is not taken: times of one algorithm differ as
+// much. Not measured.
+constexpr float kMinGain = 0.02f;
 
 #define PARPLAN_RETURN_IF_CUBLAS_ERROR(call) PARPLAN_RETURN_IF_ERROR(CublasStatus(call, #call))
 
@@ -55,7 +65,7 @@ MatrixProducts::~MatrixProducts() {
 // Chooses an algorithm. The library's matrices are column-major, so it computes c' = op(b)' op(a)':
 // a row-major matrix is the column-major transpose.
 absl::StatusOr<std::unique_ptr<MatrixProducts::Choice>> MatrixProducts::Choose(
-    ElementType type, const MatrixProduct& p, const Key& key) {
+    ElementType type, const MatrixProduct& p, const Key& key, cudaStream_t stream) {
   auto choice = std::make_unique<Choice>();
   const cudaDataType_t data = type == ElementType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
   PARPLAN_RETURN_IF_CUBLAS_ERROR(
@@ -93,18 +103,78 @@ absl::StatusOr<std::unique_ptr<MatrixProducts::Choice>> MatrixProducts::Choose(
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a_alignment));
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c_alignment));
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c_alignment));
-  cublasLtMatmulHeuristicResult_t result = {};
+  std::array<cublasLtMatmulHeuristicResult_t, kMaxCandidates> results = {};
   int found = 0;
   const cublasStatus_t status = ::cublasLtMatmulAlgoGetHeuristic(
       handle_, choice->operation, choice->first, choice->second, choice->result, choice->result,
-      preference, 1, &result, &found);
+      preference, type == ElementType::kBfloat16 ? kMaxCandidates : 1, results.data(), &found);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
     PARPLAN_RETURN_IF_ERROR(CublasStatus(status, "cublasLtMatmulAlgoGetHeuristic"));
   }
-  choice->is_known =
-      status == CUBLAS_STATUS_SUCCESS && found > 0 && result.state == CUBLAS_STATUS_SUCCESS;
-  choice->algorithm = result.algo;
+  std::vector<cublasLtMatmulAlgo_t> candidates;
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    for (int i = 0; i < found; ++i) {
+      if (results[i].state == CUBLAS_STATUS_SUCCESS) candidates.push_back(results[i].algo);
+    }
+  }
+  choice->is_known = !candidates.empty();
+  if (choice->is_known) choice->algorithm = candidates.front();
+  if (candidates.size() > 1) ChooseFastest(type, p, candidates, *choice, stream);
   return choice;
+}
+
+// Keeps the first candidate, which the library holds for the best, unless another is measured to be
+// faster by kMinGain; whatever goes wrong leaves it at that.
+void MatrixProducts::ChooseFastest(ElementType type, const MatrixProduct& p,
+                                   const std::vector<cublasLtMatmulAlgo_t>& candidates,
+                                   Choice& choice, cudaStream_t stream) {
+  // The result must stay as it is.
+  void* result = nullptr;
+  const auto size = static_cast<size_t>(p.m * p.n * ElementSize(type));
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
+  const float one = 1.0f;
+  const auto run = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    // Adds to nothing where products add, so that the result is read as it is later.
+    const float before = p.adds ? 1.0f : 0.0f;
+    return ::cublasLtMatmul(handle_, choice.operation, &one, p.b, choice.first, p.a, choice.second,
+                            &before, result, choice.result, result, choice.result, &algorithm,
+                            workspace_, kWorkspaceBytes, stream) == CUBLAS_STATUS_SUCCESS;
+  };
+  // Returns the best of some runs, infinite if there is none.
+  const auto measure = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    float best = std::numeric_limits<float>::infinity();
+    for (int i = 0; i < kRuns; ++i) {
+      float milliseconds = 0.0f;
+      if (::cudaEventRecord(begin, stream) != cudaSuccess || !run(algorithm) ||
+          ::cudaEventRecord(end, stream) != cudaSuccess ||
+          ::cudaEventSynchronize(end) != cudaSuccess ||
+          ::cudaEventElapsedTime(&milliseconds, begin, end) != cudaSuccess) {
+        break;
+      }
+      best = std::min(best, milliseconds);
+    }
+    return best;
+  };
+  if (::cudaMalloc(&result, size) == cudaSuccess && ::cudaEventCreate(&begin) == cudaSuccess &&
+      ::cudaEventCreate(&end) == cudaSuccess &&
+      ::cudaMemsetAsync(result, 0, size, stream) == cudaSuccess) {
+    // The GPU has a clock to reach.
+    measure(candidates.front());
+    float best = measure(candidates.front()) * (1.0f - kMinGain);
+    for (size_t i = 1; i < candidates.size(); ++i) {
+      const float time = measure(candidates[i]);
+      if (time >= best) continue;
+      best = time;
+      choice.algorithm = candidates[i];
+    }
+  }
+  static_cast<void>(::cudaStreamSynchronize(stream));
+  if (begin != nullptr) static_cast<void>(::cudaEventDestroy(begin));
+  if (end != nullptr) static_cast<void>(::cudaEventDestroy(end));
+  if (result != nullptr) static_cast<void>(::cudaFree(result));
+  // A failed allocation must not be taken for an error of a kernel.
+  static_cast<void>(::cudaGetLastError());
 }
 
 absl::Status MatrixProducts::Multiply(ElementType type, const MatrixProduct& p,
@@ -113,7 +183,7 @@ absl::Status MatrixProducts::Multiply(ElementType type, const MatrixProduct& p,
                 AlignmentOf(p.b), AlignmentOf(p.c));
   auto found = choices_.find(key);
   if (found == choices_.end()) {
-    PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Choice> choice, Choose(type, p, key));
+    PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Choice> choice, Choose(type, p, key, stream));
     found = choices_.emplace(key, std::move(choice)).first;
   }
   const Choice& choice = *found->second;

@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt, which is asked for its best algorithm once per shape. `CudaQueue`
-// has one.
+// Matrix products by cuBLASLt, which is asked for its best algorithms once per shape; those of bf16
+// are timed then. `CudaQueue` has one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_MATRIX_PRODUCTS_H_
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,7 +40,10 @@ class MatrixProducts {
 
   MatrixProducts() = default;
   absl::StatusOr<std::unique_ptr<Choice>> Choose(ElementType type, const MatrixProduct& product,
-                                                 const Key& key);
+                                                 const Key& key, cudaStream_t stream);
+  void ChooseFastest(ElementType type, const MatrixProduct& product,
+                     const std::vector<cublasLtMatmulAlgo_t>& candidates, Choice& choice,
+                     cudaStream_t stream);
 
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;

@@ -14,6 +14,7 @@
 #include "executor/device/backend/plugin.h"
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/device/cuda/cuda_status.h"
+#include "executor/device/cuda/cudnn_attention.h"
 
 namespace parplan::cuda {
 namespace {
@@ -40,13 +41,17 @@ std::vector<std::pair<std::string, std::string>> Libraries() {
                                                static_cast<int>(cublas % 10000 / 100),
                                                static_cast<int>(cublas % 100)));
   }
+  std::string reason;
+  if (const auto cudnn = static_cast<int>(CudnnVersion(reason)); cudnn > 0) {
+    libraries.emplace_back("cudnn", Release(cudnn / 10000, cudnn % 10000 / 100, cudnn % 100));
+  }
   return libraries;
 }
 
 class CudaBackend : public DeviceBackend {
  public:
-  CudaBackend(int device_count, GroupTransport groups)
-      : device_count_(device_count), groups_(groups) {}
+  CudaBackend(int device_count, const BackendOptions& options)
+      : device_count_(device_count), groups_(options.groups), attention_(options.attention) {}
 
   const std::string& name() const override { return name_; }
   int device_count() const override { return device_count_; }
@@ -64,13 +69,14 @@ class CudaBackend : public DeviceBackend {
       return absl::InvalidArgumentError(
           absl::StrCat("device ", device, ": the cuda back end has ", device_count_, " devices"));
     }
-    return CudaDevice::Open(device, groups_);
+    return CudaDevice::Open(device, groups_, attention_);
   }
 
  private:
   const std::string name_ = "cuda";
   const int device_count_;
   const GroupTransport groups_;
+  const AttentionChoice attention_;
 };
 
 // CUDA reads its variables at its first call. Streams that share one of its queues wait for each
@@ -114,7 +120,7 @@ DeviceBackend* Open(const BackendOptions& options, PluginFindings& findings) {
     std::snprintf(findings.text, sizeof(findings.text), "%s", cudaGetErrorString(error));
     return nullptr;
   }
-  return new CudaBackend(count, options.groups);
+  return new CudaBackend(count, options);
 }
 
 }  // namespace

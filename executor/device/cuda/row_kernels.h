@@ -219,53 +219,25 @@ __global__ void EmbedRows(const int32_t* tokens, const T* table, int64_t first_t
   }
 }
 
-// Tokens that a block searches before it adds their rows; their positions fit an int16_t and 2 KiB
-// of shared memory. Not measured.
-inline constexpr int kTokenChunk = 1024;
-
-// Adds rows to the gradient of a table; one block per position. The block of a token's first
-// position adds the rows of all its positions, so that each row of the table has one writer.
+// Adds rows of dy to the gradient of a table; one block per row of the table and kRowThreads
+// columns, so that each element has one writer, which adds in the order of positions. Row k of
+// those that have tokens is rows[k], and its positions are positions[starts[k]] up to
+// positions[starts[k + 1] - 1].
 template <typename T>
-__global__ void EmbedRowsBackward(const int32_t* tokens, int64_t token_count, const T* dy,
-                                  int64_t first_token, int64_t row_count, int64_t row_size,
+__global__ void EmbedRowsBackward(const int32_t* starts, const int32_t* rows,
+                                  const int32_t* positions, const T* dy, int64_t row_size,
                                   T* table_gradient) {
-  __shared__ int was_before;
-  __shared__ int place_count;
-  __shared__ int16_t places[kTokenChunk];
-  const int64_t first = blockIdx.x;
-  const int32_t token = tokens[first];
-  const int64_t row = token - first_token;
-  if (row < 0 || row >= row_count) return;
-  if (threadIdx.x == 0) was_before = 0;
-  __syncthreads();
-  for (int64_t i = threadIdx.x; i < first; i += kRowThreads) {
-    if (tokens[i] == token) was_before = 1;
+  const int64_t column = static_cast<int64_t>(blockIdx.y) * kRowThreads + threadIdx.x;
+  if (column >= row_size) return;
+  const int32_t end = starts[blockIdx.x + 1];
+  float sum = 0.0f;
+  // Loads do not wait for each other where the loop is unrolled; a frequent token has thousands.
+#pragma unroll 8
+  for (int32_t i = starts[blockIdx.x]; i < end; ++i) {
+    sum += ToFloat(dy[positions[i] * row_size + column]);
   }
-  __syncthreads();
-  if (was_before != 0) return;
-  T* const out = table_gradient + row * row_size;
-  for (int64_t begin = first; begin < token_count; begin += kTokenChunk) {
-    const int64_t end = begin + kTokenChunk < token_count ? begin + kTokenChunk : token_count;
-    for (int64_t i = begin + threadIdx.x; i < end; i += kRowThreads) {
-      places[i - begin] = tokens[i] == token ? 1 : 0;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      int found = 0;
-      for (int i = 0; i < static_cast<int>(end - begin); ++i) {
-        if (places[i] != 0) places[found++] = static_cast<int16_t>(i);
-      }
-      place_count = found;
-    }
-    __syncthreads();
-    const int count = place_count;
-    for (int64_t column = threadIdx.x; count > 0 && column < row_size; column += kRowThreads) {
-      float sum = 0.0f;
-      for (int k = 0; k < count; ++k) sum += ToFloat(dy[(begin + places[k]) * row_size + column]);
-      out[column] = FromFloat<T>(ToFloat(out[column]) + sum);
-    }
-    __syncthreads();
-  }
+  T& out = table_gradient[rows[blockIdx.x] * row_size + column];
+  out = FromFloat<T>(ToFloat(out) + sum);
 }
 
 }  // namespace parplan::cuda

@@ -13,7 +13,7 @@ constexpr int64_t kAlignment = 256;
 
 class HostMemory : public DeviceMemory {
  public:
-  absl::StatusOr<void*> Allocate(Bytes size) override {
+  absl::StatusOr<void*> Allocate(Bytes size, Lifetime) override {
     const int64_t rounded = (size.count() + kAlignment - 1) / kAlignment * kAlignment;
     void* const data = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
     if (data == nullptr) {
@@ -70,10 +70,16 @@ ArrayPool::~ArrayPool() {
 }
 
 absl::StatusOr<Array> ArrayPool::Take(ArrayUse use, Bytes size) {
+  const bool passes = use == ArrayUse::kTransient || use == ArrayUse::kLogits ||
+                      use == ArrayUse::kGatheredParameters;
+  return Take(use, size, passes ? Lifetime::kPassing : Lifetime::kLasting);
+}
+
+absl::StatusOr<Array> ArrayPool::Take(ArrayUse use, Bytes size, Lifetime lifetime) {
   Array array;
   std::vector<void*>& blocks = free_[size];
   if (blocks.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(array.data_, memory_.Allocate(size));
+    PARPLAN_ASSIGN_OR_RETURN(array.data_, memory_.Allocate(size, lifetime));
   } else {
     array.data_ = blocks.back();
     blocks.pop_back();

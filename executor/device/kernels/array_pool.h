@@ -18,13 +18,18 @@
 
 namespace parplan {
 
+// How long an array lives: a lasting one into later layers' passes, a passing one until its own
+// layer's pass has ended. An allocator that keeps them apart has no lasting array in the middle of
+// the memory that passing ones have left.
+enum class Lifetime { kLasting, kPassing };
+
 // The allocator of a device.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
   // Returns memory aligned to 256 bytes, or RESOURCE_EXHAUSTED naming the size if there is not
   // enough.
-  virtual absl::StatusOr<void*> Allocate(Bytes size) = 0;
+  virtual absl::StatusOr<void*> Allocate(Bytes size, Lifetime lifetime) = 0;
   // Frees what `Allocate` returned.
   virtual void Free(void* data) = 0;
   // Whether freed memory, of any size, can be allocated again without waiting. A pool then frees
@@ -97,8 +102,12 @@ class ArrayPool {
 
   // Returns an array with undefined content. An array of no bytes is not null. Returns
   // RESOURCE_EXHAUSTED naming the size if there is no free block of it and the device has no memory
-  // for one (DeviceMemory::Allocate).
+  // for one (DeviceMemory::Allocate). The lifetime follows from the use: transient arrays, logits
+  // and gathered parameters pass.
   absl::StatusOr<Array> Take(ArrayUse use, Bytes size);
+  // The same for an array whose use will change: the output of a layer is transient until the next
+  // layer keeps it.
+  absl::StatusOr<Array> Take(ArrayUse use, Bytes size, Lifetime lifetime);
 
   // Memory in use now, and at the moment when the total was highest.
   const ArrayUsage& usage() const { return usage_; }

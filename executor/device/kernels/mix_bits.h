@@ -37,7 +37,7 @@ PARPLAN_HOST_DEVICE inline double NormalNumber(uint64_t stream, uint64_t place) 
   }
   // 8 (65536^2 - 1) / 12 is the variance of the sum.
   constexpr double kDeviation = 53509.91992145008;
-  return static_cast<double>(2 * sum - 8 * 65535) * (0.5 / kDeviation);
+  return static_cast<double>(2 * sum - int64_t{8} * 65535) * (0.5 / kDeviation);
 }
 
 }  // namespace parplan

@@ -20,9 +20,8 @@ namespace parplan {
 //
 // If the problem's dimensions lack `per-layer` or `end-strategies`, all transformer layers have one
 // strategy, and without `end-strategies` embedding and head have it too; without `uneven-stages`
-// only the even partition is used. A
-// partitioner of the rules other than `kBest` leaves one partition too. No alternatives, no memory
-// front; `PlanFound::notes` has the partitioner.
+// only the even partition is used. A partitioner of the rules other than `kBest` leaves one
+// partition too. No alternatives, no memory front; `PlanFound::notes` has the partitioner.
 //
 // Returns nothing if, regardless of memory, no candidate has a strategy for every layer.
 std::optional<PlanningResult> SearchBaseline(const PlanningProblem& problem, const CostModel& costs,

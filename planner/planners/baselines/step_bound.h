@@ -10,8 +10,9 @@
 namespace parplan {
 
 // Returns a lower bound of the step time that `PredictPlan` gives any plan of `tables` whose stages
-// each fit in `stage_budget` (usable memory less context), over every partition and every
-// assignment. Infinite if none fits.
+// each fit in `stage_budget` (bytes for the tensors of one device,
+// `MemoryOverheads::TensorBudget`), over every partition and every assignment. Infinite if none
+// fits.
 //
 // Let y be the forward and backward time of a stage for one micro-batch, X the least sum of y over
 // all stages that the memory of all stages together allows, P the number of stages and m that of

@@ -8,6 +8,7 @@
 
 #include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/base/search_numbers.h"
 #include "planner/search/space/strategy_space.h"
@@ -15,6 +16,8 @@
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say whether the new field follows from the layer");
 
 // All plans with these numbers.
 struct Cell {

@@ -32,7 +32,9 @@ class BlockTables {
     OptionTable table;
     std::vector<BlockChoice> choices;
   };
-  // Returns the entry of a candidate; the reference is valid as long as the tables.
+  // Returns the entry of a candidate; the reference is valid as long as the tables. The first call
+  // for a pipeline degree and micro-batch size makes the entry: `space` and `costs` of later calls
+  // may differ from those of the first only in memory.
   const Entry& Of(const StrategySpace& space, const CostModel& costs,
                   const PipelineCandidate& candidate);
 
@@ -40,11 +42,14 @@ class BlockTables {
   std::map<TableCache::Key, std::unique_ptr<const Entry>> entries_;
 };
 
-// Adds the best plans with block recomputation that are faster than the last one of `plans`, and
-// returns a proved lower bound of the time per sample of all such plans that are not slower than
-// that; at least the time per sample of the last one if it is proved that none is faster. Infinite
-// if there are no such plans at all, 0 if `meter` ended the search before anything was known. Plans
-// that are faster by at most the share `gap_ratio` are not looked for.
+// Offers plans with block recomputation to `plans`, which keeps `wanted` of them, until it is
+// proved that none is faster than the last one there by more than the share `gap_ratio`.
+//
+// Returns a proved lower bound, in seconds per sample, of all such plans that were left open:
+// infinite if nothing was, for example because none exist or fit; 0 if `meter` ended the search
+// before anything was known. The search also ends at limits of its own, which grow with
+// `meter.effort()`. These do not stop `meter`: only a bound below the cutoff of `plans` says that
+// something was left open.
 //
 // A best-first search over pairs of a candidate (a batch size, pipeline degree, number of
 // micro-batches and schedule) and a choice of options: a first bound of each costs microseconds,

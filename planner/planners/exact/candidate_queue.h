@@ -24,6 +24,8 @@ class CandidateQueue {
     std::push_heap(heap_.begin(), heap_.end(), Later(*this));
   }
   bool empty() const { return heap_.empty(); }
+  // Returns the index of the candidate to visit next; `Pop` removes it. REQUIRES, of both: the
+  // queue is not empty.
   size_t first() const { return heap_.front(); }
   void Pop() {
     std::pop_heap(heap_.begin(), heap_.end(), Later(*this));

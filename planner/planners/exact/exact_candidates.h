@@ -58,7 +58,7 @@ inline bool MorePromising(const ExactCandidate& a, const ExactCandidate& b) {
 }
 
 // Tables of layer costs, by pipeline degree and micro-batch size. They do not depend on the memory
-// of devices, so searches with different memories share them.
+// of devices, so searches with different memories share them. Not thread-safe.
 class TableCache {
  public:
   using Key = std::pair<int, int64_t>;

@@ -6,10 +6,13 @@
 #include <iterator>
 #include <utility>
 
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say whether the papers' tree has the new field");
 
 bool InTree(const Strategy& strategy, bool with_recompute) {
   if (strategy.context_parallel_degree != 1 || strategy.expert_parallel_degree != 1) return false;

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <tuple>
 
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say whether planners by operators search the new field");
 
 bool IsPowerOfTwo(int value) { return (value & (value - 1)) == 0; }
 

@@ -9,11 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 #include "planner/search/space/option_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say whether all transformer layers share the new field");
 
 using MaskList = std::vector<OptionMask>;
 

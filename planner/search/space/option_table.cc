@@ -188,6 +188,7 @@ bool OptionTable::PlaceDominates(const StrategySpace& space,
       const Sent& sent_a = messages_[definition][a];
       const Sent& sent_b = messages_[definition][b];
       if (moves_a.gather > moves_b.gather || moves_a.regroup > moves_b.regroup ||
+          moves_a.exchange > moves_b.exchange ||
           sent_a.time_within_node > sent_b.time_within_node ||
           sent_a.time_between_nodes > sent_b.time_between_nodes || sent_a.size > sent_b.size) {
         return false;
@@ -225,8 +226,15 @@ std::vector<char> OptionTable::DominatedLayouts(const StrategySpace& space,
   });
   // Drops dominated places one after the other, together with all layers of a plan in them. Moves
   // between the remaining places do not get longer by that: a move within a tensor-parallel degree
-  // is a sum of terms of either side, and a move to another degree depends on one side only.
-  if (binds_neighbours_) return dominated;
+  // is a sum of terms of either side, and a move to another degree depends on one side only. That
+  // does not hold if layouts are exchanged at once, where different strategies may hold the same
+  // rows, so that a move between them is free.
+  const bool exchanges_at_once =
+      std::any_of(resharding_.begin(), resharding_.end(), [](const auto& moves) {
+        return std::any_of(moves.begin(), moves.end(),
+                           [](const auto& move) { return move.exchange > Seconds(); });
+      });
+  if (binds_neighbours_ || exchanges_at_once) return dominated;
   for (auto it = places.rbegin(); it != places.rend(); ++it) {
     const int worse = *it;
     for (const int better : places) {

@@ -108,8 +108,9 @@ class OptionTable {
         (from.place != to.place || from.strategy.sharding_level != to.strategy.sharding_level)) {
       return Seconds::Infinite();
     }
-    if (from.place == to.place) return Seconds();
     const std::vector<GroupCosts::ReshardingTimes>& moves = resharding_[definition_index];
+    // Runtimes that exchange layouts also do it where sequence parallelism begins or ends.
+    if (from.place == to.place && moves[to_layout].exchange == Seconds()) return Seconds();
     return GroupCosts::TransitionTime(from.strategy, to.strategy, moves[from_layout],
                                       moves[to_layout]);
   }

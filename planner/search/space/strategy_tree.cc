@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say whether the papers' planners search the new field");
 
 // Adds the leaves of one path: with and without sharding and recomputation.
 void AddVariants(Strategy strategy, bool with_recompute, std::vector<Strategy>& strategies) {

@@ -27,7 +27,8 @@ Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared
                             int stage_count, double too_full = kTooFull);
 
 // Balances without shared memory into as many stages as `even` has; returns `even` where a stage
-// would end with less than one layer.
+// would end with less than one layer. REQUIRES: `even` has at least one stage, and no more than
+// there are layers.
 Partition GreedyMemorySplitOr(absl::Span<const double> layer_memory, const Partition& even);
 
 }  // namespace parplan

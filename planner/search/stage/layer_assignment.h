@@ -27,7 +27,8 @@ struct LayerOption {
   Strategy strategy;
   // Strategies share a layout if activations move between them at no cost.
   int layout = 0;
-  // Time over all micro-batches of a step, including gradient synchronisation.
+  // Time over all micro-batches of a step, including gradient synchronisation. Finite, not
+  // negative.
   Seconds time;
   // Bytes held throughout the step: states, and activations of all micro-batches in flight.
   Bytes kept;
@@ -40,7 +41,7 @@ struct LayerChoices {
   // The options: at least one, ascending by strategy.
   std::vector<LayerOption> options;
   // [from * layout_count + to] time to move activations from a layout into that of a layer of this
-  // kind, over all micro-batches. Not negative.
+  // kind, over all micro-batches. Finite, not negative.
   std::vector<Seconds> transitions;
 };
 

@@ -30,15 +30,16 @@ struct MemoryPrice {
   double bound = 0.0;
 };
 
-// Returns ranges of transient memory, largest first, that together contain all `transients`. The
-// ends of a range differ by a small part of `budget` only, so that assignments whose largest
-// transient is in one range have nearly the same room.
+// Returns ranges (least, largest) of transient memory, in bytes, those of the largest first, that
+// together contain all `transients`; none if there are none. The ends of a range differ by a small
+// part of `budget` only, so that assignments whose largest transient is in one range have nearly
+// the same room.
 std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> transients,
                                                          int64_t budget);
 
-// Returns the price at which the sum of (time + price * bytes) less price * room is largest. At
-// that price, choices that fit cost as much as choices that do not. Takes a few passes over the
-// options.
+// Returns the price at which the sum of (time + price * bytes) less price * room is largest, where
+// `room` is in bytes. At that price, choices that fit cost as much as choices that do not. Takes a
+// few passes over the options.
 MemoryPrice BestMemoryPrice(const std::vector<FreeLayers>& layers, double room);
 
 }  // namespace parplan

@@ -58,6 +58,8 @@ struct Outcome {
   // The same with a slow-down of 1.
   double predicted_without_slowdown = 0.0;
   TimeSpread measured;
+  // Half the width of the 95 % interval of the median.
+  absl::Duration uncertainty;
   double Error() const { return predicted / absl::ToDoubleSeconds(measured.median) - 1.0; }
 };
 
@@ -216,6 +218,7 @@ absl::Status WriteResults(const Choices& choices, const v1::Profile& profile,
                     {"predicted_ms", 1e3 * outcome.predicted},
                     {"predicted_without_slowdown_ms", 1e3 * outcome.predicted_without_slowdown},
                     {"measured_ms", absl::ToDoubleMilliseconds(outcome.measured.median)},
+                    {"median_uncertainty_ms", absl::ToDoubleMilliseconds(outcome.uncertainty)},
                     {"p10_ms", absl::ToDoubleMilliseconds(outcome.measured.p10)},
                     {"p90_ms", absl::ToDoubleMilliseconds(outcome.measured.p90)}});
   }
@@ -299,7 +302,7 @@ absl::Status RunRank(const RankEnvironment& environment, const Choices& choices)
     const Prediction prediction = PredictPlan(problem, costs, plans[k].plan);
     outcomes.push_back({plans[k].name, prediction.step.value(),
                         PredictPlan(free_problem, free_costs, plans[k].plan).step.value(),
-                        SpreadOf(samples[k])});
+                        SpreadOf(samples[k]), MedianUncertainty(samples[k])});
     const TimeSpread& measured = outcomes.back().measured;
     std::printf("%-24s %7.1f ms %7.1f ms %8.1f to %7.1f %+6.1f %%\n", plans[k].name.c_str(),
                 prediction.step.milliseconds(), absl::ToDoubleMilliseconds(measured.median),

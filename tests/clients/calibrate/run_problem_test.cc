@@ -163,6 +163,9 @@ TEST(QuestionOf, TakesMegatronOnLaterDevicesForMegatronCore) {
       With(With(GptRow(), "A100-SXM-80GB", "H100-SXM-80GB"), R"("sp": false)", R"("sp": null)"));
   EXPECT_EQ(question.runtime.runtime_id, "megatron-core");
   EXPECT_TRUE(question.plan.stages[0].layer_runs[0].strategy.sequence_parallel);
+  // By any name of the device.
+  EXPECT_EQ(QuestionFor(With(GptRow(), "A100-SXM-80GB", "GH-96")).runtime.runtime_id,
+            "megatron-core");
 }
 
 TEST(QuestionOf, KnowsHowGradientsAreSummed) {

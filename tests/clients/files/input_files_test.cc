@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "proto/envelope/envelope_json.h"
 #include "tests/proto/envelope/plan_fixture.h"
 #include "tests/support/status_matchers.h"
@@ -81,6 +84,50 @@ TEST_F(InputFiles, NamesTheFileAndTheLineOfAnError) {
   const std::string cluster = Write("cluster.json", "{\n  \"node_group\": []\n}\n");
   EXPECT_THAT(ReadTopologyFile(cluster), StatusIs(absl::StatusCode::kInvalidArgument,
                                                   HasSubstr(absl::StrCat(cluster, ":2: node_gr"))));
+}
+
+// A bundle with a number, signed by `key`.
+std::string BundleText(int64_t sequence, const PrivateKey& key) {
+  const TrustBundle bundle = *TrustBundle::Create(
+      Trusting({&key}).keys(), {sequence, IssueTime(), IssueTime() + absl::Hours(24)});
+  return bundle.WithSignatures({{key.public_key().key_id(), key.Sign(bundle.SignedBytes())}})
+      .ToJson();
+}
+
+TEST_F(InputFiles, ATrustBundleOlderThanTheAcceptedOneIsRefused) {
+  const std::string memory = absl::StrCat(folder_, "/accepted");
+  const std::string first = BundleText(1, FirstKey());
+  const std::string second = BundleText(2, FirstKey());
+  EXPECT_OK(AcceptTrustBundle(first, memory));
+  EXPECT_OK(AcceptTrustBundle(second, memory));
+  const absl::StatusOr<TrustBundle> back = AcceptTrustBundle(first, memory);
+  EXPECT_THAT(back, StatusIs(absl::StatusCode::kPermissionDenied,
+                             HasSubstr("has number 1, and number 2 was accepted here before")));
+  EXPECT_EQ(ReasonOf(back), Reason::kSignatureInvalid);
+  EXPECT_EQ(ReasonOf(AcceptTrustBundle(BundleText(3, SecondKey()), memory)),
+            Reason::kSignatureInvalid)
+      << "nobody known here signed it";
+  EXPECT_OK(AcceptTrustBundle(second, memory)) << "the memory is as it was";
+  EXPECT_OK(AcceptTrustBundle(first)) << "without a memory";
+}
+
+TEST_F(InputFiles, ReadTrustFileRemembersWhereTheEnvironmentSays) {
+  const std::string memory = absl::StrCat(folder_, "/accepted");
+  ASSERT_EQ(setenv("PARPLAN_TRUST_MEMORY", memory.c_str(), 1), 0);
+  EXPECT_OK(ReadTrustFile(Write("new", BundleText(2, FirstKey()))));
+  EXPECT_EQ(ReasonOf(ReadTrustFile(Write("old", BundleText(1, FirstKey())))),
+            Reason::kSignatureInvalid);
+  unsetenv("PARPLAN_TRUST_MEMORY");
+}
+
+TEST_F(InputFiles, AMemoryThatCannotBeUsedIsNamed) {
+  const std::string text = BundleText(1, FirstKey());
+  for (const std::string& memory :
+       {folder_, absl::StrCat(folder_, "/none/accepted"), Write("damaged", "{\"keys\": []}")}) {
+    const absl::StatusOr<TrustBundle> bundle = AcceptTrustBundle(text, memory);
+    EXPECT_THAT(bundle, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(memory)));
+    EXPECT_EQ(ReasonOf(bundle), Reason::kSpecInvalid);
+  }
 }
 
 }  // namespace

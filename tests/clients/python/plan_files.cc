@@ -7,15 +7,22 @@
 //   FOLDER/NAME/envelope.json         and model.json and topology.json, as a job gets them
 //   FOLDER/NAME/programs.json         [rank] the members of RankProgram; blocks are
 //                                     [first sample, end, first token, end]
+//   FOLDER/NAME/collectives.json      [rank] what CollectivesOfStep lists for the runtime `torch`:
+//                                     [purpose, collective, ranks, count]
 //   FOLDER/models.json                see model_digests.h
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/step_collectives.h"
+#include "planner/model/runtime_traits.h"
 #include "planner/program/rank_program.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
@@ -26,6 +33,7 @@
 #include "tests/executor/apply/apply_cases.h"
 #include "tests/executor/trainer/plan_cases.h"
 #include "tests/proto/envelope/plan_fixture.h"
+#include "tests/support/estimated_problem.h"
 
 namespace parplan {
 namespace {
@@ -99,6 +107,35 @@ json JsonOf(const RankProgram& program) {
           {"passes", passes},     {"tied", program.tied_group}};
 }
 
+// Returns what each rank of a plan exchanges under the runtime `torch`. Counts do not depend on the
+// device.
+json CollectivesOf(const Plan& plan, const ModelSpec& model) {
+  NodeGroup group{.node_group_id = "node",
+                  .device_kind = "a100-sxm-80gb",
+                  .node_count = 1,
+                  .devices_per_node = plan.device_count,
+                  .device_memory = Bytes::Of(int64_t{80} << 30)};
+  const absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(model),
+      std::make_shared<const Topology>(
+          *Topology::Create("here", {std::move(group)}, {{"node", plan.device_count}})),
+      {{{nullptr, std::make_shared<const Hardware>(EightA100Nodes())}}}, plan.global_batch_size,
+      {.allow_estimates = true, .runtime = *FindRuntime("torch")});
+  PARPLAN_CHECK(problem.ok());
+  const absl::StatusOr<CostModel> costs = CostModel::Create(*problem);
+  PARPLAN_CHECK(costs.ok());
+  json ranks = json::array();
+  for (int rank = 0; rank < plan.device_count; ++rank) {
+    json rows = json::array();
+    for (const StepCollective& one : CollectivesOfStep(*problem, *costs, plan, rank)) {
+      rows.push_back({std::string(CollectivePurposeName(one.purpose)),
+                      CollectiveName(one.collective), one.ranks, one.count});
+    }
+    ranks.push_back(std::move(rows));
+  }
+  return ranks;
+}
+
 void WriteCase(const std::filesystem::path& folder, const PlanCase& c) {
   std::filesystem::create_directories(folder);
   const ModelSpec model = c.Model();
@@ -117,6 +154,7 @@ void WriteCase(const std::filesystem::path& folder, const PlanCase& c) {
     programs.push_back(JsonOf(*program));
   }
   WriteText(folder / "programs.json", programs.dump());
+  WriteText(folder / "collectives.json", CollectivesOf(c.plan, model).dump());
 }
 
 void WriteFiles(const std::filesystem::path& folder) {

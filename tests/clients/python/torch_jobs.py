@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import nn
-from torch.distributed.tensor import DTensor
 
 import parplan.torch
 from parplan.envelope import TrustBundle
@@ -194,6 +193,10 @@ _LAYERS = {
 def spec_of(kind: str, layer_count: int, is_tied: bool = False) -> object:
     """Returns the `ModelSpec` of a model."""
     made = plans.model_of(layer_count, is_tied=is_tied, **_LAYERS[kind])
+    # GPT-2's positions; BERT's, its kinds of segments and its norm.
+    rows = {"gpt2": VOCABULARY + 64, "bert": VOCABULARY + 64 + 2 + 2}.get(kind)
+    if rows is not None:
+        made.layer_definitions[0].parameter_count = rows * HIDDEN
     if kind == "vit":
         first, last = made.layer_definitions[0], made.layer_definitions[2]
         first.kind = 6  # LAYER_KIND_PATCH_EMBEDDING
@@ -237,10 +240,6 @@ def plan_of(model: object, stages: list[list[object]], **options: object) -> par
                                time=plans.ISSUE_TIME)
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
 def worst_difference(run: object, reference: nn.Module, of: str = "grad") -> tuple[float, str]:
     """Returns the largest difference of a gradient (or of `data`) from that of one process, in
     parts of the largest value of its parameter, and the parameter's name."""
@@ -254,7 +253,7 @@ def worst_difference(run: object, reference: nn.Module, of: str = "grad") -> tup
             assert ours is None, name
             continue
         scale = theirs.abs().max().clamp(min=1e-8)
-        worst = max(worst, (((whole(ours) - theirs).abs().max() / scale).item(), name))
+        worst = max(worst, (((run.whole(name, ours) - theirs).abs().max() / scale).item(), name))
     return worst
 
 

@@ -95,6 +95,7 @@ def cases():
     certificate = (f'parplan_tls_certificate_expiry_timestamp_seconds{{{SERVER},'
                    'file="certificate"}')
     key = f"parplan_signing_key_expiry_timestamp_seconds{{{SERVER}}}"
+    signing = f"parplan_signing_keys{{{SERVER}}}"
     measured = f'parplan_profile_measurement_timestamp_seconds{{{SERVER},cluster="lab"}}'
     connected = f'parplan_agents_connected{{{SERVER},cluster="lab"}}'
     waiting = {f"parplan_search_queue_limit{{{SERVER}}}": "64x60",
@@ -153,6 +154,10 @@ def cases():
         # Both fire: only the critical one has waited long enough after 20 minutes.
         Case("ParplanCertificateExpiring", {certificate: f"{1 * DAY}x200"}, "20m",
              {**server, "file": "certificate"}, "critical"),
+
+        Case("ParplanCannotSign", {signing: "1 0x20"}, "5m", server),
+        Case("ParplanCannotSign", {signing: "1 0 1x20"}, "5m"),
+        Case("ParplanCannotSign", {signing: "2x20"}, "10m"),
 
         Case("ParplanSigningKeyExpiring", {key: f"{4 * DAY}x200"}, "100m", server),
         Case("ParplanSigningKeyExpiring", {key: f"{80 * DAY}x200"}, "100m"),

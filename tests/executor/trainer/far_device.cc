@@ -27,8 +27,8 @@ const int32_t* OfHost(const int32_t* tokens) {
 
 class FarMemory : public DeviceMemory {
  public:
-  absl::StatusOr<void*> Allocate(Bytes size) override {
-    absl::StatusOr<void*> near = host_->Allocate(size);
+  absl::StatusOr<void*> Allocate(Bytes size, Lifetime lifetime) override {
+    absl::StatusOr<void*> near = host_->Allocate(size, lifetime);
     if (near.ok()) *near = Far(*near);
     return near;
   }

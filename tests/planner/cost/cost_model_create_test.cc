@@ -1,5 +1,6 @@
 #include "planner/cost/cost_model.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,8 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "planner/model/runtime_traits.h"
 #include "tests/planner/cost/small_problem.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/valid.h"
 
 namespace parplan {
 namespace {
@@ -52,6 +55,24 @@ TEST(CostModelCreate, SaysWhatItEstimated) {
             (std::vector<std::string>{"context_memory_bytes taken as 1 GiB",
                                       "layer `decoder`: backward time taken as twice the "
                                       "forward"}));
+}
+
+// A sample on each of four ranks: 16 bytes, 16 us of an all-reduce.
+TEST(CostModelCreate, TakesHalfAnAllReduceForAChangeOfLayoutThatWasNotMeasured) {
+  PlanningRules rules;
+  rules.runtime = *FindRuntime("torch");
+  const auto exchange = [&](const std::function<void(ProfileSnapshot::Content&)>& change) {
+    const CostModel costs = Valid(CostModel::Create(SmallProblem(change, rules)));
+    return costs.group(kFirstGroup)
+        .ReshardingTimesOf(kDecoder, Degrees(1, 4), /*micro_batch_size=*/4)
+        .exchange.value();
+  };
+  EXPECT_NEAR(exchange(nullptr), 8e-6, 1e-12);
+  const auto add_measured = [](ProfileSnapshot::Content& content) {
+    content.collectives.push_back({Collective::kAllToAll, 4, 1, Bytes::Of(1000),
+                                   Seconds::Milliseconds(3), Origin::kMeasured});
+  };
+  EXPECT_NEAR(exchange(add_measured), 48e-6, 1e-12);
 }
 
 TEST(CostModelCreate, NeverExtendsActivationsBelowAPerfectSplit) {

@@ -61,5 +61,16 @@ TEST(TrafficOf, ADecoderHasTwoParts) {
   EXPECT_EQ(split.backward.scatters, 2);
 }
 
+// parplan.torch keeps what it gathered.
+TEST(TrafficOf, TorchGathersNoInputAgain) {
+  const CostModel costs = SmallCosts();
+  const LayerDefinition& decoder = costs.group(kFirstGroup).layer_source(kDecoder).definition();
+  const RuntimeTraits& runtime = *FindRuntime("torch");
+  const TensorParallelTraffic split = TrafficOf(decoder, /*sequence_parallel=*/true, runtime);
+  EXPECT_EQ(split.forward.gathers, 2);
+  EXPECT_EQ(split.backward.gathers, 2);
+  EXPECT_EQ(split.backward.scatters, 2);
+}
+
 }  // namespace
 }  // namespace parplan

@@ -193,6 +193,27 @@ TEST(FootprintOf, SpreadsExpertsOverExpertParallelRanks) {
             4 * 2 * expert + footprint.parameter_count);
 }
 
+// A table of 100 x 8 in fp32 on four ranks: with ZeRO-1 `fully_shard` keeps 200 parameters, and 800
+// during the passes. With ZeRO-3 they are whole while the layer runs, twice beside the next one.
+TEST(MemoryOfLayer, OfTorchKeepsShardsBetweenSteps) {
+  const LayerDefinition table = Table(LayerKind::kEmbedding, 8, 100, 4, false);
+  const RuntimeTraits& torch = *FindRuntime("torch");
+  Strategy strategy{.data_parallel_degree = 4};
+  const auto memory = [&](ShardingLevel level) {
+    strategy.sharding_level = level;
+    return MemoryOf(table, torch, strategy, 1.0, Precision::kFp32);
+  };
+  EXPECT_EQ(memory(ShardingLevel::kNone).parameters, Bytes::Of(4 * 800));
+  EXPECT_EQ(memory(ShardingLevel::kNone).gathered_all_time, Bytes());
+  for (const ShardingLevel level : {ShardingLevel::kOptimizer, ShardingLevel::kGradients}) {
+    EXPECT_EQ(memory(level).parameters, Bytes::Of(4 * 200));
+    EXPECT_EQ(memory(level).gathered_all_time, Bytes::Of(4 * 800));
+    EXPECT_EQ(memory(level).optimizer_states, Bytes::Of(8 * 200));
+  }
+  EXPECT_EQ(memory(ShardingLevel::kParameters).parameters, Bytes::Of(4 * 200));
+  EXPECT_EQ(memory(ShardingLevel::kParameters).gathered_all_time, Bytes());
+}
+
 // 175B of Korthikanti et al., table 3: t = 8, P = 8, micro-batch 1, sequence
 // parallelism and selective recomputation. The first of 8 stages has 12 layers and 8
 // micro-batches in flight.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/cost/cost_model.h"
+#include "planner/cost/same_rows.h"
 #include "tests/planner/program/program_cases.h"
 
 namespace parplan {
@@ -105,6 +106,28 @@ TEST(ActivationLayout, IsTheSameWhereTheCostModelMovesNothing) {
   }
   EXPECT_GT(free_count, 30);
   EXPECT_GT(priced_count, 300);
+}
+
+// Layouts that the runtime `torch` does not exchange are the same, and only those: also where
+// tokens that tensor-parallel ranks share are those that Ulysses would share.
+TEST(ActivationLayout, IsTheSameWhereRanksHoldTheSameRows) {
+  int same_count = 0;
+  int other_strategy_count = 0;
+  for (const int ranks : {1, 2, 4, 6, 12}) {
+    for (const Strategy& from : StrategiesOf(ranks)) {
+      for (const Strategy& to : StrategiesOf(ranks)) {
+        const bool is_same =
+            ActivationLayout(0, from, 24, 24).IsSameAs(ActivationLayout(0, to, 24, 24));
+        ASSERT_EQ(HoldSameRows(from, to), is_same)
+            << StrategyNotation(1, from) << " and " << StrategyNotation(1, to);
+        same_count += is_same ? 1 : 0;
+        other_strategy_count +=
+            is_same && from.tensor_parallel_degree != to.tensor_parallel_degree ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(same_count, 30);
+  EXPECT_GT(other_strategy_count, 0);
 }
 
 }  // namespace

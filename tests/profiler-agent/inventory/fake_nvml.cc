@@ -151,6 +151,17 @@ Result nvmlDeviceGetTopologyCommonAncestor(Device a, Device b, int* level) {
   return 0;
 }
 
+// Capability 2 is NVLink; the pairs (0, 1), (2, 3) and so on have bridges, or all have switches.
+Result nvmlDeviceGetP2PStatus(Device a, Device b, int capability, int* status) {
+#ifdef FAKE_BRIDGES
+  const bool is_linked = IndexOf(a) / 2 == IndexOf(b) / 2;
+#else
+  const bool is_linked = a != b;
+#endif
+  *status = capability == parplan::nvml::kPeerNvlink && is_linked ? 0 : 5;
+  return 0;
+}
+
 Result nvmlDeviceGetNvLinkState(Device, unsigned link, unsigned* is_active) {
   *is_active = 1;
   return link < 18 ? 0 : 2;

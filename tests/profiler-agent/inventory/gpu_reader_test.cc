@@ -41,6 +41,34 @@ TEST(ReadGpus, ListsAllOfANodeOfEight) {
   EXPECT_EQ(BusyGpuText(gpus), "");
 }
 
+TEST(ReadGpus, ReadsTheGpusThatCudaSees) {
+  const auto seen = [](const std::string& visible) {
+    GpuReaderOptions options = FakeGpus("eight");
+    options.visible_devices = visible;
+    const GpuSet gpus = ReadGpus(options);
+    EXPECT_EQ(gpus.availability == GpuAvailability::kAvailable, !gpus.devices.empty());
+    EXPECT_EQ(gpus.states.size(), gpus.devices.size());
+    EXPECT_EQ(gpus.common_ancestors.size(), gpus.devices.size());
+    std::vector<int> indices;
+    for (const GpuDevice& device : gpus.devices) indices.push_back(device.index);
+    return indices;
+  };
+  EXPECT_THAT(seen("6, 1"), ElementsAre(6, 1));
+  EXPECT_THAT(seen("GPU-00000000-0000-0000-0000-000000000003,0"), ElementsAre(3, 0));
+  // As in CUDA, what names no GPU ends the list, and a GPU named twice leaves none.
+  EXPECT_THAT(seen("2,9,3"), ElementsAre(2));
+  EXPECT_THAT(seen("2,-1,3"), ElementsAre(2));
+  EXPECT_THAT(seen("2,2"), IsEmpty());
+  EXPECT_THAT(seen(""), IsEmpty());
+  GpuReaderOptions none = FakeGpus("eight");
+  none.visible_devices = "8";
+  EXPECT_EQ(ReadGpus(none).message,
+            "CUDA_VISIBLE_DEVICES is '8', which names none of the node's 8 GPUs");
+  GpuReaderOptions two = FakeGpus("eight");
+  two.visible_devices = "7,0";
+  EXPECT_THAT(ReadGpus(two).common_ancestors[0], ElementsAre(0, 50));
+}
+
 TEST(ReadGpus, ListsWhoComputesOnAGpu) {
   const GpuSet gpus = ReadGpus(FakeGpus("busy"));
   ASSERT_EQ(gpus.states.size(), 2);

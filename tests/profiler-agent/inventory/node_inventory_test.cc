@@ -47,9 +47,21 @@ TEST(ToTopology, GivesGpusWithNvlinkOneTier) {
   EXPECT_THAT(topology.link_tiers(), ElementsAre(LinkTier{"nvlink", 8}));
 }
 
+// Every GPU has NVLinks there, but only to its neighbour.
+TEST(ToTopology, NvlinkReachesAsFarAsTheDriverSays) {
+  ASSERT_OK_AND_ASSIGN(NodeInventory inventory, ReadInventory(FakeNode("bridges")));
+  EXPECT_THAT(ToTopology(inventory, Gpus())->link_tiers(),
+              ElementsAre(LinkTier{"nvlink", 2}, LinkTier{"pcie", 4}, LinkTier{"socket", 8}));
+  EXPECT_THAT(ToTopology(inventory, Gpus(2))->link_tiers(), ElementsAre(LinkTier{"nvlink", 2}));
+  // An old driver says only that there are links.
+  inventory.gpus.nvlink_peers.clear();
+  EXPECT_THAT(ToTopology(inventory, Gpus())->link_tiers(), ElementsAre(LinkTier{"nvlink", 8}));
+}
+
 TEST(ToTopology, GivesGpusOfTwoSocketsTwoTiersWithoutNvlink) {
   ASSERT_OK_AND_ASSIGN(NodeInventory inventory, ReadInventory(FakeNode("eight")));
   for (GpuDevice& gpu : inventory.gpus.devices) gpu.nvlink_count = 0;
+  inventory.gpus.nvlink_peers.clear();
   EXPECT_THAT(ToTopology(inventory, Gpus())->link_tiers(),
               ElementsAre(LinkTier{"pcie", 4}, LinkTier{"socket", 8}));
   EXPECT_THAT(ToTopology(inventory, Gpus(4))->link_tiers(), ElementsAre(LinkTier{"pcie", 4}));
@@ -113,6 +125,7 @@ TEST(InventoryFingerprint, ChangesWithWhatDecidesSpeedOnly) {
       [](NodeInventory& n) { n.gpus.devices[7].uuid = "GPU-other"; },
       [](NodeInventory& n) { n.gpus.devices[7].nvlink_count = 17; },
       [](NodeInventory& n) { n.gpus.common_ancestors[0][1] = 20; },
+      [](NodeInventory& n) { n.gpus.nvlink_peers[0][1] = false; },
       [](NodeInventory& n) {
         n.networks.rdma_ports.push_back({"mlx5_0", 1, "InfiniBand", 400, true, 0});
       },

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "proto/envelope/rfc3339.h"
 #include "tests/proto/envelope/plan_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -142,6 +147,81 @@ TEST(TrustBundle, NamesTheFieldThatIsWrong) {
     EXPECT_THAT(bundle, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
     EXPECT_EQ(ReasonOf(bundle), Reason::kSpecInvalid);
   }
+}
+
+// The bundles that tests/clients/python/parplan/envelope/trust_bundle_test.py reads too.
+class TrustBundleVectors : public testing::Test {
+ protected:
+  TrustBundleVectors() { std::ifstream(PARPLAN_TRUST_BUNDLE_VECTORS) >> vectors_; }
+
+  TrustBundle Named(const std::string& name) const {
+    absl::StatusOr<TrustBundle> bundle = TrustBundle::FromJson(vectors_["bundles"][name].dump());
+    EXPECT_OK(bundle) << name;
+    return bundle.value_or(TrustBundle());
+  }
+
+  nlohmann::json vectors_;
+};
+
+TEST_F(TrustBundleVectors, GoodOnesAreReadAndWrittenAgain) {
+  ASSERT_GE(vectors_["bundles"].size(), 10u);
+  for (const auto& [name, document] : vectors_["bundles"].items()) {
+    const TrustBundle bundle = Named(name);
+    EXPECT_EQ(bundle.version().has_value(), document.contains("parplan_sequence")) << name;
+    EXPECT_EQ(nlohmann::json::parse(bundle.ToJson()), document) << name;
+  }
+}
+
+TEST_F(TrustBundleVectors, OthersAreRefusedWithTheFieldThatIsWrong) {
+  ASSERT_GE(vectors_["refused"].size(), 25u);
+  for (const auto& [name, document] : vectors_["refused"].items()) {
+    const absl::StatusOr<TrustBundle> bundle = TrustBundle::FromJson(document.dump());
+    EXPECT_THAT(bundle, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("parplan_")))
+        << name;
+    EXPECT_EQ(ReasonOf(bundle), Reason::kSpecInvalid) << name;
+  }
+}
+
+TEST_F(TrustBundleVectors, AVerifierGoesForwardAndNeverBack) {
+  std::set<std::pair<std::string, std::string>> may_follow;
+  for (const auto& pair : vectors_["may_follow"]) may_follow.emplace(pair[0], pair[1]);
+  for (const auto& [accepted, unused] : vectors_["bundles"].items()) {
+    for (const auto& [next, unused_too] : vectors_["bundles"].items()) {
+      const absl::Status followed = Named(accepted).CheckSuccessor(Named(next));
+      EXPECT_EQ(followed.ok(), may_follow.count({accepted, next}) == 1)
+          << accepted << ", then " << next << ": " << followed;
+      if (followed.ok()) continue;
+      EXPECT_EQ(followed.code(), absl::StatusCode::kPermissionDenied);
+      EXPECT_EQ(ReasonOf(followed), Reason::kSignatureInvalid);
+    }
+  }
+}
+
+TEST_F(TrustBundleVectors, AnExpiredOneVerifiesNothing) {
+  for (const char* const group : {"expired", "alive"}) {
+    for (const auto& pair : vectors_[group]) {
+      const TrustBundle bundle = Named(pair[0]);
+      const absl::Time now = ParseRfc3339(pair[1].get<std::string>()).value();
+      EXPECT_EQ(bundle.CheckLife(now).ok(), std::string(group) == "alive") << pair;
+      if (bundle.CheckLife(now).ok()) continue;
+      const PrivateKey key = FirstKey();
+      const absl::StatusOr<VerifiedPlan> refused =
+          PlanVerifier(bundle).Verify(Sign(MakePayload(), {&key}), ItsAudience(), now);
+      EXPECT_THAT(refused, StatusIs(absl::StatusCode::kPermissionDenied,
+                                    HasSubstr("the trust bundle expired at")));
+      EXPECT_EQ(ReasonOf(refused), Reason::kSignatureInvalid);
+    }
+  }
+}
+
+TEST_F(TrustBundleVectors, ARevokedKeyIsNoneOfTheSigners) {
+  const PrivateKey first = FirstKey();
+  const PrivateKey second = SecondKey();
+  const PlanVerifier verifier(Named("first revoked"));
+  EXPECT_EQ(ReasonOf(verifier.Verify(Sign(MakePayload(), {&first}), ItsAudience(), IssueTime())),
+            Reason::kSignatureInvalid);
+  EXPECT_OK(verifier.Verify(Sign(MakePayload(), {&first, &second}), ItsAudience(), IssueTime()));
+  EXPECT_EQ(Named("first revoked").ToProto().size(), 1);
 }
 
 TEST(TrustBundle, RefusesAKeyThatComesTwice) {

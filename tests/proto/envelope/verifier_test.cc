@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -316,6 +317,21 @@ TEST_F(PlanVerifierTest, UnsignedTextCannotForgeTheFactsOfARefusal) {
   const absl::Status status = verifier_.Verify(plan, ItsAudience(), IssueTime()).status();
   EXPECT_EQ(SigningKeyIdOf(status), "");
   EXPECT_EQ(GetErrorDetail(status)->metadata.at("keyIds"), "x?keyId?forged");
+}
+
+// Whoever has a leaked key signs plans of ten years.
+TEST(PlanVerifier, RefusesAPlanThatLivesLongerThanAYear) {
+  const PrivateKey key = FirstKey();
+  const PlanVerifier verifier(Trusting({&key}));
+  v1::PlanPayload payload = MakePayload();
+  for (const int days : {366, 367, 3650}) {
+    payload.mutable_expire_time()->set_seconds(
+        absl::ToUnixSeconds(IssueTime() + days * absl::Hours(24)));
+    const absl::StatusOr<VerifiedPlan> verified =
+        verifier.Verify(Sign(payload, {&key}), ItsAudience(), IssueTime());
+    EXPECT_EQ(verified.ok(), days == 366) << days;
+    EXPECT_EQ(ReasonOf(verified), days == 366 ? std::nullopt : std::optional(Reason::kPlanExpired));
+  }
 }
 
 }  // namespace

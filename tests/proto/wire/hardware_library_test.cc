@@ -240,6 +240,18 @@ TEST(BuiltInHardware, PeaksFollowFromMultiprocessorsAndAClock) {
   EXPECT_GE(checked, 30);
 }
 
+// A new family silently has the general priors. It needs its own (planner/model/coefficients.cc)
+// and its share of flash attention (`FlashShare`, planner/cost/analytic_layer.cc); then it is added
+// here.
+TEST(BuiltInHardware, FamiliesAreThoseOfTheCostModel) {
+  std::set<std::string> families;
+  for (const v1::DeviceDescription& entry : Library().message().devices()) {
+    families.insert(entry.device_family());
+  }
+  EXPECT_EQ(families, (std::set<std::string>{"ada", "ampere", "blackwell", "cdna2", "cdna3",
+                                             "hopper", "turing", "volta"}));
+}
+
 TEST(BuiltInHardware, ValuesOfTheDataSheets) {
   EXPECT_EQ(Device("A100").matrix_flops_16_bit, 312e12);
   EXPECT_EQ(Device("A100").memory_bytes_per_second, 2.039e12);

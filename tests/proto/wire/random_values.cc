@@ -7,9 +7,12 @@
 #include "planner/model/layer_definition.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/search_space.h"
+#include "planner/model/strategy_fields.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan {
+
+static_assert(kStrategyFieldCount == 9, "draw the new field");
 
 int64_t RandomValues::Integer(int64_t min, int64_t max) {
   return min + static_cast<int64_t>(engine_() % static_cast<uint64_t>(max - min + 1));

@@ -1,15 +1,18 @@
 #include "tests/server/core/core_fixture.h"
 
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "proto/envelope/key_store.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/rules_wire.h"
 #include "proto/wire/topology_wire.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
 
 namespace parplan {
@@ -99,6 +102,20 @@ void CoreTest::Start(std::unique_ptr<MemoryStore> store) {
   core_.reset();
   store_ = store.get();
   core_ = MakeCore(std::move(store), nullptr);
+}
+
+void CoreTest::RevokeKeys() {
+  absl::StatusOr<KeyStore> keys = KeyStore::Open(key_folder_, clock.Now());
+  ASSERT_OK(keys);
+  for (const KeyInfo& key : keys->List(clock.Now())) {
+    ASSERT_OK(keys->Revoke(key.key_id, clock.Now()));
+  }
+  clock.Advance(KeyRing::kLookInterval);
+}
+
+void CoreTest::BlockKeys() {
+  std::filesystem::remove_all(key_folder_ + "/keys");
+  std::ofstream(key_folder_ + "/keys") << "in the way";
 }
 
 std::unique_ptr<ServerCore> CoreTest::MakeCore(std::unique_ptr<MemoryStore> store,

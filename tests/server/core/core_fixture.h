@@ -66,6 +66,11 @@ class CoreTest : public testing::Test {
       const std::shared_ptr<CallContext>& context);
   absl::StatusOr<SharedShape> AskShape(const v1::ShapePlanRequest& request);
 
+  // Revokes every key of the server, as another program does; the server sees it a second later.
+  void RevokeKeys();
+  // Lets no file be written in the folder of the keys, or be read.
+  void BlockKeys();
+
   ServerCore& core() { return *core_; }
   MemoryStore& store() { return *store_; }
 

@@ -143,6 +143,10 @@ class RecordingObserver : public Observer {
     const std::lock_guard<std::mutex> lock(mutex_);
     key_expiries_.push_back(last_expiry);
   }
+  void SigningKeysCounted(int count) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    signing_key_count_ = count;
+  }
 
   std::vector<SearchReport> searches() const { return Copy(searches_); }
   std::vector<PlanReport> plans() const { return Copy(plans_); }
@@ -153,6 +157,11 @@ class RecordingObserver : public Observer {
   std::vector<std::pair<int, double>> phase_ratios() const { return Copy(phase_ratios_); }
   std::vector<std::pair<int, double>> item_ratios() const { return Copy(item_ratios_); }
   std::vector<LeaseOutcome> lease_ends() const { return Copy(lease_ends_); }
+  // -1 until it was counted.
+  int signing_key_count() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return signing_key_count_;
+  }
   std::vector<SnapshotReport> profiles() const { return Copy(profiles_); }
   std::vector<SnapshotReport> snapshots() const { return Copy(snapshots_); }
   // Stored content of clusters, as reported.
@@ -223,6 +232,7 @@ class RecordingObserver : public Observer {
   std::map<std::string, int> cluster_agents_;
   std::map<std::string, absl::Time> heard_;
   std::map<std::pair<StoreOperation, absl::StatusCode>, int> store_calls_;
+  int signing_key_count_ = -1;
   std::vector<absl::Time> key_expiries_;
   std::vector<SnapshotReport> profiles_;
   std::vector<SnapshotReport> snapshots_;

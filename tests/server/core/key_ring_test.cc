@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -69,6 +70,40 @@ TEST(KeyRing, TrustsTheKeysItReloadsThoughTheBundleCannotBeWritten) {
   const absl::Time now = start + 10 * kDay;
   EXPECT_THAT(ring.Reload(now), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_OK(VerifyOwnPlan(ring, now));
+}
+
+// `parplan-server keys revoke`, beside a server that runs.
+TEST(KeyRing, AKeyThatAnotherProgramRevokedSignsNoMoreASecondLater) {
+  const std::string folder = MakeTestFolder() + "/data";
+  const absl::Time start = IssueTime();
+  ASSERT_OK_AND_ASSIGN(KeyStore store, KeyStore::OpenOrCreate(folder, start));
+  const std::string leaked = store.List(start)[0].key_id;
+  KeyRing ring(std::move(store), start);
+  const int64_t version = ring.TrustVersion(start);
+  const v1::SignedPlan before = *ring.Sign(MakePayload().SerializeAsString(), start);
+
+  ASSERT_OK_AND_ASSIGN(KeyStore other, KeyStore::Open(folder, start));
+  ASSERT_OK(other.Revoke(leaked, start));
+  const absl::Time now = start + absl::Seconds(1);
+  EXPECT_GT(ring.TrustVersion(now), version);
+  EXPECT_FALSE(ring.Verifier()->Verify(before, ItsAudience(), now).ok());
+  ASSERT_OK_AND_ASSIGN(const v1::SignedPlan after,
+                       ring.Sign(MakePayload().SerializeAsString(), now));
+  ASSERT_EQ(after.signatures_size(), 1);
+  EXPECT_NE(after.signatures(0).key_id(), leaked);
+  EXPECT_OK(ring.Verifier()->Verify(after, ItsAudience(), now));
+  EXPECT_EQ(ring.TrustVersion(now), ring.TrustVersion(now + kDay)) << "nothing changed since";
+}
+
+TEST(KeyRing, SaysHowManyKeysSign) {
+  const absl::Time start = IssueTime();
+  ASSERT_OK_AND_ASSIGN(KeyStore store, KeyStore::OpenOrCreate(MakeTestFolder() + "/data", start));
+  ASSERT_OK(store.Rotate(start));
+  const KeyRing ring(std::move(store), start);
+  EXPECT_THAT(ring.SigningKeyCount(start), IsOkAndHolds(2));
+  EXPECT_THAT(ring.SigningKeyCount(start + 7 * kDay), IsOkAndHolds(1));
+  EXPECT_THAT(ring.SigningKeyCount(start + 91 * kDay),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

@@ -84,6 +84,75 @@ TEST_F(PlanCoreTest, AServerThatStartsAgainFindsThePlanInItsStore) {
   EXPECT_EQ(planner.search_count, 1);
 }
 
+// A plan in memory or in the store is given again only while a trusted key signed it.
+TEST_F(PlanCoreTest, APlanOfARevokedKeyIsSignedAnew) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_job_id("job-7");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(request));
+  RevokeKeys();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan second, Ask(request));
+  EXPECT_FALSE(second->from_cache());
+  EXPECT_EQ(Verify(*first).verdict(), Verdict::BAD_SIGNATURE);
+  EXPECT_THAT(Verify(*first).detail(), HasSubstr("revoked"));
+  EXPECT_EQ(Verify(*second).verdict(), Verdict::VALID);
+  EXPECT_EQ(PayloadOf(*second).generation(), 2);
+  EXPECT_EQ(PayloadOf(*second).supersedes(), first->name());
+  EXPECT_EQ(planner.search_count, 1) << "the answer is known";
+  ASSERT_OK_AND_ASSIGN(const SharedPlan third, Ask(request));
+  EXPECT_TRUE(third->from_cache());
+  EXPECT_EQ(third->name(), second->name());
+}
+
+TEST_F(PlanCoreTest, AServerThatStartsAgainTrustsNoStoredPlanOfARevokedKey) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(Question()));
+  RevokeKeys();
+  Start(store().OpenAgain());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan second, Ask(Question()));
+  EXPECT_FALSE(second->from_cache());
+  EXPECT_EQ(Verify(*second).verdict(), Verdict::VALID);
+}
+
+TEST_F(PlanCoreTest, ARetryOfAPlanOfARevokedKeyIsRefusedWithAReason) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_request_id("4c1b1f5e-0000-4000-8000-000000000001");
+  ASSERT_OK(Ask(request));
+  ASSERT_OK(Ask(request));
+  RevokeKeys();
+  const absl::StatusOr<SharedPlan> retried = Ask(request);
+  EXPECT_THAT(retried, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                HasSubstr("ask again with a new request_id")));
+  EXPECT_EQ(ReasonOf(retried), Reason::kSignatureInvalid);
+}
+
+TEST_F(PlanCoreTest, WhenNothingCanSignTheObserverAndTheCallerHearIt) {
+  StartMeasured();
+  EXPECT_OK(core().CheckSigning());
+  EXPECT_EQ(observer.signing_key_count(), 1);
+  BlockKeys();
+  clock.Advance(absl::Hours(24 * 100));
+  EXPECT_FALSE(core().CheckSigning().ok());
+  EXPECT_EQ(observer.signing_key_count(), 0);
+  const absl::StatusOr<SharedPlan> refused = Ask(Question());
+  EXPECT_THAT(refused,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no key may sign")));
+  EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
+}
+
+// The clock was ahead at the start and is set right: nobody has to act.
+TEST_F(PlanCoreTest, AServerWhoseKeysAreFromTheFutureMakesOneForNow) {
+  clock.Jump(absl::Hours(24 * 130));
+  StartMeasured();
+  ASSERT_OK(core().Maintain());
+  clock.Jump(-absl::Hours(24 * 130 + 200));
+  EXPECT_OK(core().CheckSigning());
+  EXPECT_EQ(observer.signing_key_count(), 1);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(Question()));
+  EXPECT_EQ(Verify(*plan).verdict(), Verdict::VALID);
+}
+
 TEST_F(PlanCoreTest, AnotherJobGetsItsOwnPlanWithoutASearch) {
   StartMeasured();
   v1::CreatePlanRequest request = Question();

@@ -127,16 +127,16 @@ Limits RpcHarness::TestLimits() {
   return limits;
 }
 
-RpcHarness::RpcHarness(const Limits& limits, PlannerFunction planner,
+RpcHarness::RpcHarness(const Limits& limits, const PlannerFunction& planner,
                        absl::Duration default_deadline, int port)
     : observer_(PlannerNames(), MethodNames()) {
   auto store = std::make_unique<MemoryStore>();
   store_ = store.get();
   absl::StatusOr<KeyStore> keys = KeyStore::OpenOrCreate(MakeTestFolder(), clock_.Now());
   PARPLAN_CHECK(keys.ok());
-  core_ = std::make_unique<ServerCore>(
-      std::move(store), std::make_unique<KeyRing>(*std::move(keys), clock_.Now()), limits, clock_,
-      observer_, std::move(planner), nullptr, audit_);
+  core_ = std::make_unique<ServerCore>(std::move(store),
+                                       std::make_unique<KeyRing>(*std::move(keys), clock_.Now()),
+                                       limits, clock_, observer_, planner, nullptr, audit_);
   RpcServerOptions options;
   options.authorizer = authorizer_;
   options.listen_address = absl::StrCat("127.0.0.1:", port);

@@ -92,7 +92,8 @@ class RecordingAudit : public AuditSink {
 class RpcHarness {
  public:
   // Port 0 is a free one.
-  explicit RpcHarness(const Limits& limits = TestLimits(), PlannerFunction planner = &FindPlan,
+  explicit RpcHarness(const Limits& limits = TestLimits(),
+                      const PlannerFunction& planner = &FindPlan,
                       absl::Duration default_deadline = absl::Minutes(10), int port = 0);
   ~RpcHarness();
 

@@ -14,8 +14,9 @@ namespace parplan::shell {
 // Lists the shells for which there is a script.
 std::vector<std::string> CompletionShells();
 
-// Returns the script by which `shell` completes the commands and flags that `program` has now. Its
-// first line says that `command` prints it. REQUIRES: `shell` is one of `CompletionShells`.
+// Returns the script by which `shell` completes the commands and flags that `program` has now,
+// without hidden ones. Its first line says that `command` prints it. REQUIRES: `shell` is one of
+// `CompletionShells`.
 std::string CompletionScript(const Command& program, const std::string& shell,
                              const std::string& command);
 

@@ -15,6 +15,7 @@ from parplan.errors import Error, make_error
 from parplan.wire import messages
 
 ISSUE_TIME_TOLERANCE = 60 * rfc3339.NANOSECONDS
+LONGEST_PLAN_LIFE = 366 * 86400 * rfc3339.NANOSECONDS
 MAX_SIGNATURE_COUNT = 16
 MAX_PAYLOAD_BYTES = 16 << 20
 
@@ -44,21 +45,23 @@ def verify(signed_plan: SignedPlan, trust: TrustBundle, audience: Audience = Aud
     payload is parsed before its signature is verified. `now` is in nanoseconds since 1970, by
     default the clock of this machine.
 
-    1. Bytes: a trusted key made one of the signatures over exactly these bytes and this type.
-       `Signature.key_id` only selects the key to try first. SignatureInvalid.
+    0. Trust: the bundle has not expired. SignatureInvalid.
+    1. Bytes: a trusted key that is not revoked made one of the signatures over exactly these bytes
+       and this type. `Signature.key_id` only selects the key to try first. SignatureInvalid.
     2. Type and content: the type is that of a plan, and the bytes are a `PlanPayload` with name,
        devices, stages, micro-batches and both times. PayloadMalformed.
-    3. Time: issue_time <= now + 60 s, now < expire_time, and a key of check 1 was in its window at
-       issue_time. PlanExpired.
+    3. Time: issue_time <= now + 60 s, now < expire_time, the plan lives no longer than a year, and
+       a key of check 1 was in its window at issue_time. PlanExpired.
     4. Cluster, job and node. AudienceMismatch.
     5. Topology. TopologyMismatch.
 
     From check 2 on the metadata of the error has `keyId`, the id of a key that signed.
     """
     now = clock.time_ns() if now is None else now
+    trust.check_life(now)
     signers = _find_signers(signed_plan, trust)
     if not signers:
-        raise _not_signed(signed_plan)
+        raise _not_signed(trust, signed_plan)
     first_key_id = signers[0].key_id
     if signed_plan.payload_type != PAYLOAD_TYPE:
         raise _malformed(signed_plan, first_key_id,
@@ -98,7 +101,8 @@ def _find_signers(signed_plan: SignedPlan, trust: TrustBundle) -> list[TrustedKe
         # The key that the hint names comes first, then all others in order.
         hinted = trust.find(signature.key_id)
         keys = ([hinted] if hinted else []) + [key for key in trust.keys if key != hinted]
-        signer = next((key for key in keys if key.verifies(message, signature.sig)), None)
+        signer = next((key for key in keys
+                       if not key.is_revoked and key.verifies(message, signature.sig)), None)
         if signer is not None and signer not in signers:
             signers.append(signer)
     return signers
@@ -144,6 +148,11 @@ def _check_time(issue_time: int, expire_time: int, key_id: str, now: int) -> Non
         raise _expired(expire_time, key_id,
                        f"the plan is valid from {rfc3339.format_time(issue_time)} on, which is in "
                        "the future; correct the clock of this machine or of the server")
+    if expire_time - issue_time > LONGEST_PLAN_LIFE:
+        raise _expired(expire_time, key_id,
+                       f"the plan would be valid until {rfc3339.format_time(expire_time)}, over a "
+                       "year after its issue, which no server signs; revoke the key "
+                       f"{key_id}, and ask the server for a new plan")
 
 
 def _check_audience(payload: Any, audience: Audience, key_id: str) -> None:
@@ -167,14 +176,20 @@ def _check_topology(payload: Any, audience: Audience, key_id: str) -> None:
                       "keyId": key_id})
 
 
-def _not_signed(signed_plan: SignedPlan) -> Error:
+def _not_signed(trust: TrustBundle, signed_plan: SignedPlan) -> Error:
     count = len(signed_plan.signatures)
+    named = [trust.find(one.key_id) for one in signed_plan.signatures]
+    revoked = next((key for key in named if key and key.revoke_time is not None), None)
     message = ("no trusted key made any of the signatures: the plan was altered, or its key is not "
                "in the trust bundle; get the plan again, and the bundle from the owner of the "
                "cluster")
     if count > MAX_SIGNATURE_COUNT:
         message = (f"the envelope has {count} signatures; at most {MAX_SIGNATURE_COUNT} are looked "
                    "at, so get the plan again")
+    elif revoked and revoked.revoke_time is not None:
+        message = (f"the key {revoked.key_id} of the plan was revoked at "
+                   f"{rfc3339.format_time(revoked.revoke_time)}, and no other trusted key signed "
+                   "it; ask the server for a new plan")
     hints = [_printable(one.key_id) for one in signed_plan.signatures[:MAX_SIGNATURE_COUNT]]
     return make_error("PERMISSION_DENIED", "SIGNATURE_INVALID", message,
                       {"keyIds": ",".join(hints)})

@@ -16,9 +16,8 @@ from torch import nn
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict_loader import load as load_state
 from torch.distributed.checkpoint.state_dict_saver import save as save_state
-from torch.distributed.tensor import DTensor, Shard
 
-from parplan.torch.parts import Cut
+from parplan.torch.parts import Cut, in_pieces
 from parplan.torch.updates import Updates
 
 _PARAMETER = "parameters."
@@ -34,9 +33,9 @@ def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
     if the schedule's state cannot be stored."""
     state: dict[str, Any] = {}
     for name, parameter in named:
-        state[_PARAMETER + name] = _in_pieces(parameter.detach(), pieces.get(name))
+        state[_PARAMETER + name] = in_pieces(parameter.detach(), pieces.get(name))
     for name, value in updates.states().items():
-        state[_STATE + name] = _in_pieces(value, pieces.get(name.rpartition(".")[0]))
+        state[_STATE + name] = in_pieces(value, pieces.get(name.rpartition(".")[0]))
     text = updates.schedule_text()
     if text:
         state[_SCHEDULE] = torch.tensor(list(text.encode()), dtype=torch.uint8)
@@ -50,10 +49,10 @@ def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
     stored = FileSystemReader(str(folder)).read_metadata().state_dict_metadata
     state: dict[str, Any] = {}
     for name, parameter in named:
-        state[_PARAMETER + name] = _in_pieces(parameter.detach(), pieces.get(name))
+        state[_PARAMETER + name] = in_pieces(parameter.detach(), pieces.get(name))
     made = updates.make_states(_finder(stored, pieces))
     for name, value in made.items():
-        state[_STATE + name] = _in_pieces(value, pieces.get(name.rpartition(".")[0]))
+        state[_STATE + name] = in_pieces(value, pieces.get(name.rpartition(".")[0]))
     if updates.schedule is not None and _SCHEDULE in stored:
         state[_SCHEDULE] = torch.zeros(tuple(_size_of(stored[_SCHEDULE])), dtype=torch.uint8)
     load_state(state, checkpoint_id=str(folder))
@@ -81,24 +80,3 @@ def _finder(stored: Mapping[str, Any], pieces: Mapping[str, Cut]
                                                       * shape[cut.dimension + 1]]
         by_name.setdefault(name, {})[rest] = (shape, found.properties.dtype)
     return lambda name: by_name.get(name, {})
-
-
-def _in_pieces(tensor: Any, cut: Cut | None) -> Any:
-    """Returns a view of the same memory with a dimension for the pieces, if the tensor has some."""
-    if cut is None or tensor.dim() <= cut.dimension:
-        return tensor
-    dimension = cut.dimension
-    sizes = (cut.pieces, -1)
-    if not isinstance(tensor, DTensor):
-        return torch.unflatten(tensor, dimension, sizes)
-    placements = []
-    for placement in tensor.placements:
-        place: Any = getattr(placement, "dim", None)
-        # The dimension of the pieces is shared within each, and later ones are one further.
-        placements.append(placement if place is None or place < dimension else Shard(place + 1))
-    shape = torch.Size([*tensor.shape[:dimension], cut.pieces,
-                        tensor.shape[dimension] // cut.pieces, *tensor.shape[dimension + 1:]])
-    local = torch.unflatten(tensor.to_local(), dimension, sizes)
-    stride = torch.empty(shape, device="meta").stride()
-    return DTensor.from_local(local, tensor.device_mesh, placements, run_check=False, shape=shape,
-                              stride=stride)

@@ -113,10 +113,10 @@ class SpreadExperts:
         # Sorted by expert, and so by the rank that has it.
         order = torch.argsort(flat, stable=True)
         senders = order // numbers.shape[1]
-        leaving = torch.bincount(flat // self._share, minlength=group.size())
+        leaving = rows_for(flat // self._share, group.size())
         arriving = torch.empty_like(leaving)
         dist.all_to_all_single(arriving, leaving, group=group)
-        sizes_out, sizes_in = leaving.tolist(), arriving.tolist()
+        sizes_out, sizes_in = numbers_of(leaving, flat), numbers_of(arriving, flat)
         local = flat.new_empty(sum(sizes_in))
         dist.all_to_all_single(local, flat[order] % self._share, sizes_in, sizes_out, group=group)
         rows = _Exchanged.apply(tokens[senders], sizes_in, sizes_out, group)
@@ -134,6 +134,17 @@ class SpreadExperts:
         made: torch.Tensor = self._forward(rows, numbers.unsqueeze(1),
                                            rows.new_ones(rows.shape[0], 1))
         return made[:count]
+
+
+def rows_for(ranks: torch.Tensor, count: int) -> torch.Tensor:
+    """Returns how many of the rows go to each of `count` ranks. `parplan.torch.check` puts another
+    function in the place of this and the next one, for tensors without contents."""
+    return torch.bincount(ranks, minlength=count)
+
+
+def numbers_of(sizes: torch.Tensor, rows: torch.Tensor) -> list[int]:
+    """Returns the numbers in a tensor. `rows` are those that they count on this rank."""
+    return [int(one) for one in sizes.tolist()]
 
 
 class _Exchanged(torch.autograd.Function):

@@ -58,6 +58,44 @@ def local_of(tensor: Any) -> torch.Tensor:
     return part
 
 
+def in_pieces(tensor: Any, cut: Cut | None) -> Any:
+    """Returns a view of the same memory with a dimension for the pieces, if the tensor has some."""
+    if cut is None or tensor.dim() <= cut.dimension:
+        return tensor
+    dimension = cut.dimension
+    sizes = (cut.pieces, -1)
+    if not isinstance(tensor, DTensor):
+        return torch.unflatten(tensor, dimension, sizes)
+    placements = []
+    for placement in tensor.placements:
+        place: Any = getattr(placement, "dim", None)
+        # The dimension of the pieces is shared within each, and later ones are one further.
+        placements.append(placement if place is None or place < dimension else Shard(place + 1))
+    shape = torch.Size([*tensor.shape[:dimension], cut.pieces,
+                        tensor.shape[dimension] // cut.pieces, *tensor.shape[dimension + 1:]])
+    local = torch.unflatten(tensor.to_local(), dimension, sizes)
+    stride = torch.empty(shape, device="meta").stride()
+    return DTensor.from_local(local, tensor.device_mesh, placements, run_check=False, shape=shape,
+                              stride=stride)
+
+
+def whole_of(tensor: Any, cut: Cut | None) -> torch.Tensor:
+    """Returns the whole of a tensor that the ranks of a mesh share, on each of them. `cut` is that
+    of a parameter in pieces (`Spread.pieces`), None for others. PyTorch 2.11 gathers no pieces, so
+    they are gathered as a tensor with a dimension for them."""
+    if not isinstance(tensor, DTensor):
+        made: torch.Tensor = tensor
+        return made
+    is_alone = cut is not None and sum(
+        getattr(placement, "dim", None) == cut.dimension for placement in tensor.placements) == 1
+    if cut is None or not is_alone:
+        # Ranks of another dimension of the mesh may share the pieces again.
+        made = tensor.full_tensor()
+        return made
+    made = in_pieces(tensor, cut).full_tensor()
+    return made.flatten(cut.dimension, cut.dimension + 1)
+
+
 def entered(rows: torch.Tensor, mesh: DeviceMesh, dimension: int | None) -> torch.Tensor:
     """Returns all rows of the ranks of `mesh`, which share them along `dimension`, or each have all
     of them if that is None. Each rank then has a summand of their gradient, which is added up."""

@@ -67,6 +67,8 @@ class Alone:
                 with span(f"{stage.program.stage_index}F{number}"):
                     hidden = stage(hidden)
             loss = self._loss_of_part(hidden, target)
+            # What the backward pass needs of it is saved in the graph.
+            hidden = one
             for stage in self._stages:
                 stage.begin_backward(number + 1 == len(inputs))
             # Autograd goes through all stages at once.

@@ -17,6 +17,7 @@ from parplan.torch import checkpoint
 from parplan.torch.attention import tokens_of
 from parplan.torch.grids import Grids
 from parplan.torch.layers import find_layers
+from parplan.torch.parts import whole_of
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
 from parplan.torch.refusals import check_plan, check_release
@@ -150,6 +151,13 @@ class Run:
         for _, parameter in self.named_parameters():
             yield parameter
 
+    def whole(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Returns the whole of a parameter or of its gradient; `name` is that of `named_parameters`.
+        All ranks that have the parameter call this. `DTensor.full_tensor` does the same, but
+        PyTorch 2.11 refuses it for matrices whose pieces ranks share, such as GPT-2's of queries,
+        keys and values."""
+        return whole_of(tensor, self._spread.pieces.get(name))
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Stores parameters and the states of optimizer and schedule in a folder that all ranks
         reach. Every rank calls this. Raises SpecInvalid if the schedule's state cannot be stored.
@@ -200,4 +208,14 @@ class Run:
 
 
 def _default_device() -> str:
-    return f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
+    """Returns the GPU that the program chose or, if it chose none, that of the number that torchrun
+    gives each process of a node. Without it all of them would be on the first."""
+    if not torch.cuda.is_available():
+        return "cpu"
+    chosen = torch.cuda.current_device()
+    local_rank = os.environ.get("LOCAL_RANK", "")
+    # A process that sees its own GPU alone has no other to choose.
+    if chosen == 0 and local_rank.isdigit() and int(local_rank) < torch.cuda.device_count():
+        chosen = int(local_rank)
+        torch.cuda.set_device(chosen)
+    return f"cuda:{chosen}"

@@ -6,8 +6,9 @@ The plan names modules and how each is split, by patterns over the names of `mod
 
 It is the model's own (`_tp_plan` of transformers), one of this file for models that have none, or
 given; in a given one styles may also be those of torch.distributed.tensor.parallel, as torchtitan
-writes its plans. An embedding without an entry is split over its rows, and the last projection over
-its outputs. Entries may also name parameters of stacked experts.
+writes its plans. The largest table of an embedding is split over its rows unless it has an entry,
+and the last projection over its outputs; smaller tables, of positions for instance, are whole on
+every rank. Entries may also name parameters of stacked experts.
 """
 
 from __future__ import annotations
@@ -157,9 +158,15 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
     elsewhere = spread.union(*(block.modules() for block in transposed))
     modules = {name: module for name, module in modules.items() if module not in elsewhere}
     styles = {name: style for name, style in styles.items() if name in modules}
+    tables = [module for module in modules.values() if isinstance(module, nn.Embedding)]
+    largest = max(tables, key=lambda one: one.num_embeddings, default=None)
     for name, module in modules.items():
-        if name not in styles and isinstance(module, nn.Embedding):
+        if name in styles or not isinstance(module, nn.Embedding):
+            continue
+        if module is largest:
             styles[name] = "embedding_rowwise"
+        elif strategy.sequence_parallel:
+            module.register_forward_hook(_OwnTokens(mesh))
     if not styles and not transposed:
         raise refused(index, "no entry of the model's tensor-parallel plan names a module of "
                       "it; give one as `tensor_plan`")
@@ -223,6 +230,16 @@ class _Entry:
                                   run_check=False).redistribute(placements=[Replicate()])
 
 
+class _OwnTokens:
+    """Leaves each rank its share of the tokens of what a module returns that is whole on all."""
+
+    def __init__(self, mesh: DeviceMesh) -> None:
+        self._mesh = mesh
+
+    def __call__(self, _: nn.Module, args: tuple[Any, ...], rows: torch.Tensor) -> torch.Tensor:
+        return rows.chunk(self._mesh.size(), -2)[self._mesh.get_local_rank()]
+
+
 def _blocks(layer: nn.Module, modules: Mapping[str, nn.Module],
             styles: Mapping[str, str]) -> list[nn.Module]:
     """Returns the modules within a layer whose children are split by columns."""
@@ -259,7 +276,7 @@ def _check_sequence_parallel(index: int, strategy: Strategy, styles: Mapping[str
     if strategy.sequence_parallel and styles and set(styles.values()) <= _EMBEDDING:
         # Norms treat token by token.
         count = sum(1 for name, module in modules.items()
-                    if name not in styles and not isinstance(module, nn.LayerNorm)
+                    if name not in styles and not isinstance(module, (nn.LayerNorm, nn.Embedding))
                     and next(module.parameters(recurse=False), None) is not None)
         if count > 0:
             raise refused(index, "sequence parallelism of an embedding with further modules is "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/model/strategy_fields.h"
 #include "planner/planners/exact/interleaved/group_sizes.h"
 #include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/planners/exact/interleaved/uneven_bound.h"
@@ -20,6 +21,8 @@
 
 namespace parplan {
 namespace {
+
+static_assert(kStrategyFieldCount == 9, "say whether the new field follows from the layer");
 
 // Returns candidates with the fewest micro-batches of each size, which need the least memory; those
 // with groups of another size than the pipeline degree, the smallest there is, are counted apart.

@@ -26,8 +26,7 @@ struct SmallestMemory {
   // False if less memory may suffice, for one of these reasons:
   // - a limit ended the search;
   // - the space has `kPerLayer` without `kEndStrategies`, which ties end layers to their
-  // neighbours,
-  //   so only masks of equal degrees, rank order and sharding were searched;
+  //   neighbours, so only masks of equal degrees, rank order and sharding were searched;
   // - the plan needs more than the compared sums of memory, which omit kept stage outputs and the
   //   optimizer step;
   // - the space has interleaved plans, whose sums are not lower bounds if the runtime keeps stage

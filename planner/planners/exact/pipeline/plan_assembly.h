@@ -29,6 +29,7 @@ bool AreAlike(const Plan& a, const Plan& b);
 // The best plans, at most `wanted`, no two alike.
 class PlanList {
  public:
+  // REQUIRES: `wanted` is at least 1.
   explicit PlanList(int wanted) : wanted_(wanted) {}
 
   // Adds a plan; keeps the better of plans that are alike. Returns whether the list changed.

@@ -22,7 +22,8 @@ std::optional<StageChoice> MixStage(const PipelineSetting& setting, const Option
 
 // Sets the times of a choice (`forward`, `backward`, `sync`) and the layouts of its ends
 // (`first_layout`, `last_layout`) from its options. Adds up consecutive layers of one option
-// together, as `PlanEvaluator` does.
+// together, as `PlanEvaluator` does. Times are infinite if two neighbours have no transition.
+// REQUIRES: `choice.options` has an entry for each layer of `runs`, of which there is at least one.
 void SumTimes(const OptionTable& table, absl::Span<const DefinitionRun> runs, StageChoice& choice);
 
 }  // namespace parplan

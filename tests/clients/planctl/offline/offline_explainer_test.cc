@@ -185,6 +185,35 @@ TEST(SensitivitiesOffline, ListWhatThereIsMoreOf) {
   }
 }
 
+TEST(CollectivesOffline, ListsWhatARankTakesPartIn) {
+  const ExplainContext context = ExampleContext();
+  const Plan plan = PlanOfPlanner(context, "dp+tp");
+  ASSERT_OK_AND_ASSIGN(const PricedCollectives priced, CollectivesOffline(context, plan, 3));
+  EXPECT_EQ(priced.rank, 3);
+  ASSERT_FALSE(priced.rows.empty());
+  for (const StepCollective& one : priced.rows) {
+    EXPECT_THAT(one.ranks, ::testing::Contains(3));
+    EXPECT_GT(one.count, 0.0);
+    EXPECT_GT(one.bytes, 0.0);
+  }
+  const ExplainAnswer answer = {.collectives = priced};
+  const std::string text = ExplainText(answer);
+  ExpectTidy(text);
+  EXPECT_THAT(text, AllOf(HasSubstr("Collectives of rank 3"), HasSubstr(priced.runtime_id)));
+  const Json json = Json::parse(ExplainJson(answer));
+  EXPECT_EQ(json["collectives"]["rows"].size(), priced.rows.size());
+  ExpectDocumented(json, Documentation());
+}
+
+TEST(CollectivesOffline, RefusesARankThatThePlanLacks) {
+  const ExplainContext context = ExampleContext();
+  const Plan plan = PlanOfPlanner(context, "dp+tp");
+  for (const int rank : {-1, plan.device_count}) {
+    const absl::Status status = CollectivesOffline(context, plan, rank).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--collectives")) << rank;
+  }
+}
+
 TEST(ExplainOffline, RefusesAPlanForOtherDevices) {
   const ExplainContext context = ExampleContext();
   const Plan plan = PlanOfPlanner(context, "galvatron-base");

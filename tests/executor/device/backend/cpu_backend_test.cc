@@ -58,7 +58,7 @@ TEST(CpuBackend, ADeviceHasKernelsMemoryAndAStopwatch) {
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("fp32 and fp64")));
   const std::vector<float> given = {1.0f, 2.0f, 3.0f};
   const Bytes size = Bytes::Of(12);
-  ASSERT_OK_AND_ASSIGN(void* const data, device->memory().Allocate(size));
+  ASSERT_OK_AND_ASSIGN(void* const data, device->memory().Allocate(size, Lifetime::kLasting));
   const std::unique_ptr<Stopwatch> stopwatch = device->MakeStopwatch();
   stopwatch->Start();
   EXPECT_OK(device->CopyFromHost(given.data(), data, size));

@@ -14,10 +14,12 @@ namespace parplan {
 // Loads the plugin of this build, or the one that PARPLAN_CUDA_PLUGIN names, by which a test that
 // was moved to another machine finds it. Its error is a test's reason to skip.
 inline absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadGpus(
-    GroupTransport groups = GroupTransport::kAutomatic) {
+    GroupTransport groups = GroupTransport::kAutomatic,
+    AttentionChoice attention = AttentionChoice::kAutomatic) {
   const char* const moved = std::getenv("PARPLAN_CUDA_PLUGIN");
-  return LoadBackend(
-      "cuda", {.plugin = moved == nullptr ? PARPLAN_CUDA_PLUGIN_FILE : moved, .groups = groups});
+  return LoadBackend("cuda", {.plugin = moved == nullptr ? PARPLAN_CUDA_PLUGIN_FILE : moved,
+                              .groups = groups,
+                              .attention = attention});
 }
 
 // Only where the machine has none: anything else that is wrong with the plugin is a failure.

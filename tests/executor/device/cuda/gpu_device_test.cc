@@ -54,7 +54,9 @@ TEST(GpuDevice, CountsMemoryAndSaysWhenThereIsNoMore) {
   PARPLAN_GPUS_OR_SKIP(backend);
   ASSERT_OK_AND_ASSIGN(const auto gpu, Gpu::Open(*backend));
   ASSERT_OK_AND_ASSIGN(const DeviceFacts facts, backend->Describe(0));
-  EXPECT_THAT(gpu->device->memory().Allocate(Bytes::Of(2 * facts.memory.count())).status(),
+  EXPECT_THAT(gpu->device->memory()
+                  .Allocate(Bytes::Of(2 * facts.memory.count()), Lifetime::kLasting)
+                  .status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("bytes of the GPU")));
   // Nothing is left of the error.
   const Array array = gpu->Put({1.0, 2.0});
@@ -210,8 +212,10 @@ TEST(GpuGroups, NcclSendsBothWaysAtOnce) {
     Communicator& sending = fabric.rank() == 0 ? *up : *down;
     Communicator& receiving = fabric.rank() == 0 ? *down : *up;
     constexpr int64_t kCount = int64_t{1} << 24;
-    ASSERT_OK_AND_ASSIGN(void* const out, device->memory().Allocate(Bytes::Of(4 * kCount)));
-    ASSERT_OK_AND_ASSIGN(void* const in, device->memory().Allocate(Bytes::Of(4 * kCount)));
+    ASSERT_OK_AND_ASSIGN(void* const out,
+                         device->memory().Allocate(Bytes::Of(4 * kCount), Lifetime::kLasting));
+    ASSERT_OK_AND_ASSIGN(void* const in,
+                         device->memory().Allocate(Bytes::Of(4 * kCount), Lifetime::kLasting));
     const int other = 1 - fabric.rank();
     const CollectiveCall send = {
         .operation = Operation::kSend, .count = kCount, .send = out, .peer = other};

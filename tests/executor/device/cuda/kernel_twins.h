@@ -26,6 +26,8 @@ class KernelSubject {
   virtual ~KernelSubject() = default;
   virtual LayerKernels& kernels() = 0;
   virtual DeviceMemory& memory() = 0;
+  // Lines about its kernels (Device::Notes).
+  virtual std::vector<std::string> Notes() { return {}; }
 };
 
 // One of the subjects of a binary. The variant differs where it matters how kernels run.
@@ -76,6 +78,11 @@ class KernelTwins {
     op(*exact_, [&](Twin twin, int64_t offset = 0) -> void* {
       return pairs_[twin.index].exact.data() + offset;
     });
+    RunSubject(op);
+  }
+  // Calls it on the subject's side only.
+  template <typename Operation>
+  void RunSubject(Operation op) {
     op(subject_.kernels(), [&](Twin twin, int64_t offset = 0) -> void* {
       const Pair& pair = pairs_[twin.index];
       return static_cast<char*>(pair.device) + offset * ElementSize(pair.type);
@@ -127,7 +134,7 @@ class KernelTwins {
     Pair pair{.type = type, .exact = numbers};
     for (double& each : pair.exact) each = Round(type, each);
     absl::StatusOr<void*> device = subject_.memory().Allocate(
-        Bytes::Of(static_cast<int64_t>(numbers.size()) * ElementSize(type)));
+        Bytes::Of(static_cast<int64_t>(numbers.size()) * ElementSize(type)), Lifetime::kLasting);
     EXPECT_OK(device.status());
     pair.device = *device;
     EXPECT_OK(WriteElements(subject_.kernels(), type, pair.exact, pair.device));
@@ -154,6 +161,7 @@ class KernelTwinsTest : public testing::TestWithParam<SubjectChoice> {
     EXPECT_OK(subject_->kernels().Synchronize());
   }
   KernelTwins& twins() { return *twins_; }
+  KernelSubject& subject() { return *subject_; }
   // Elements of 16 bytes and so, and odd ones.
   std::vector<int64_t> sizes() const { return {1, 37, 64, 264, 521}; }
 

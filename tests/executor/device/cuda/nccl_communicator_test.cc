@@ -314,7 +314,8 @@ TEST_F(NcclCommunicatorTest, TheStopwatchAndMemoryOfADevice) {
   stopwatch->Start();
   stopwatch->Stop();
   EXPECT_THAT(stopwatch->Elapsed(), IsOkAndHolds(absl::Milliseconds(1)));
-  ASSERT_OK_AND_ASSIGN(void* const data, device->memory().Allocate(Bytes::Of(8)));
+  ASSERT_OK_AND_ASSIGN(void* const data,
+                       device->memory().Allocate(Bytes::Of(8), Lifetime::kLasting));
   const double given = 4.5;
   double got = 0.0;
   EXPECT_OK(device->CopyFromHost(&given, data, Bytes::Of(8)));

@@ -146,13 +146,16 @@ def _show(name: str, predicate: dict[str, Any], out: str, is_signed: bool, polic
     if collectives["fault"]:
         print(f"  FAILED: {collectives['fault']}")
     for row in collectives["rows"]:
-        mark = "" if row["equal"] else f"   NOT the {row['expected']} expected"
-        norms = f", {row['not_priced']} of them for norms" if row["not_priced"] else ""
+        mark = "" if row["equal"] else "   NOT EQUAL"
+        norms = f", {row['not_priced']} of them not priced" if row["not_priced"] else ""
         print(f"  rank {row['rank']:<5} {row['collective']:<14} {row['ranks']:<14} "
               f"priced {row['priced']:<6} counted {row['counted']}{norms}"
               f"   {', '.join(row['purposes'])}{mark}")
-    for note in collectives["priced_otherwise"]:
-        print(f"note: {note}")
+    if collectives["predicted_for_runtime"] not in ("", collectives["priced_for_runtime"]):
+        print(f"note: the plan was predicted for runtime {collectives['predicted_for_runtime']}, "
+              f"and is priced here for {collectives['priced_for_runtime']}")
+    for note in collectives["not_priced"]:
+        print(f"not priced: {note}")
     print(f"{'passed' if predicate['passed'] else 'FAILED'}: {predicate['summary']}")
     if out:
         print(f"wrote {out}{'' if is_signed else ', not signed'}")

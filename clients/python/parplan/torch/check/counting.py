@@ -8,8 +8,8 @@ from typing import Any
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from parplan import traffic
 from parplan.torch import spans
-from parplan.torch.check import traffic
 
 # The names of operations, by what they begin with; the longer ones come first.
 _KINDS = (

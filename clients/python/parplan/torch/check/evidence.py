@@ -72,12 +72,13 @@ def predicate_of(plan: Plan, small: Small, compared: Comparison, counted: Counte
             "fault": compared.fault},
         "collectives": {
             "equal": counted.is_equal, "device_count": plan.device_count,
-            "counted_ranks": list(counted.ranks), "priced_for_runtime": "fsdp",
+            "counted_ranks": list(counted.ranks), "priced_for_runtime": "torch",
+            "predicted_for_runtime": plan.payload.runtime_id,
             "rows": [{"rank": row.rank, "collective": row.kind, "ranks": row.ranks,
-                      "purposes": list(row.purposes), "priced": row.priced, "expected": row.made,
+                      "purposes": list(row.purposes), "priced": row.priced,
                       "counted": row.counted, "not_priced": row.not_priced,
                       "equal": row.is_equal} for row in counted.rows],
-            "priced_otherwise": list(counted.notes), "fault": counted.fault,
+            "not_priced": list(counted.notes), "fault": counted.fault,
             "left_out": counted.left_out},
     }
 
@@ -97,11 +98,11 @@ def summary_of(compared: Comparison, counted: Counted, tolerance: float) -> str:
         second = f"the whole step could not be counted: {counted.fault}"
     else:
         wrong = [row for row in counted.rows if not row.is_equal]
-        second = f"{counted.calls} collectives of a step of {counted.rank_count} ranks as expected"
+        second = f"{counted.calls} collectives of a step of {counted.rank_count} ranks as priced"
         if wrong:
-            second = (f"{len(wrong)} of {len(counted.rows)} counts of collectives NOT as expected, "
+            second = (f"{len(wrong)} of {len(counted.rows)} counts of collectives NOT as priced, "
                       f"first {wrong[0].kind} of ranks {wrong[0].ranks}: {wrong[0].counted} for "
-                      f"{wrong[0].made}")
+                      f"{wrong[0].priced}")
     text = f"{first}; {second}"
     return "".join(one if one.isprintable() else " " for one in text)[:500]
 

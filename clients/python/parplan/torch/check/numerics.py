@@ -16,8 +16,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
-from torch import nn
-from torch.distributed.tensor import DTensor
 
 from parplan.envelope import VerifiedPlan
 from parplan.errors import Error
@@ -175,7 +173,9 @@ def _differences(job: _Job, expected: list[tuple[float, dict[str, torch.Tensor]]
             if name not in theirs and one.grad is None:
                 continue
             names.add(name)
-            difference = _difference(one, theirs.get(name), _FLOOR * largest)
+            # Ranks of one mesh have the same parameters, so all of them gather.
+            gradient = None if one.grad is None else run.whole(name, one.grad)
+            difference = _difference(gradient, theirs.get(name), _FLOOR * largest)
             if _larger(worst, difference) is not worst:
                 worst, parameter = difference, name
     return _Found(loss, worst, parameter, frozenset(names))
@@ -186,11 +186,8 @@ def _larger(worst: float, one: float) -> float:
     return one if not one <= worst and not math.isnan(worst) else worst
 
 
-def _difference(parameter: nn.Parameter, expected: torch.Tensor | None, floor: float) -> float:
-    gradient: Any = parameter.grad
-    # Ranks of one mesh have the same parameters, so all of them gather.
-    if isinstance(gradient, DTensor):
-        gradient = gradient.full_tensor()
+def _difference(gradient: torch.Tensor | None, expected: torch.Tensor | None,
+                floor: float) -> float:
     if gradient is None or expected is None or gradient.shape != expected.shape:
         return math.inf
     return float((gradient - expected).abs().max()) / max(float(expected.abs().max()), floor)

@@ -24,13 +24,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
+from parplan import traffic
 from parplan.envelope import VerifiedPlan
 from parplan.errors import Error
 from parplan.plan import Plan
-from parplan.torch.check import traffic
+from parplan.torch import experts
 from parplan.torch.check.models import Source
 from parplan.torch.check.numerics import start_processes
-from parplan.torch.check.traffic import Traffic
 from parplan.torch.layers import find_layers
 from parplan.torch.precision import parameter_type
 from parplan.torch.run import apply
@@ -39,30 +39,28 @@ from parplan.wire import messages
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Calls of one kind in one group of ranks in a step of one rank. `made` are those that the
-    plan makes in PyTorch, and up to `optional` more, `priced` those of the cost model, `counted`
-    those that were seen; `not_priced` of them are sums of gradients of norms and biases, which
-    predictions leave out. `purposes` share the group."""
+    """Calls of one kind in one group of ranks in a step of one rank: those that the cost model
+    prices for the runtime `torch`, and those that were counted. `not_priced` of the latter are such
+    as the definition of a layer does not show (`Traffic.unpriced`); without them the two must be
+    equal. `purposes` share the group."""
     rank: int
     kind: str
     ranks: str
     purposes: tuple[str, ...]
     priced: int
-    made: int
     counted: int
     not_priced: int
-    optional: int = 0
 
     @property
     def is_equal(self) -> bool:
-        return 0 <= self.counted - self.not_priced - self.made <= self.optional
+        return self.counted - self.not_priced == self.priced
 
 
 @dataclasses.dataclass(frozen=True)
 class Counted:
-    """The rows of the ranks that ran, which stand for all, and the sentences that say where the
-    cost model prices another exchange than PyTorch makes. `fault` says why a rank has no result;
-    `left_out` says why none was asked for."""
+    """The rows of the ranks that ran, which stand for all, and the sentences that say which calls
+    are not priced. `fault` says why a rank has no result; `left_out` says why none was asked
+    for."""
     rank_count: int
     ranks: tuple[int, ...]
     rows: tuple[Row, ...]
@@ -90,12 +88,11 @@ class _Job:
 
 @dataclasses.dataclass(frozen=True)
 class _Seen:
-    """What a rank counted: calls, those of them behind the last backward pass, and the tables of
-    the embedding."""
+    """What a rank counted: calls, and those of them behind the last backward pass."""
     calls: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
     late: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
-    tables: int = 1
     fault: str = ""
+    left_out: str = ""
     refusal: Error | None = None
 
 
@@ -105,9 +102,6 @@ def count_step(plan: Plan, topology: Any, source: Source,
     """Counts the collectives of the second step of `plan`, made for the `ClusterTopology`.
     `begin` is told of each rank that starts. Raises the errors of `parplan.torch.apply` for a plan
     that it refuses."""
-    if any(one.expert_count > 0 for one in plan.model.layer_definitions):
-        return Counted(plan.device_count, (), (), (), left_out="tokens without contents have no "
-                       "experts to go to")
     job = _Job(plan.payload.SerializeToString(), plan.model.SerializeToString(),
                topology.SerializeToString(), source, tensor_plan)
     ranks = ranks_that_differ(plan)
@@ -125,12 +119,11 @@ def count_step(plan: Plan, topology: Any, source: Source,
     faults = [f"rank {rank}: {one.fault}" for rank, one in zip(ranks, found) if one.fault]
     if faults:
         return Counted(plan.device_count, tuple(ranks), (), (), faults[0])
+    left_out = next((one.left_out for one in found if one.left_out), "")
+    if left_out:
+        return Counted(plan.device_count, (), (), (), left_out=left_out)
     rows = [row for rank, seen in zip(ranks, found) for row in rows_of(plan, rank, seen)]
-    notes = dict.fromkeys(
-        one.note for rank, seen in zip(ranks, found)
-        for one in traffic.traffic_of(plan, rank, seen.tables)
-        if one.note and one.priced != one.made)
-    return Counted(plan.device_count, tuple(ranks), tuple(rows), tuple(notes))
+    return Counted(plan.device_count, tuple(ranks), tuple(rows), _notes(plan, rows))
 
 
 def dtype_of(plan: Plan) -> torch.dtype:
@@ -160,30 +153,40 @@ def ranks_that_differ(plan: Plan) -> list[int]:
 
 
 def rows_of(plan: Plan, rank: int, seen: Any) -> list[Row]:
-    """Returns what `seen` (with `calls`, `late` and `tables`) counted beside what was expected of
-    `rank`."""
-    sums: dict[str, collections.Counter[Any]] = collections.defaultdict(collections.Counter)
-    purposes: dict[Any, list[str]] = {}
-    for one in traffic.traffic_of(plan, rank, seen.tables):
-        for name, counts in (("priced", one.priced), ("made", one.made),
-                             ("optional", one.optional),
-                             ("late", one.made if one.is_late else collections.Counter())):
+    """Returns what `seen` (with `calls` and `late`) counted beside what is priced for `rank`."""
+    # Those behind the last backward pass are compared alone.
+    priced: dict[bool, collections.Counter[Any]] = {False: collections.Counter(),
+                                                    True: collections.Counter()}
+    unpriced: dict[bool, collections.Counter[Any]] = {False: collections.Counter(),
+                                                      True: collections.Counter()}
+    purposes: dict[Any, list[str]] = collections.defaultdict(list)
+    maybe: dict[Any, list[str]] = collections.defaultdict(list)
+    for one in traffic.traffic_of(plan, rank):
+        for sums, counts, whose in ((priced, one.priced, purposes),
+                                    (unpriced, one.unpriced, maybe)):
             for kind, count in counts.items():
-                sums[name][kind, one.ranks] += count
-                purposes.setdefault((kind, one.ranks), []).append(one.purpose)
-    partial = traffic.partial_gradients(plan, rank)
+                sums[one.is_late][kind, one.ranks] += count
+                whose[kind, one.ranks].append(one.purpose)
     rows = []
-    for key in dict.fromkeys([*sums["priced"], *sums["made"], *seen.calls]):
+    for key in dict.fromkeys([*priced[False], *priced[True], *seen.calls]):
         kind, ranks = key
-        text = traffic.ranks_text(ranks)
-        norms = 0
-        if kind == traffic.ALL_REDUCE:
-            # At most one a layer.
-            norms = min(max(seen.late[key] - sums["late"][key], 0), partial[text])
-        whose = dict.fromkeys(purposes.get(key, []) + ["gradients of norms"] * (norms > 0))
-        rows.append(Row(rank, kind, text, tuple(whose) or ("unexpected",), sums["priced"][key],
-                        sums["made"][key], seen.calls[key], norms, sums["optional"][key]))
+        more = 0
+        for is_late, counted in ((True, seen.late[key]),
+                                 (False, seen.calls[key] - seen.late[key])):
+            more += min(max(counted - priced[is_late][key], 0), unpriced[is_late][key])
+        names = dict.fromkeys(purposes[key] + (maybe[key] if more else []))
+        rows.append(Row(rank, kind, traffic.ranks_text(ranks), tuple(names) or ("unexpected",),
+                        priced[False][key] + priced[True][key], seen.calls[key], more))
     return rows
+
+
+def _notes(plan: Plan, rows: list[Row]) -> tuple[str, ...]:
+    """Returns the sentences about calls that were counted and are not priced."""
+    found = {(row.rank, row.kind, row.ranks) for row in rows if row.not_priced}
+    return tuple(dict.fromkeys(
+        one.note for rank in dict.fromkeys(row.rank for row in rows)
+        for one in traffic.traffic_of(plan, rank) for kind in one.unpriced
+        if (rank, kind, traffic.ranks_text(one.ranks)) in found))
 
 
 def _run(number: int, ranks: tuple[int, ...], folder: str, job: _Job) -> None:
@@ -224,11 +227,16 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
     """Counts the second step of this process's rank in a job as `begin_fake_job` makes it."""
     from parplan.torch.check.counting import Counter
     source.load_libraries()
-    with _without_contents():
+    with _without_contents(), _without_choices():
         model = source.whole(plan.model, dtype_of(plan))
-        embedding = find_layers(model, plan)[0]
-        # A map of patches counts as one.
-        tables = max(1, sum(isinstance(module, nn.Embedding) for module in embedding.modules()))
+        for layer in find_layers(model, plan):
+            found = experts.experts_of(layer)
+            if found is None:
+                continue
+            if not experts.is_stacked(found, next(found.parameters()).shape[0]):
+                return _Seen(left_out="tokens without contents choose no experts, and those of "
+                             "this model are modules of their own")
+            vars(found)["forward"] = _AnyExperts(found)
         run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu")
         inputs, targets = _batch_without_contents(source, plan)
         # The first step may also set up what later ones use.
@@ -236,7 +244,40 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
         counter = Counter()
         with counter:
             run.step(inputs, targets)
-    return _Seen(counter.calls, counter.late, tables)
+    return _Seen(counter.calls, counter.late)
+
+
+class _AnyExperts:
+    """Takes the place of the call of stacked experts: its result and gradients depend on the same
+    tensors, and not on what tokens chose."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def __call__(self, tokens: torch.Tensor, numbers: torch.Tensor,
+                 weights: torch.Tensor) -> torch.Tensor:
+        scale = torch.stack([one.sum() for one in self._module.parameters(recurse=False)]).sum()
+        return tokens * scale.to(tokens.dtype) * weights.sum(-1, keepdim=True).to(tokens.dtype)
+
+
+@contextlib.contextmanager
+def _without_choices() -> Iterator[None]:
+    """Within it equally many tokens go to the ranks that share experts, whatever they choose."""
+    before = experts.rows_for, experts.numbers_of
+
+    def rows_for(ranks: torch.Tensor, count: int) -> torch.Tensor:
+        return ranks.new_empty(count)
+
+    def numbers_of(sizes: torch.Tensor, rows: torch.Tensor) -> list[int]:
+        count = sizes.numel()
+        return [rows.numel() // count + (one < rows.numel() % count) for one in range(count)]
+
+    module: Any = experts
+    module.rows_for, module.numbers_of = rows_for, numbers_of
+    try:
+        yield
+    finally:
+        module.rows_for, module.numbers_of = before
 
 
 def _batch_without_contents(source: Source, plan: Plan) -> list[torch.Tensor]:

@@ -55,6 +55,17 @@ def measure_context(device: Device, job: Job) -> ContextMemory | None:
     return ContextMemory(int(context), int(communicator))
 
 
+def context_after_work(before: ContextMemory | None, device: Device, job: Job
+                       ) -> ContextMemory | None:
+    """Returns `before`, with the memory of the context as it is now that layers have run, if the
+    device counts that beside their tensors, as GPUs do. Collective over the job."""
+    if before is None or device.allocated_bytes() is None:
+        return before
+    device.synchronize()
+    now = job.largest([float(device.held_bytes() or 0)])[0]
+    return dataclasses.replace(before, context=max(before.context, int(now) - before.communicator))
+
+
 def _first_work(device: Device) -> None:
     with torch.enable_grad():
         left = torch.ones(_SIDE, _SIDE, device=device.place, requires_grad=True)

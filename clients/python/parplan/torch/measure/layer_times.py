@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,8 +13,9 @@ from parplan.errors import Error, SpecInvalid, field_error
 from parplan.torch.measure.compiled import compile_layers
 from parplan.torch.measure.durations import text_of
 from parplan.torch.measure.kept import KeptBytes, kept_by_one, measure_kept
+from parplan.torch.measure.masters import COPIED, type_of, with_masters
 from parplan.torch.measure.models import LayerKind, Model
-from parplan.torch.measure.passes import LONG, Pass, measure_passes
+from parplan.torch.measure.passes import LONG, Pass, PassTimes, measure_passes
 from parplan.torch.measure.recompute import OperatorCheckpoint, with_policy
 from parplan.torch.measure.request import COMPILED, EAGER, Measured, Request
 from parplan.torch.measure.splits import SplitLayers, local_count
@@ -71,6 +73,11 @@ class LayerMeasurement:
                     self._note(layer, maker, f"was left out: {error.message}")
             if len(errors) == len(self._layers):
                 raise errors[0]
+        if self._runtime == EAGER and any(type_of(layer.kind.module) in COPIED
+                                          for layer in self._layers):
+            self.measured.notes.append(
+                "layers were timed with parameters of 32 bits, of which each pass makes copies of "
+                "16 bits, as jobs train them")
         return self.measured
 
     def _check(self, layer: _Layer, maker: SplitLayers) -> None:
@@ -133,8 +140,7 @@ class LayerMeasurement:
 
     def _time(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
               maker: SplitLayers) -> None:
-        for samples in self._request.micro_batch_sizes:
-            times = measure_passes(modules, kind, samples, self._bench, layer.is_last)
+        for samples, times in self._passes(layer, kind, modules).items():
             if times.note:
                 self._note(layer, maker, f"{samples} samples: {times.note}")
             for name in layer.names:
@@ -147,6 +153,18 @@ class LayerMeasurement:
                     "forward_duration_p90": text_of(times.forward.p90),
                     "sample_count": times.forward.count,
                     "origin": "ORIGIN_DERIVED" if kind.is_chainable else "ORIGIN_MEASURED"})
+
+    def _passes(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
+                policy: str = "none") -> dict[int, PassTimes]:
+        """Times passes by the number of samples. Layers of 16 bits are timed as `apply` trains
+        them, which does not compile them."""
+        with contextlib.ExitStack() as stack:
+            timed = modules
+            if self._runtime == EAGER:
+                timed = stack.enter_context(with_masters(modules))
+                timed = [with_policy(one, policy, kind) for one in timed]
+            return {samples: measure_passes(timed, kind, samples, self._bench, layer.is_last)
+                    for samples in self._request.micro_batch_sizes}
 
     def _add_memory(self, layer: _Layer, maker: SplitLayers, modules: Sequence[nn.Module],
                     kept: KeptBytes) -> None:
@@ -172,9 +190,8 @@ class LayerMeasurement:
             compile_layers(wrapped, len(self._request.micro_batch_sizes), forgets=False)
         else:
             wrapped = [with_policy(one, policy, kind) for one in modules]
-        times_by_samples = {
-            samples: measure_passes(wrapped, kind, samples, self._bench, layer.is_last)
-            for samples in self._request.micro_batch_sizes}
+        times_by_samples = self._passes(layer, kind,
+                                        modules if self._runtime == EAGER else wrapped, policy)
         kept = kept_by_one(wrapped, kind, 1, self._bench.device, layer.is_last)
         for samples, times in times_by_samples.items():
             for name in layer.names:

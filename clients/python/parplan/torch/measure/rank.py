@@ -11,11 +11,12 @@ import torch
 from parplan.errors import field_error
 from parplan.torch.command.progress import Progress
 from parplan.torch.measure.collectives import CollectiveTime, measure_collectives, shapes_of
-from parplan.torch.measure.context import measure_context
+from parplan.torch.measure.context import context_after_work, measure_context
 from parplan.torch.measure.devices import device_of
 from parplan.torch.measure.durations import medians_of
 from parplan.torch.measure.job import Job
 from parplan.torch.measure.layer_times import LayerMeasurement
+from parplan.torch.measure.masters import COPIED
 from parplan.torch.measure.models import Model, ModelSource
 from parplan.torch.measure.optimizers import OPTIMIZERS, measure_optimizer
 from parplan.torch.measure.overlap import measure_overlap
@@ -58,6 +59,8 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
                                       progress.begin)
             made.by_runtime[runtime] = layers.run(makers)
             _add_runtime_notes(made.by_runtime[runtime], runtime, request)
+        # A driver loads kernels when they are first called, and keeps them.
+        context = context_after_work(context, device, job)
         progress.begin("optimizer")
         _measure_optimizers(made, model, spec["optimizer"], bench)
         if job.count > 1:
@@ -90,6 +93,9 @@ def _add_runtime_notes(measured: Measured, runtime: str, request: Request) -> No
 
 def _measure_optimizers(made: MeasuredJob, model: Model, optimizer: str, bench: Bench) -> None:
     dtype = next(iter(model.layers[0].parameters())).dtype
+    if dtype in COPIED:
+        # It updates the parameters of 32 bits.
+        dtype = torch.float32
     largest = max(kind.parameter_count for kind in model.kinds)
     for count in dict.fromkeys(max(largest // share, 1) for share in _SHARES):
         spread = measure_optimizer(optimizer, count, dtype, bench)

@@ -322,3 +322,18 @@ def test_attention_that_needs_a_mask_is_refused(lonely_rank, monkeypatch):
     model.config._attn_implementation = "eager"
     error = refusal([[Strategy(1, 2)] * 4], model=model, spec=jobs.spec_of("llama", 4))
     assert error.metadata["field"] == "attn_implementation"
+
+
+@pytest.mark.parametrize("chosen, local_rank, count, expected", [
+    (0, "3", 8, 3), (2, "3", 8, 2), (0, "3", 1, 0), (0, "", 8, 0), (0, "0", 8, 0)])
+def test_each_process_of_a_node_takes_a_gpu_of_its_own(monkeypatch, chosen, local_rank, count,
+                                                       expected):
+    from parplan.torch import run as module
+    set_to = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: chosen)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "set_device", set_to.append)
+    monkeypatch.setenv("LOCAL_RANK", local_rank)
+    assert module._default_device() == f"cuda:{expected}"
+    assert set_to in ([], [expected])

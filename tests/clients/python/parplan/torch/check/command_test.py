@@ -134,7 +134,9 @@ def test_a_transformers_model_is_made_small(check, tmp_path):
     assert len(answer["small_copy"]["layers"]) == 6
     assert any("4 heads of 8, 32 elements" in note for note in answer["small_copy"]["notes"])
     rows = {(row["collective"], row["ranks"]): row for row in answer["collectives"]["rows"]}
-    assert "loss over the vocabulary" in rows["all-gather", "0,1"]["purposes"]
+    assert "tensor" in rows["all-gather", "0,1"]["purposes"]
+    assert answer["collectives"]["priced_for_runtime"] == "torch"
+    assert all(row["counted"] == row["priced"] for row in answer["collectives"]["rows"])
 
 
 def test_a_model_of_images_is_made_small_and_counted(check, tmp_path):

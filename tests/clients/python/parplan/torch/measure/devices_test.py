@@ -6,7 +6,9 @@ import types
 import pytest
 import torch
 
+from parplan.torch.measure.context import ContextMemory, context_after_work
 from parplan.torch.measure.devices import ClockLog, Clocks, Gpu, Processor
+from parplan.torch.measure.job import Job
 
 
 class FakeCuda:
@@ -116,6 +118,17 @@ def test_gpu_clock_and_what_slows_it_down(cuda, nvml):
     assert gpu.clocks() == Clocks(1755)
     nvml.reasons = 0x4 | 0x40
     assert gpu.clocks() == Clocks(1755, ("power limit", "temperature (hardware)"))
+
+
+def test_context_of_a_gpu_grows_with_the_kernels_that_were_loaded(cuda, nvml):
+    gpu = Gpu(1, cuda, nvml)
+    first = ContextMemory(context=20, communicator=2)
+    # 30 are held now, 2 of them by the communicator.
+    assert context_after_work(first, gpu, Job()) == ContextMemory(28, 2)
+    assert context_after_work(ContextMemory(40, 2), gpu, Job()) == ContextMemory(40, 2)
+    assert context_after_work(None, gpu, Job()) is None
+    # The heap of a process on processors has its tensors too.
+    assert context_after_work(first, Processor(), Job()) == first
 
 
 def test_gpu_without_nvml_has_no_clock(cuda, nvml):

@@ -92,9 +92,10 @@ ONE_RANK_EACH = ("--batch", "8", "--max-tensor-parallel", "1")
 TWO_SHARE = ("--batch", "1", "--space", "none,tensor")
 
 
+@pytest.mark.parametrize("runtime", ["fsdp", "torch"])
 @pytest.mark.parametrize("question", [("--batch", "8"), ONE_RANK_EACH, TWO_SHARE], ids=str)
-def test_planctl_plans_without_estimates(bin_folder, written, question):
-    answer = plan(bin_folder, written, "fsdp", *question)
+def test_planctl_plans_without_estimates(bin_folder, written, question, runtime):
+    answer = plan(bin_folder, written, runtime, *question)
     assert answer.returncode == 0, answer.stderr
     prediction = json.loads(answer.stdout)["prediction"]
     assert (prediction["confidence"], prediction["estimated_items"]) == ("measured", [])

@@ -1,0 +1,35 @@
+// The interface of a library that computes attention in place of our own kernels. `CudaQueue` has
+// one where cuDNN is used (cudnn_attention.cc). It includes little, since nvcc compiles its users.
+
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_LIBRARY_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_LIBRARY_H_
+
+#include <string>
+#include <vector>
+
+#include "executor/device/kernels/layer_kernels.h"
+
+namespace parplan::cuda {
+
+// Attention of bf16 on one stream, used by the thread of its queue. It never fails: whatever it
+// cannot do is left to the caller's own kernels, and noted once.
+class AttentionLibrary {
+ public:
+  virtual ~AttentionLibrary() = default;
+
+  // Start what `LayerKernels` has by these names. Return false if the caller must compute it; then
+  // the results have no meaning yet. `adds_gradients` of the shape is ignored: gradients are
+  // replaced, and have the rows of `gradients` instead of those of q, k and v.
+  virtual bool Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
+                         void* output, void* kept) = 0;
+  virtual bool AttentionBackward(const AttentionShape& shape, const AttentionShape& gradients,
+                                 const void* q, const void* k, const void* v, const void* output,
+                                 const void* kept, const void* output_gradient, void* dq, void* dk,
+                                 void* dv) = 0;
+  // Says which library computes attention, and which shapes it left to our kernels and why.
+  virtual std::vector<std::string> Notes() const = 0;
+};
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_LIBRARY_H_

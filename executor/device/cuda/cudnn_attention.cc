@@ -1,0 +1,444 @@
+#include "executor/device/cuda/cudnn_attention.h"
+
+#include <cuda_runtime_api.h>
+#include <cudnn_frontend.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <initializer_list>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace cudnn_frontend {
+// The library that the frontend looks functions up in; the program that includes it defines it.
+void* cudnn_dlhandle = nullptr;
+}  // namespace cudnn_frontend
+
+namespace parplan::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+
+// Largest workspace of a graph; one that needs more is not used. Deterministic gradients on Hopper
+// keep all scores in bf16 unless the library has an ordered sum (see LoadCudnn): 4 GiB at 8192
+// tokens of 32 heads, which no plan of memory knows of.
+constexpr int64_t kMaxWorkspaceBytes = int64_t{1} << 30;
+// Scores that deterministic gradients may keep before the ordered sum, which is slower, is taken.
+// Not measured.
+constexpr const char* kMaxScoreBytes = "268435456";
+constexpr uintptr_t kAlignment = 16;
+
+struct Loaded {
+  int64_t version = 0;
+  std::string reason;
+};
+
+Loaded LoadCudnn() {
+  // The frontend looks for the runtime by name and takes version 12 first; it must be the one that
+  // this plugin is linked with.
+  static_cast<void>(::setenv("CUDNN_FRONTEND_CUDART_LIB_NAME",
+                             absl::StrCat("libcudart.so.", CUDART_VERSION / 1000).c_str(), 0));
+  static_cast<void>(::setenv("CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT", kMaxScoreBytes, 0));
+  Loaded loaded;
+  // It stays loaded: the frontend keeps addresses of its functions.
+  fe::cudnn_dlhandle = ::dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+  if (fe::cudnn_dlhandle == nullptr) {
+    const char* const error = ::dlerror();
+    loaded.reason = error == nullptr ? "libcudnn.so.9 cannot be loaded" : error;
+    return loaded;
+  }
+  if (::dlsym(fe::cudnn_dlhandle, "cudnnGetVersion") == nullptr ||
+      ::dlsym(fe::cudnn_dlhandle, "cudnnBackendExecute") == nullptr) {
+    loaded.reason = "libcudnn.so.9 lacks functions of cuDNN";
+    return loaded;
+  }
+  loaded.version = static_cast<int64_t>(fe::detail::get_backend_version());
+  return loaded;
+}
+
+const Loaded& TheCudnn() {
+  static std::once_flag once;
+  static Loaded* const loaded = new Loaded();
+  std::call_once(once, [] {
+    try {
+      *loaded = LoadCudnn();
+    } catch (const std::exception& error) {
+      loaded->reason = error.what();
+    }
+  });
+  return *loaded;
+}
+
+std::string Release(int64_t version) {
+  return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
+}
+
+// Returns the start of a message of cuDNN, which has many lines for each of its engines;
+// CUDNN_FRONTEND_LOG_INFO=1 with CUDNN_FRONTEND_LOG_FILE=stderr shows all of it.
+std::string Short(const std::string& message) {
+  constexpr size_t kMaxSize = 200;
+  return message.substr(0, std::min(message.find('\n'), kMaxSize));
+}
+
+// How a causal mask is given to cuDNN.
+enum class Mask { kNone, kTopLeft, kBottomRight, kUnknown };
+
+Mask MaskOf(const AttentionShape& shape) {
+  if (!shape.is_causal || shape.first_query >= shape.key_count - 1) return Mask::kNone;
+  if (shape.first_query == 0) return Mask::kTopLeft;
+  if (shape.first_query > 0 && shape.first_query == shape.key_count - shape.query_count) {
+    return Mask::kBottomRight;
+  }
+  return Mask::kUnknown;
+}
+
+// Everything a graph depends on.
+using Key = std::array<int64_t, 21>;
+
+Key KeyOf(const AttentionShape& s, const AttentionShape& gradients, Mask mask, bool is_backward) {
+  return {is_backward,
+          static_cast<int64_t>(mask),
+          s.sample_count,
+          s.query_count,
+          s.key_count,
+          s.head_count,
+          s.key_value_head_count,
+          s.head_size,
+          s.query_stride,
+          s.key_value_stride,
+          s.output_stride,
+          s.query_sample_stride,
+          s.key_value_sample_stride,
+          s.output_sample_stride,
+          is_backward ? gradients.query_stride : 0,
+          is_backward ? gradients.key_value_stride : 0,
+          is_backward ? gradients.query_sample_stride : 0,
+          is_backward ? gradients.key_value_sample_stride : 0};
+}
+
+std::string Describe(const AttentionShape& shape, bool is_backward) {
+  return absl::StrCat(is_backward ? "backward" : "forward", " attention of ", shape.sample_count,
+                      " samples, ", shape.query_count, " queries, ", shape.key_count, " keys, ",
+                      shape.head_count, "/", shape.key_value_head_count, " heads of ",
+                      shape.head_size, shape.is_causal ? ", causal from " : "",
+                      shape.is_causal ? absl::StrCat(shape.first_query) : "");
+}
+
+// Names of a graph's arrays.
+enum Uid : int64_t { kQ = 1, kK, kV, kO, kStats, kDo, kDq, kDk, kDv };
+
+struct Graph {
+  // Null if our own kernels serve this shape.
+  std::shared_ptr<fe::graph::Graph> graph;
+  int64_t workspace_bytes = 0;
+};
+
+class CudnnAttention : public AttentionLibrary {
+ public:
+  CudnnAttention(bool is_deterministic, int compute_capability, cudnnHandle_t handle)
+      : is_deterministic_(is_deterministic),
+        compute_capability_(compute_capability),
+        handle_(handle) {}
+  ~CudnnAttention() override {
+    graphs_.clear();
+    if (workspace_ != nullptr) static_cast<void>(::cudaFree(workspace_));
+    try {
+      static_cast<void>(fe::detail::destroy_handle(handle_));
+    } catch (const std::exception&) {
+      // The process ends with it.
+    }
+  }
+
+  bool Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
+                 void* output, void* kept) override {
+    std::unordered_map<int64_t, void*> arrays = {
+        {kQ, Mutable(q)}, {kK, Mutable(k)}, {kV, Mutable(v)}, {kO, output}, {kStats, kept}};
+    return Run(shape, shape, /*is_backward=*/false, arrays);
+  }
+
+  bool AttentionBackward(const AttentionShape& shape, const AttentionShape& gradients,
+                         const void* q, const void* k, const void* v, const void* output,
+                         const void* kept, const void* output_gradient, void* dq, void* dk,
+                         void* dv) override {
+    std::unordered_map<int64_t, void*> arrays = {{kQ, Mutable(q)},
+                                                 {kK, Mutable(k)},
+                                                 {kV, Mutable(v)},
+                                                 {kO, Mutable(output)},
+                                                 {kStats, Mutable(kept)},
+                                                 {kDo, Mutable(output_gradient)},
+                                                 {kDq, dq},
+                                                 {kDk, dk},
+                                                 {kDv, dv}};
+    return Run(shape, gradients, /*is_backward=*/true, arrays);
+  }
+
+  std::vector<std::string> Notes() const override {
+    std::vector<std::string> notes = {
+        absl::StrCat("attention: cuDNN ", Release(TheCudnn().version), ", ",
+                     is_deterministic_ ? "deterministic" : "fastest", " gradients, ",
+                     served_counts_[0], " shapes forward and ", served_counts_[1],
+                     " backward, workspace of ", workspace_bytes_, " bytes")};
+    notes.insert(notes.end(), notes_.begin(), notes_.end());
+    return notes;
+  }
+
+ private:
+  // Notes that are kept; a program with more shapes than that has said enough.
+  static constexpr size_t kMaxNotes = 32;
+
+  static void* Mutable(const void* data) { return const_cast<void*>(data); }
+
+  void Note(std::string note) {
+    if (notes_.size() < kMaxNotes) notes_.push_back(std::move(note));
+  }
+
+  bool Run(const AttentionShape& shape, const AttentionShape& gradients, bool is_backward,
+           std::unordered_map<int64_t, void*>& arrays) {
+    if (shape.sample_count <= 0 || shape.query_count <= 0 || shape.key_count <= 0 ||
+        shape.head_count <= 0) {
+      return false;
+    }
+    const Mask mask = MaskOf(shape);
+    const Key key = KeyOf(shape, gradients, mask, is_backward);
+    auto found = graphs_.find(key);
+    if (found == graphs_.end()) {
+      found = graphs_.emplace(key, Make(shape, gradients, mask, is_backward)).first;
+    }
+    Graph& graph = found->second;
+    if (graph.graph == nullptr) return false;
+    for (const auto& [uid, array] : arrays) {
+      if (reinterpret_cast<uintptr_t>(array) % kAlignment == 0) continue;
+      if (!std::exchange(noted_alignment_, true)) {
+        Note(absl::StrCat(Describe(shape, is_backward), " by own kernels: array ", uid,
+                          " is not aligned to 16 bytes"));
+      }
+      return false;
+    }
+    std::string reason;
+    if (Grow(graph.workspace_bytes, reason)) {
+      try {
+        const fe::error_t error = graph.graph->execute(handle_, arrays, workspace_);
+        if (error.is_good()) return true;
+        reason = Short(error.err_msg);
+      } catch (const std::exception& error) {
+        reason = error.what();
+      }
+    }
+    Note(absl::StrCat(Describe(shape, is_backward), " by own kernels from now on: ", reason));
+    graph.graph = nullptr;
+    return false;
+  }
+
+  bool Grow(int64_t byte_count, std::string& reason) {
+    if (byte_count <= workspace_bytes_) return true;
+    // The GPU may still use the old memory; cudaFree waits for it.
+    if (workspace_ != nullptr) static_cast<void>(::cudaFree(std::exchange(workspace_, nullptr)));
+    workspace_bytes_ = 0;
+    const cudaError_t error = ::cudaMalloc(&workspace_, static_cast<size_t>(byte_count));
+    if (error != cudaSuccess) {
+      static_cast<void>(::cudaGetLastError());
+      workspace_ = nullptr;
+      reason = absl::StrCat("workspace of ", byte_count, " bytes: ", cudaGetErrorString(error));
+      return false;
+    }
+    workspace_bytes_ = byte_count;
+    return true;
+  }
+
+  Graph Make(const AttentionShape& shape, const AttentionShape& gradients, Mask mask,
+             bool is_backward) {
+    Graph graph;
+    if (mask == Mask::kUnknown) {
+      Note(absl::StrCat(Describe(shape, is_backward), " by own kernels: cuDNN has no such mask"));
+      return graph;
+    }
+    std::string reasons;
+    for (const bool is_deterministic : {true, false}) {
+      if (is_deterministic && !(is_backward && is_deterministic_)) continue;
+      std::string reason;
+      try {
+        reason = Build(shape, gradients, mask, is_backward, is_deterministic, graph);
+      } catch (const std::exception& error) {
+        reason = error.what();
+      }
+      if (reason.empty()) {
+        ++served_counts_[is_backward ? 1 : 0];
+        if (!reasons.empty()) {
+          Note(absl::StrCat(Describe(shape, is_backward), ": sums in no fixed order:", reasons));
+        }
+        return graph;
+      }
+      graph = Graph();
+      absl::StrAppend(&reasons, " ", is_deterministic ? "deterministic: " : "", reason);
+    }
+    // An error of CUDA must not be taken for one of the next kernel.
+    static_cast<void>(::cudaGetLastError());
+    Note(absl::StrCat(Describe(shape, is_backward), " by own kernels:", reasons));
+    return graph;
+  }
+
+  // Returns why the graph cannot be used; empty if it can.
+  std::string Build(const AttentionShape& s, const AttentionShape& gradients, Mask mask,
+                    bool is_backward, bool is_deterministic, Graph& result) {
+    using Numbers = std::vector<int64_t>;
+    const auto graph = std::make_shared<fe::graph::Graph>();
+    graph->set_io_data_type(fe::DataType_t::BFLOAT16)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    graph->set_sm_version(compute_capability_);
+
+    const int64_t size = s.head_size;
+    const Numbers query_dim = {s.sample_count, s.head_count, s.query_count, size};
+    const Numbers key_dim = {s.sample_count, s.key_value_head_count, s.key_count, size};
+    const Numbers stats_dim = {s.sample_count, s.head_count, s.query_count, 1};
+    const Numbers stats_stride = {s.head_count * s.query_count, s.query_count, 1, 1};
+    const auto queries = [size](const AttentionShape& rows) {
+      return Numbers{rows.query_sample_stride, size, rows.query_stride, 1};
+    };
+    const auto keys = [size](const AttentionShape& rows) {
+      return Numbers{rows.key_value_sample_stride, size, rows.key_value_stride, 1};
+    };
+    const Numbers output_stride = {s.output_sample_stride, size, s.output_stride, 1};
+    const auto input = [&](const char* name, Uid uid, const Numbers& dim, const Numbers& stride) {
+      return graph->tensor(
+          fe::graph::Tensor_attributes().set_name(name).set_uid(uid).set_dim(dim).set_stride(
+              stride));
+    };
+    const auto set_mask = [&](auto& attributes) {
+      attributes.set_attn_scale(
+          static_cast<float>(1.0 / std::sqrt(static_cast<double>(s.head_size))));
+      if (mask == Mask::kNone) return;
+      attributes
+          .set_diagonal_alignment(mask == Mask::kTopLeft ? fe::DiagonalAlignment_t::TOP_LEFT
+                                                         : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
+          .set_diagonal_band_right_bound(0);
+    };
+    const auto q = input("q", kQ, query_dim, queries(s));
+    const auto k = input("k", kK, key_dim, keys(s));
+    const auto v = input("v", kV, key_dim, keys(s));
+    if (is_backward) {
+      const auto o = input("o", kO, query_dim, output_stride);
+      const auto output_gradient = input("do", kDo, query_dim, output_stride);
+      const auto stats = input("stats", kStats, stats_dim, stats_stride);
+      stats->set_data_type(fe::DataType_t::FLOAT);
+      auto attributes = fe::graph::SDPA_backward_attributes().set_name("attention_backward");
+      set_mask(attributes);
+      attributes.set_deterministic_algorithm(is_deterministic);
+      const auto [dq, dk, dv] =
+          graph->sdpa_backward(q, k, v, o, output_gradient, stats, attributes);
+      dq->set_output(true).set_uid(kDq).set_dim(query_dim).set_stride(queries(gradients));
+      dk->set_output(true).set_uid(kDk).set_dim(key_dim).set_stride(keys(gradients));
+      dv->set_output(true).set_uid(kDv).set_dim(key_dim).set_stride(keys(gradients));
+    } else {
+      auto attributes = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
+      set_mask(attributes);
+      const auto [o, stats] = graph->sdpa(q, k, v, attributes);
+      if (o == nullptr || stats == nullptr) return "no statistics";
+      o->set_output(true).set_uid(kO).set_dim(query_dim).set_stride(output_stride);
+      stats->set_output(true)
+          .set_uid(kStats)
+          .set_data_type(fe::DataType_t::FLOAT)
+          .set_dim(stats_dim)
+          .set_stride(stats_stride);
+    }
+
+    const auto check = [](const char* step, const fe::error_t& error) {
+      return error.is_good() ? std::string() : absl::StrCat(step, ": ", Short(error.err_msg));
+    };
+    std::string reason = check("validate", graph->validate());
+    if (reason.empty()) reason = check("graph", graph->build_operation_graph(handle_));
+    if (reason.empty()) {
+      reason = check("plans",
+                     graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}));
+    }
+    if (reason.empty()) reason = check("support", graph->check_support());
+    if (reason.empty()) reason = check("build", graph->build_plans());
+    int64_t workspace_bytes = 0;
+    if (reason.empty()) reason = check("workspace", graph->get_workspace_size(workspace_bytes));
+    if (reason.empty() && workspace_bytes > kMaxWorkspaceBytes) {
+      reason = absl::StrCat("a workspace of ", workspace_bytes, " bytes");
+    }
+    if (!reason.empty()) return reason;
+    result = {.graph = graph, .workspace_bytes = workspace_bytes};
+    return reason;
+  }
+
+  const bool is_deterministic_;
+  // 90 for 9.0.
+  const int compute_capability_;
+  const cudnnHandle_t handle_;
+  std::map<Key, Graph> graphs_;
+  void* workspace_ = nullptr;
+  int64_t workspace_bytes_ = 0;
+  // Shapes served, forward and backward.
+  std::array<int, 2> served_counts_ = {};
+  std::vector<std::string> notes_;
+  bool noted_alignment_ = false;
+};
+
+// Returns the choice of the variable PARPLAN_ATTENTION.
+AttentionChoice ChoiceOfEnvironment() {
+  const char* const value = std::getenv("PARPLAN_ATTENTION");
+  const std::string name = value == nullptr ? "" : value;
+  if (name == "own") return AttentionChoice::kOwn;
+  if (name == "cudnn-fast") return AttentionChoice::kCudnnFastest;
+  return AttentionChoice::kCudnn;
+}
+
+}  // namespace
+
+int64_t CudnnVersion(std::string& reason) {
+  const Loaded& loaded = TheCudnn();
+  reason = loaded.reason;
+  return loaded.version;
+}
+
+std::unique_ptr<AttentionLibrary> MakeCudnnAttention(AttentionChoice choice, cudaStream_t stream,
+                                                     std::string& reason) {
+  if (choice == AttentionChoice::kAutomatic) choice = ChoiceOfEnvironment();
+  if (choice == AttentionChoice::kOwn) {
+    reason = "own kernels were asked for";
+    return nullptr;
+  }
+  if (CudnnVersion(reason) == 0) return nullptr;
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  if (::cudaGetDevice(&device) != cudaSuccess ||
+      ::cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+      ::cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
+    static_cast<void>(::cudaGetLastError());
+    reason = "CUDA does not say what the GPU can do";
+    return nullptr;
+  }
+  try {
+    cudnnHandle_t handle = nullptr;
+    cudnnStatus_t status = fe::detail::create_handle(&handle);
+    if (status != CUDNN_STATUS_SUCCESS) {
+      static_cast<void>(::cudaGetLastError());
+      reason = absl::StrCat("cudnnCreate: status ", static_cast<int>(status));
+      return nullptr;
+    }
+    auto library = std::make_unique<CudnnAttention>(choice == AttentionChoice::kCudnn,
+                                                    major * 10 + minor, handle);
+    status = fe::detail::set_stream(handle, stream);
+    if (status != CUDNN_STATUS_SUCCESS) {
+      reason = absl::StrCat("cudnnSetStream: status ", static_cast<int>(status));
+      return nullptr;
+    }
+    return library;
+  } catch (const std::exception& error) {
+    reason = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace parplan::cuda

@@ -1,0 +1,30 @@
+// Attention through cuDNN, which is loaded when it is first asked for. `CudaQueue` and the plugin's
+// list of libraries use it.
+
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDNN_ATTENTION_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDNN_ATTENTION_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "executor/device/backend/load_backend.h"
+#include "executor/device/cuda/attention_library.h"
+
+namespace parplan::cuda {
+
+// Returns the version of cuDNN as it counts them, 91900 for 9.19.0; 0 with the reason in `reason`
+// if it cannot be loaded or the plugin was built without its frontend. Any thread may call it.
+int64_t CudnnVersion(std::string& reason);
+
+// Makes attention through cuDNN on `stream` of the thread's current device. Null with the reason in
+// `reason` if there is no cuDNN, or `choice` is kOwn. kAutomatic takes the choice that the variable
+// PARPLAN_ATTENTION names: `own`, `cudnn` or `cudnn-fast`; without it kCudnn.
+std::unique_ptr<AttentionLibrary> MakeCudnnAttention(AttentionChoice choice, cudaStream_t stream,
+                                                     std::string& reason);
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_CUDNN_ATTENTION_H_

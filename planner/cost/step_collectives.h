@@ -1,0 +1,60 @@
+// The collectives of one rank in a step, as the cost model prices them. `planctl explain
+// --collectives` shows them, and `parplan-torch check` compares its counts with the same table in
+// Python (clients/python/parplan/traffic.py).
+
+#ifndef PARPLAN_PLANNER_COST_STEP_COLLECTIVES_H_
+#define PARPLAN_PLANNER_COST_STEP_COLLECTIVES_H_
+
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "planner/cost/cost_model.h"
+#include "planner/model/plan.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/profile_snapshot.h"
+
+namespace parplan {
+
+// The part of a step to which a collective belongs.
+enum class CollectivePurpose {
+  kTensor = 1,
+  kContext = 2,
+  kExpert = 3,
+  // Gradients and sharded parameters of layers.
+  kGradient = 4,
+  // Gradients of which each tensor-parallel rank has a part.
+  kPartialGradient = 5,
+  kLayout = 6,
+  // Messages between stages: a message is one call on either side.
+  kPipeline = 7,
+  kTiedTable = 8,
+  kLoss = 9,
+};
+
+// Returns the name for messages and JSON, for example `change of layout`.
+absl::string_view CollectivePurposeName(CollectivePurpose purpose);
+
+// The collectives of one kind for one purpose in one group.
+struct StepCollective {
+  CollectivePurpose purpose = CollectivePurpose::kTensor;
+  Collective collective = Collective::kAllReduce;
+  // The ranks of the job that take part, ascending; the rank asked for is one of them.
+  std::vector<int> ranks;
+  // Calls in a step; a fraction if layers share a message.
+  double count = 0.0;
+  // The sizes of all calls together, counted as in nccl-tests.
+  double bytes = 0.0;
+};
+
+// Lists what `rank` takes part in during one step, each purpose, kind and group once, in the order
+// of its layers. It is what the times of `PredictPlan` consist of, hidden parts included: times and
+// this list come from the same functions (`LayerTraffic`, `GroupCosts`).
+//
+// REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`, of which `costs` are the costs;
+// 0 <= rank < plan.device_count.
+std::vector<StepCollective> CollectivesOfStep(const PlanningProblem& problem,
+                                              const CostModel& costs, const Plan& plan, int rank);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_COST_STEP_COLLECTIVES_H_

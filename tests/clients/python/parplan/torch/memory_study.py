@@ -1,0 +1,134 @@
+"""Predicted memory beside what torch's MemTracker counts: three models, 20 plans each, on two ranks
+of gloo. A command, no test:
+
+    PYTHONPATH=clients/python python tests/clients/python/parplan/torch/memory_study.py \\
+      --planctl build/batches/bin/planctl
+
+Each model is measured by `parplan-torch profile`, each plan predicted by `planctl evaluate` for the
+runtime `torch` from that profile alone, and then run by `parplan.torch.apply`. Compared are, of the
+fullest rank: the parameters that it has between steps; what is allocated at the first backward pass
+of the second step and was not at its beginning, which is what layers keep and parameters that
+were gathered; and the peak of that step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import study_models as models
+import study_plans as study
+import torch
+import torch_jobs as jobs
+from torch.distributed._tools.mem_tracker import MemTracker
+
+import parplan.torch
+from parplan.torch.parts import local_of
+from parplan.torch.stage import Stage
+
+ADAM = functools.partial(torch.optim.AdamW, lr=1e-4)
+QUANTITIES = ("parameters", "kept", "peak")
+# Memory of a process that is no tensor.
+OUTSIDE = ("context", "communicators", "workspace", "fragmentation")
+
+
+def total(tracker: Any, moment: str) -> int:
+    return sum(sizes["Total"] for sizes in tracker.get_tracker_snapshot(moment).values())
+
+
+def measure(kind: str, case: study.Case) -> dict[str, int]:
+    """Returns the bytes of this rank."""
+    plan = jobs.plan_of(models.spec_of(kind), [list(one) for one in case.stages], **case.options)
+    run = parplan.torch.apply(plan, models.model_of(kind), models.loss_fn, optimizer=ADAM,
+                              tensor_plan=models.tensor_plan_of(kind), device="cpu")
+    batch = models.batch_of(study.BATCH)
+    run.step(*batch)
+    at_first_backward: list[int] = []
+    begin_backward = Stage.begin_backward
+    tracker = MemTracker()
+    tracker.track_external(*[one for stage in run._spread.stages for one in stage.bodies],
+                           *run.optimizers)
+
+    def noted(stage: Stage, is_last: bool) -> None:
+        if not at_first_backward:
+            at_first_backward.append(total(tracker, "current"))
+        begin_backward(stage, is_last)
+
+    Stage.begin_backward = noted
+    try:
+        with tracker:
+            # Gradients of the step before are freed at the beginning of a step.
+            for parameter in run.parameters():
+                parameter.grad = None
+            before = total(tracker, "current")
+            run.step(*batch)
+            peak = total(tracker, "peak")
+    finally:
+        Stage.begin_backward = begin_backward
+    parameters = sum(local_of(one).numel() * one.element_size() for one in run.parameters())
+    return {"parameters": parameters, "kept": at_first_backward[0] - before, "peak": peak}
+
+
+def predicted(stage: dict) -> dict[str, int]:
+    """Returns the same of a stage of a prediction."""
+    items = stage["memory_items"]
+    return {"parameters": items["parameters"],
+            "kept": items["activations"] + items["checkpoints"],
+            "peak": sum(size for name, size in items.items() if name not in OUTSIDE)}
+
+
+def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) -> list[dict]:
+    study.profile(kind, folder, options.seconds)
+    cases = study.cases()
+    predictions = [study.predict(options.planctl, folder, kind, case) for case in cases]
+    measured = jobs.run_ranks(study.RANKS, folder, measure, [(kind, case) for case in cases])
+    rows = []
+    for case, prediction, ranks in zip(cases, predictions, measured):
+        stages = [predicted(one) for one in prediction["prediction"]["stages"]]
+        of_rank = [stages[rank * len(stages) // study.RANKS] for rank in range(study.RANKS)]
+        row: dict = {"model": kind, "plan": case.name}
+        text = f"{kind:<6} {case.name:<30}"
+        for name in QUANTITIES:
+            rank = max(range(study.RANKS), key=lambda one: ranks[one][name])
+            row[name] = {"predicted": of_rank[rank][name], "measured": ranks[rank][name]}
+            error = of_rank[rank][name] / max(ranks[rank][name], 1) - 1
+            row[name]["error"] = error
+            text += (f"  {name} {of_rank[rank][name] / 1e6:7.2f} for "
+                     f"{ranks[rank][name] / 1e6:7.2f} MB {100 * error:+6.1f} %")
+        rows.append(row)
+        print(text, flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--planctl", type=pathlib.Path, required=True)
+    parser.add_argument("--model", nargs="+", choices=models.KINDS, default=list(models.KINDS))
+    parser.add_argument("--seconds", type=float, default=0.1,
+                        help="of `parplan-torch profile`, whose times do not matter [0.1]")
+    parser.add_argument("--out", type=pathlib.Path, help="JSON file of all rows")
+    options = parser.parse_args()
+    options.planctl = options.planctl.resolve()
+    rows: list[dict] = []
+    for kind in options.model:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += study_model(kind, options, pathlib.Path(folder))
+    for name in QUANTITIES:
+        errors = [abs(row[name]["error"]) for row in rows]
+        print(f"{name}: median {100 * statistics.median(errors):.1f} %, worst "
+              f"{100 * max(errors):.1f} %")
+    if options.out:
+        options.out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=2)
+                               + "\n")
+
+
+if __name__ == "__main__":
+    main()
