@@ -143,6 +143,15 @@ class StepMeter::Metered : public Communicator {
     meter_.AddWait(wait_, begin);
     return status;
   }
+  absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
+      absl::Span<const CollectiveCall> calls) override {
+    const absl::Duration begin = meter_.Now();
+    absl::StatusOr<std::unique_ptr<PendingWork>> work = inner_->StartTogether(calls);
+    meter_.AddWait(wait_, begin);
+    if (!work.ok()) return work.status();
+    return std::make_unique<Pending>(*this, *std::move(work));
+  }
+  absl::Status Warm() override { return inner_->Warm(); }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
     absl::StatusOr<std::unique_ptr<Communicator>> part = inner_->Split(color, key);
     if (!part.ok() || *part == nullptr) return part;

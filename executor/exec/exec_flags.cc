@@ -30,7 +30,8 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
       ->required();
   app.add_option("--ranks", flags.ranks, "Number of ranks to launch on this machine")
       ->check(CLI::Range(1, 4096));
-  app.add_flag("--pin,!--no-pin", flags.pins, "Bind each launched rank to a core [yes]");
+  app.add_flag("--pin,!--no-pin", flags.pins,
+               "Bind each launched rank to a core; never with GPUs [yes]");
   app.add_option("--backend", flags.backend, "Devices to train on, cpu or cuda [cpu]")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_flag("--share-devices", flags.shares_devices,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <numeric>
@@ -220,7 +221,10 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
                            LoadBackend(flags.backend));
   const int count = backend->device_count();
-  if (flags.backend != "cpu" && self.local_rank >= count && !flags.shares_devices) {
+  // A launcher that shows each rank one GPU, as `srun --gpus-per-task=1` does, shows each its own.
+  const bool has_own_device = count == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
+  if (flags.backend != "cpu" && self.local_rank >= count && !flags.shares_devices &&
+      !has_own_device) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch,
                      absl::StrCat("devices_per_node: rank ", self.rank, " is number ",
                                   self.local_rank, " of its node, which has ", count,

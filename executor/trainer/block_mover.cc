@@ -34,10 +34,9 @@ void* BlockMover::At(const Array& array, int64_t element) const {
   return array.At(element, element_size_);
 }
 
-absl::Status BlockMover::Send(const ReshardProgram& program, const ActivationLayout& layout,
-                              Array from, Communicator& group, const std::vector<int>& ranks,
-                              Outbox& outbox) {
-  PARPLAN_RETURN_IF_ERROR(Finish(outbox));
+absl::Status BlockMover::AddSends(const ReshardProgram& program, const ActivationLayout& layout,
+                                  Array from, const std::vector<int>& ranks,
+                                  std::vector<CollectiveCall>& calls, std::vector<Array>& rows) {
   bool is_sent_in_place = false;
   for (const Transfer& send : program.sends) {
     const int64_t count = send.block.row_count() * width_;
@@ -51,24 +50,22 @@ absl::Status BlockMover::Send(const ReshardProgram& program, const ActivationLay
       kernels_.CopyRows(data, place.stride, packed.data(), place.row_size, send.block.tokens.size(),
                         place.row_size);
       data = packed.data();
-      outbox.rows.push_back(std::move(packed));
+      rows.push_back(std::move(packed));
     }
-    PARPLAN_ASSIGN_OR_RETURN(outbox.works.emplace_back(),
-                             group.Start({.operation = Operation::kSend,
-                                          .type = kernels_.type(),
-                                          .count = count,
-                                          .send = data,
-                                          .peer = PlaceIn(ranks, send.peer)}));
+    calls.push_back({.operation = Operation::kSend,
+                     .type = kernels_.type(),
+                     .count = count,
+                     .send = data,
+                     .peer = PlaceIn(ranks, send.peer)});
   }
-  if (is_sent_in_place) outbox.rows.push_back(std::move(from));
+  if (is_sent_in_place) rows.push_back(std::move(from));
   return absl::OkStatus();
 }
 
-absl::Status BlockMover::Receive(const ReshardProgram& program, const ActivationLayout& layout,
-                                 Array& to, Communicator& group, const std::vector<int>& ranks) {
-  // [block] null if it is received in place.
-  std::vector<Array> arrived;
-  std::vector<CollectiveCall> calls;
+absl::Status BlockMover::AddReceives(const ReshardProgram& program, const ActivationLayout& layout,
+                                     const Array& to, const std::vector<int>& ranks,
+                                     std::vector<CollectiveCall>& calls,
+                                     std::vector<Array>& arrived) {
   for (const Transfer& receive : program.receives) {
     const int64_t count = receive.block.row_count() * width_;
     const Place place = PlaceOf(receive.block, layout);
@@ -85,14 +82,38 @@ absl::Status BlockMover::Receive(const ReshardProgram& program, const Activation
                      .receive = data,
                      .peer = PlaceIn(ranks, receive.peer)});
   }
-  PARPLAN_RETURN_IF_ERROR(group.RunTogether(calls));
-  for (size_t k = 0; k < calls.size(); ++k) {
+  return absl::OkStatus();
+}
+
+void BlockMover::Unpack(const ReshardProgram& program, const ActivationLayout& layout,
+                        const std::vector<Array>& arrived, const Array& to) {
+  for (size_t k = 0; k < arrived.size(); ++k) {
     if (arrived[k].is_null()) continue;
     const ActivationBlock& block = program.receives[k].block;
     const Place place = PlaceOf(block, layout);
     kernels_.CopyRows(arrived[k].data(), place.row_size, At(to, place.first), place.stride,
                       block.tokens.size(), place.row_size);
   }
+}
+
+absl::Status BlockMover::Send(const ReshardProgram& program, const ActivationLayout& layout,
+                              Array from, Communicator& group, const std::vector<int>& ranks,
+                              Outbox& outbox) {
+  PARPLAN_RETURN_IF_ERROR(Finish(outbox));
+  std::vector<CollectiveCall> calls;
+  PARPLAN_RETURN_IF_ERROR(AddSends(program, layout, std::move(from), ranks, calls, outbox.rows));
+  if (calls.empty()) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(outbox.work, group.StartTogether(calls));
+  return absl::OkStatus();
+}
+
+absl::Status BlockMover::Receive(const ReshardProgram& program, const ActivationLayout& layout,
+                                 Array& to, Communicator& group, const std::vector<int>& ranks) {
+  std::vector<Array> arrived;
+  std::vector<CollectiveCall> calls;
+  PARPLAN_RETURN_IF_ERROR(AddReceives(program, layout, to, ranks, calls, arrived));
+  PARPLAN_RETURN_IF_ERROR(group.RunTogether(calls));
+  Unpack(program, layout, arrived, to);
   return absl::OkStatus();
 }
 
@@ -110,18 +131,20 @@ absl::StatusOr<Array> BlockMover::Reshard(const ReshardProgram& program,
     kernels_.CopyRows(At(from, source.first), source.stride, At(to, target.first), target.stride,
                       block.tokens.size(), source.row_size);
   }
-  Outbox outbox;
-  PARPLAN_RETURN_IF_ERROR(Send(program, before, std::move(from), group, ranks, outbox));
-  PARPLAN_RETURN_IF_ERROR(Receive(program, after, to, group, ranks));
-  PARPLAN_RETURN_IF_ERROR(Finish(outbox));
+  std::vector<CollectiveCall> calls;
+  // Both live until the messages have ended.
+  std::vector<Array> leaving;
+  std::vector<Array> arrived;
+  PARPLAN_RETURN_IF_ERROR(AddSends(program, before, std::move(from), ranks, calls, leaving));
+  PARPLAN_RETURN_IF_ERROR(AddReceives(program, after, to, ranks, calls, arrived));
+  PARPLAN_RETURN_IF_ERROR(group.RunTogether(calls));
+  Unpack(program, after, arrived, to);
   return to;
 }
 
 absl::Status BlockMover::Finish(Outbox& outbox) {
-  for (const std::unique_ptr<PendingWork>& work : outbox.works) {
-    PARPLAN_RETURN_IF_ERROR(work->Wait());
-  }
-  outbox.works.clear();
+  if (outbox.work != nullptr) PARPLAN_RETURN_IF_ERROR(outbox.work->Wait());
+  outbox.work.reset();
   outbox.rows.clear();
   return absl::OkStatus();
 }

@@ -19,8 +19,8 @@ namespace parplan {
 // One rank's mover, used by the thread of the trainer. Sends proceed while the rank computes.
 // Blocks that are contiguous in an array are sent and received in place; others are packed. Each
 // message has two sides: the ranks of `group` call the methods by which their programs send and
-// receive in the same order. Errors are those of memory and of the group's communicator
-// (layer_tools.h).
+// receive in the same order. All messages of one call are given to the communicator together.
+// Errors are those of memory and of the group's communicator (layer_tools.h).
 class BlockMover {
  public:
   // `rank`: of the job. `width`: elements of a row. `kernels` and `pool` outlive it.
@@ -31,9 +31,9 @@ class BlockMover {
   class Outbox {
    private:
     friend class BlockMover;
-    // The arrays that are being sent, and the sends.
+    // The arrays that are being sent, and the sends; null if there are none.
     std::vector<Array> rows;
-    std::vector<std::unique_ptr<PendingWork>> works;
+    std::unique_ptr<PendingWork> work;
   };
 
   // Starts the sends of `program` from the rows in `from`, after those in `outbox` have ended.
@@ -61,6 +61,17 @@ class BlockMover {
     bool is_dense() const { return stride == row_size; }
   };
   Place PlaceOf(const ActivationBlock& block, const ActivationLayout& layout) const;
+  // Adds the sends of `program` from `from`, and what must live until they have ended.
+  absl::Status AddSends(const ReshardProgram& program, const ActivationLayout& layout, Array from,
+                        const std::vector<int>& ranks, std::vector<CollectiveCall>& calls,
+                        std::vector<Array>& rows);
+  // Adds the receives of `program` into `to`. `arrived`: [receive] null if it is received in place.
+  absl::Status AddReceives(const ReshardProgram& program, const ActivationLayout& layout,
+                           const Array& to, const std::vector<int>& ranks,
+                           std::vector<CollectiveCall>& calls, std::vector<Array>& arrived);
+  // Copies what was not received in place to where it belongs.
+  void Unpack(const ReshardProgram& program, const ActivationLayout& layout,
+              const std::vector<Array>& arrived, const Array& to);
   void* At(const Array& array, int64_t element) const;
 
   LayerKernels& kernels_;

@@ -162,6 +162,8 @@ absl::Status RankTrainer::Prepare() {
     PARPLAN_ASSIGN_OR_RETURN(groups_.emplace_back(), setting_.make_group(group));
     if (group.purpose == group_purpose::kLoss) loss_group_ = groups_.back().get();
   }
+  // All ranks of a group use it or none does, and all go through their groups in the same order.
+  for (const int group : UsedGroups()) PARPLAN_RETURN_IF_ERROR(groups_[group]->Warm());
   TrainerLayer* embedding = nullptr;
   for (const StageProgram& stage : program_.stages) {
     stages_.push_back(std::make_unique<Stage>(*this, stage));
@@ -170,6 +172,30 @@ absl::Status RankTrainer::Prepare() {
     if (first->program().layer_index == 0) embedding = first;
   }
   return absl::OkStatus();
+}
+
+std::set<int> RankTrainer::UsedGroups() const {
+  std::set<int> used = {program_.tied_group};
+  for (const StageProgram& stage : program_.stages) {
+    used.insert({stage.receive_forward_group, stage.send_forward_group,
+                 stage.receive_backward_group, stage.send_backward_group});
+    for (const LayerProgram& layer : stage.layers) {
+      used.insert({layer.tensor_group, layer.gradient_group});
+      // Only attention looks at other tokens.
+      if (IsTransformer(model_.layer_definitions()[layer.definition_index].kind)) {
+        used.insert(layer.context_group);
+      }
+      // Where layouts differ, rows move at least one of the two ways.
+      if (!layer.enter.is_empty() || !layer.leave_backward.is_empty()) {
+        used.insert(stage.stage_group);
+      }
+    }
+  }
+  for (size_t k = 0; k < groups_.size(); ++k) {
+    if (groups_[k].get() == loss_group_) used.insert(static_cast<int>(k));
+  }
+  used.erase(-1);
+  return used;
 }
 
 absl::StatusOr<double> RankTrainer::Step() {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,8 +48,9 @@ struct TrainerSetting {
 // The trainer of one rank, used by one thread. Everything that `setting` points to outlives it.
 class RankTrainer {
  public:
-  // Makes groups and parameters. Collective: all ranks of the job call it. Returns the errors of
-  // `make_group`, and RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take).
+  // Makes groups and parameters, and connects the ranks of every group that a step uses
+  // (Communicator::Warm). Collective: all ranks of the job call it. Returns the errors of
+  // `make_group` and `Warm`, and RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take).
   static absl::StatusOr<std::unique_ptr<RankTrainer>> Create(const RankProgram& program,
                                                              const ModelSpec& model,
                                                              const TrainerSetting& setting);
@@ -91,6 +93,8 @@ class RankTrainer {
 
   RankTrainer(const RankProgram& program, const ModelSpec& model, const TrainerSetting& setting);
   absl::Status Prepare();
+  // Returns the groups, by index, in which some rank communicates during a step.
+  std::set<int> UsedGroups() const;
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
   double* loss() const { return static_cast<double*>(loss_.data()); }

@@ -6,14 +6,6 @@
 #include "base/status_macros.h"
 
 namespace parplan {
-namespace {
-
-absl::Status Await(const std::vector<std::unique_ptr<PendingWork>>& works) {
-  for (const std::unique_ptr<PendingWork>& work : works) PARPLAN_RETURN_IF_ERROR(work->Wait());
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 RingAttention::RingAttention(const LayerTools& tools, const AttentionShape& shape,
                              std::vector<std::vector<Interval>> pieces)
@@ -65,21 +57,21 @@ absl::StatusOr<Array> RingAttention::OwnKeysAndValues(const Array& projections) 
   return block;
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<PendingWork>>> RingAttention::PassOn(
-    const Array& from, const Array& to) const {
-  CollectiveCall call{.operation = Operation::kSend,
-                      .type = tools_.kernels().type(),
-                      .count = row_count_ * 2 * key_value_width_,
-                      .send = from.data(),
-                      .peer = (rank() + 1) % degree()};
-  std::vector<std::unique_ptr<PendingWork>> works;
-  PARPLAN_ASSIGN_OR_RETURN(works.emplace_back(), tools_.setting().context->Start(call));
-  call.operation = Operation::kReceive;
-  call.send = nullptr;
-  call.receive = to.data();
-  call.peer = (rank() - 1 + degree()) % degree();
-  PARPLAN_ASSIGN_OR_RETURN(works.emplace_back(), tools_.setting().context->Start(call));
-  return works;
+absl::StatusOr<std::unique_ptr<PendingWork>> RingAttention::PassOn(const Array& from,
+                                                                   const Array& to) const {
+  const ElementType type = tools_.kernels().type();
+  const int64_t count = row_count_ * 2 * key_value_width_;
+  const CollectiveCall calls[] = {{.operation = Operation::kSend,
+                                   .type = type,
+                                   .count = count,
+                                   .send = from.data(),
+                                   .peer = (rank() + 1) % degree()},
+                                  {.operation = Operation::kReceive,
+                                   .type = type,
+                                   .count = count,
+                                   .receive = to.data(),
+                                   .peer = (rank() - 1 + degree()) % degree()}};
+  return tools_.setting().context->StartTogether(calls);
 }
 
 absl::Status RingAttention::Forward(const Array& projections, const Array& outputs,
@@ -93,7 +85,7 @@ absl::Status RingAttention::Forward(const Array& projections, const Array& outpu
       const Array part_logarithms,
       tools_.TakeStatistics(ArrayUse::kTransient, row_count_ * shape_.head_count));
   for (int step = 0; step < degree(); ++step) {
-    std::vector<std::unique_ptr<PendingWork>> passing;
+    std::unique_ptr<PendingWork> passing;
     if (step + 1 < degree()) {
       PARPLAN_ASSIGN_OR_RETURN(passing, PassOn(block, next));
     }
@@ -110,7 +102,7 @@ absl::Status RingAttention::Forward(const Array& projections, const Array& outpu
       if (meeting.is_first) continue;
       kernels.MergeAttention(meeting.shape, part.data(), part_logarithms.data(), output, kept);
     }
-    PARPLAN_RETURN_IF_ERROR(Await(passing));
+    if (passing != nullptr) PARPLAN_RETURN_IF_ERROR(passing->Wait());
     std::swap(block, next);
   }
   return absl::OkStatus();
@@ -129,9 +121,9 @@ absl::Status RingAttention::Backward(const Array& projections, const Array& outp
   PARPLAN_ASSIGN_OR_RETURN(Array leaving, TakeBlock());
   PARPLAN_ASSIGN_OR_RETURN(const Array arriving, TakeBlock());
   kernels.Zero(projection_gradients.data(), row_count_ * projection_width_);
-  std::vector<std::unique_ptr<PendingWork>> gradients_passing;
+  std::unique_ptr<PendingWork> gradients_passing;
   for (int step = 0; step < degree(); ++step) {
-    std::vector<std::unique_ptr<PendingWork>> passing;
+    std::unique_ptr<PendingWork> passing;
     if (step + 1 < degree()) {
       PARPLAN_ASSIGN_OR_RETURN(passing, PassOn(block, next));
     }
@@ -148,16 +140,16 @@ absl::Status RingAttention::Backward(const Array& projections, const Array& outp
           tools_.At(own.data(), keys), tools_.At(own.data(), keys + key_value_width_));
     }
     if (step > 0) {
-      PARPLAN_RETURN_IF_ERROR(Await(gradients_passing));
+      PARPLAN_RETURN_IF_ERROR(gradients_passing->Wait());
       kernels.Add(arriving.data(), own.data(), row_count_ * width);
     }
     std::swap(own, leaving);
     // After the last step the sums reach the rank of the keys.
     PARPLAN_ASSIGN_OR_RETURN(gradients_passing, PassOn(leaving, arriving));
-    PARPLAN_RETURN_IF_ERROR(Await(passing));
+    if (passing != nullptr) PARPLAN_RETURN_IF_ERROR(passing->Wait());
     std::swap(block, next);
   }
-  PARPLAN_RETURN_IF_ERROR(Await(gradients_passing));
+  PARPLAN_RETURN_IF_ERROR(gradients_passing->Wait());
   kernels.CopyRows(arriving.data(), width, tools_.At(projection_gradients.data(), query_width_),
                    projection_width_, row_count_, width);
   return absl::OkStatus();

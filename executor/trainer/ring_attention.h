@@ -50,8 +50,7 @@ class RingAttention {
   absl::StatusOr<Array> TakeBlock() const;
   absl::StatusOr<Array> OwnKeysAndValues(const Array& projections) const;
   // Starts sending `from` to the next rank and receiving `to` from the previous one.
-  absl::StatusOr<std::vector<std::unique_ptr<PendingWork>>> PassOn(const Array& from,
-                                                                   const Array& to) const;
+  absl::StatusOr<std::unique_ptr<PendingWork>> PassOn(const Array& from, const Array& to) const;
 
   const LayerTools& tools_;
   const AttentionShape shape_;

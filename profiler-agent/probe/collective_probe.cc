@@ -1,6 +1,7 @@
 #include "profiler-agent/probe/collective_probe.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,7 @@ absl::StatusOr<Communicator*> CollectiveProbe::GroupFor(int participant_count, i
     PARPLAN_ASSIGN_OR_RETURN(
         group, device_.MakeGroup(job_, absl::StrCat("probe ", rank_stride),
                                  GroupOf(participant_count, rank_stride, job_.rank())));
+    PARPLAN_RETURN_IF_ERROR(group->Warm());
   }
   return group.get();
 }
@@ -70,6 +72,7 @@ absl::Status CollectiveProbe::RunSome(Communicator& group, const CollectiveKey& 
   const int size = group.size();
   const int64_t whole = key.message_bytes / kFloatBytes;
   const int64_t share = whole / size;
+  std::unique_ptr<PendingWork> last;
   for (int i = 0; i < count; ++i) {
     const int64_t turn = buffers.next++;
     CollectiveCall call;
@@ -108,9 +111,14 @@ absl::Status CollectiveProbe::RunSome(Communicator& group, const CollectiveKey& 
         break;
     }
     if (key.collective == Collective::kAllReduce) call.receive = buffers.Send(turn);
-    PARPLAN_RETURN_IF_ERROR(group.Run(call));
+    if (!options_.is_asynchronous) {
+      PARPLAN_RETURN_IF_ERROR(group.Run(call));
+      continue;
+    }
+    PARPLAN_ASSIGN_OR_RETURN(last, group.Start(call));
   }
-  return absl::OkStatus();
+  // The operations of a group end in the order in which they were started.
+  return last == nullptr ? absl::OkStatus() : last->Wait();
 }
 
 absl::Status CollectiveProbe::TakeSamples(Communicator& group, const CollectiveKey& key,

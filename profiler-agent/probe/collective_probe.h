@@ -51,6 +51,9 @@ struct CollectiveProbeOptions {
   // Duration of a sample: as many operations in a row as take this long, at most 64. Longer than
   // the resolution and overhead of the clock by far.
   absl::Duration sample_time = absl::Microseconds(200);
+  // Whether the device works while the host goes on. The operations of a sample are then queued one
+  // after another, so that short ones show their own time and not that of the host's calls.
+  bool is_asynchronous = false;
 };
 
 // One rank's part in measuring collectives. All ranks of the job must call `Measure` with the same

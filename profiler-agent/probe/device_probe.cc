@@ -108,7 +108,10 @@ class OverlapRun {
       return group_.Stats().entries[static_cast<int>(Operation::kAllReduce)].busy;
     };
     const absl::Duration before = busy();
-    PARPLAN_RETURN_IF_ERROR(TimeBoth(1, product_count, /*whole=*/true).status());
+    group_.MeasureBusy(true);
+    const absl::Status status = TimeBoth(1, product_count, /*whole=*/true).status();
+    group_.MeasureBusy(false);
+    PARPLAN_RETURN_IF_ERROR(status);
     return busy() - before;
   }
 

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "executor/device/comm/null_communicator.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/layer_probe/layer_probe.h"
 #include "executor/layer_probe/memory_probe.h"
@@ -70,6 +71,7 @@ class Probe {
     PARPLAN_ASSIGN_OR_RETURN(control_, job_.MakeGroup("probe control", all));
     if (job_.world_size() > 1) {
       PARPLAN_ASSIGN_OR_RETURN(everyone_, device_.MakeGroup(job_, "probe everyone", all));
+      PARPLAN_RETURN_IF_ERROR(everyone_->Warm());
     }
     return absl::OkStatus();
   }
@@ -128,6 +130,7 @@ class Probe {
   absl::Status MeasureCollectives() {
     CollectiveProbeOptions options;
     options.time_limit = collective_time_limit_;
+    options.is_asynchronous = plan_.backend() != "cpu";
     if (plan_.precision() > 0) options.precision = plan_.precision();
     CollectiveProbe probe(job_, device_, *kernels_, *control_, options);
     // The other half is for layers.
@@ -202,8 +205,14 @@ class Probe {
     setting.world_size = job_.world_size();
     setting.kernels = kernels_.get();
     setting.memory = &device_.memory();
-    setting.make_group = [this](const std::string& purpose, const std::vector<int>& ranks) {
-      return device_.MakeGroup(job_, purpose, ranks);
+    setting.make_group =
+        [this](const std::string& purpose,
+               const std::vector<int>& ranks) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+      if (plan_.backend() == "cpu") return device_.MakeGroup(job_, purpose, ranks);
+      // A GPU computes while the host waits, so layers are timed without their collectives.
+      const auto own = std::find(ranks.begin(), ranks.end(), job_.rank());
+      return std::make_unique<NullCommunicator>(purpose, static_cast<int>(own - ranks.begin()),
+                                                static_cast<int>(ranks.size()));
     };
     setting.control = control_.get();
     if (plan_.precision() > 0) setting.precision = plan_.precision();

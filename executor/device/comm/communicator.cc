@@ -1,5 +1,6 @@
 #include "executor/device/comm/communicator.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,25 @@ absl::Status CallError(const CollectiveCall& call, absl::string_view rule) {
 bool IsPair(const CollectiveCall& call) {
   return call.operation == Operation::kSend || call.operation == Operation::kReceive;
 }
+
+// Operations that were started one after another.
+class SeveralWorks : public PendingWork {
+ public:
+  void Add(std::unique_ptr<PendingWork> work) { works_.push_back(std::move(work)); }
+  // Waits for all; returns the first error.
+  absl::Status Wait() override {
+    absl::Status result;
+    for (const std::unique_ptr<PendingWork>& work : works_) result.Update(work->Wait());
+    return result;
+  }
+  bool IsDone() override {
+    return std::all_of(works_.begin(), works_.end(),
+                       [](const std::unique_ptr<PendingWork>& work) { return work->IsDone(); });
+  }
+
+ private:
+  std::vector<std::unique_ptr<PendingWork>> works_;
+};
 
 }  // namespace
 
@@ -132,21 +152,23 @@ absl::Status Communicator::Run(const CollectiveCall& call) {
 }
 
 absl::Status Communicator::RunTogether(absl::Span<const CollectiveCall> calls) {
-  std::vector<std::unique_ptr<PendingWork>> works;
-  absl::Status result;
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<PendingWork> work, StartTogether(calls));
+  return work->Wait();
+}
+
+absl::StatusOr<std::unique_ptr<PendingWork>> Communicator::StartTogether(
+    absl::Span<const CollectiveCall> calls) {
+  auto all = std::make_unique<SeveralWorks>();
   for (const CollectiveCall& call : calls) {
     absl::StatusOr<std::unique_ptr<PendingWork>> work = Start(call);
     if (!work.ok()) {
-      result = work.status();
-      break;
+      // Those that were started use their buffers until they end.
+      all->Wait().IgnoreError();
+      return work.status();
     }
-    works.push_back(*std::move(work));
+    all->Add(*std::move(work));
   }
-  for (const std::unique_ptr<PendingWork>& work : works) {
-    const absl::Status status = work->Wait();
-    if (result.ok()) result = status;
-  }
-  return result;
+  return all;
 }
 
 absl::Status Communicator::AllReduce(ElementType type, void* data, int64_t count,

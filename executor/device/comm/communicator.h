@@ -93,7 +93,7 @@ struct CommunicatorStats {
     int64_t call_count = 0;
     // Sum of message sizes (WholeBytes).
     int64_t byte_count = 0;
-    // Sum of the times from the start of each operation to its end.
+    // Sum of the times from the start of each operation to its end (Communicator::MeasureBusy).
     absl::Duration busy;
   };
   // [Operation]
@@ -101,6 +101,16 @@ struct CommunicatorStats {
 };
 
 // A group of ranks, as one of them sees it. Used by one thread at a time, except for `Abort`.
+//
+// Any device keeps the order of the calls in a group. Between processors, sends and receives of
+// different pairs are independent besides. Between GPUs they are not: an operation begins when the
+// one before it in the group has ended, so callers must
+//   * give sends and receives that depend on each other to one `RunTogether` or `StartTogether`,
+//     as two ranks that send to each other, or ranks in a ring;
+//   * let messages of a group that are started one by one flow one way, as between two stages,
+//     and use another group for the way back;
+//   * call operations in an order that would also be right if each waited for its peers, but for
+//     sends, which proceed while their caller goes on.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -122,6 +132,15 @@ class Communicator {
   // Starts all operations, then waits for all, so that a send and a receive that depend on
   // each other do not deadlock. Returns the first error.
   virtual absl::Status RunTogether(absl::Span<const CollectiveCall> calls);
+  // Starts all operations as one; its work has ended when all have. None of them waits for another:
+  // on a GPU they are a single call of NCCL. Nothing is started for an empty list.
+  virtual absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
+      absl::Span<const CollectiveCall> calls);
+  // Connects the ranks, so that no later operation spends time on it. Collective, and of no effect
+  // when repeated. Without it the first operation connects, which all ranks of the group must then
+  // start; a group of more than two ranks whose first operations are sends and receives needs
+  // `Warm`. DEADLINE_EXCEEDED or UNAVAILABLE if a rank does not come.
+  virtual absl::Status Warm() { return absl::OkStatus(); }
 
   // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and then
   // by rank. Returns null for a negative color. Collective: all ranks call it. Returns the errors
@@ -132,6 +151,8 @@ class Communicator {
   // it.
   virtual void Abort(absl::string_view reason) = 0;
 
+  // Has the times of later operations measured, or no longer; a GPU measures none by itself.
+  virtual void MeasureBusy(bool /*measures*/) {}
   virtual CommunicatorStats Stats() const = 0;
 
   // Run the usual operations, with the errors of `Run`; with one buffer, in place. Counts are

@@ -59,6 +59,13 @@ absl::Status TimedCommunicator::RunTogether(absl::Span<const CollectiveCall> cal
   return inner_->RunTogether(calls);
 }
 
+absl::StatusOr<std::unique_ptr<PendingWork>> TimedCommunicator::StartTogether(
+    absl::Span<const CollectiveCall> calls) {
+  const Lap lap(meter_);
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<PendingWork> work, inner_->StartTogether(calls));
+  return std::make_unique<TimedWork>(std::move(work), meter_);
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> TimedCommunicator::Split(int color, int key) {
   const Lap lap(meter_);
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part, inner_->Split(color, key));

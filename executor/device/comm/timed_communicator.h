@@ -14,8 +14,8 @@
 namespace parplan {
 
 // Time that a rank's thread spent in communicators instead of computing: waiting for others and
-// moving bytes, in `Start`, `Run`, `RunTogether`, `Split`, `PendingWork::Wait` and `IsDone`. Used
-// by that thread only.
+// moving bytes, in `Start`, `Run`, `RunTogether`, `StartTogether`, `Split`, `PendingWork::Wait` and
+// `IsDone`. Used by that thread only.
 struct WaitMeter {
   absl::Duration waited;
   std::function<absl::Duration()> now = SteadyNow;
@@ -33,6 +33,9 @@ class TimedCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override;
   absl::Status Run(const CollectiveCall& call) override;
   absl::Status RunTogether(absl::Span<const CollectiveCall> calls) override;
+  absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
+      absl::Span<const CollectiveCall> calls) override;
+  absl::Status Warm() override { return inner_->Warm(); }
   // The communicators of a split add to the same meter.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override { inner_->Abort(reason); }

@@ -22,6 +22,17 @@ absl::StatusOr<std::string> PlaceOf(int device) {
   return absl::StrCat(boot, "/", bus.data());
 }
 
+// Returns the distance between consecutive ranks, which the passive profiler reads from the names
+// of NCCL's communicators; 0 if distances differ.
+int StrideOf(const std::vector<int>& ranks) {
+  if (ranks.size() < 2) return 0;
+  const int stride = ranks[1] - ranks[0];
+  for (size_t k = 2; k < ranks.size(); ++k) {
+    if (ranks[k] - ranks[k - 1] != stride) return 0;
+  }
+  return std::max(stride, 0);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupTransport groups,
@@ -84,12 +95,15 @@ absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::MakeGroup(RankContext&
     return std::make_unique<StagedCommunicator>(std::move(inner), *this);
   }
   const std::string key = absl::StrCat(name, ":", absl::StrJoin(ranks, ","));
-  return NcclCommunicator::Create({.name = absl::StrCat(name, "[", absl::StrJoin(ranks, ","), "]"),
+  const std::string message_name = absl::StrCat(name, "[", absl::StrJoin(ranks, ","), "]");
+  return NcclCommunicator::Create({.purpose = name,
+                                   .name = message_name,
+                                   .label = absl::StrCat(message_name, " stride=", StrideOf(ranks)),
                                    .id = absl::StrCat(key, "#", group_counts_[key]++),
                                    .rank = static_cast<int>(own - ranks.begin()),
                                    .size = static_cast<int>(ranks.size()),
                                    .job = &job,
-                                   .queue = queue_.get()});
+                                   .device = &nccl_});
 }
 
 }  // namespace parplan::cuda

@@ -14,6 +14,7 @@
 #include "executor/device/comm/staged_communicator.h"
 #include "executor/device/cuda/cuda_memory.h"
 #include "executor/device/cuda/cuda_queue.h"
+#include "executor/device/cuda/nccl_device.h"
 
 namespace parplan::cuda {
 
@@ -46,7 +47,8 @@ class CudaDevice : public Device, public StagingCopies {
       : queue_(std::move(queue)),
         memory_(std::move(memory)),
         groups_(groups),
-        place_(std::move(place)) {}
+        place_(std::move(place)),
+        nccl_(*queue_) {}
   absl::Status ToHost(const void* device, void* host, int64_t byte_count) override {
     return queue_->CopyToHost(device, host, byte_count);
   }
@@ -63,6 +65,7 @@ class CudaDevice : public Device, public StagingCopies {
   const std::string place_;
   // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
+  NcclDevice nccl_;
 };
 
 }  // namespace parplan::cuda

@@ -1,6 +1,10 @@
 #include "executor/device/cuda/nccl_communicator.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "executor/device/comm/steady_clock.h"
@@ -8,6 +12,29 @@
 
 namespace parplan::cuda {
 namespace {
+
+// Operations that may pass between two looks of the watching thread before the caller itself
+// removes those that have ended, so that events do not pile up. Not measured.
+constexpr size_t kMaxUnseenCount = 64;
+// How long an aborted making may take to return, and how long a caller may be within NCCL before it
+// is taken to wait for others there. Not measured.
+constexpr std::chrono::seconds kAbortPatience(10);
+constexpr std::chrono::seconds kCallPatience(1);
+constexpr std::chrono::milliseconds kPoll(10);
+
+ncclDataType_t DataType(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return ncclFloat32;
+    case ElementType::kFloat64:
+      return ncclFloat64;
+    case ElementType::kBfloat16:
+      return ncclBfloat16;
+    case ElementType::kByte:
+      break;
+  }
+  return ncclUint8;
+}
 
 // Returns the group's id, which rank 0 makes and publishes.
 absl::StatusOr<ncclUniqueId> ShareId(RankContext& job, const std::string& key, int rank) {
@@ -27,159 +54,419 @@ absl::StatusOr<ncclUniqueId> ShareId(RankContext& job, const std::string& key, i
   return id;
 }
 
-ncclConfig_t ConfigOf(const std::string& name) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  config.commName = name.c_str();
-  return config;
-}
+// The work of no operation.
+class NoWork : public PendingWork {
+ public:
+  absl::Status Wait() override { return absl::OkStatus(); }
+  bool IsDone() override { return true; }
+};
 
 }  // namespace
 
+absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what) {
+  if (result == ncclSuccess) return absl::OkStatus();
+  const char* const detail = ::ncclGetLastError(communicator);
+  const absl::StatusCode code =
+      result == ncclRemoteError ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat(what, ": ", ::ncclGetErrorString(result),
+                                         detail == nullptr || *detail == '\0' ? "" : "; ",
+                                         detail == nullptr ? "" : detail));
+}
+
+// Operations that were started as one.
+struct NcclCommunicator::Operation {
+  std::vector<CollectiveCall> calls;
+  // Reached after earlier work of the device, and after the operation.
+  EventPtr ready;
+  EventPtr done;
+  // Reached when the operation begins; null unless its time is measured.
+  EventPtr begun;
+  // Guarded by the communicator's mutex: when it was given to NCCL, later when it was seen to be
+  // the oldest and ready; whether NCCL has it; and whether `done` is recorded.
+  absl::Duration since;
+  bool is_seen_ready = false;
+  bool is_launched = false;
+  bool is_recorded = false;
+};
+
+// A call that makes a communicator. Shared with the thread that makes it: where others never come
+// and NCCL cannot be told so, the thread is left behind with it.
+struct NcclCommunicator::Making {
+  // NCCL keeps the pointer to the name.
+  std::string label;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  // Written by NCCL before it waits for others.
+  ncclComm_t communicator = nullptr;
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex.
+  bool is_over = false;
+  ncclResult_t result = ncclSuccess;
+};
+
 class NcclCommunicator::Work : public PendingWork {
  public:
-  Work(NcclChannel& channel, CudaQueue& queue, std::shared_ptr<NcclTask> task, bool waits_on_host)
-      : channel_(channel), queue_(queue), task_(std::move(task)), waits_on_host_(waits_on_host) {}
+  Work(NcclCommunicator& group, std::shared_ptr<Operation> operation, bool waits_on_host)
+      : group_(group), operation_(std::move(operation)), waits_on_host_(waits_on_host) {}
 
   absl::Status Wait() override {
-    PARPLAN_RETURN_IF_ERROR(channel_.AwaitStarted(*task_));
-    if (waits_on_host_) return channel_.AwaitDone(*task_);
-    PARPLAN_RETURN_IF_CUDA_ERROR(
-        ::cudaStreamWaitEvent(queue_.compute_stream(), task_->done.get(), 0));
-    return absl::OkStatus();
+    PARPLAN_RETURN_IF_ERROR(group_.RecordEnd(*operation_));
+    if (waits_on_host_) {
+      // An abort lets the GPU reach the event too.
+      PARPLAN_RETURN_IF_CUDA_ERROR(::cudaEventSynchronize(operation_->done->get()));
+      return group_.failure();
+    }
+    PARPLAN_RETURN_IF_ERROR(group_.failure());
+    return operation_->done->Delay(group_.group_.device->queue().compute_stream());
   }
-  bool IsDone() override { return channel_.IsDone(*task_); }
+  bool IsDone() override {
+    if (!group_.RecordEnd(*operation_).ok()) return true;
+    const absl::StatusOr<bool> is_reached = operation_->done->IsReached();
+    return !is_reached.ok() || *is_reached || !group_.failure().ok();
+  }
 
  private:
-  NcclChannel& channel_;
-  CudaQueue& queue_;
-  const std::shared_ptr<NcclTask> task_;
+  NcclCommunicator& group_;
+  const std::shared_ptr<Operation> operation_;
   const bool waits_on_host_;
 };
 
-NcclChannelSetting NcclCommunicator::SettingOf(const std::string& name, int rank, int size) {
-  return {.name = name,
-          .rank = rank,
-          .size = size,
-          .job = group_.job,
-          .queue = group_.queue,
-          .make = nullptr,
-          .on_done = [this](const CollectiveCall& call, absl::Duration busy) {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            CommunicatorStats::Entry& entry = stats_.entries[static_cast<int>(call.operation)];
-            ++entry.call_count;
-            entry.byte_count += WholeBytes(call, group_.size);
-            entry.busy += busy;
-          }};
-}
-
-std::unique_ptr<NcclChannel> NcclCommunicator::MakeChannel(const std::string& key, int rank,
-                                                           int size) {
-  NcclChannelSetting setting = SettingOf(group_.name, rank, size);
-  setting.make = [this, key, rank, size]() -> absl::StatusOr<ncclComm_t> {
-    PARPLAN_ASSIGN_OR_RETURN(const ncclUniqueId id, ShareId(*group_.job, key, rank));
-    ncclConfig_t config = ConfigOf(group_.name);
-    ncclComm_t communicator = nullptr;
-    const ncclResult_t result = ::ncclCommInitRankConfig(&communicator, size, id, rank, &config);
-    if (result != ncclSuccess && result != ncclInProgress) {
-      return NcclStatus(result, nullptr, absl::StrCat("the making of ", group_.name));
-    }
-    return communicator;
-  };
-  return std::make_unique<NcclChannel>(std::move(setting));
-}
-
 absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(NcclGroup group) {
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(group)));
-  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMalloc(&made->number_, sizeof(float)));
-  made->channel_ = made->MakeChannel(absl::StrCat("nccl/", made->group_.id), made->group_.rank,
-                                     made->group_.size);
-  PARPLAN_RETURN_IF_ERROR(made->channel_->AwaitReady());
-  return made;
+  PARPLAN_ASSIGN_OR_RETURN(const cudaStream_t stream, group.device->StreamOf(group.purpose));
+  PARPLAN_ASSIGN_OR_RETURN(void* const number, group.device->BarrierNumber());
+  return std::unique_ptr<NcclCommunicator>(new NcclCommunicator(std::move(group), stream, number));
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  channel_.reset();
-  pair_channels_.clear();
-  if (number_ != nullptr) static_cast<void>(::cudaFree(number_));
+  if (last_ != nullptr && failure().ok()) RecordEnd(*last_).IgnoreError();
+  // The watching thread ends what takes too long.
+  while (true) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const absl::Status status = Collect();
+      if (running_.empty() || !failure_.ok() || !status.ok()) break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  group_.device->Forget(this);
+  if (communicator_ != nullptr) {
+    static_cast<void>(running_.empty() ? ::ncclCommDestroy(communicator_)
+                                       : ::ncclCommAbort(communicator_));
+  }
 }
 
-NcclChannel& NcclCommunicator::ChannelFor(const CollectiveCall& call) {
-  const bool sends = call.operation == Operation::kSend;
-  if (!sends && call.operation != Operation::kReceive) return *channel_;
-  const Pair pair = sends ? Pair(group_.rank, call.peer) : Pair(call.peer, group_.rank);
-  const std::lock_guard<std::mutex> lock(pairs_mutex_);
-  std::unique_ptr<NcclChannel>& channel = pair_channels_[pair];
-  if (channel == nullptr) {
-    // The sender is rank 0 of the channel, which is made in the background.
-    channel = MakeChannel(absl::StrCat("nccl/", group_.id, "/", pair.first, ">", pair.second),
-                          sends ? 0 : 1, 2);
-  }
-  return *channel;
+absl::Status NcclCommunicator::failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
 }
 
-absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::Start(const CollectiveCall& call) {
-  PARPLAN_RETURN_IF_ERROR(CheckCall(call, group_.rank, group_.size, group_.name));
-  NcclChannel& channel = ChannelFor(call);
-  auto task = std::make_shared<NcclTask>();
-  CollectiveCall own = call;
-  const bool is_barrier = call.operation == Operation::kBarrier;
-  if (is_barrier) {
-    own = {.operation = Operation::kAllReduce, .count = 1, .send = number_, .receive = number_};
-  } else if (call.operation == Operation::kSend) {
-    own.peer = 1;
-  } else if (call.operation == Operation::kReceive) {
-    own.peer = 0;
+absl::Status NcclCommunicator::Overdue(absl::string_view what) const {
+  return absl::DeadlineExceededError(
+      absl::StrCat(what, " of ", group_.name, " took longer than ",
+                   absl::FormatDuration(group_.job->operation_timeout())));
+}
+
+absl::StatusOr<ncclComm_t> NcclCommunicator::MakeWith(
+    std::function<ncclResult_t(ncclComm_t*)> make, const std::function<void(ncclComm_t)>& aborts) {
+  const std::shared_ptr<Making> making = making_;
+  const int device = group_.device->queue().device();
+  std::thread thread([making, device, make = std::move(make)] {
+    const bool has_device = ::cudaSetDevice(device) == cudaSuccess;
+    const ncclResult_t result = has_device ? make(&making->communicator) : ncclUnhandledCudaError;
+    const std::lock_guard<std::mutex> lock(making->mutex);
+    making->result = result;
+    making->is_over = true;
+    making->changed.notify_all();
+  });
+  const absl::Duration deadline = SteadyNow() + group_.job->operation_timeout();
+  absl::Status status;
+  std::unique_lock<std::mutex> lock(making->mutex);
+  while (!making->changed.wait_for(lock, kPoll, [&] { return making->is_over; })) {
+    status = failure();
+    if (status.ok()) status = group_.job->Health();
+    if (status.ok() && SteadyNow() > deadline) status = Overdue("the making");
+    if (!status.ok()) break;
   }
-  task->calls = {own};
-  task->start = SteadyNow();
-  PARPLAN_RETURN_IF_CUDA_ERROR(
-      ::cudaEventRecord(task->ready.get(), group_.queue->compute_stream()));
-  PARPLAN_RETURN_IF_ERROR(channel.Start(task));
-  return std::make_unique<Work>(channel, *group_.queue, std::move(task), is_barrier);
+  if (!status.ok()) {
+    lock.unlock();
+    aborts(std::atomic_ref<ncclComm_t>(making->communicator).load());
+    lock.lock();
+    if (!making->changed.wait_for(lock, kAbortPatience, [&] { return making->is_over; })) {
+      thread.detach();
+      return status;
+    }
+  }
+  lock.unlock();
+  thread.join();
+  PARPLAN_RETURN_IF_ERROR(status);
+  PARPLAN_RETURN_IF_ERROR(
+      NcclStatus(making->result, nullptr, absl::StrCat("the making of ", group_.name)));
+  return making->communicator;
+}
+
+absl::Status NcclCommunicator::Warm() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_.ok() || communicator_ != nullptr) return failure_;
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const ncclUniqueId id,
+                           ShareId(*group_.job, absl::StrCat("nccl/", group_.id), group_.rank));
+  making_ = std::make_shared<Making>();
+  making_->label = group_.label;
+  making_->config.blocking = 1;
+  making_->config.commName = making_->label.c_str();
+  const auto make = [making = making_.get(), id, rank = group_.rank,
+                     size = group_.size](ncclComm_t* communicator) {
+    return ::ncclCommInitRankConfig(communicator, size, id, rank, &making->config);
+  };
+  const auto aborts = [](ncclComm_t communicator) {
+    if (communicator != nullptr) static_cast<void>(::ncclCommAbort(communicator));
+  };
+  PARPLAN_ASSIGN_OR_RETURN(ncclComm_t const communicator, MakeWith(make, aborts));
+  absl::Status status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status = failure_;
+    if (status.ok()) communicator_ = communicator;
+  }
+  if (!status.ok()) {
+    aborts(communicator);
+    return status;
+  }
+  group_.device->Watch(this);
+  return absl::OkStatus();
+}
+
+ncclResult_t NcclCommunicator::LaunchAllToAll(const CollectiveCall& call) {
+  const auto count = static_cast<size_t>(call.count);
+  const ncclDataType_t type = DataType(call.type);
+  const auto share = static_cast<size_t>(call.count * ElementSize(call.type));
+  for (int other = 0; other < group_.size; ++other) {
+    const ncclResult_t sent = ::ncclSend(static_cast<const char*>(call.send) + other * share, count,
+                                         type, other, communicator_, stream_);
+    if (sent != ncclSuccess) return sent;
+    const ncclResult_t received = ::ncclRecv(static_cast<char*>(call.receive) + other * share,
+                                             count, type, other, communicator_, stream_);
+    if (received != ncclSuccess) return received;
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t NcclCommunicator::LaunchCall(const CollectiveCall& call) {
+  const auto count = static_cast<size_t>(call.count);
+  const ncclDataType_t type = DataType(call.type);
+  const ncclRedOp_t reduction = call.reduction == Reduction::kSum ? ncclSum : ncclMax;
+  switch (call.operation) {
+    case parplan::Operation::kAllReduce:
+      return ::ncclAllReduce(call.send, call.receive, count, type, reduction, communicator_,
+                             stream_);
+    case parplan::Operation::kAllGather:
+      return ::ncclAllGather(call.send, call.receive, count, type, communicator_, stream_);
+    case parplan::Operation::kReduceScatter:
+      return ::ncclReduceScatter(call.send, call.receive, count, type, reduction, communicator_,
+                                 stream_);
+    case parplan::Operation::kBroadcast:
+      return ::ncclBroadcast(call.send == nullptr ? call.receive : call.send, call.receive, count,
+                             type, call.peer, communicator_, stream_);
+    case parplan::Operation::kSend:
+      return ::ncclSend(call.send, count, type, call.peer, communicator_, stream_);
+    case parplan::Operation::kReceive:
+      return ::ncclRecv(call.receive, count, type, call.peer, communicator_, stream_);
+    case parplan::Operation::kAllToAll:
+      return LaunchAllToAll(call);
+    case parplan::Operation::kBarrier:
+      // NCCL has none; a number is all-reduced instead.
+      return ::ncclAllReduce(number_, number_, 1, ncclFloat32, ncclSum, communicator_, stream_);
+  }
+  return ncclInvalidArgument;
+}
+
+absl::Status NcclCommunicator::Launch(absl::Span<const CollectiveCall> calls,
+                                      Operation& operation) {
+  const char* const what = OperationName(calls.front().operation);
+  PARPLAN_RETURN_IF_ERROR(operation.ready->Delay(stream_));
+  if (operation.begun != nullptr) PARPLAN_RETURN_IF_ERROR(operation.begun->Record(stream_));
+  const bool is_group =
+      calls.size() > 1 || calls.front().operation == parplan::Operation::kAllToAll;
+  ncclResult_t result = is_group ? ::ncclGroupStart() : ncclSuccess;
+  for (const CollectiveCall& call : calls) {
+    if (result == ncclSuccess) result = LaunchCall(call);
+  }
+  if (is_group) {
+    const ncclResult_t ended = ::ncclGroupEnd();
+    if (result == ncclSuccess) result = ended;
+  }
+  PARPLAN_RETURN_IF_ERROR(
+      NcclStatus(result, communicator_, absl::StrCat(what, " of ", group_.name)));
+  return absl::OkStatus();
+}
+
+absl::Status NcclCommunicator::RecordEnd(Operation& operation) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (operation.is_recorded) return absl::OkStatus();
+  }
+  PARPLAN_RETURN_IF_ERROR(operation.done->Record(stream_));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  operation.is_recorded = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
+    absl::Span<const CollectiveCall> calls) {
+  for (const CollectiveCall& call : calls) {
+    PARPLAN_RETURN_IF_ERROR(CheckCall(call, group_.rank, group_.size, group_.name));
+  }
+  if (calls.empty()) return std::make_unique<NoWork>();
+  PARPLAN_RETURN_IF_ERROR(Warm());
+  NcclDevice& device = *group_.device;
+  const bool is_timed = measures_busy_;
+  auto operation = std::make_shared<Operation>();
+  operation->calls.assign(calls.begin(), calls.end());
+  PARPLAN_ASSIGN_OR_RETURN(operation->ready, device.TakeEvent());
+  PARPLAN_ASSIGN_OR_RETURN(operation->done, device.TakeEvent(is_timed));
+  if (is_timed) {
+    PARPLAN_ASSIGN_OR_RETURN(operation->begun, device.TakeEvent(is_timed));
+  }
+  if (last_ != nullptr) PARPLAN_RETURN_IF_ERROR(RecordEnd(*last_));
+  last_ = operation;
+  PARPLAN_RETURN_IF_ERROR(operation->ready->Record(device.queue().compute_stream()));
+  operation->since = SteadyNow();
+  absl::Status status;
+  {
+    const std::lock_guard<std::timed_mutex> calling(calling_);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      PARPLAN_RETURN_IF_ERROR(failure_);
+      if (running_.size() >= kMaxUnseenCount) status = Collect();
+      running_.push_back(operation);
+      for (const CollectiveCall& call : calls) Count(call);
+    }
+    if (status.ok()) status = Launch(calls, *operation);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    operation->is_launched = status.ok();
+  }
+  // Its end is measured where it is, not where somebody waits for it.
+  if (status.ok() && is_timed) status = RecordEnd(*operation);
+  if (!status.ok()) {
+    Fail(status);
+    return failure();
+  }
+  const bool is_barrier = calls.back().operation == parplan::Operation::kBarrier;
+  return std::make_unique<Work>(*this, std::move(operation), is_barrier);
+}
+
+void NcclCommunicator::Count(const CollectiveCall& call) {
+  CommunicatorStats::Entry& entry = stats_.entries[static_cast<int>(call.operation)];
+  ++entry.call_count;
+  entry.byte_count += WholeBytes(call, group_.size);
+}
+
+absl::Status NcclCommunicator::Collect() const {
+  while (!running_.empty() && running_.front()->is_recorded) {
+    const Operation& operation = *running_.front();
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_reached, operation.done->IsReached());
+    if (!is_reached) break;
+    if (operation.begun != nullptr) {
+      float milliseconds = 0.0f;
+      PARPLAN_RETURN_IF_CUDA_ERROR(
+          ::cudaEventElapsedTime(&milliseconds, operation.begun->get(), operation.done->get()));
+      const int index = static_cast<int>(operation.calls.front().operation);
+      stats_.entries[index].busy += absl::Milliseconds(static_cast<double>(milliseconds));
+    }
+    running_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NcclCommunicator::CheckDeadline() const {
+  if (running_.empty()) return absl::OkStatus();
+  Operation& oldest = *running_.front();
+  // It runs at the earliest when the device has come to it; the time before is not its own.
+  if (oldest.is_launched && !oldest.is_seen_ready) {
+    PARPLAN_ASSIGN_OR_RETURN(oldest.is_seen_ready, oldest.ready->IsReached());
+    oldest.since = SteadyNow();
+  }
+  if (SteadyNow() - oldest.since <= group_.job->operation_timeout()) return absl::OkStatus();
+  return Overdue(OperationName(oldest.calls.front().operation));
+}
+
+void NcclCommunicator::Look() {
+  absl::Status status = group_.job->Health();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_.ok() || communicator_ == nullptr) return;
+    const std::string what = absl::StrCat("operations of ", group_.name);
+    ncclResult_t state = ncclSuccess;
+    status.Update(NcclStatus(::ncclCommGetAsyncError(communicator_, &state), communicator_, what));
+    status.Update(NcclStatus(state, communicator_, what));
+    status.Update(Collect());
+    status.Update(CheckDeadline());
+  }
+  if (!status.ok()) Fail(status);
+}
+
+void NcclCommunicator::Fail(const absl::Status& status) {
+  // A call that takes long waits for others within NCCL: only an abort from outside ends it.
+  std::unique_lock<std::timed_mutex> calling(calling_, kCallPatience);
+  ncclComm_t communicator = nullptr;
+  bool is_idle = true;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+    communicator = std::exchange(communicator_, nullptr);
+    // Not worth an error of the device if all that remains has just ended.
+    static_cast<void>(Collect());
+    is_idle = running_.empty();
+  }
+  // The error is kept before the GPU continues, since aborted operations leave undefined results.
+  if (!is_idle) group_.device->queue().Fail(status);
+  if (communicator != nullptr) static_cast<void>(::ncclCommAbort(communicator));
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color, int key) {
+  PARPLAN_RETURN_IF_ERROR(Warm());
   const int split = split_count_++;
-  ncclComm_t part = nullptr;
   NcclGroup group = group_;
   group.name = absl::StrCat(group_.name, "/", split, ".", color);
   group.id = absl::StrCat(group_.id, "/", split, ".", color);
-  PARPLAN_RETURN_IF_ERROR(channel_->Call([&](ncclComm_t whole) -> absl::Status {
-    ncclConfig_t config = ConfigOf(group.name);
-    const ncclResult_t result =
-        ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part, &config);
-    if (result != ncclSuccess && result != ncclInProgress) {
-      return NcclStatus(result, whole, absl::StrCat("the split of ", group_.name));
-    }
-    PARPLAN_RETURN_IF_ERROR(channel_->Settle(whole, "the split"));
-    if (part == nullptr) return absl::OkStatus();
-    PARPLAN_RETURN_IF_ERROR(channel_->Settle(part, "the split"));
-    PARPLAN_RETURN_IF_ERROR(
-        NcclStatus(::ncclCommUserRank(part, &group.rank), part, "ncclCommUserRank"));
-    return NcclStatus(::ncclCommCount(part, &group.size), part, "ncclCommCount");
-  }));
+  group.label = group.name;
+  PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<NcclCommunicator> made, Create(std::move(group)));
+  made->making_ = std::make_shared<Making>();
+  made->making_->label = made->group_.label;
+  made->making_->config.blocking = 1;
+  made->making_->config.splitShare = 1;
+  made->making_->config.commName = made->making_->label.c_str();
+  const auto make = [making = made->making_.get(), whole = communicator_, color,
+                     key](ncclComm_t* part) {
+    return ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, part,
+                           &making->config);
+  };
+  const auto aborts = [this](ncclComm_t /*part*/) {
+    Fail(absl::AbortedError(absl::StrCat("a split of ", group_.name, " was given up")));
+  };
+  PARPLAN_ASSIGN_OR_RETURN(ncclComm_t const part, made->MakeWith(make, aborts));
   if (part == nullptr) return nullptr;
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(group)));
-  NcclChannelSetting setting =
-      made->SettingOf(made->group_.name, made->group_.rank, made->group_.size);
-  setting.make = [part]() -> absl::StatusOr<ncclComm_t> { return part; };
-  made->channel_ = std::make_unique<NcclChannel>(std::move(setting));
-  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMalloc(&made->number_, sizeof(float)));
-  PARPLAN_RETURN_IF_ERROR(made->channel_->AwaitReady());
+  made->communicator_ = part;
+  int rank = 0;
+  int size = 0;
+  PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclCommUserRank(part, &rank), part, "ncclCommUserRank"));
+  PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclCommCount(part, &size), part, "ncclCommCount"));
+  made->group_.rank = rank;
+  made->group_.size = size;
+  group_.device->Watch(made.get());
   return made;
 }
 
 void NcclCommunicator::Abort(absl::string_view reason) {
   group_.job->Abort(std::string(reason));
-  const absl::Status status = absl::AbortedError(reason);
-  channel_->Fail(status);
-  const std::lock_guard<std::mutex> lock(pairs_mutex_);
-  for (const auto& [unused, channel] : pair_channels_) channel->Fail(status);
+  Fail(absl::AbortedError(reason));
 }
 
 CommunicatorStats NcclCommunicator::Stats() const {
   const std::lock_guard<std::mutex> lock(mutex_);
+  static_cast<void>(Collect());
   return stats_;
 }
 

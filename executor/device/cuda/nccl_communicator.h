@@ -1,75 +1,123 @@
 // Collectives between GPUs by NCCL.
 //
-// Operations run in order on a stream of the group, after earlier work of the device; `Wait` makes
-// the device wait for them, not the host, except for a barrier. Sends and receives use channels of
-// their own, one for each ordered pair of ranks, so that none waits for an operation started after
-// it.
+// The caller's thread gives an operation to NCCL when it is started, so that the GPU gets work in
+// the order of the program; two ranks with one program cannot then wait for each other in a circle.
+// It runs on the stream of the group's name, after earlier work of the device; `Wait` makes the
+// device wait for it, not the host, except for a barrier. Operations of one call are one group call
+// of NCCL. The thread of `NcclDevice` finds failures and exceeded deadlines.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 
-#include <map>
+#include <nccl.h>
+
+#include <atomic>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "executor/device/comm/communicator.h"
 #include "executor/device/comm/rank_context.h"
-#include "executor/device/cuda/nccl_channel.h"
+#include "executor/device/cuda/nccl_device.h"
 
 namespace parplan::cuda {
 
+// Returns the status of a call named `what`, with NCCL's message: OK for success, UNAVAILABLE for
+// an error of another rank, else INTERNAL. `communicator` may be null.
+absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what);
+
 struct NcclGroup {
-  // Name for messages, and an id that no other group of the job has.
+  // What the group is for, whose stream it uses; a name for messages; the name that NCCL gives to
+  // profilers; and an id that no other group of the job has.
+  std::string purpose;
   std::string name;
+  std::string label;
   std::string id;
   int rank = 0;
   int size = 1;
   // Both outlive the communicator.
   RankContext* job = nullptr;
-  CudaQueue* queue = nullptr;
+  NcclDevice* device = nullptr;
 };
 
 // One rank's part of a group; `CudaDevice::MakeGroup` makes it. Threads and errors are those of
-// `Communicator`.
-class NcclCommunicator : public Communicator {
+// `Communicator`. NCCL's communicator is made by `Warm`, or by the first operation.
+class NcclCommunicator : public Communicator, private NcclWatched {
  public:
-  // Makes the communicator. Collective: all ranks of the group call it. Returns the errors of
-  // NcclStatus (nccl_channel.h), and those of `group.job` (RankContext::Publish and Await).
+  // Returns the errors of CudaStatus (cuda_status.h).
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclGroup group);
+  // Waits for operations on the GPU, up to their timeout.
   ~NcclCommunicator() override;
 
   int rank() const override { return group_.rank; }
   int size() const override { return group_.size; }
   const std::string& name() const override { return group_.name; }
-  absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override;
+  absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override {
+    return StartTogether({&call, 1});
+  }
+  absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
+      absl::Span<const CollectiveCall> calls) override;
+  // Returns the errors of NcclStatus, and those of RankContext::Publish and Await.
+  absl::Status Warm() override;
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override;
+  void MeasureBusy(bool measures) override { measures_busy_ = measures; }
+  // Calls are counted when they are started.
   CommunicatorStats Stats() const override;
 
  private:
+  struct Operation;
+  struct Making;
   class Work;
-  // Sender and receiver, as ranks of the group.
-  using Pair = std::pair<int, int>;
+  using EventPtr = std::unique_ptr<NcclDevice::Event>;
 
-  explicit NcclCommunicator(NcclGroup group) : group_(std::move(group)) {}
-  NcclChannelSetting SettingOf(const std::string& name, int rank, int size);
-  // Makes a channel whose ranks find each other under `key`.
-  std::unique_ptr<NcclChannel> MakeChannel(const std::string& key, int rank, int size);
-  NcclChannel& ChannelFor(const CollectiveCall& call);
+  NcclCommunicator(NcclGroup group, cudaStream_t stream, void* number)
+      : group_(std::move(group)), stream_(stream), number_(number) {}
+  // Runs `make`, which blocks until all ranks have come, until the deadline or the job's end. It
+  // writes a communicator; `aborts` ends those that wait if others do not come.
+  absl::StatusOr<ncclComm_t> MakeWith(std::function<ncclResult_t(ncclComm_t*)> make,
+                                      const std::function<void(ncclComm_t)>& aborts);
+  absl::Status Launch(absl::Span<const CollectiveCall> calls, Operation& operation);
+  // Records the event at the operation's end, unless it is recorded. This is put off until somebody
+  // waits or the next operation starts: an event that is not reached yet holds up what shares a
+  // hardware queue with it, and a message may only be received after that.
+  absl::Status RecordEnd(Operation& operation);
+  ncclResult_t LaunchCall(const CollectiveCall& call);
+  ncclResult_t LaunchAllToAll(const CollectiveCall& call);
+  void Count(const CollectiveCall& call);
+  void Look() override;
+  // Removes operations that have ended. Called with mutex_.
+  absl::Status Collect() const;
+  // Returns whether the oldest operation runs for too long. Called with mutex_.
+  absl::Status CheckDeadline() const;
+  // Ends all operations with `status`, unless they have failed before.
+  void Fail(const absl::Status& status);
+  absl::Status failure() const;
+  absl::Status Overdue(absl::string_view what) const;
 
-  const NcclGroup group_;
-  mutable std::mutex mutex_;
-  CommunicatorStats stats_;  // Guarded by mutex_.
-  // A number in device memory, which barriers all-reduce.
-  void* number_ = nullptr;
+  NcclGroup group_;
+  const cudaStream_t stream_;
+  void* const number_;
   int split_count_ = 0;
-  // Guarded by pairs_mutex_, which `Abort` takes as well.
-  std::mutex pairs_mutex_;
-  std::map<Pair, std::unique_ptr<NcclChannel>> pair_channels_;
-  // Declared last: it is destroyed before the members it uses.
-  std::unique_ptr<NcclChannel> channel_;
+  // The latest operation, or null.
+  std::shared_ptr<Operation> last_;
+  std::atomic<bool> measures_busy_ = false;
+  // The ranks' meeting; keeps what NCCL refers to.
+  std::shared_ptr<Making> making_;
+
+  // Held while NCCL is called, and by whoever ends its communicator.
+  std::timed_mutex calling_;
+  // Guards the rest; taken after `calling_`.
+  mutable std::mutex mutex_;
+  ncclComm_t communicator_ = nullptr;
+  absl::Status failure_;
+  // Those that have not been seen to end, oldest first.
+  mutable std::deque<std::shared_ptr<Operation>> running_;
+  mutable CommunicatorStats stats_;
 };
 
 }  // namespace parplan::cuda

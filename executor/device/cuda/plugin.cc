@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,7 +79,14 @@ class CudaBackend : public DeviceBackend {
   const AttentionChoice attention_;
 };
 
+// CUDA reads its variables at its first call. Streams that share one of its queues wait for each
+// other; by default there are 8 queues, and a rank of an interleaved pipeline has more streams. 32
+// is the most that there can be. Any number is right, since work is queued in the order of the
+// program, so a number that is set is left alone.
+void SetEnvironment() { ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
+
 PluginFindings Look() {
+  SetEnvironment();
   PluginFindings findings;
   int driver = 0;
   int runtime = 0;
@@ -105,6 +113,7 @@ PluginFindings Look() {
 }
 
 DeviceBackend* Open(const BackendOptions& options, PluginFindings& findings) {
+  SetEnvironment();
   int count = 0;
   const cudaError_t error = ::cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {

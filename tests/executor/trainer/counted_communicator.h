@@ -42,6 +42,11 @@ class CountedCommunicator : public Communicator {
     for (const CollectiveCall& call : calls) Count(call);
     return inner_->RunTogether(calls);
   }
+  absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
+      absl::Span<const CollectiveCall> calls) override {
+    for (const CollectiveCall& call : calls) ++Count(call).started_calls;
+    return inner_->StartTogether(calls);
+  }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
     return inner_->Split(color, key);
   }

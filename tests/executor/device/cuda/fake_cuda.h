@@ -1,9 +1,12 @@
-// A CUDA runtime and an NCCL made of the process's own memory and threads, so that our host code
-// for them runs without a GPU. Tests can make them fail.
+// A CUDA runtime and an NCCL made of the process's own memory, so that our host code for them runs
+// without a GPU. It breaks what hardware breaks; tests can also make it fail.
 //
-// Work is done when it is submitted. An operation of NCCL is done when the last of its ranks has
-// submitted it; until then its stream, and the streams that wait for it, block. As in NCCL, the
-// operations of a communicator run in the order in which they started.
+// Work is done in the order of its stream. Streams share the hardware queues of their device: work
+// at the head of a queue that waits for an event holds up what was queued behind it, of other
+// streams too. An operation of NCCL begins when its stream comes to it, and ends when its peers'
+// have begun; operations that ranks start in different orders never end. When work runs has no
+// influence on what can run, so no thread of a device is needed: work runs within calls of the
+// runtime, as late as a host may notice.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
 #define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
@@ -11,25 +14,40 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <string>
 
 namespace parplan {
 
+struct FakeCuda {
+  // Hardware queues of every device, as CUDA_DEVICE_MAX_CONNECTIONS sets them. Streams take them in
+  // turn. Set before the first stream is made.
+  std::atomic<int> queue_count = 8;
+  // Counted: calls by which a host waits for a device.
+  std::atomic<int> host_waits = 0;
+};
+FakeCuda& TheFakeCuda();
+
 // Settings of all communicators; set before they are made.
 struct FakeNccl {
-  // So many questions after each call are answered with `ncclInProgress`.
-  std::atomic<int> patience = 0;
   // Result of an attempt to make a communicator.
   std::atomic<ncclResult_t> make_result = ncclSuccess;
   // Asynchronous error of an existing communicator.
   std::atomic<ncclResult_t> state = ncclSuccess;
-  // Counted.
+  // Counted: communicators of one rank, those among them in whose group nobody called anything, and
+  // operations given to streams, a group call as one.
   std::atomic<int> made = 0;
   std::atomic<int> ended = 0;
   std::atomic<int> aborted = 0;
+  std::atomic<int> unused = 0;
+  std::atomic<int> operations = 0;
 };
 FakeNccl& TheFakeNccl();
-// Restores the initial state.
-void ResetFakeNccl();
+// Restores the initial state of both. No stream may be left.
+void ResetFakes();
+
+// Returns what waits for what, from the first work that cannot run on; empty if all has run. Ends
+// with `in a circle` where the wait leads back to itself.
+std::string DescribeHang();
 
 }  // namespace parplan
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "tests/executor/device/cuda/fake_cuda.h"
@@ -14,16 +14,6 @@ namespace parplan {
 FakeNccl& TheFakeNccl() {
   static FakeNccl fake;
   return fake;
-}
-
-void ResetFakeNccl() {
-  FakeNccl& fake = TheFakeNccl();
-  fake.patience = 0;
-  fake.make_result = ncclSuccess;
-  fake.state = ncclSuccess;
-  fake.made = 0;
-  fake.ended = 0;
-  fake.aborted = 0;
 }
 
 namespace {
@@ -41,19 +31,38 @@ struct Call {
   int peer;
 };
 
-// Calls of one rank that belong together.
+// Calls of one rank that were given to a stream as one.
 struct Launch {
   std::vector<Call> calls;
-  std::shared_ptr<fake::Token> token;
+  std::shared_ptr<fake::Item> item;
+  // Calls whose peers have not begun.
+  size_t open_count = 0;
+  bool is_aborted = false;
+};
+using Launches = std::vector<std::shared_ptr<Launch>>;
+
+// The two sides of a message: launches, and which of their calls.
+struct Message {
+  std::shared_ptr<Launch> sender;
+  std::shared_ptr<Launch> receiver;
+  Call send;
+  Call receive;
 };
 
 // State shared by the ranks of a communicator.
 struct Clique {
   int size = 0;
   int joined = 0;
-  bool is_aborted = false;
-  std::vector<std::deque<Launch>> launches;
-  // Colors and keys of splits under way: [split][rank].
+  int ended = 0;
+  bool is_used = false;
+  // [rank] number of collectives so far.
+  std::vector<int> collective_counts;
+  // [number of the collective][rank]
+  std::map<int, Launches> collectives;
+  // [sends, sender, receiver] number of calls so far, and [sender, receiver, number].
+  std::map<std::tuple<bool, int, int>, int> message_counts;
+  std::map<std::tuple<int, int, int>, Message> messages;
+  // Colors and keys: [split][rank].
   std::map<int, std::map<int, std::pair<int, int>>> splits;
   std::map<std::pair<int, int>, std::shared_ptr<Clique>> parts;
 };
@@ -70,47 +79,61 @@ void Reduce(std::vector<float>& sum, const char* from, size_t count, ncclRedOp_t
   }
 }
 
-// All ranks' next launches, which are of the same operation.
-void Execute(Clique& clique) {
-  const int size = clique.size;
-  std::vector<Launch> all;
-  for (auto& queue : clique.launches) {
-    all.push_back(std::move(queue.front()));
-    queue.pop_front();
+// The collective that all ranks have begun. Ranks that call different ones never end, as on a GPU;
+// false then.
+bool Execute(const Launches& all) {
+  const int size = static_cast<int>(all.size());
+  const Call& first = all[0]->calls[0];
+  for (const std::shared_ptr<Launch>& launch : all) {
+    const Call& call = launch->calls[0];
+    if (call.kind != first.kind || call.count != first.count || call.type != first.type)
+      return false;
   }
-  const Call& first = all[0].calls[0];
   const size_t bytes = first.count * SizeOf(first.type);
+  const bool is_number = first.type == ncclFloat32;
   if (first.kind == Kind::kAllReduce || first.kind == Kind::kReduceScatter) {
     const size_t count = first.count * (first.kind == Kind::kAllReduce ? 1 : size);
-    const auto* const begin = reinterpret_cast<const float*>(first.send);
-    std::vector<float> sum(begin, begin + count);
-    for (int r = 1; r < size; ++r) Reduce(sum, all[r].calls[0].send, count, first.reduction);
-    for (int r = 0; r < size; ++r) {
-      const size_t offset = first.kind == Kind::kAllReduce ? 0 : r * first.count;
-      std::memcpy(all[r].calls[0].receive, sum.data() + offset, bytes);
+    if (is_number) {
+      const auto* const begin = reinterpret_cast<const float*>(first.send);
+      std::vector<float> sum(begin, begin + count);
+      for (int r = 1; r < size; ++r) Reduce(sum, all[r]->calls[0].send, count, first.reduction);
+      for (int r = 0; r < size; ++r) {
+        const size_t offset = first.kind == Kind::kAllReduce ? 0 : r * first.count;
+        std::memcpy(all[r]->calls[0].receive, sum.data() + offset, bytes);
+      }
     }
   } else if (first.kind == Kind::kAllGather) {
     std::string whole;
-    for (int r = 0; r < size; ++r) whole.append(all[r].calls[0].send, bytes);
+    for (int r = 0; r < size; ++r) whole.append(all[r]->calls[0].send, bytes);
     for (int r = 0; r < size; ++r) {
-      std::memcpy(all[r].calls[0].receive, whole.data(), whole.size());
+      std::memcpy(all[r]->calls[0].receive, whole.data(), whole.size());
     }
-  } else if (first.kind == Kind::kBroadcast) {
-    const std::string told(all[first.peer].calls[0].send, bytes);
-    for (int r = 0; r < size; ++r) std::memcpy(all[r].calls[0].receive, told.data(), bytes);
   } else {
-    for (int from = 0; from < size; ++from) {
-      for (const Call& send : all[from].calls) {
-        if (send.kind != Kind::kSend) continue;
-        for (const Call& receive : all[send.peer].calls) {
-          if (receive.kind == Kind::kReceive && receive.peer == from) {
-            std::memcpy(receive.receive, send.send, send.count * SizeOf(send.type));
-          }
-        }
-      }
-    }
+    const std::string told(all[first.peer]->calls[0].send, bytes);
+    for (int r = 0; r < size; ++r) std::memcpy(all[r]->calls[0].receive, told.data(), bytes);
   }
-  for (const Launch& launch : all) launch.token->is_over = true;
+  for (const std::shared_ptr<Launch>& launch : all) {
+    launch->open_count = 0;
+    fake::Finish(*launch->item);
+  }
+  return true;
+}
+
+bool HasBegun(const std::shared_ptr<Launch>& launch) {
+  return launch != nullptr && launch->item->has_begun && !launch->is_aborted;
+}
+
+void Close(Launch& launch) {
+  if (--launch.open_count == 0) fake::Finish(*launch.item);
+}
+
+void Exchange(Message& message) {
+  if (!HasBegun(message.sender) || !HasBegun(message.receiver)) return;
+  std::memcpy(message.receive.receive, message.send.send,
+              message.send.count * SizeOf(message.send.type));
+  const Message done = std::exchange(message, {});
+  Close(*done.sender);
+  Close(*done.receiver);
 }
 
 std::map<std::string, std::shared_ptr<Clique>> cliques;
@@ -124,13 +147,10 @@ thread_local cudaStream_t group_stream = nullptr;
 struct ncclComm {
   std::shared_ptr<parplan::Clique> clique;
   int rank = 0;
-  int patience = 0;
   int split_count = 0;
-  // Place of the new communicator, once all ranks have joined the split.
-  ncclComm_t* part = nullptr;
-  std::pair<int, int> own;
-  // Not over yet.
-  parplan::fake::Tokens tokens;
+  bool is_made = false;
+  bool is_aborted = false;
+  parplan::Launches launches;
 };
 
 namespace {
@@ -138,19 +158,21 @@ namespace {
 using parplan::Call;
 using parplan::Clique;
 using parplan::Kind;
+using parplan::Launch;
 using parplan::TheFakeNccl;
 
 ncclComm_t Join(std::shared_ptr<Clique> clique, int rank, int size) {
   auto* const comm = new ncclComm;
   if (clique->size == 0) {
     clique->size = size;
-    clique->launches.resize(size);
+    clique->collective_counts.resize(size);
   }
   ++clique->joined;
   comm->clique = std::move(clique);
   comm->rank = rank;
-  comm->patience = TheFakeNccl().patience;
   ++TheFakeNccl().made;
+  // NCCL has streams of its own.
+  parplan::fake::TakeQueues(2);
   return comm;
 }
 
@@ -161,36 +183,61 @@ ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
   return ::ncclGroupEnd();
 }
 
-// The part of a split that all have come to.
-void Split(ncclComm_t comm) {
+// Called with the mutex of the fakes.
+ncclResult_t EndLocked(ncclComm_t comm) {
   Clique& clique = *comm->clique;
-  const int split = comm->split_count - 1;
-  const auto& choices = clique.splits[split];
-  if (static_cast<int>(choices.size()) < clique.size) return;
-  ncclComm_t* const part = std::exchange(comm->part, nullptr);
-  if (comm->own.first < 0) return;
-  int rank = 0;
-  int size = 0;
-  for (const auto& [other, choice] : choices) {
-    if (choice.first != comm->own.first) continue;
-    ++size;
-    if (std::pair(choice.second, other) < std::pair(comm->own.second, comm->rank)) ++rank;
+  ++TheFakeNccl().ended;
+  if (++clique.ended == clique.size && !clique.is_used) TheFakeNccl().unused += clique.size;
+  // Running operations end and leave arbitrary data in their buffers.
+  for (const std::shared_ptr<Launch>& launch : comm->launches) {
+    if (launch->item->is_over) continue;
+    launch->is_aborted = true;
+    if (launch->item->has_begun) parplan::fake::Finish(*launch->item);
   }
-  auto& shared = clique.parts[{split, comm->own.first}];
-  if (shared == nullptr) shared = std::make_shared<Clique>();
-  *part = Join(shared, rank, size);
+  parplan::fake::Advance();
+  parplan::fake::changed.notify_all();
+  return ncclSuccess;
 }
 
 ncclResult_t End(ncclComm_t comm) {
   const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
-  comm->clique->is_aborted = true;
-  // Running operations end and leave arbitrary data in their buffers.
-  for (const auto& token : comm->tokens) token->is_over = true;
-  for (auto& queue : comm->clique->launches) queue.clear();
-  parplan::fake::changed.notify_all();
-  ++TheFakeNccl().ended;
+  if (!comm->is_made) {
+    // The thread that makes it sees this, and destroys it.
+    comm->is_aborted = true;
+    parplan::fake::changed.notify_all();
+    return ncclSuccess;
+  }
+  EndLocked(comm);
   delete comm;
   return ncclSuccess;
+}
+
+// Waits for the other ranks.
+ncclResult_t AwaitOthers(std::unique_lock<std::mutex>& lock, ncclComm_t& comm) {
+  ncclComm_t const made = comm;
+  parplan::fake::changed.notify_all();
+  parplan::fake::changed.wait(
+      lock, [&] { return made->is_aborted || made->clique->joined == made->clique->size; });
+  made->is_made = true;
+  if (!made->is_aborted) return ncclSuccess;
+  EndLocked(made);
+  delete made;
+  comm = nullptr;
+  return ncclInternalError;
+}
+
+// Runs when a stream has come to `launch`.
+void Begin(const std::shared_ptr<Clique>& clique, const std::shared_ptr<Launch>& launch,
+           const std::vector<std::tuple<int, int, int>>& keys, int number) {
+  if (launch->is_aborted) return parplan::fake::Finish(*launch->item);
+  if (number >= 0) {
+    const parplan::Launches all = clique->collectives[number];
+    if (std::all_of(all.begin(), all.end(), parplan::HasBegun) && parplan::Execute(all)) {
+      clique->collectives.erase(number);
+    }
+    return;
+  }
+  for (const auto& key : keys) parplan::Exchange(clique->messages[key]);
 }
 
 }  // namespace
@@ -209,32 +256,42 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  if (config->blocking != 0) return ncclInvalidArgument;
+  if (config->blocking != 1) return ncclInvalidArgument;
   if (TheFakeNccl().make_result != ncclSuccess) return TheFakeNccl().make_result;
-  const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
+  std::unique_lock<std::mutex> lock(parplan::fake::mutex);
   auto& clique = parplan::cliques[id.internal];
   if (clique == nullptr) clique = std::make_shared<Clique>();
   *comm = Join(clique, rank, size);
-  return ncclInProgress;
+  return AwaitOthers(lock, *comm);
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
   *state = TheFakeNccl().state;
-  if (comm->clique->joined < comm->clique->size || comm->patience-- > 0) *state = ncclInProgress;
-  if (comm->part != nullptr) {
-    Split(comm);
-    if (comm->part != nullptr) *state = ncclInProgress;
-  }
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t*) {
-  const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
-  comm->own = {color, key};
-  comm->part = part;
-  comm->clique->splits[comm->split_count++][comm->rank] = comm->own;
-  return ncclInProgress;
+  std::unique_lock<std::mutex> lock(parplan::fake::mutex);
+  Clique& clique = *comm->clique;
+  clique.is_used = true;
+  const int split = comm->split_count++;
+  auto& choices = clique.splits[split];
+  choices[comm->rank] = {color, key};
+  parplan::fake::changed.notify_all();
+  parplan::fake::changed.wait(lock,
+                              [&] { return static_cast<int>(choices.size()) == clique.size; });
+  if (color < 0) return ncclSuccess;
+  int rank = 0;
+  int size = 0;
+  for (const auto& [other, choice] : choices) {
+    if (choice.first != color) continue;
+    ++size;
+    if (std::pair(choice.second, other) < std::pair(key, comm->rank)) ++rank;
+  }
+  auto& shared = clique.parts[{split, color}];
+  if (shared == nullptr) shared = std::make_shared<Clique>();
+  *part = Join(shared, rank, size);
+  return AwaitOthers(lock, *part);
 }
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
   *rank = comm->rank;
@@ -249,11 +306,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return End(comm);
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) { return End(comm); }
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
-  comm->patience = TheFakeNccl().patience;
-  return ncclInProgress;
-}
 
 ncclResult_t ncclGroupStart() {
   ++parplan::group_depth;
@@ -264,20 +316,58 @@ ncclResult_t ncclGroupEnd() {
   if (parplan::group_depth > 0 || parplan::group_calls.empty()) return ncclSuccess;
   const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
   ncclComm_t const comm = parplan::group_calls.front().first;
-  parplan::Launch launch{.calls = {}, .token = std::make_shared<parplan::fake::Token>()};
-  for (const auto& [unused, call] : parplan::group_calls) launch.calls.push_back(call);
+  const std::shared_ptr<Clique> clique = comm->clique;
+  auto launch = std::make_shared<Launch>();
+  launch->item = std::make_shared<parplan::fake::Item>();
+  for (const auto& [unused, call] : parplan::group_calls) launch->calls.push_back(call);
   parplan::group_calls.clear();
-  Clique& clique = *comm->clique;
-  comm->patience = TheFakeNccl().patience;
-  comm->tokens.push_back(launch.token);
-  parplan::fake::StreamOf(parplan::group_stream)->tokens.push_back(launch.token);
-  clique.launches[comm->rank].push_back(std::move(launch));
-  while (!clique.is_aborted && std::none_of(clique.launches.begin(), clique.launches.end(),
-                                            [](const auto& queue) { return queue.empty(); })) {
-    parplan::Execute(clique);
-    parplan::fake::changed.notify_all();
+  launch->open_count = launch->calls.size();
+  ++TheFakeNccl().operations;
+  clique->is_used = true;
+  std::erase_if(comm->launches, [](const auto& old) { return old->item->is_over; });
+  comm->launches.push_back(launch);
+  const Kind kind = launch->calls.front().kind;
+  const bool is_message = kind == Kind::kSend || kind == Kind::kReceive;
+  int number = -1;
+  std::vector<std::tuple<int, int, int>> keys;
+  if (!is_message) {
+    number = clique->collective_counts[comm->rank]++;
+    clique->collectives[number].resize(clique->size);
+    clique->collectives[number][comm->rank] = launch;
   }
-  return ncclInProgress;
+  for (const Call& call : launch->calls) {
+    if (!is_message) break;
+    const bool sends = call.kind == Kind::kSend;
+    const std::pair<int, int> way =
+        sends ? std::pair(comm->rank, call.peer) : std::pair(call.peer, comm->rank);
+    const int count = clique->message_counts[{sends, way.first, way.second}]++;
+    keys.emplace_back(way.first, way.second, count);
+    parplan::Message& message = clique->messages[keys.back()];
+    (sends ? message.sender : message.receiver) = launch;
+    (sends ? message.send : message.receive) = call;
+  }
+  parplan::fake::Item& item = *launch->item;
+  item.name = is_message ? "messages" : "collective";
+  item.is_open = true;
+  item.run = [clique, keys, number, weak = std::weak_ptr(launch)] {
+    if (const auto own = weak.lock()) Begin(clique, own, keys, number);
+  };
+  item.missing = [clique, keys, number] {
+    std::vector<std::shared_ptr<parplan::fake::Item>> missing;
+    const auto add = [&](const std::shared_ptr<Launch>& other) {
+      if (other != nullptr && !other->item->has_begun) missing.push_back(other->item);
+    };
+    if (number >= 0) {
+      for (const auto& other : clique->collectives[number]) add(other);
+    }
+    for (const auto& key : keys) {
+      add(clique->messages[key].sender);
+      add(clique->messages[key].receiver);
+    }
+    return missing;
+  };
+  parplan::fake::Submit(*parplan::fake::StreamOf(parplan::group_stream), launch->item);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,

@@ -1,14 +1,23 @@
 #include "tests/executor/device/cuda/fake_runtime.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <set>
 
+#include "absl/strings/str_cat.h"
 #include "executor/device/cuda/kernel_queue.h"
 #include "executor/device/cuda/matrix_products.h"
+#include "tests/executor/device/cuda/fake_cuda.h"
 
 namespace parplan {
+
+FakeCuda& TheFakeCuda() {
+  static FakeCuda fake;
+  return fake;
+}
+
 namespace fake {
 
 std::mutex mutex;
@@ -16,16 +25,159 @@ std::condition_variable changed;
 
 namespace {
 
-bool AreOver(const Tokens& tokens) {
-  return std::all_of(tokens.begin(), tokens.end(),
-                     [](const std::shared_ptr<Token>& token) { return token->is_over; });
-}
+struct Device {
+  std::vector<std::unique_ptr<Queue>> queues;
+  int taken = 0;
+};
 
+std::map<int, Device> devices;
+std::set<Stream*> streams;
+// Queues whose head may have become able to begin.
+std::deque<Queue*> ready;
+int waiting_hosts = 0;
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
+Queue* NextQueue() {
+  Device& own = devices[device];
+  while (static_cast<int>(own.queues.size()) < TheFakeCuda().queue_count) {
+    own.queues.push_back(std::make_unique<Queue>());
+  }
+  return own.queues[own.taken++ % own.queues.size()].get();
+}
+
+void End(Item& item) {
+  item.is_over = true;
+  // It may only be over after earlier work of its stream.
+  item.stream->items.pop_front();
+  ready.push_back(item.stream->queue);
+  for (Queue* const queue : item.waiting) ready.push_back(queue);
+  item.waiting.clear();
+}
+
+// Begins what is at the head of `queue`, while it can.
+void Run(Queue& queue) {
+  while (!queue.items.empty()) {
+    const std::shared_ptr<Item> item = queue.items.front();
+    if (item->stream->items.front() != item) return;
+    if (item->awaited != nullptr && !item->awaited->is_over) {
+      item->awaited->waiting.push_back(&queue);
+      return;
+    }
+    queue.items.pop_front();
+    item->has_begun = true;
+    if (!item->is_open) {
+      if (item->run) item->run();
+      End(*item);
+    } else {
+      item->run();
+    }
+  }
+}
+
+// What `item`, which is not over, waits for; null if it is for something that was not submitted.
+std::shared_ptr<Item> CauseOf(const std::shared_ptr<Item>& item, std::string& text) {
+  const auto say = [&](const char* why, const std::shared_ptr<Item>& cause) {
+    absl::StrAppend(&text, item->name, why, cause->name, "; ");
+    return cause;
+  };
+  if (item->has_begun) {
+    for (const std::shared_ptr<Item>& cause : item->missing()) {
+      if (cause != nullptr) return say(" waits for its peer ", cause);
+    }
+    absl::StrAppend(&text, item->name, " waits for a peer that was not queued");
+    return nullptr;
+  }
+  if (item->stream->queue->items.front() != item) {
+    return say(" is queued behind ", item->stream->queue->items.front());
+  }
+  if (item->stream->items.front() != item) {
+    return say(" comes in its stream after ", item->stream->items.front());
+  }
+  if (item->awaited != nullptr && !item->awaited->is_over) {
+    return say(" waits for ", item->awaited);
+  }
+  absl::StrAppend(&text, item->name, " could run");
+  return nullptr;
+}
+
+// Runs what can run until `is_over` holds.
+template <typename IsOver>
+void AwaitOnHost(std::unique_lock<std::mutex>& lock, const IsOver& is_over) {
+  ++TheFakeCuda().host_waits;
+  ++waiting_hosts;
+  Advance();
+  changed.wait(lock, is_over);
+  --waiting_hosts;
+}
+
+std::shared_ptr<Item> Named(std::string name) {
+  auto item = std::make_shared<Item>();
+  item->name = std::move(name);
+  return item;
+}
+
 }  // namespace
+
+std::shared_ptr<Item> Submit(Stream& stream, std::shared_ptr<Item> item) {
+  item->stream = &stream;
+  absl::StrAppend(&item->name, " of device ", stream.device);
+  stream.items.push_back(item);
+  stream.queue->items.push_back(item);
+  ready.push_back(stream.queue);
+  // Nobody sees how late it runs unless somebody waits.
+  if (waiting_hosts > 0) Advance();
+  return item;
+}
+
+void Finish(Item& item) { End(item); }
+
+void Advance() {
+  const bool has_work = !ready.empty();
+  while (!ready.empty()) {
+    Queue* const queue = ready.front();
+    ready.pop_front();
+    Run(*queue);
+  }
+  if (has_work) changed.notify_all();
+}
+
+void TakeQueues(int count) {
+  for (int i = 0; i < count; ++i) NextQueue();
+}
+
 }  // namespace fake
+
+std::string DescribeHang() {
+  const std::lock_guard<std::mutex> lock(fake::mutex);
+  fake::Advance();
+  std::string longest;
+  for (const fake::Stream* const stream : fake::streams) {
+    if (stream->items.empty()) continue;
+    std::string text;
+    std::set<fake::Item*> seen;
+    std::shared_ptr<fake::Item> item = stream->items.front();
+    while (item != nullptr && seen.insert(item.get()).second) item = fake::CauseOf(item, text);
+    if (item != nullptr) return absl::StrCat(text, "in a circle");
+    if (text.size() > longest.size()) longest = text;
+  }
+  return longest;
+}
+
+void ResetFakes() {
+  const std::lock_guard<std::mutex> lock(fake::mutex);
+  fake::devices.clear();
+  fake::ready.clear();
+  TheFakeCuda().queue_count = 8;
+  TheFakeCuda().host_waits = 0;
+  FakeNccl& fake = TheFakeNccl();
+  fake.make_result = ncclSuccess;
+  fake.state = ncclSuccess;
+  for (std::atomic<int>* const count :
+       {&fake.made, &fake.ended, &fake.aborted, &fake.unused, &fake.operations}) {
+    *count = 0;
+  }
+}
 
 namespace cuda {
 
@@ -44,13 +196,15 @@ std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType, KernelQueue&) { ret
 }  // namespace cuda
 }  // namespace parplan
 
-using parplan::fake::AreOver;
-using parplan::fake::changed;
+using parplan::fake::AwaitOnHost;
 using parplan::fake::Event;
 using parplan::fake::EventOf;
+using parplan::fake::Item;
 using parplan::fake::mutex;
+using parplan::fake::Named;
 using parplan::fake::Stream;
 using parplan::fake::StreamOf;
+using parplan::fake::Submit;
 
 cudaError_t cudaSetDevice(int device) {
   parplan::fake::device = device;
@@ -65,6 +219,7 @@ cudaError_t cudaGetLastError() {
   parplan::fake::last_error = cudaSuccess;
   return error;
 }
+cudaError_t cudaPeekAtLastError() { return parplan::fake::last_error; }
 const char* cudaGetErrorName(cudaError_t) { return "fakeError"; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the fake"; }
 
@@ -99,9 +254,11 @@ cudaError_t cudaMallocFromPoolAsync(void** data, size_t size, cudaMemPool_t, cud
   return ::cudaMalloc(data, size);
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
-  // What was queued may still use the memory.
-  static_cast<void>(::cudaStreamSynchronize(stream));
-  return ::cudaFree(data);
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Item> item = Named("free");
+  item->run = [data] { std::free(data); };
+  Submit(*StreamOf(stream), std::move(item));
+  return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = size_t{1} << 30;
@@ -112,35 +269,51 @@ cudaError_t cudaMallocHost(void** data, size_t size) { return ::cudaMalloc(data,
 cudaError_t cudaFreeHost(void* data) { return ::cudaFree(data); }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = reinterpret_cast<cudaStream_t>(new Stream);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete StreamOf(stream);
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto* const made = new Stream;
+  made->device = parplan::fake::device;
+  made->queue = parplan::fake::NextQueue();
+  parplan::fake::streams.insert(made);
+  *stream = reinterpret_cast<cudaStream_t>(made);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return AreOver(StreamOf(stream)->tokens); });
+  const std::deque<std::shared_ptr<Item>>& items = StreamOf(stream)->items;
+  const std::shared_ptr<Item> last = items.empty() ? nullptr : items.back();
+  AwaitOnHost(lock, [&] { return last == nullptr || last->is_over; });
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  static_cast<void>(::cudaStreamSynchronize(stream));
+  const std::lock_guard<std::mutex> lock(mutex);
+  parplan::fake::streams.erase(StreamOf(stream));
+  delete StreamOf(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard<std::mutex> lock(mutex);
-  Stream& waiting = *StreamOf(stream);
-  for (const auto& token : EventOf(event)->tokens) waiting.tokens.push_back(token);
+  const std::shared_ptr<Item>& record = EventOf(event)->record;
+  if (record == nullptr || record->is_over) return cudaSuccess;
+  std::shared_ptr<Item> item = Named(absl::StrCat("wait for ", record->name));
+  item->awaited = record;
+  Submit(*StreamOf(stream), std::move(item));
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind,
                             cudaStream_t stream) {
-  // The copied range must be allocated.
-  const cudaError_t waited = ::cudaStreamSynchronize(stream);
-  std::memcpy(to, from, size);
-  return waited;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Item> item = Named("copy");
+  item->run = [=] { std::memcpy(to, from, size); };
+  Submit(*StreamOf(stream), std::move(item));
+  return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t size, cudaStream_t stream) {
-  const cudaError_t waited = ::cudaStreamSynchronize(stream);
-  std::memset(data, value, size);
-  return waited;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Item> item = Named("set");
+  item->run = [=] { std::memset(data, value, size); };
+  Submit(*StreamOf(stream), std::move(item));
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -154,18 +327,23 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard<std::mutex> lock(mutex);
-  EventOf(event)->tokens = StreamOf(stream)->tokens;
+  Stream& own = *StreamOf(stream);
+  const std::string before = own.items.empty() ? "nothing" : own.items.back()->name;
+  EventOf(event)->record = Submit(own, Named(absl::StrCat("event after ", before)));
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (AreOver(EventOf(event)->tokens)) return cudaSuccess;
+  parplan::fake::Advance();
+  const std::shared_ptr<Item>& record = EventOf(event)->record;
+  if (record == nullptr || record->is_over) return cudaSuccess;
   parplan::fake::last_error = cudaErrorNotReady;
   return cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return AreOver(EventOf(event)->tokens); });
+  const std::shared_ptr<Item> record = EventOf(event)->record;
+  if (record != nullptr) AwaitOnHost(lock, [&] { return record->is_over; });
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {

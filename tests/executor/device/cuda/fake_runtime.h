@@ -1,4 +1,4 @@
-// Streams and events of the fake runtime, for the fake NCCL.
+// Streams of the fake runtime, for the fake NCCL.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_RUNTIME_H_
 #define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_RUNTIME_H_
@@ -6,8 +6,11 @@
 #include <cuda_runtime_api.h>
 
 #include <condition_variable>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace parplan::fake {
@@ -16,22 +19,56 @@ namespace parplan::fake {
 extern std::mutex mutex;
 extern std::condition_variable changed;
 
-// Something that takes until it is over.
-struct Token {
+struct Stream;
+struct Queue;
+
+// Work of a stream.
+struct Item {
+  // For messages.
+  std::string name;
+  Stream* stream = nullptr;
+  // Runs when the stream comes to it.
+  std::function<void()> run;
+  // The work that must be over first, besides earlier work; for waits.
+  std::shared_ptr<Item> awaited;
+  // Ends only when `Finish` is called, rather than when it has run.
+  bool is_open = false;
+  bool has_begun = false;
   bool is_over = false;
+  // Lists what an open item waits for, for messages.
+  std::function<std::vector<std::shared_ptr<Item>>()> missing;
+  // Queues whose head waits for it.
+  std::vector<Queue*> waiting;
 };
-using Tokens = std::vector<std::shared_ptr<Token>>;
+
+// Work that has not begun, in the order in which it was submitted.
+struct Queue {
+  std::deque<std::shared_ptr<Item>> items;
+};
 
 struct Stream {
-  // The work that it waits for.
-  Tokens tokens;
+  int device = 0;
+  Queue* queue = nullptr;
+  // Work that is not over, in order.
+  std::deque<std::shared_ptr<Item>> items;
 };
+
 struct Event {
-  Tokens tokens;
+  // The latest record; null if there was none.
+  std::shared_ptr<Item> record;
 };
 
 inline Stream* StreamOf(cudaStream_t stream) { return reinterpret_cast<Stream*>(stream); }
 inline Event* EventOf(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
+
+// All are called with `mutex`.
+std::shared_ptr<Item> Submit(Stream& stream, std::shared_ptr<Item> item);
+// Ends an open item that has begun.
+void Finish(Item& item);
+// Runs everything that can run.
+void Advance();
+// Takes hardware queues of the calling thread's device, as streams of NCCL's own do.
+void TakeQueues(int count);
 
 }  // namespace parplan::fake
 

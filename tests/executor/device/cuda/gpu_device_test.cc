@@ -166,8 +166,8 @@ TEST(GpuGroups, NcclWaitsForRanksNoLongerThanItsDeadline) {
   OnRanks(2, *backend, absl::Seconds(3), [](Gpu& gpu, JobFabric& fabric) {
     // Rank 1 never comes.
     if (fabric.rank() == 0) {
-      EXPECT_THAT(gpu.device->MakeGroup(fabric, "pair", {0, 1}).status(),
-                  StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("pair")));
+      ASSERT_OK_AND_ASSIGN(const auto group, gpu.device->MakeGroup(fabric, "pair", {0, 1}));
+      EXPECT_THAT(group->Warm(), StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("pair")));
       EXPECT_OK(fabric.Publish("over", "yes"));
     } else {
       EXPECT_OK(fabric.Await("over").status());
@@ -198,32 +198,35 @@ TEST(GpuGroups, RanksThatShareAGpuGoThroughTheHost) {
   });
 }
 
-// With several GPUs: NCCL between two of them, in patterns that would deadlock if one direction
-// waited for the other.
+// With several GPUs: NCCL between two of them, both ways in one call, and each way in a group of
+// its own while the other way has not begun.
 TEST(GpuGroups, NcclSendsBothWaysAtOnce) {
   PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
   if (backend->device_count() < 2) GTEST_SKIP() << "needs two GPUs";
   RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
     ASSERT_OK_AND_ASSIGN(const auto device, backend->Open(fabric.rank()));
     ASSERT_OK_AND_ASSIGN(const auto group, device->MakeGroup(fabric, "pair", {0, 1}));
+    ASSERT_OK_AND_ASSIGN(const auto up, device->MakeGroup(fabric, "up", {0, 1}));
+    ASSERT_OK_AND_ASSIGN(const auto down, device->MakeGroup(fabric, "down", {0, 1}));
+    for (Communicator* const each : {group.get(), up.get(), down.get()}) ASSERT_OK(each->Warm());
+    Communicator& sending = fabric.rank() == 0 ? *up : *down;
+    Communicator& receiving = fabric.rank() == 0 ? *down : *up;
     constexpr int64_t kCount = int64_t{1} << 24;
     ASSERT_OK_AND_ASSIGN(void* const out,
                          device->memory().Allocate(Bytes::Of(4 * kCount), Lifetime::kLasting));
     ASSERT_OK_AND_ASSIGN(void* const in,
                          device->memory().Allocate(Bytes::Of(4 * kCount), Lifetime::kLasting));
     const int other = 1 - fabric.rank();
-    std::vector<std::unique_ptr<PendingWork>> sends;
+    const CollectiveCall send = {
+        .operation = Operation::kSend, .count = kCount, .send = out, .peer = other};
+    const CollectiveCall receive = {
+        .operation = Operation::kReceive, .count = kCount, .receive = in, .peer = other};
     for (int i = 0; i < 3; ++i) {
-      ASSERT_OK_AND_ASSIGN(
-          sends.emplace_back(),
-          group->Start(
-              {.operation = Operation::kSend, .count = kCount, .send = out, .peer = other}));
+      EXPECT_OK(group->RunTogether({send, receive}));
+      ASSERT_OK_AND_ASSIGN(const auto sent, sending.Start(send));
+      EXPECT_OK(receiving.Run(receive));
+      EXPECT_OK(sent->Wait());
     }
-    for (int i = 0; i < 3; ++i) {
-      EXPECT_OK(group->Run(
-          {.operation = Operation::kReceive, .count = kCount, .receive = in, .peer = other}));
-    }
-    for (const auto& send : sends) EXPECT_OK(send->Wait());
     EXPECT_OK(device->Synchronize());
     device->memory().Free(out);
     device->memory().Free(in);

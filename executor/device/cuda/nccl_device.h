@@ -1,0 +1,94 @@
+// What the NCCL groups of one GPU share: streams, events, and the thread that watches them.
+
+#ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_DEVICE_H_
+#define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/device/cuda/cuda_queue.h"
+
+namespace parplan::cuda {
+
+// What the thread looks at. `Look` finds out whether operations have failed or take too long, and
+// ends them then.
+class NcclWatched {
+ public:
+  virtual ~NcclWatched() = default;
+  virtual void Look() = 0;
+};
+
+// Made by `CudaDevice`, whose thread uses it; `Watch` and `Forget` too. It outlives its groups.
+class NcclDevice {
+ public:
+  explicit NcclDevice(CudaQueue& queue) : queue_(queue) {}
+  ~NcclDevice();
+
+  CudaQueue& queue() { return queue_; }
+  // Returns the stream of the groups of one name, which run in the order in which they are called.
+  // Messages of different directions have names of their own, so that none waits for another.
+  absl::StatusOr<cudaStream_t> StreamOf(const std::string& name);
+  // Returns a number in the memory of the GPU, which barriers all-reduce.
+  absl::StatusOr<void*> BarrierNumber();
+
+  // An event that goes back to the pool. It outlives work that was told to wait for it. Any thread
+  // may destroy it.
+  class Event {
+   public:
+    Event(NcclDevice& device, cudaEvent_t event, bool is_timed)
+        : device_(device), event_(event), is_timed_(is_timed) {}
+    ~Event() { device_.Return(event_, is_timed_); }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    cudaEvent_t get() const { return event_; }
+    absl::Status Record(cudaStream_t stream) const;
+    // Makes later work of `stream` wait until the event is reached.
+    absl::Status Delay(cudaStream_t stream) const;
+    // Returns whether the event is reached, or the GPU's error.
+    absl::StatusOr<bool> IsReached() const;
+
+   private:
+    NcclDevice& device_;
+    const cudaEvent_t event_;
+    const bool is_timed_;
+  };
+  // Only timed events can tell times; they cost more.
+  absl::StatusOr<std::unique_ptr<Event>> TakeEvent(bool is_timed = false);
+
+  // Has `watched` looked at every 100 ms from now on, until `Forget` returns.
+  void Watch(NcclWatched* watched);
+  void Forget(NcclWatched* watched);
+
+ private:
+  void Return(cudaEvent_t event, bool is_timed);
+  void Work();
+
+  CudaQueue& queue_;
+  std::map<std::string, cudaStream_t> streams_;
+  void* number_ = nullptr;
+
+  std::mutex events_mutex_;
+  // Guarded by events_mutex_: [is timed] those that nobody has.
+  std::vector<cudaEvent_t> events_[2];
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::set<NcclWatched*> watched_;
+  bool is_ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace parplan::cuda
+
+#endif  // PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_DEVICE_H_
