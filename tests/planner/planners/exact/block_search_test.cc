@@ -126,6 +126,8 @@ TEST(BlockBound, IsBelowEveryPlan) {
     ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(*problem));
     const StrategySpace space(*problem, costs);
     BlockTables tables;
+    const SearchControl control;
+    SearchMeter meter(control);
     for (const auto& [shape, best] : BestOfEveryShape(*problem, costs)) {
       if (!IsOfBlocks(best.plan, problem->model())) continue;
       ++plan_count;
@@ -133,7 +135,7 @@ TEST(BlockBound, IsBelowEveryPlan) {
                                   .micro_batch_count = shape.micro_batch_count,
                                   .pipeline_parallel_degree = shape.pipeline_parallel_degree,
                                   .schedule = shape.schedule};
-      const BlockTables::Entry& entry = tables.Of(space, costs, candidate);
+      const BlockTables::Entry& entry = tables.Of(space, costs, candidate, meter);
       if (shape.virtual_stage_count > 1) candidate.schedule = kDefaultSchedule;
       const PipelineSetting setting(space, costs, entry.table, candidate, problem->usable_memory());
       double least = std::numeric_limits<double>::infinity();
