@@ -199,8 +199,10 @@ std::set<int> RankTrainer::UsedGroups() const {
 }
 
 absl::StatusOr<double> RankTrainer::Step() {
-  PARPLAN_ASSIGN_OR_RETURN(loss_,
-                           setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(double))));
+  // It lives as long as the step: among passing arrays it would split the memory of the logits.
+  PARPLAN_ASSIGN_OR_RETURN(
+      loss_,
+      setting_.pool->Take(ArrayUse::kTransient, Bytes::Of(sizeof(double)), Lifetime::kLasting));
   setting_.kernels->Zero(
       loss_.data(), static_cast<int64_t>(sizeof(double)) / ElementSize(setting_.kernels->type()));
   std::vector<int64_t> backward_counts(stages_.size());
