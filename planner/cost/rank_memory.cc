@@ -266,7 +266,12 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     }
   } else if (TraitsOf(precision).has_master_weights() && !traits.keep_16_bit_parameters) {
     // 16-bit weights made for the pass.
-    memory.gathered_all_time = Bytes::Of(element * count);
+    const Bytes copies = Bytes::Of(element * count);
+    if (level == RecomputeLevel::kFull && traits.recomputes_16_bit_parameters) {
+      memory.gathered += copies;
+    } else {
+      memory.gathered_all_time = copies;
+    }
   } else if (traits.shards_parameters_between_steps &&
              AtLeast(strategy.sharding_level, ShardingLevel::kOptimizer) && replicas > 1) {
     const auto shard = [element](int64_t own, int64_t ranks) {

@@ -179,8 +179,8 @@ std::string ChecksSection(const PapersResults& results) {
   absl::StrAppend(&runs, "; memory: ", memory.empty() ? "not stored" : memory, " (check 5)");
   text += Row({"3. Predicted time and memory of a real run within 10 %", runs,
                close && !memory.empty() && WorstMemoryError(results) < kWithin
-                   ? "yes, time in the median, on CPU ranks; no GPU has run it"
-                   : "not shown; no GPU has run it"});
+                   ? "yes, time in the median, on CPU ranks; plans of one GPU: [gpu.md](gpu.md)"
+                   : "not shown"});
   text += Row(
       {"4. Next check: devices of several kinds", "several node groups are refused", "not done"});
   text += Row({"5. Next check: memory of all stages within 10 %",
@@ -189,7 +189,7 @@ std::string ChecksSection(const PapersResults& results) {
                                              "worst device of each: ",
                                              memory, "; ", results.memory_source),
                memory.empty()                        ? "not shown"
-               : WorstMemoryError(results) < kWithin ? "yes, on CPU ranks; no GPU has run it"
+               : WorstMemoryError(results) < kWithin ? "yes, on CPU ranks; plans of one GPU: [gpu.md](gpu.md)"
                                                      : "no"});
   const auto bounds = [&results](absl::string_view axis) {
     const std::vector<TimedSearch> searches = SearchesOf(results, axis);

@@ -214,6 +214,24 @@ TEST(MemoryOfLayer, OfTorchKeepsShardsBetweenSteps) {
   EXPECT_EQ(memory(ShardingLevel::kParameters).gathered_all_time, Bytes());
 }
 
+// In 16 bits each pass makes copies of the fp32 weights; autograd keeps those that a backward pass
+// reads, unless the layer is recomputed.
+TEST(MemoryOfLayer, OfTorchMakesCopiesOfRecomputedWeightsAgain) {
+  const LayerDefinition decoder = TestDecoder(64, 4, 32);
+  const Bytes copies = Bytes::Of(2 * decoder.parameter_count);
+  for (const char* const runtime : {"torch", "fsdp"}) {
+    const RuntimeTraits& traits = *FindRuntime(runtime);
+    Strategy strategy;
+    const LayerMemory kept = MemoryOf(decoder, traits, strategy, 1.0, Precision::kBf16);
+    strategy.recompute_level = RecomputeLevel::kFull;
+    const LayerMemory again = MemoryOf(decoder, traits, strategy, 1.0, Precision::kBf16);
+    EXPECT_EQ(kept.gathered_all_time, copies);
+    EXPECT_EQ(again.gathered_all_time, traits.recomputes_16_bit_parameters ? Bytes() : copies);
+    EXPECT_EQ(again.gathered, traits.recomputes_16_bit_parameters ? copies : Bytes());
+  }
+  EXPECT_TRUE(FindRuntime("torch")->recomputes_16_bit_parameters);
+}
+
 // 175B of Korthikanti et al., table 3: t = 8, P = 8, micro-batch 1, sequence
 // parallelism and selective recomputation. The first of 8 stages has 12 layers and 8
 // micro-batches in flight.
