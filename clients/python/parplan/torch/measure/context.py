@@ -17,7 +17,7 @@ class ContextMemory:
     """Bytes on the rank that has most."""
     # Libraries, and the context of a GPU, after first work.
     context: int
-    # One group of ranks that has sent messages; 0 for a rank alone.
+    # One group of ranks that has sent messages; 0 for a rank alone on a processor.
     communicator: int
 
     @property
@@ -37,7 +37,7 @@ def measure_context(device: Device, job: Job) -> ContextMemory | None:
     _first_work(device)
     before = device.held_bytes()
     after = before
-    if job.count > 1:
+    if dist.is_initialized():
         group: Any = dist.new_group(list(range(job.count)))
         buffer = torch.zeros(_ELEMENTS, device=device.place)
         # On a processor the buffer is a part of the heap, so it is there both times.

@@ -86,8 +86,10 @@ def _begin(rank: int, count: int, device_type: str, threads: int | None, folder:
         torch.set_num_threads(threads)
     if device_type == "cuda":
         torch.cuda.set_device(rank)
+    # A rank alone on a GPU has a group too: programs that train make one, and it takes memory.
+    has_group = count > 1 or (device_type == "cuda" and dist.is_nccl_available())
     try:
-        if count > 1:
+        if has_group:
             # Control messages are on the CPU, also where NCCL does the work.
             backend = "cpu:gloo,cuda:nccl" if device_type == "cuda" else "gloo"
             dist.init_process_group(backend, init_method=f"file://{folder}/store", rank=rank,
@@ -99,6 +101,6 @@ def _begin(rank: int, count: int, device_type: str, threads: int | None, folder:
         raise
     if rank == 0:
         pathlib.Path(folder, "answer").write_bytes(pickle.dumps(answer))
-    if count > 1:
+    if has_group:
         dist.barrier()
         dist.destroy_process_group()
