@@ -63,7 +63,7 @@ TEST(SearchBlocks, AnswersAsBruteForce) {
   int compared = 0;
   int of_blocks = 0;
   int interleaved = 0;
-  for (uint64_t seed = 1; seed <= 240; ++seed) {
+  for (uint64_t seed = 1; seed <= 480; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const std::optional<PlanningProblem> problem = BlockProblem(seed);
     if (!problem.has_value()) continue;
