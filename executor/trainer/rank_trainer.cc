@@ -185,7 +185,7 @@ std::set<int> RankTrainer::UsedGroups() const {
       if (IsTransformer(model_.layer_definitions()[layer.definition_index].kind)) {
         used.insert(layer.context_group);
       }
-      // Where layouts differ, rows move at least one of the two ways.
+      // If layouts differ, rows move at least one of the two ways.
       if (!layer.enter.is_empty() || !layer.leave_backward.is_empty()) {
         used.insert(stage.stage_group);
       }

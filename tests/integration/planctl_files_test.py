@@ -180,6 +180,8 @@ class Import(PlanctlTest):
                              self.folder / target)
             self.assertEqual(len(made["files"]), 4)
         document = {"fsdp2": "fsdp2.json", "torch-pipelining": "stages.json"}
+        # Targets of PyTorch alone imply another runtime than torchtitan does.
+        ours = self.json("evaluate", today, *question, "--runtime", "torch")
         for target, name in document.items():
             with self.subTest(target=target):
                 exported = self.folder / target

@@ -22,8 +22,8 @@
 namespace parplan {
 
 struct DeviceMemoryUse {
-  // What is held in addition to arrays: the driver's context, libraries and communicators. On a GPU
-  // that other processes use too, theirs are counted with it.
+  // The memory held in addition to arrays: the driver's context, libraries and communicators. On a
+  // GPU that other processes use too, theirs are counted with it.
   Bytes context;
   // The largest amount held for arrays, with the gaps between them; 0 where the device has no
   // allocator of its own, so that a pool's figures (ArrayPool) are all there is.

@@ -23,8 +23,8 @@ enum class GroupTransport : int32_t {
   kStaged,
 };
 
-// What computes attention of bf16 on GPUs. Elsewhere, and for shapes that cuDNN refuses, it is
-// always our own kernels.
+// The library that computes attention of bf16 on GPUs. For other types, and for shapes that cuDNN
+// refuses, it is always our own kernels.
 enum class AttentionChoice : int32_t {
   // The choice of the variable PARPLAN_ATTENTION (`own`, `cudnn` or `cudnn-fast`), else kCudnn.
   kAutomatic,

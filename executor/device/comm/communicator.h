@@ -103,7 +103,7 @@ struct CommunicatorStats {
 // A group of ranks, as one of them sees it. Used by one thread at a time, except for `Abort`.
 //
 // Any device keeps the order of the calls in a group. Between processors, sends and receives of
-// different pairs are independent besides. Between GPUs they are not: an operation begins when the
+// different pairs are also independent. Between GPUs they are not: an operation begins when the
 // one before it in the group has ended, so callers must
 //   * give sends and receives that depend on each other to one `RunTogether` or `StartTogether`,
 //     as two ranks that send to each other, or ranks in a ring;

@@ -89,8 +89,8 @@ struct NcclCommunicator::Operation {
   bool is_recorded = false;
 };
 
-// A call that makes a communicator. Shared with the thread that makes it: where others never come
-// and NCCL cannot be told so, the thread is left behind with it.
+// A call that makes a communicator. Shared with the thread that makes it: if others never
+// come, which NCCL has no way to learn, the thread is left behind with it.
 struct NcclCommunicator::Making {
   // NCCL keeps the pointer to the name.
   std::string label;
@@ -346,7 +346,7 @@ absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
     const std::lock_guard<std::mutex> lock(mutex_);
     operation->is_launched = status.ok();
   }
-  // Its end is measured where it is, not where somebody waits for it.
+  // Its end is measured where it is, not where a caller waits for it.
   if (status.ok() && is_timed) status = RecordEnd(*operation);
   if (!status.ok()) {
     Fail(status);

@@ -1,4 +1,4 @@
-// What the NCCL groups of one GPU share: streams, events, and the thread that watches them.
+// The parts that the NCCL groups of one GPU share: streams, events, and the thread that watches them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_DEVICE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_DEVICE_H_
@@ -20,7 +20,7 @@
 
 namespace parplan::cuda {
 
-// What the thread looks at. `Look` finds out whether operations have failed or take too long, and
+// An object that the thread watches. `Look` finds out whether operations have failed or take too long, and
 // ends them then.
 class NcclWatched {
  public:
@@ -41,8 +41,8 @@ class NcclDevice {
   // Returns a number in the memory of the GPU, which barriers all-reduce.
   absl::StatusOr<void*> BarrierNumber();
 
-  // An event that goes back to the pool. It outlives work that was told to wait for it. Any thread
-  // may destroy it.
+  // An event that goes back to the pool. It outlives the work that waits for it. Any thread may
+  // destroy it.
   class Event {
    public:
     Event(NcclDevice& device, cudaEvent_t event, bool is_timed)
@@ -62,7 +62,7 @@ class NcclDevice {
     const cudaEvent_t event_;
     const bool is_timed_;
   };
-  // Only timed events can tell times; they cost more.
+  // Only timed events measure times; they cost more.
   absl::StatusOr<std::unique_ptr<Event>> TakeEvent(bool is_timed = false);
 
   // Has `watched` looked at every 100 ms from now on, until `Forget` returns.
@@ -78,7 +78,7 @@ class NcclDevice {
   void* number_ = nullptr;
 
   std::mutex events_mutex_;
-  // Guarded by events_mutex_: [is timed] those that nobody has.
+  // Guarded by events_mutex_: [is timed] those that are not in use.
   std::vector<cudaEvent_t> events_[2];
 
   std::mutex mutex_;

@@ -64,7 +64,7 @@ class Planctl(unittest.TestCase):
 
     def test_flags_of_the_command_and_of_the_program(self):
         self.assertIn("--cluster", self.offered("profile", "list", "--"))
-        self.assertEqual(self.offered("verify", "--tr"), ["--trust"])
+        self.assertEqual(self.offered("verify", "--tr"), ["--trust", "--trust-memory"])
         self.assertEqual(self.offered("profile", "list", "--fo"), ["--format"])
         self.assertNotIn("--trust", self.offered("plan", "--"))
 
