@@ -189,8 +189,10 @@ absl::StatusOr<FetchedPlan> PlanFetcher::Asked(const PlanVerifier& verifier, abs
   for (int ask = 0; ask < kMaxAskCount; ++ask) {
     if (!job_id.empty()) request.set_request_id(RequestIdOf(job_id, question, ask));
     plan = client_->CreatePlan(request, {.timeout = timeout});
-    // If that plan has expired, all pods derive the same next id.
-    if (job_id.empty() || plan.ok() || !IsReason(plan.status(), Reason::kPlanExpired)) break;
+    // If that plan has expired, or its key was revoked, all pods derive the same next id.
+    const bool is_gone = IsReason(plan.status(), Reason::kPlanExpired) ||
+                         IsReason(plan.status(), Reason::kSignatureInvalid);
+    if (job_id.empty() || plan.ok() || !is_gone) break;
   }
   PARPLAN_RETURN_IF_ERROR(plan.status());
   return FromServer(verifier, *plan, job_id, now);

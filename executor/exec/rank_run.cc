@@ -33,8 +33,9 @@
 namespace parplan {
 namespace {
 
-// Returns what the device holds before there are arrays, as the probe measures it; 0 if the driver
-// does not say.
+// Returns what the device holds once it is open; 0 if the driver does not say. On a GPU libraries,
+// their workspace and communicators come later, so this is less than what a probe measures behind
+// its layers.
 Bytes ContextMemoryOf(Device& device) {
   const absl::StatusOr<DeviceMemoryUse> use = device.MemoryUse();
   return use.ok() ? use->context : Bytes();
@@ -222,7 +223,9 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
                            LoadBackend(flags.backend));
   const int count = backend->device_count();
   // A launcher that shows each rank one GPU, as `srun --gpus-per-task=1` does, shows each its own.
-  const bool has_own_device = count == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
+  // Ranks that this program starts (`--ranks`) all see the same.
+  const bool has_own_device =
+      count == 1 && flags.ranks == 0 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
   if (flags.backend != "cpu" && self.local_rank >= count && !flags.shares_devices &&
       !has_own_device) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch,

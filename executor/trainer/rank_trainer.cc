@@ -231,7 +231,7 @@ absl::StatusOr<double> RankTrainer::Step() {
   if (loss_group_ != nullptr) {
     PARPLAN_RETURN_IF_ERROR(loss_group_->AllReduce(ElementType::kFloat64, loss_.data(), 1));
   }
-  // The only wait of a step.
+  // The only wait for the device's results; uploads of tokens wait for earlier uploads.
   double loss = 0.0;
   PARPLAN_RETURN_IF_ERROR(setting_.kernels->CopyToHost(loss_.data(), &loss, sizeof(loss)));
   loss_.Reset();

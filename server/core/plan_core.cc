@@ -5,9 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/resource_name.h"
@@ -135,10 +137,10 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
                      {{"expireTime", absl::FormatTime(absl::RFC3339_sec, record->expire_time,
                                                       absl::UTCTimeZone())}});
   }
-  if (!HasLiveSignature(parent.cluster, plan)) {
+  if (!HasLiveSignature(parent.cluster, plan, record->create_time)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSignatureInvalid,
                      absl::StrCat("the plan made for this request_id, ", record->name,
-                                  ", was signed by keys that are revoked or not of this server; "
+                                  ", was signed by keys that are revoked; "
                                   "ask again with a new request_id"),
                      {{"requestId", request.request_id()}});
   }
@@ -205,17 +207,28 @@ absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
   }
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
   const int64_t trust_version = dependencies_.keys.TrustVersion(dependencies_.clock.Now());
-  if (!HasLiveSignature(question.cluster, plan)) return SharedPlan();
+  if (!HasLiveSignature(question.cluster, plan, record->create_time)) return SharedPlan();
   return Remember(question, *record, std::move(plan), trust_version);
 }
 
-bool PlanCore::HasLiveSignature(const std::string& cluster, const v1::Plan& plan) const {
+bool PlanCore::HasLiveSignature(const std::string& cluster, const v1::Plan& plan,
+                                absl::Time create_time) const {
   ExpectedAudience expected;
   expected.cluster = cluster;
   const absl::Time now = dependencies_.clock.Now();
   // Looks whether another program revoked keys.
   (void)dependencies_.keys.TrustVersion(now);
-  return dependencies_.keys.Verifier()->Verify(plan.signed_plan(), expected, now).ok();
+  if (dependencies_.keys.Verifier()->Verify(plan.signed_plan(), expected, create_time).ok()) {
+    return true;
+  }
+  // A server with keys of its own on the same store signed it, which this one cannot judge; the
+  // bundle of all does.
+  const TrustBundle known = dependencies_.keys.Bundle(now);
+  return absl::c_any_of(plan.signed_plan().signatures(), [&](const v1::Signature& signature) {
+    return absl::c_none_of(known.keys(), [&](const TrustedKey& key) {
+      return key.public_key.key_id() == signature.key_id();
+    });
+  });
 }
 
 SharedPlan PlanCore::Remember(const PlanQuestion& question, const PlanRecord& record, v1::Plan plan,
@@ -232,7 +245,22 @@ SharedPlan PlanCore::Remember(const PlanQuestion& question, const PlanRecord& re
 }
 
 PlanCore::SharedAnswer PlanCore::FindAnswer(const PlanQuestion& question) {
-  return answers_.Get(question.answer_key).value_or(nullptr);
+  SharedAnswer answer = answers_.Get(question.answer_key).value_or(nullptr);
+  if (answer == nullptr) return nullptr;
+  // The key of a stored plan may have been revoked since.
+  const auto* const issued = std::get_if<IssuedPlan>(&answer->result);
+  return issued == nullptr || IsOfTrustedServer(question, *issued->plan) ? answer : nullptr;
+}
+
+bool PlanCore::IsOfTrustedServer(const PlanQuestion& question, const v1::Plan& plan) const {
+  ExpectedAudience expected;
+  expected.cluster = question.cluster;
+  expected.topology_digest = question.topology_digest;
+  // Looks whether another program revoked keys.
+  (void)dependencies_.keys.TrustVersion(dependencies_.clock.Now());
+  const absl::Time issued = absl::FromUnixSeconds(plan.create_time().seconds()) +
+                            absl::Nanoseconds(plan.create_time().nanos());
+  return dependencies_.keys.Verifier()->Verify(plan.signed_plan(), expected, issued).ok();
 }
 
 PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
@@ -243,14 +271,7 @@ PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
   if (!plan.ok()) return nullptr;
   // The answer will be signed again, so it must come from a server: the signature is checked as of
   // its issue. The plan may have expired since.
-  ExpectedAudience expected;
-  expected.cluster = question.cluster;
-  expected.topology_digest = question.topology_digest;
-  if (!dependencies_.keys.Verifier()
-           ->Verify(plan->signed_plan(), expected, (*record)->create_time)
-           .ok()) {
-    return nullptr;
-  }
+  if (!IsOfTrustedServer(question, *plan)) return nullptr;
   PlannerAnswer answer{IssuedPlan{std::make_shared<const v1::Plan>(*std::move(plan))},
                        /*is_complete=*/true};
   const auto shared = std::make_shared<const PlannerAnswer>(std::move(answer));

@@ -158,13 +158,18 @@ class PlanCore {
   // Records that the caller may not plan for the job, and returns PERMISSION_DENIED.
   absl::Status RefuseJob(const PlanQuestion& question);
 
-  // Returns a stored plan that answers the question and that a key trusted now signed; null if
-  // there is none. A plan of a revoked key, or of a server with other keys, is made and signed
-  // anew.
+  // Returns a stored plan that answers the question; null if there is none, or if only revoked keys
+  // signed it: it is then made and signed anew. Plans of servers with keys of their own on the same
+  // store are returned, since this one cannot judge them.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);
 
-  // Returns whether a trusted key signed the plan, which `cluster` stored, and may have.
-  bool HasLiveSignature(const std::string& cluster, const v1::Plan& plan) const;
+  // Returns whether a key that is not revoked, as far as this server knows the keys, signed the
+  // plan that `cluster` stored at `create_time`.
+  bool HasLiveSignature(const std::string& cluster, const v1::Plan& plan,
+                        absl::Time create_time) const;
+  // Returns whether a key that is not revoked signed a stored plan that answers `question`, as of
+  // its issue.
+  bool IsOfTrustedServer(const PlanQuestion& question, const v1::Plan& plan) const;
 
   // Keeps a plan in memory for equal requests and returns it as they will get it. `trust_version`
   // is from before its signature was verified or made.

@@ -4,6 +4,7 @@
 #include <prometheus/registry.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <exception>
@@ -207,13 +208,13 @@ class SigningWatch {
 
 // Waits for a signal for as long as until the next maintenance; returns 0 if none came.
 int WaitForSignal(const Signals& signals, absl::Duration interval, SigningWatch& signing) {
-  const absl::Time end = absl::Now() + interval;
+  // Of a clock that nobody sets.
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(interval);
   while (true) {
     signing.Look();
-    const absl::Duration left = end - absl::Now();
+    const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
     if (left <= absl::ZeroDuration()) return 0;
-    // After a change of the clock `left` may be long.
-    const int signal = signals.Next(std::min({left, kSigningLook, interval}));
+    const int signal = signals.Next(std::min(left, kSigningLook));
     if (signal != 0) return signal;
   }
 }

@@ -182,7 +182,9 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
 }
 
 void RpcServer::SetSigning(bool can_sign) {
-  const std::string service = v1::PlanService::service_full_name();
+  // No client chooses its server by this name: what cannot be signed here cannot be signed by other
+  // servers with the same keys, and stored plans are given out all the same.
+  const std::string service = absl::StrCat(v1::PlanService::service_full_name(), "/signing");
   server_->GetHealthCheckService()->SetServingStatus(service, can_sign);
   if (health_ != nullptr) health_->SetServing(service, can_sign);
 }

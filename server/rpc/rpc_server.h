@@ -68,9 +68,9 @@ class RpcServer {
   // The bound port of `health_listen_address`; 0 if there is none.
   int health_port() const { return health_ == nullptr ? 0 : health_->port(); }
 
-  // Reports to the health protocol whether new plans can be signed: NOT_SERVING for PlanService,
-  // and for it alone, if not. Stored plans can be read all the same. Not to be called after
-  // `Drain`.
+  // Reports to the health protocol whether new plans can be signed, under the name
+  // `parplan.v1.PlanService/signing` and no other: stored plans can be read all the same, so
+  // clients and probes go on with this server. Not to be called after `Drain`.
   void SetSigning(bool can_sign);
 
   // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients

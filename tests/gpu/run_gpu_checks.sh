@@ -24,15 +24,13 @@ cuda_folders() {
 }
 libraries="$here/lib:$(cuda_folders | tr '\n' ':')${LD_LIBRARY_PATH:-}"
 
-# Runs a program of the bundle, with the bundle's C library where the system's is older.
+# What starts a program of the bundle: with the bundle's C library where the system's is older.
 system_libc=$(ldd --version 2>/dev/null | awk 'NR == 1 {print $NF}')
-bundled() {
-  if [[ "$(printf '%s\n2.36\n' "${system_libc:-0}" | sort -V | head -n 1)" == 2.36 ]]; then
-    LD_LIBRARY_PATH="$libraries" "$@"
-  else
-    "$here/glibc/ld-linux-x86-64.so.2" --library-path "$here/glibc:$libraries" "$@"
-  fi
-}
+if [[ "$(printf '%s\n2.36\n' "${system_libc:-0}" | sort -V | head -n 1)" == 2.36 ]]; then
+  bundled=(env "LD_LIBRARY_PATH=$libraries")
+else
+  bundled=("$here/glibc/ld-linux-x86-64.so.2" --library-path "$here/glibc:$libraries")
+fi
 
 export PARPLAN_CUDA_PLUGIN="$here/bin/libparplan_cuda.so"
 export TEST_TMPDIR="$folder/temporary"
@@ -45,7 +43,7 @@ if [[ -n "$missing" ]]; then
     "LD_LIBRARY_PATH, or the toolkit's in CUDA_HOME."
   exit 77
 fi
-bundled "$here/bin/device_report" cuda --plugin "$PARPLAN_CUDA_PLUGIN" --look |
+"${bundled[@]}" "$here/bin/device_report" cuda --plugin "$PARPLAN_CUDA_PLUGIN" --look |
   tee "$folder/device.log"
 status=${PIPESTATUS[0]}
 if [[ "$status" -ne 0 ]]; then exit "$status"; fi
@@ -61,17 +59,9 @@ step() {
   fi
   if [[ "$most" -gt $((seconds - SECONDS)) ]]; then most=$((seconds - SECONDS)); fi
   printf '\n== %s\n' "$name"
-  (
-    "$@" &
-    child=$!
-    (sleep "$most" && kill "$child" && echo "stopped after $most s") 2>/dev/null &
-    clock=$!
-    wait "$child"
-    status=$?
-    kill "$clock" 2>/dev/null
-    exit "$status"
-  ) >"$folder/$name.log" 2>&1
+  timeout -k 5 "$most" "$@" >"$folder/$name.log" 2>&1
   status=$?
+  if [[ "$status" -eq 124 ]]; then echo "stopped after $most s" >>"$folder/$name.log"; fi
   tail -n 25 "$folder/$name.log"
   if [[ "$status" -ne 0 ]]; then
     outcome=FAILED
@@ -81,15 +71,14 @@ step() {
 }
 absent() { results+=("{\"step\": \"$1\", \"outcome\": \"not run\", \"reason\": \"$2\"}"); }
 
-machine() {
+{
   date -u '+%Y-%m-%d %H:%M UTC'
   uname -srm
   echo "parplan $(cat "$here/revision")"
   if command -v nvidia-smi >/dev/null; then nvidia-smi; fi
-}
-step machine 20 machine
-step kernels 60 bundled "$here/tests/device_cuda_gpu_test"
-step plans 60 bundled "$here/tests/executor_gpu_test"
+} | tee "$folder/machine.log"
+step kernels 60 "${bundled[@]}" "$here/tests/device_cuda_gpu_test"
+step plans 60 "${bundled[@]}" "$here/tests/executor_gpu_test"
 
 # The smallest cases do: what these tools find does not depend on size. cuDNN's kernels are not ours
 # to examine.
@@ -103,7 +92,7 @@ for tool in memcheck racecheck synccheck; do
   fi
 done
 
-step device-report 200 bundled "$here/bin/device_report" cuda --plugin "$PARPLAN_CUDA_PLUGIN" \
+step device-report 200 "${bundled[@]}" "$here/bin/device_report" cuda --plugin "$PARPLAN_CUDA_PLUGIN" \
   --layers 8 --profile "$folder/profile.json" --steps "$folder/steps.jsonl"
 
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then

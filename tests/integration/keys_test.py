@@ -146,7 +146,9 @@ class Keys(unittest.TestCase):
             while True:
                 client.call(PLANS, "CreatePlan", parplan.small_question(batch=16))
         self.assertEqual(client.error_info(raised.exception).reason, "STORE_UNAVAILABLE")
-        wait_for(lambda: not parplan.is_serving(client, PLANS))
+        wait_for(lambda: not parplan.is_serving(client, PLANS + "/signing"))
+        # Clients choose their server by these names.
+        self.assertTrue(parplan.is_serving(client, PLANS), "stored plans are answered")
         self.assertTrue(parplan.is_serving(client), "the rest is answered")
         self.assertIn("\nparplan_signing_keys 0\n", metrics())
         wait_for(lambda: '"event":"cannot sign"' in server.log())

@@ -136,7 +136,8 @@ class Communicator {
   // on a GPU they are a single call of NCCL. Nothing is started for an empty list.
   virtual absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
       absl::Span<const CollectiveCall> calls);
-  // Connects the ranks, so that no later operation spends time on it. Collective, and of no effect
+  // Connects the ranks, so that no later collective spends time on it; between GPUs the first
+  // message of a pair still connects the two, and waits for both. Collective, and of no effect
   // when repeated. Without it the first operation connects, which all ranks of the group must then
   // start; a group of more than two ranks whose first operations are sends and receives needs
   // `Warm`. DEADLINE_EXCEEDED or UNAVAILABLE if a rank does not come.

@@ -1,5 +1,5 @@
 // The work of one GPU in order: a stream, memory that its kernels share, and the first error.
-// `CudaDevice` has one, and the channel to NCCL works with it.
+// `CudaDevice` has one, and the groups of NCCL work with it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_QUEUE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_QUEUE_H_

@@ -31,8 +31,8 @@ namespace parplan::cuda {
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what);
 
 struct NcclGroup {
-  // The purpose of the group, whose stream it uses; a name for messages; the name that NCCL gives to
-  // profilers; and an id that no other group of the job has.
+  // The purpose of the group, whose stream it uses; a name for messages; the name that NCCL gives
+  // to profilers; and an id that no other group of the job has.
   std::string purpose;
   std::string name;
   std::string label;
@@ -83,8 +83,8 @@ class NcclCommunicator : public Communicator, private NcclWatched {
                                       const std::function<void(ncclComm_t)>& aborts);
   absl::Status Launch(absl::Span<const CollectiveCall> calls, Operation& operation);
   // Records the event at the operation's end, unless it is recorded. This is put off until a
-  // caller waits or the next operation starts: an event that is not reached yet holds up what shares a
-  // hardware queue with it, and a message may only be received after that.
+  // caller waits or the next operation starts: an event that is not reached yet holds up what
+  // shares a hardware queue with it, and a message may only be received after that.
   absl::Status RecordEnd(Operation& operation);
   ncclResult_t LaunchCall(const CollectiveCall& call);
   ncclResult_t LaunchAllToAll(const CollectiveCall& call);

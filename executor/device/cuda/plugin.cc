@@ -83,7 +83,11 @@ class CudaBackend : public DeviceBackend {
 // other; by default there are 8 queues, and a rank of an interleaved pipeline has more streams. 32
 // is the most that there can be. Any number is right, since work is queued in the order of the
 // program, so a number that is set is left alone.
-void SetEnvironment() { ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
+void SetEnvironment() {
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  // Collectives connect when a communicator is made, not at their first call within a step.
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
+}
 
 PluginFindings Look() {
   SetEnvironment();

@@ -1,7 +1,7 @@
 // Memory of a device, counted by use.
 //
-// Arrays that are given back are reused for the next ones of their size, so every training step
-// takes the same blocks. Peaks count what is in use, without the free blocks of the pool.
+// Arrays that are given back serve the next ones: of their size, or of any where the device's own
+// allocator reuses memory. Peaks count what is in use, without the free blocks of the pool.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_ARRAY_POOL_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_ARRAY_POOL_H_

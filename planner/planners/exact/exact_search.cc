@@ -61,13 +61,13 @@ SearchSummary SummaryOf(const BestFirstSearch& search, Seconds blocks, const Pre
 
 // Returns the plan that is there at once as the answer of a search that was stopped before it had
 // one.
-std::optional<PlanningResult> FirstPlanOf(const BestFirstSearch& search, const CostModel& costs,
-                                          const SearchMeter& meter) {
+std::optional<PlanningResult> FirstPlanOf(const BestFirstSearch& search, Seconds blocks,
+                                          const CostModel& costs, const SearchMeter& meter) {
   std::optional<PredictedPlan> first = FindFirstPlan(search.space(), costs);
   if (!first.has_value()) return std::nullopt;
   PlanFound found{.plan = std::move(first->plan), .prediction = std::move(first->prediction)};
   const PredictedPlan best{found.plan, found.prediction};
-  found.search = SummaryOf(search, Seconds(), &best, meter);
+  found.search = SummaryOf(search, blocks, &best, meter);
   found.notes.push_back(
       "the search was stopped before it had a plan: this is one that all layers "
       "run alike");
@@ -215,7 +215,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
   if (!search.List()) {
-    return FirstPlanOf(search, costs, meter)
+    return FirstPlanOf(search, blocks, costs, meter)
         .value_or(StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)});
   }
   if (search.has_none()) return std::nullopt;

@@ -160,7 +160,8 @@ std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& spa
   const PipelineSetting setting(space, costs, table, place, problem.usable_memory());
   std::optional<SmallestMemory> best;
   const std::vector<InterleavedPartition> partitions = InterleavedPartitionsOf(space, depth).listed;
-  for (const OptionMask& mask : PlanWideMasks(space, table)) {
+  for (const OptionMask& mask : PlanWideMasks(space, table, /*keeps=*/nullptr, meter.Worker())) {
+    if (!meter.ShouldContinue()) break;
     const std::vector<std::vector<int>> lean = LeanOptions(problem.model(), table, mask);
     for (const InterleavedPartition& partition : partitions) {
       if (!FitsPassLimit(candidate.micro_batch_count, partition.virtual_stage_count * depth)) {

@@ -232,7 +232,8 @@ class MemorySearch {
               std::optional<Bytes> enough) {
     const PipelineSetting setting(space_, costs_, table, candidate,
                                   space_.problem().usable_memory());
-    std::vector<OptionMask> masks = PlanWideMasks(space_, table);
+    std::vector<OptionMask> masks =
+        PlanWideMasks(space_, table, /*keeps=*/nullptr, meter_.Worker());
     if (BindsNeighbours(space_)) {
       std::vector<OptionMask> split;
       for (const OptionMask& mask : masks) {
