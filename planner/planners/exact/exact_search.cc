@@ -215,7 +215,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
   if (!search.List()) {
-    return FirstPlanOf(search, blocks, costs, meter)
+    return FirstPlanOf(search, Seconds(), costs, meter)
         .value_or(StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)});
   }
   if (search.has_none()) return std::nullopt;
@@ -226,7 +226,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   BlockTables block_tables;
   const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed, meter);
   if (search.plans().plans().empty() && meter.stopped()) {
-    std::optional<PlanningResult> first = FirstPlanOf(search, costs, meter);
+    std::optional<PlanningResult> first = FirstPlanOf(search, blocks, costs, meter);
     if (first.has_value()) return first;
   }
   if (search.plans().plans().empty()) {
