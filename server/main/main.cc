@@ -208,7 +208,7 @@ class SigningWatch {
 
 // Waits for a signal for as long as until the next maintenance; returns 0 if none came.
 int WaitForSignal(const Signals& signals, absl::Duration interval, SigningWatch& signing) {
-  // Of a clock that nobody sets.
+  // A clock that is never set back.
   const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(interval);
   while (true) {
     signing.Look();

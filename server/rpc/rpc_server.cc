@@ -77,6 +77,13 @@ void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
                              kMinClientPingIntervalMs);
 }
 
+// Returns the name under which health says whether plans can be signed. No client chooses its
+// server by it: other servers with the same keys cannot sign either, and stored plans are given
+// out.
+std::string SigningService() {
+  return absl::StrCat(v1::PlanService::service_full_name(), "/signing");
+}
+
 }  // namespace
 
 absl::Status CheckOptions(const RpcServerOptions& options) {
@@ -126,9 +133,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
     return absl::UnavailableError("gRPC cannot start a server; its log says why");
   }
   const std::vector<std::string> services = {
-      v1::ProfileService::service_full_name(), v1::PlanService::service_full_name(),
+      v1::ProfileService::service_full_name(),   v1::PlanService::service_full_name(),
       v1::ExecutionService::service_full_name(), v1::CalibrationService::service_full_name(),
-      v1::AgentService::service_full_name()};
+      v1::AgentService::service_full_name(),     SigningService()};
   grpc::HealthCheckServiceInterface* const health = server->server_->GetHealthCheckService();
   for (const std::string& service : services) health->SetServingStatus(service, true);
   if (!options.health_listen_address.empty()) {
@@ -182,11 +189,8 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
 }
 
 void RpcServer::SetSigning(bool can_sign) {
-  // No client chooses its server by this name: what cannot be signed here cannot be signed by other
-  // servers with the same keys, and stored plans are given out all the same.
-  const std::string service = absl::StrCat(v1::PlanService::service_full_name(), "/signing");
-  server_->GetHealthCheckService()->SetServingStatus(service, can_sign);
-  if (health_ != nullptr) health_->SetServing(service, can_sign);
+  server_->GetHealthCheckService()->SetServingStatus(SigningService(), can_sign);
+  if (health_ != nullptr) health_->SetServing(SigningService(), can_sign);
 }
 
 void RpcServer::CloseWhenQuiet(const std::atomic<bool>& done) {
