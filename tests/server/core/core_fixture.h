@@ -19,6 +19,7 @@
 #include "tests/server/core/fakes.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/synthetic_problem.h"
+#include "tests/support/test_folder.h"
 
 namespace parplan {
 
@@ -68,6 +69,8 @@ class CoreTest : public testing::Test {
 
   // Revokes every key of the server, as another program does; the server sees it a second later.
   void RevokeKeys();
+  // Gives the next server keys of its own.
+  void UseOtherKeys() { key_folder_ = MakeTestFolder(); }
   // Lets no file be written in the folder of the keys, or be read.
   void BlockKeys();
 
@@ -80,7 +83,7 @@ class CoreTest : public testing::Test {
   Limits limits;
 
  private:
-  const std::string key_folder_;
+  std::string key_folder_;
   MemoryStore* store_ = nullptr;
   std::unique_ptr<ServerCore> core_;
 };

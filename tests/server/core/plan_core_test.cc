@@ -114,6 +114,23 @@ TEST_F(PlanCoreTest, AServerThatStartsAgainTrustsNoStoredPlanOfARevokedKey) {
   EXPECT_EQ(Verify(*second).verdict(), Verdict::VALID);
 }
 
+// Servers on one store may have keys of their own, and hand out a bundle of all.
+TEST_F(PlanCoreTest, APlanOfAServerWithOtherKeysIsGivenOut) {
+  StartMeasured();
+  v1::CreatePlanRequest request = Question();
+  request.set_job_id("job-7");
+  request.set_request_id("4c1b1f5e-0000-4000-8000-000000000002");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan first, Ask(request));
+  UseOtherKeys();
+  Start(store().OpenAgain());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan retried, Ask(request));
+  EXPECT_EQ(retried->name(), first->name());
+  request.clear_request_id();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan asked, Ask(request));
+  EXPECT_EQ(asked->name(), first->name());
+  EXPECT_EQ(planner.search_count, 1);
+}
+
 TEST_F(PlanCoreTest, ARetryOfAPlanOfARevokedKeyIsRefusedWithAReason) {
   StartMeasured();
   v1::CreatePlanRequest request = Question();
