@@ -188,9 +188,10 @@ std::string ChecksSection(const PapersResults& results) {
                               : absl::StrCat("every rank of its plans against the prediction, the "
                                              "worst device of each: ",
                                              memory, "; ", results.memory_source),
-               memory.empty()                        ? "not shown"
-               : WorstMemoryError(results) < kWithin ? "yes, on CPU ranks; plans of one GPU: [gpu.md](gpu.md)"
-                                                     : "no"});
+               memory.empty() ? "not shown"
+               : WorstMemoryError(results) < kWithin
+                   ? "yes, on CPU ranks; plans of one GPU: [gpu.md](gpu.md)"
+                   : "no"});
   const auto bounds = [&results](absl::string_view axis) {
     const std::vector<TimedSearch> searches = SearchesOf(results, axis);
     std::vector<std::string> texts;

@@ -1,4 +1,5 @@
-// The parts that the NCCL groups of one GPU share: streams, events, and the thread that watches them.
+// The parts that the NCCL groups of one GPU share: streams, events, and the thread that watches
+// them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_DEVICE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_DEVICE_H_
@@ -20,8 +21,8 @@
 
 namespace parplan::cuda {
 
-// An object that the thread watches. `Look` finds out whether operations have failed or take too long, and
-// ends them then.
+// An object that the thread watches. `Look` finds out whether operations have failed or take too
+// long, and ends them then.
 class NcclWatched {
  public:
   virtual ~NcclWatched() = default;

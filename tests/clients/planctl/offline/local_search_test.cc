@@ -46,8 +46,7 @@ TEST(SearchHere, GivesTheSameAnswerOnAnyNumberOfThreads) {
 TEST(SearchHere, SaysThatItWasInterrupted) {
   SearchWatch watch;
   watch.is_cancelled = [] { return true; };
-  ASSERT_OK_AND_ASSIGN(const LocalSearch search,
-                       SearchHere(ExampleProblem(), "dp+pp", {}, watch));
+  ASSERT_OK_AND_ASSIGN(const LocalSearch search, SearchHere(ExampleProblem(), "dp+pp", {}, watch));
   const auto* stopped = std::get_if<StoppedEmpty>(&search.result);
   ASSERT_NE(stopped, nullptr);
   EXPECT_EQ(stopped->search.limit, SearchLimit::kCancelled);
