@@ -41,11 +41,12 @@ class PlainSuffixes {
     return move < TickStage::kNever ? static_cast<double>(move) : kInfinite;
   }
 
-  // Returns the least half moves with at most `stops` layouts on the way.
+  // Returns the least half moves with at most `stops` layouts on the way, each that of a layer.
   double Way(int kind, int from, int to, int stops) const {
     double least = from == to ? 0.0 : Half(kind, from, to);
     if (stops == 0) return least;
     for (int by = 0; by < stage_.layout_count; ++by) {
+      if (LayerWith(kind, by) == kInfinite) continue;
       least = std::min(least, Half(kind, from, by) + Way(kind, by, to, stops - 1));
     }
     return least;
