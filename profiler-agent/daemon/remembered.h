@@ -37,8 +37,8 @@ class Remembered {
   // fingerprint has been measured, if what was measured is of another runtime or release of PyTorch
   // than `whole`, or if the last measurement of everything is older than `longest_age` or after
   // `now`, since the clock was set back; otherwise what is missing from `whole` or in `drifted`.
-  // What a time budget left out is asked for again as long as each attempt measures part of it;
-  // what proved impossible to measure is not.
+  // Parts that a time budget left out are asked for again as long as each attempt measures some of
+  // them; parts that proved impossible to measure are not.
   std::optional<NextProbe> Next(const agent::v1::ProbePlan& whole, const std::string& fingerprint,
                                 const std::set<CollectiveShape>& drifted, absl::Time now,
                                 absl::Duration longest_age) const;

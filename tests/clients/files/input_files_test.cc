@@ -106,7 +106,7 @@ TEST_F(InputFiles, ATrustBundleOlderThanTheAcceptedOneIsRefused) {
   EXPECT_EQ(ReasonOf(back), Reason::kSignatureInvalid);
   EXPECT_EQ(ReasonOf(AcceptTrustBundle(BundleText(3, SecondKey()), memory)),
             Reason::kSignatureInvalid)
-      << "nobody known here signed it";
+      << "no key that is known here signed it";
   EXPECT_OK(AcceptTrustBundle(second, memory)) << "the memory is as it was";
   EXPECT_OK(AcceptTrustBundle(first)) << "without a memory";
 }

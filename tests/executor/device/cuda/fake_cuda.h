@@ -33,7 +33,7 @@ struct FakeNccl {
   std::atomic<ncclResult_t> make_result = ncclSuccess;
   // Asynchronous error of an existing communicator.
   std::atomic<ncclResult_t> state = ncclSuccess;
-  // Counted: communicators of one rank, those among them in whose group nobody called anything, and
+  // Counts of communicators of one rank, of those among them whose group has had no call, and of
   // operations given to streams, a group call as one.
   std::atomic<int> made = 0;
   std::atomic<int> ended = 0;

@@ -75,7 +75,7 @@ void Run(Queue& queue) {
   }
 }
 
-// What `item`, which is not over, waits for; null if it is for something that was not submitted.
+// Returns the item that `item`, which is not over, waits for; null if that was not submitted.
 std::shared_ptr<Item> CauseOf(const std::shared_ptr<Item>& item, std::string& text) {
   const auto say = [&](const char* why, const std::shared_ptr<Item>& cause) {
     absl::StrAppend(&text, item->name, why, cause->name, "; ");
@@ -125,7 +125,7 @@ std::shared_ptr<Item> Submit(Stream& stream, std::shared_ptr<Item> item) {
   stream.items.push_back(item);
   stream.queue->items.push_back(item);
   ready.push_back(stream.queue);
-  // Nobody sees how late it runs unless somebody waits.
+  // The time at which it runs shows only where a host waits.
   if (waiting_hosts > 0) Advance();
   return item;
 }

@@ -99,7 +99,7 @@ TEST_P(LargeAttention, OfInterleavedRowsIsRight) {
   for (const std::string& note : subject().Notes()) std::printf("%s\n", note.c_str());
 }
 
-// Where a test says that cuDNN was under test, it was.
+// The subjects that are named after cuDNN used it for every shape that it has.
 TEST_P(LargeAttention, IsOfCudnnWhereItIsAskedFor) {
   if (GetParam().variant == 0) GTEST_SKIP() << "own kernels";
   for (const LargeCase& each : kLargeCases) {

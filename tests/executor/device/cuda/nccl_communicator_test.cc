@@ -326,10 +326,10 @@ TEST_F(NcclCommunicatorTest, TheStopwatchAndMemoryOfADevice) {
               StatusIs(absl::StatusCode::kUnimplemented));
 }
 
-// What the back end did before: a thread for each channel gave it operations whenever it came to
-// them. Ranks exchange messages; on both, the wait of the compute stream for what is received was
-// queued before the send. With enough hardware queues that is well; where the send shares one with
-// the compute stream, each rank's send is behind the wait for the other's.
+// The order of the back end before this one: a thread for each channel gave it operations whenever
+// it came to them. Ranks exchange messages; on both, the wait of the compute stream for what is
+// received was queued before the send. With enough hardware queues that is well; where the send
+// shares one with the compute stream, each rank's send is behind the wait for the other's.
 TEST_F(NcclCommunicatorTest, TheFakeHangsWhenSharedQueuesCarryWaitsBeforeSends) {
   for (const int queues : {1, 32}) {
     ResetFakes();

@@ -21,7 +21,7 @@
 namespace parplan::cuda {
 namespace {
 
-// What the ranks of a job share.
+// The state that the ranks of a job share.
 struct Job {
   std::mutex mutex;
   std::condition_variable changed;
@@ -122,7 +122,7 @@ class SilentKernels : public LayerKernels {
 
 struct Counts {
   int made_in_steps = 0;
-  // Of all ranks in the last step.
+  // The sums over all ranks in the last step.
   int host_waits = 0;
   int operations = 0;
 };

@@ -68,7 +68,7 @@ def test_a_revoked_key_is_none_of_the_signers():
     assert verified.key_id == SECOND.key_id
 
 
-def test_a_memory_refuses_what_is_older_and_what_nobody_known_signed(tmp_path):
+def test_a_memory_refuses_older_bundles_and_those_that_no_known_key_signed(tmp_path):
     memory = tmp_path / "accepted"
     text = {name: json.dumps(one) for name, one in VECTORS["bundles"].items()}
     accept(text["one key"], memory)
