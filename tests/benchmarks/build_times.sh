@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Measures how long a stranger waits, and writes the rows of docs/measurements/build.md:
 #
-#   tests/benchmarks/build_times.sh [demo] [ci] [rebuild]      by default all three
+#   tests/benchmarks/build_times.sh [demo] [ci] [warm] [rebuild]      by default all four
 #
 # Each works on a clone of the last commit in a new folder, with a compiler cache of its own that
 # starts empty. Debian's packages have to be installed before (`./parplan-dev setup test`): what
-# they take depends on the network. `ci` takes as long as .ci/run does, twice. The output of each
-# command is kept in build/build-times.
+# they take depends on the network. `ci` takes as long as .ci/run does. `warm` runs README's test
+# command again in a new clone, with the compiler cache that `ci` before it has filled. The output
+# of each command is kept in build/build-times.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 what=("$@")
-if [[ ${#what[@]} -eq 0 ]]; then what=(demo ci rebuild); fi
+if [[ ${#what[@]} -eq 0 ]]; then what=(demo ci warm rebuild); fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 # Neither objects nor clean sources nor wheels of a run before.
@@ -28,8 +29,9 @@ Written by \`tests/benchmarks/build_times.sh\`, each row at its commit: $(nproc)
 ($(awk -F': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)), new clones, a compiler cache that
 starts empty ("warm": that of the row before), Debian's packages installed. Processor time is that
 of the command. What others used is the share of the cores that other processes had, and the host
-stole, meanwhile. The steps of \`.ci/run\` and what each covers are in
-[CONTRIBUTING.md](../../CONTRIBUTING.md#the-way-of-a-change).
+stole, meanwhile. \`.ci/run\` is \`./parplan-dev test\` and then \`./parplan-dev torch-test\`; the steps
+of the first and what each covers are in
+[CONTRIBUTING.md](../../CONTRIBUTING.md#the-way-of-a-change), and their times stand with the result.
 
 | command | wall time | processor time | used by others | result | commit |
 |---|---|---|---|---|---|
@@ -47,6 +49,12 @@ write_row() {
   echo "$row"
 }
 
+# Prints the times of the steps of `./parplan-dev test` that a log tells, in brackets.
+steps_of() {
+  awk '/^-- [a-z]+ (passed|FAILED) in [0-9]+ s$/ {list = list separator $2 " " $5 " s"; separator = ", "}
+       END {if (list != "") print " (" list ")"}' "$1"
+}
+
 # Runs a command in a clone and writes its row.
 measure() {
   local name=$1 clone=$2 log=$3 status=0 before after
@@ -57,12 +65,12 @@ measure() {
   after=$(awk '/^cpu / {print $2+$3+$4+$7+$8+$9}' /proc/stat)
   write_row "$name" "$(tail -n 1 "$folder/time" | awk -v name="$name" -v status="$status" \
     -v before="$before" -v after="$after" -v hertz="$(getconf CLK_TCK)" -v cores="$(nproc)" \
-    -v commit="$commit" '{
+    -v commit="$commit" -v steps="$(steps_of "$logs/$log.log")" '{
       own = $2 + $3
       others = ((after - before) / hertz - own) / ($1 * cores)
       if (others < 0) others = 0
       printf "| %s | %.1f min | %.1f min | %.0f %% | %s | %s |", name, $1 / 60, own / 60,
-             others * 100, status == 0 ? "passed" : "exit " status, commit }')"
+             others * 100, (status == 0 ? "passed" : "exit " status) steps, commit }')"
 }
 
 clone() {
@@ -82,8 +90,11 @@ for one in "${what[@]}"; do
       clone ci
       measure '`.ci/run`, cold' "$folder/ci" ci-cold bash .ci/run
       rm -rf "$folder/ci"
+      ;;
+    warm)
+      # At the same place, since the cache knows objects by the paths of their sources too.
       clone ci
-      measure '`.ci/run`, warm' "$folder/ci" ci-warm bash .ci/run
+      measure '`./parplan-dev test`, warm' "$folder/ci" test-warm ./parplan-dev test
       rm -rf "$folder/ci"
       ;;
     rebuild)
@@ -94,7 +105,7 @@ for one in "${what[@]}"; do
       measure 'rebuild after `planner/cost/rank_memory.cc`, then its tests' "$folder/rebuild" rebuild \
         bash -c "cmake --build --preset dev --target planner_test && ctest --preset dev -R '^RankMemory'"
       ;;
-    *) echo "usage: $0 [demo] [ci] [rebuild]" >&2; exit 2 ;;
+    *) echo "usage: $0 [demo] [ci] [warm] [rebuild]" >&2; exit 2 ;;
   esac
 done
 cat "$table"
