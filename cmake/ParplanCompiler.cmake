@@ -43,11 +43,24 @@ if(PARPLAN_SANITIZER)
   endif()
 endif()
 
+# Another linker, if the compiler can use it. LLVM's takes 1.4 s of processor time for a test
+# program of 190 MB under AddressSanitizer, the default one 3.5 s.
+if(PARPLAN_LINKER)
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=${PARPLAN_LINKER} PARPLAN_HAS_LINKER)
+  if(PARPLAN_HAS_LINKER)
+    add_link_options(-fuse-ld=${PARPLAN_LINKER})
+  endif()
+endif()
+
 # What nothing refers to is left out of programs, and addresses that the loader adds up are
-# packed: 0.3 MB of each.
+# packed: 0.3 MB of each. The other linkers know another word for the second.
 set(PARPLAN_PROGRAM_LINK_OPTIONS "")
 if(NOT PARPLAN_SANITIZER)
-  set(PARPLAN_PROGRAM_LINK_OPTIONS LINKER:--gc-sections LINKER:-z,pack-relative-relocs)
+  set(PARPLAN_PROGRAM_LINK_OPTIONS LINKER:--gc-sections)
+  if(NOT PARPLAN_HAS_LINKER)
+    list(APPEND PARPLAN_PROGRAM_LINK_OPTIONS LINKER:-z,pack-relative-relocs)
+  endif()
 endif()
 
 # For what is mostly glue, such as generated code: half the size in releases, and calls take no

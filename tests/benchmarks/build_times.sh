@@ -5,7 +5,7 @@
 #
 # Each works on a clone of the last commit in a new folder, with a compiler cache of its own that
 # starts empty. Debian's packages have to be installed before (`./parplan-dev setup test`): what
-# they take depends on the network. `ci` takes as long as .ci/run does. `warm` runs README's test
+# they take depends on the network. `ci` runs both commands of .ci/run. `warm` runs README's test
 # command again in a new clone, with the compiler cache that `ci` before it has filled. The output
 # of each command is kept in build/build-times.
 set -euo pipefail
@@ -88,7 +88,8 @@ for one in "${what[@]}"; do
       ;;
     ci)
       clone ci
-      measure '`.ci/run`, cold' "$folder/ci" ci-cold bash .ci/run
+      measure '`./parplan-dev test`, cold' "$folder/ci" test-cold ./parplan-dev test
+      measure '`./parplan-dev torch-test`, cold' "$folder/ci" torch-test-cold ./parplan-dev torch-test
       rm -rf "$folder/ci"
       ;;
     warm)
