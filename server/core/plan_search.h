@@ -77,7 +77,7 @@ struct SearchOrder {
 // (`CompareWithBaselines`), and reports every search to `observer`. The planner of the order may
 // take all of `time_limit`, each baseline what is left. A baseline for which no time is left has a
 // row that says so, and the answer is then not complete. The baselines also run if the planner
-// found no plan; nobody sees their rows then. Blocks until all searches have ended.
+// found no plan, but their rows are then dropped. Blocks until all searches have ended.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
 // Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit or
