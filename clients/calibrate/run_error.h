@@ -10,7 +10,8 @@
 
 namespace parplan::accuracy {
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) for a field of a run that breaks `rule`.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) for a field of a run that breaks `rule`. `field` is its
+// place in the row, as `parallel.pp`; `rule` ends the sentence (`FieldError`).
 inline absl::Status RunFieldError(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }

@@ -1,4 +1,4 @@
-// Assigns the layers of a run to its stages.
+// Assigns the layers of a run to its stages. `QuestionOf` (run_problem.h) uses it for every run.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
@@ -12,24 +12,25 @@
 namespace parplan::accuracy {
 
 // Returns the number of layers of each of `stage_count` stages, first to last. If they do not
-// divide evenly, `from_front` gives each stage ceil(layers / stages) as long as they last
-// (DeepSpeed's partition_balanced on equal weights), so the last may be empty. Without
-// `from_front`, and also where filling would leave a stage before the last empty, each of the first
-// `layer_count % stage_count` stages gets one more than the others. REQUIRES: `stage_count` is at
-// least 1.
+// divide evenly, `from_front` fills one stage after the other with ceil(layers / stages) layers
+// until none is left (DeepSpeed's partition_balanced on equal weights), so the last stage may be
+// empty. Without `from_front`, and also if that would leave a stage before the last empty, each of
+// the first `layer_count % stage_count` stages gets one more than the others. REQUIRES:
+// `stage_count` is at least 1.
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front);
 
-// Returns the number of transformer layers of each (virtual) stage, first to last: those of
-// `layers_per_stage` of the run, or else `SplitLayers`, which counts embedding and head as one
-// layer each if `ends_count_as_layers`. A list that adds up to two more than the layers of the
-// model counts embedding and head, whatever `ends_count_as_layers` says. `from_front` is
-// `RunRuntime::fills_stages_from_front`. Adds a sentence to `assumptions`, which must not be null,
-// if the run has no list and layers do not divide evenly.
+// Returns the number of transformer layers of each stage, first to last, without embedding and
+// head. `stage_count` counts virtual stages: the pipeline degree times those of a device. The
+// numbers are those of `layers_per_stage` of the run, or else of `SplitLayers`, for which embedding
+// and head are one layer each if `ends_count_as_layers`. A list that adds up to two more than the
+// layers of the model counts embedding and head, whatever `ends_count_as_layers` says.
+// `from_front` is `RunRuntime::fills_stages_from_front`. Adds a sentence to `assumptions`, which
+// must not be null, if the run has no list and layers do not divide evenly.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) names `parallel.layers_per_stage` if the list has not one entry a
-// stage, or adds up to neither the layers nor two more; `parallel.pp` if a stage between the ends
-// gets no layer, or, where embedding and head are counted, an end stage not even the one of these
-// two that it holds. Called by QuestionOf (run_problem.h).
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `parallel.layers_per_stage` if the list does not
+// have `stage_count` entries, or adds up to neither the layers nor two more; naming `parallel.pp`
+// if a stage between the first and the last gets no transformer layer, or if the first or last
+// gets less than the embedding or head that was counted for it.
 absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int stage_count,
                                                 bool from_front,
                                                 std::vector<std::string>* assumptions);

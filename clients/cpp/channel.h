@@ -22,12 +22,13 @@ struct ChannelOptions {
 
   // Whether to use TLS. Any of the files below turns it on.
   bool use_tls = false;
-  // PEM file of the CAs that are trusted. Empty: the CAs of the system.
+  // PEM file of the CAs that are trusted. Empty: the CAs of the system. `MakeChannel` reads this
+  // file and the next two once: after a renewal a new channel is needed.
   std::string ca_file;
   // PEM files of the client's certificate, for servers that ask for one; both or neither.
   std::string certificate_file;
   std::string key_file;
-  // The name in the server's certificate. Empty: that of the target.
+  // The name in the server's certificate. Empty: that of the target. Ignored without TLS.
   std::string server_name;
 };
 
@@ -39,19 +40,21 @@ struct ChannelOptions {
 // clients of this folder do that themselves (retry.h). Answers may have up to 64 MiB; HTTP
 // proxies of the environment are not used. INVALID_ARGUMENT (SPEC_INVALID) naming the setting if
 // the target is empty, if only one of certificate and key is given, and for files that can't be
-// used (base/service/tls/pem_files.h). Whether there is a server is known at the first call.
+// used (base/service/tls/pem_files.h). Whether there is a server is known at the first call. Safe
+// from any thread, and so is the channel.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // Options of one call.
 struct CallOptions {
-  // Time for the call with all its attempts; then DEADLINE_EXCEEDED. REQUIRES: finite. A call that
-  // waits for a search takes as long as it is allowed.
+  // Time for the call with all its attempts; then DEADLINE_EXCEEDED. REQUIRES: finite. The server
+  // ends a search shortly before it with the best plan so far: in a call of `CreatePlan`,
+  // `SearchPlan` or `ShapePlan` a short timeout gives a worse plan, or SEARCH_TIMED_OUT.
   absl::Duration timeout = absl::Minutes(1);
   // Name of the call in the server's log. Empty: the server makes one.
   std::string log_request_id;
 };
 
-// Sets `options` in `context`.
+// Sets the deadline, from now on, and the name for the log in `context`, which serves one call.
 void ApplyCallOptions(const CallOptions& options, grpc::ClientContext& context);
 
 // Returns a random UUID (version 4), for the `request_id` of requests. Safe from any thread.

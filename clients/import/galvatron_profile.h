@@ -75,9 +75,8 @@ inline constexpr int64_t kGalvatronContextMemoryBytes = int64_t{1} << 30;
 //
 // Returns INVALID_ARGUMENT with file, field and the value that is missing: PROFILE_INVALID for the
 // profiler's files, or none at all, SPEC_INVALID for config, flags, model and cluster. Values that
-// can't be used are left out with a note. The profile
-// passes `ValidateProfile`, the model `ModelFromProto`, the cluster
-// `TopologyFromProto`.
+// can't be used are left out with a note. The profile passes `ValidateProfile`, the model
+// `ModelFromProto`, the cluster `TopologyFromProto`.
 absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,
                                                 const GalvatronFlags& flags);
 

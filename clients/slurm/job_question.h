@@ -3,6 +3,8 @@
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "clients/slurm/job_facts.h"
 #include "clients/slurm/slurm_config.h"

@@ -17,17 +17,21 @@
 namespace parplan {
 
 // One rank's mover, used by the thread of the trainer. Sends proceed while the rank computes.
-// Blocks that are contiguous in an array are sent and received in place; others are packed. Each
-// message has two sides: the ranks of `group` call the methods by which their programs send and
-// receive in the same order. All messages of one call are given to the communicator together.
-// Errors are those of memory and of the group's communicator (layer_tools.h).
+// Blocks that are contiguous in an array are sent and received in place; others are packed. The
+// rows of an array have elements of `kernels.type()`. A message is sent by one rank of `group` and
+// received by another: both make these calls in the same order. All messages of one call are given
+// to the communicator together. Errors are those of memory and of the group's communicator
+// (layer_tools.h); after one the mover and its outboxes are only to be destroyed.
 class BlockMover {
  public:
-  // `rank`: of the job. `width`: elements of a row. `kernels` and `pool` outlive it.
+  // `rank`: this rank's number in the job. `width`: elements of a row, that is, of one token of one
+  // sample. `kernels` and `pool` outlive the mover.
   BlockMover(LayerKernels& kernels, ArrayPool& pool, int rank, int64_t width);
 
-  // Messages from one stage to another in one direction. Its arrays are freed when the next message
-  // is sent, so that each direction holds one at any time.
+  // The sends under way from one stage to another in one direction. `Finish` frees their arrays,
+  // and so does the next `Send`, so that each direction holds those of one message at any time.
+  // REQUIRES: unless a call has failed, `Finish` comes between the last `Send` and the destructor,
+  // which gives the arrays back to the pool and need not wait.
   class Outbox {
    private:
     friend class BlockMover;
@@ -36,15 +40,17 @@ class BlockMover {
     std::unique_ptr<PendingWork> work;
   };
 
-  // Starts the sends of `program` from the rows in `from`, after those in `outbox` have ended.
-  // `layout`: that of `from`. `ranks`: [rank of `group`] rank of the job.
+  // Starts the sends of `program` from the rows in `from`, after those in `outbox` have ended, for
+  // which it waits. Ignores receives and copies of `program`. `layout`: that of `from`. `ranks`:
+  // [rank of `group`] rank of the job; it has every peer of `program`.
   absl::Status Send(const ReshardProgram& program, const ActivationLayout& layout, Array from,
                     Communicator& group, const std::vector<int>& ranks, Outbox& outbox);
-  // Receives the rows of `program` into `to`, which is laid out by `layout`.
+  // Receives the rows of `program` into `to`, an array for the rows of `layout` on this rank, and
+  // waits for them (PendingWork::Wait). Ignores sends and copies of `program`.
   absl::Status Receive(const ReshardProgram& program, const ActivationLayout& layout, Array& to,
                        Communicator& group, const std::vector<int>& ranks);
-  // Runs a whole program within a stage: returns the rows of `from`, laid out by `before`, as
-  // `after` has them.
+  // Runs a whole program within a stage, copies included, and waits for it: returns the rows of
+  // `from`, laid out by `before`, as `after` has them, in a new transient array.
   absl::StatusOr<Array> Reshard(const ReshardProgram& program, const ActivationLayout& before,
                                 const ActivationLayout& after, Array from, Communicator& group,
                                 const std::vector<int>& ranks);

@@ -66,9 +66,8 @@ class HeadLayer {
   absl::Status Forward(const void* parameters, Array input, Kept& kept) const;
   // Returns the gradient of the input [row_count x hidden]. Adds the losses of this rank's rows,
   // times `factor`, to `*loss`, one fp64 in device memory, unless it is null; tensor-parallel ranks
-  // get the same sum. `targets`: one for each row
-  // of products, in host memory. `table`: this rank's rows of the table; their gradients are added
-  // to `table_gradient`.
+  // get the same sum. `targets`: one for each row of products, in host memory. `table`: this rank's
+  // rows of the table; their gradients are added to `table_gradient`.
   absl::StatusOr<Array> Backward(const void* parameters, const void* table, Kept kept,
                                  const int32_t* targets, double factor, void* gradients,
                                  void* table_gradient, double* loss) const;

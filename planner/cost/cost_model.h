@@ -49,8 +49,7 @@ class CostModel {
                    int64_t micro_batch_size) const;
 
   // Host time of a step outside the layers, and the sum of its loss where the runtime makes one; 0
-  // if unknown. Every step waits for all groups, so it is
-  // the longest time of any group.
+  // if unknown. Every step waits for all groups, so it is the longest time of any group.
   Seconds step_overhead() const { return step_overhead_; }
 
   // Factors by which a predicted step time is multiplied to get both ends of its range. They depend

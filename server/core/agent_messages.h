@@ -4,6 +4,8 @@
 #ifndef PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_
 #define PARPLAN_SERVER_CORE_AGENT_MESSAGES_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "parplan/v1/agent_service.pb.h"

@@ -6,6 +6,7 @@
 #define PARPLAN_SERVER_CORE_CALL_GUARD_H_
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

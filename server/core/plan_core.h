@@ -83,9 +83,8 @@ class PlanCore {
   // question, owner, job, nodes and time to live, rests on the same profiles and calibration, and
   // has at least `kMinLifeLeft` of its life left. A retry, which has the `request_id` of an earlier
   // call of its owner, gets the plan of that call until it expires. Equal questions in flight share
-  // one search,
-  // whoever asks. The search ends with the best plan so far shortly before the latest deadline of
-  // its callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
+  // one search, whoever asks. The search ends with the best plan so far shortly before the latest
+  // deadline of its callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
   void CreatePlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const PlanDone& done);
 

@@ -1,5 +1,6 @@
-// One search as the core orders it: first the planner that the question names, then the baselines,
-// each reported to the observer. `PlanCore` and `ShapeCore` call it on a thread of the pool.
+// One search of the server: first the planner that the question names, then the baselines if the
+// question compares them, each reported to the observer. `PlanCore` and `ShapeCore` call it on a
+// thread of the pool.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
 #define PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,8 +29,10 @@ namespace parplan {
 // A plan that this server's planner found, and what it took.
 struct SearchedPlan {
   PlanFound found;
-  // One row for each planner compared; empty unless the order compares the baselines.
+  // One row for each planner compared, that of the question included; empty unless the order
+  // compares the baselines.
   std::vector<v1::PlannerComparison> comparisons;
+  // Processor and wall time of the planner of the question, without the baselines.
   absl::Duration cpu_duration;
   absl::Duration wall_duration;
 };
@@ -42,11 +46,12 @@ struct IssuedPlan {
 // An answer to a question, whoever asks: checked, and not bound to a job. Never changes.
 struct PlannerAnswer {
   std::variant<SearchedPlan, NothingFits, IssuedPlan> result;
-  // Whether no limit ended the search, so that the same question always gets this answer.
+  // Whether no limit ended the search or one of a baseline, so that the same question always gets
+  // this answer.
   bool is_complete = false;
 };
 
-// The limits and the listeners of one search of the server.
+// The planner, the limits and the listeners of one search of the server.
 struct SearchOrder {
   std::string planner;
   // Expanded states; 0 for no limit.
@@ -59,8 +64,8 @@ struct SearchOrder {
   bool compare_baselines = false;
   // How long the order waited for its turn; only reported to the observer.
   absl::Duration queue_duration;
-  // Ends the search with the best plan so far once it returns true. Called on any thread that
-  // searches, by several at once.
+  // Ends the search with the best plan so far once it returns true, and those of the baselines too.
+  // Called on any thread that searches, by several at once.
   std::function<bool()> should_stop;
   // Receives the progress of the planner asked, not of the baselines. May be empty.
   std::function<void(const v1::SearchProgress&)> on_progress;
@@ -68,16 +73,18 @@ struct SearchOrder {
   WorkerThreads* helpers = nullptr;
 };
 
-// Runs the planner of the order, then the baselines if the order compares them, all within
-// `time_limit`, and reports every search to `observer`. A baseline for which no time is left has a
-// row that says so, and the answer is then not complete. Blocks until all searches have ended.
+// Runs the planner of the order, then the baselines if the order compares them
+// (`CompareWithBaselines`), and reports every search to `observer`. The planner of the order may
+// take all of `time_limit`, each baseline what is left. A baseline for which no time is left has a
+// row that says so, and the answer is then not complete. The baselines also run if the planner
+// found no plan, but their rows are then dropped. Blocks until all searches have ended.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
-// Never returns an `IssuedPlan`. DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit came before the
-// first plan; INTERNAL (CHECK_FAILED) if the check refused a result; the errors of `planner` (for
-// `FindPlan` INVALID_ARGUMENT and FAILED_PRECONDITION with PROFILE_MISSING or NO_FEASIBLE_PLAN).
-// Such an error of a baseline fails the order too, except NO_FEASIBLE_PLAN: its row then has a name
-// alone.
+// Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit or
+// `should_stop` came before the first plan; INTERNAL (CHECK_FAILED) if the check refused a result;
+// the errors of `planner` (for `FindPlan` INVALID_ARGUMENT and FAILED_PRECONDITION with
+// PROFILE_MISSING or NO_FEASIBLE_PLAN). CHECK_FAILED or an error of `planner` in a baseline fails
+// the order too, except NO_FEASIBLE_PLAN: its row then has a name alone.
 absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
                                            const PlanningProblem& problem, const SearchOrder& order,
                                            const Clock& clock, Observer& observer);

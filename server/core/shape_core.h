@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/system/clock.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "planner/find_plan.h"

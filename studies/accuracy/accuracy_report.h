@@ -5,6 +5,7 @@
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_REPORT_H_
 
 #include <string>
+#include <vector>
 
 #include "studies/accuracy/accuracy_metrics.h"
 

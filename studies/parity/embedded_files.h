@@ -1,4 +1,5 @@
-// Files of this folder that cmake/EmbedText.cmake writes into the program when it is built.
+// Files of this folder that cmake/EmbedText.cmake writes into the program when it is built. Read by
+// galvatron_constants.cc.
 
 #ifndef PARPLAN_STUDIES_PARITY_EMBEDDED_FILES_H_
 #define PARPLAN_STUDIES_PARITY_EMBEDDED_FILES_H_

@@ -14,7 +14,8 @@
 
 namespace parplan {
 
-// Returns the names of these baselines, which are those of the Galvatron papers.
+// Returns the names of the seven baselines of the Galvatron papers, those that `SpaceOfBaseline`
+// knows. `megatron` and `fsdp-best` are not among them.
 absl::Span<const absl::string_view> PaperBaselineNames();
 
 // Returns the space of a baseline that chooses layer by layer (docs/papers.md 1.1), or nothing for
@@ -23,13 +24,14 @@ absl::Span<const absl::string_view> PaperBaselineNames();
 //  dp, sdp, tp      no pipeline; every layer data-parallel, sharded data-parallel,
 //                   tensor-parallel over all devices
 //  pp               one device per stage
-//  dp+tp            no pipeline, no sharding
-//  dp+pp            no tensor parallelism, no sharding
+//  dp+tp            no pipeline
+//  dp+pp            no tensor parallelism
 //  deepspeed-3d     one strategy for all layers, degrees as equal as possible
 //                   (`EqualDegrees`), tensor parallelism on consecutive ranks
 //
-// These search the number of micro-batches, divide layers into stages by the partitioner of the
-// rules, and do not recompute.
+// None but `sdp` shards. These search the number of micro-batches, divide layers into stages by the
+// partitioner of the rules, and do not recompute. The space may have no plan for the problem, as
+// `pp` with more devices than layers: `SearchBaseline` then returns nothing.
 std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const PlanningProblem& problem);
 
 // Returns the grid of `megatron`: uniform tensor, pipeline, data and context degrees, micro-batch
@@ -50,8 +52,9 @@ struct ThreeDegrees {
 };
 
 // Deals the factors of two of the device count to tensor, pipeline and data parallelism in turn, so
-// that 8 devices give 2, 2, 2 and 16 give 4, 2, 2. A degree that has reached the limit of heads,
-// nodes, layers or rules is skipped; an odd factor goes to data parallelism.
+// that 8 devices give 2, 2, 2 and 16 give 4, 2, 2. A degree that the space lacks, or that has
+// reached the limit of heads, nodes, layers or rules, is skipped from then on; the odd factor that
+// remains goes to data parallelism. The product is the device count.
 ThreeDegrees EqualDegrees(const PlanningProblem& problem);
 
 }  // namespace parplan

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "planner/planners/ilp/integer_program.h"
 #include "planner/planners/ilp/strategy_graph.h"

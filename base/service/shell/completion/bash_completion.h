@@ -11,10 +11,10 @@
 
 namespace parplan::shell {
 
-// Returns the script for bash 4 or newer, without its first comment. `tree` comes from
-// `CommandTree` (command_tree.h). REQUIRES: `program` consists of letters and `-`, and no name of
-// a command or flag and no choice contains a quote, a blank, `$`, a backtick or a backslash:
-// `compgen -W` expands its words.
+// Returns the script for bash 4 or newer, without the comment that `CompletionScript` puts first.
+// `tree` comes from `CommandTree` (command_tree.h). REQUIRES: `program` consists of letters and
+// `-`, and no name of a command or flag and no choice contains a quote, a blank, `$`, a backtick or
+// a backslash: `compgen -W` expands its words.
 std::string BashCompletion(const std::string& program, const std::vector<CommandNode>& tree);
 
 }  // namespace parplan::shell

@@ -10,10 +10,10 @@ namespace parplan::shell {
 std::vector<std::string> CompletionShells() { return {"bash", "fish"}; }
 
 std::string CompletionScript(const Command& program, const std::string& shell,
-                             const std::string& command) {
+                             const std::string& made_by) {
   PARPLAN_CHECK(shell == "bash" || shell == "fish");
   const std::vector<CommandNode> tree = CommandTree(program);
-  return absl::StrCat("# ", shell, " completion of ", program.name(), "; made by `", command,
+  return absl::StrCat("# ", shell, " completion of ", program.name(), "; made by `", made_by,
                       "`.\n",
                       shell == "bash" ? BashCompletion(program.name(), tree)
                                       : FishCompletion(program.name(), tree));
