@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "base/error.h"
+#include "base/service/log/event_log.h"
 #include "clients/kubernetes/init_command.h"
 #include "clients/kubernetes/run_command.h"
 #include "clients/kubernetes/sidecar_flags.h"
@@ -88,9 +89,15 @@ int Main(int argc, char** argv) {
   }
   if (!status.ok()) {
     const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-    std::cerr << "parplan-sidecar: ";
-    if (detail.has_value()) std::cerr << ReasonName(detail->reason) << ": ";
-    std::cerr << std::string(status.message()) << std::endl;
+    const std::string reason = detail.has_value() ? std::string(ReasonName(detail->reason)) : "";
+    const std::string message(status.message());
+    // The log tells what ends a sidecar that stays; `init` answers whoever started the pod.
+    if (flags.command == SidecarFlags::Command::kInit) {
+      std::cerr << "parplan-sidecar: " << reason << (reason.empty() ? "" : ": ") << message
+                << std::endl;
+    } else {
+      LogEvent("error", "ended", {{"reason", reason}, {"message", message}});
+    }
   }
   return ExitStatusOf(status);
 }

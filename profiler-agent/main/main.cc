@@ -2,10 +2,13 @@
 
 #include <csignal>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <variant>
 
 #include "absl/status/status.h"
+#include "base/error.h"
+#include "base/service/log/event_log.h"
 #include "profiler-agent/main/once.h"
 #include "profiler-agent/main/settings.h"
 
@@ -31,6 +34,19 @@ absl::Status Run(Settings& settings) {
   return settings.once ? MeasureOnce(settings) : RunDaemon(settings.daemon);
 }
 
+// Tells why the program ends: a person of what was asked once, the log of an agent that stays.
+void Report(const Settings& settings, const absl::Status& status) {
+  const std::string message(status.message());
+  if (settings.once || settings.inventory_only) {
+    std::cerr << "parplan-agent: " << message << std::endl;
+    return;
+  }
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  LogEvent("error", "ended",
+           {{"reason", detail.has_value() ? std::string(ReasonName(detail->reason)) : ""},
+            {"message", message}});
+}
+
 }  // namespace
 }  // namespace parplan
 
@@ -39,7 +55,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // A write beyond the file size limit returns an error.
   auto settings = parplan::ReadSettings(argc, argv);
   if (const int* const exit_code = std::get_if<int>(&settings)) return *exit_code;
-  const absl::Status status = parplan::Run(std::get<parplan::Settings>(settings));
-  if (!status.ok()) std::cerr << "parplan-agent: " << std::string(status.message()) << std::endl;
+  auto& asked = std::get<parplan::Settings>(settings);
+  const absl::Status status = parplan::Run(asked);
+  if (!status.ok()) parplan::Report(asked, status);
   return parplan::ExitCode(status);
 }

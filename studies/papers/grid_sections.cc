@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "studies/papers/page_text.h"
 
 namespace parplan::papers {
@@ -82,7 +83,7 @@ std::string MethodsAloneText(const PapersResults& results) {
               : ".")));
 }
 
-// The cells of 8 devices and 32 layers by the planners that the grid leaves out.
+// The cells of the grid by the planners that it leaves out.
 std::string OtherPlannersSection(const PapersResults& results) {
   std::string rows, head;
   for (const std::string& axis : OtherGridAxes()) {
@@ -91,13 +92,16 @@ std::string OtherPlannersSection(const PapersResults& results) {
     for (const TimedSearch& timed : searches) by_memory[timed.value][timed.planner] = timed;
     const std::vector<std::string> planners = PlannersOf(searches);
     if (head.empty() && !planners.empty()) {
-      std::vector<std::string> names = {"model", "GB"};
+      std::vector<std::string> names = {"devices", "model", "GB"};
       for (const std::string& planner : planners) names.push_back(absl::StrCat("`", planner, "`"));
       head = Head(names);
     }
-    const size_t name = axis.rfind("grid-") + sizeof("grid-") - 1;
+    // The axis is `other-grid-NAME-N`, with more hyphens in the name.
+    const size_t name = axis.find("grid-") + sizeof("grid-") - 1;
+    const size_t count = axis.rfind('-');
     for (const auto& [memory_gb, answers] : by_memory) {
-      std::vector<std::string> cells = {axis.substr(name), absl::StrCat(memory_gb)};
+      std::vector<std::string> cells = {axis.substr(count + 1), axis.substr(name, count - name),
+                                        absl::StrCat(memory_gb)};
       for (const std::string& planner : planners) {
         const TimedSearch& answer = answers.at(planner);
         if (answer.rate <= 0.0) {
@@ -116,7 +120,7 @@ std::string OtherPlannersSection(const PapersResults& results) {
   return absl::StrCat(
       "### The other planners\n\n",
       Paragraph(absl::StrCat(
-          "All other planners of parplan on 8 devices and 32 layers, each in its own space: "
+          "The same cells by all other planners of parplan, each in its own space: "
           "`exact` has all dimensions, `min-memory-ilp` minimises memory, `alpa-like` and "
           "`colossal-auto-like` minimise time under a cap on memory, the last with recomputation "
           "of what does not fit. Of `min-memory-ilp` the memory that a device must have is "
@@ -124,8 +128,8 @@ std::string OtherPlannersSection(const PapersResults& results) {
           "Behind `>` a search was ended after ",
           kGridSearchSeconds,
           " s and kept its best plan so far; the time makes these figures depend on the machine. "
-          "How long the integer programs take is under *Search time*; on more devices and layers "
-          "they are left out.")),
+          "How long the integer programs take is under *Search time*. `--section long-grid` makes "
+          "this table, which a run of everything leaves as it is.")),
       head, rows, "\n");
 }
 
@@ -183,7 +187,8 @@ std::string OrderSection(const PapersResults& results) {
              BehindText(CountBehind(cells, kBmw, Baselines()))});
   }
   text += "\n";
-  int gain_count = 0, baseline_count = 0, fitting_count = 0, slower_count = 0;
+  int gain_count = 0, baseline_count = 0, fitting_count = 0;
+  std::vector<std::string> slower;
   const GridCell* before = nullptr;
   for (const GridCell& cell : results.grid) {
     const double rate = cell.RateOf(kBmw);
@@ -191,7 +196,11 @@ std::string OrderSection(const PapersResults& results) {
     const bool follows = before != nullptr && before->model == cell.model &&
                          before->device_count == cell.device_count &&
                          before->memory_gb < cell.memory_gb;
-    if (follows && rate < before->RateOf(kBmw) * (1.0 - kLost)) ++slower_count;
+    if (follows && rate < before->RateOf(kBmw) * (1.0 - kLost)) {
+      slower.push_back(absl::StrFormat("%s on %d devices from %d to %d GB, %.2f and then %.2f",
+                                       cell.model, cell.device_count, before->memory_gb,
+                                       cell.memory_gb, before->RateOf(kBmw), rate));
+    }
     before = &cell;
     if (rate <= 0.0) continue;
     ++fitting_count;
@@ -208,7 +217,8 @@ std::string OrderSection(const PapersResults& results) {
       gain_count, " of ", fitting_count,
       " cells; what its queue is worth over even stages is below. Because stages are solved each "
       "for itself, more memory gave it a slower plan by over 0.1 % from one budget to the next in ",
-      slower_count, " of these cells."));
+      slower.size(), " of these cells",
+      slower.empty() ? "." : absl::StrCat(": ", absl::StrJoin(slower, "; "), ".")));
   return text + MethodsAloneText(results);
 }
 

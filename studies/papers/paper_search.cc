@@ -15,11 +15,6 @@
 namespace parplan::papers {
 namespace {
 
-// States after which the proof of the tree's optimum ends, so that the answer does not depend on a
-// clock. The cells of the grid that keep a gap with this number are marked in
-// docs/measurements/papers.md; other numbers were not tried.
-constexpr int64_t kMaxStates = 3000000;
-
 void SetPlan(const PlanFound& found, Answer& answer) {
   answer.fits = true;
   answer.plan = found.plan;
@@ -86,7 +81,7 @@ Answer Ask(const PlanningProblem& problem, absl::string_view planner,
   absl::StatusOr<PlanningResult> result = absl::InternalError("");
   if (planner == kTreeOptimum) {
     SearchControl limited = control;
-    if (limited.max_state_count == 0) limited.max_state_count = kMaxStates;
+    if (limited.max_state_count == 0) limited.max_state_count = kMaxOptimumStates;
     // `exact` takes no partitioner: it has every partition.
     result = FindPlan(WithPartitioner(InTree(problem), Partitioner::kBest), "exact", limited);
   } else {

@@ -15,7 +15,7 @@ std::string Introduction(const PapersResults& results) {
       "    # Everything but long searches, and this page.\n"
       "    parplan-study papers --source . --machine \"AMD EPYC\" --commit $(git rev-parse --short "
       "HEAD)\n"
-      "    # One part of it; `long-times` takes up to half an hour.\n"
+      "    # One part of it; `long-times` takes up to an hour.\n"
       "    parplan-study papers --source . --section grid --machine \"AMD EPYC\" --commit ...\n"
       "    # The page of the stored results.\n"
       "    parplan-study papers --source . --only-page\n\n";

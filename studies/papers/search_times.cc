@@ -20,10 +20,12 @@ constexpr int kMaxRuns = 5;
 constexpr double kEnoughSeconds = 0.1;
 constexpr char kA100[] = "a100-sxm-80gb";
 
-// Axes of the grid's cells, `grid-NAME`: the smallest models and devices of the grid.
+// Axes of the grid's cells: `grid-NAME-N`.
 constexpr absl::string_view kGrid = "grid-";
-constexpr int kGridDepth = kGridDepths[0];
-constexpr int kGridDeviceCount = kGridDevices[0];
+
+std::string GridAxis(Family family, int layer_count, int device_count) {
+  return absl::StrCat(kGrid, ModelName(family, layer_count), "-", device_count);
+}
 
 // Planners that solve integer programs, of which a build may have none.
 constexpr absl::string_view kPrograms[] = {"min-memory-ilp", "alpa-like", "colossal-auto-like"};
@@ -75,12 +77,9 @@ TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planne
 std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis) {
   std::vector<std::pair<int, PlanningProblem>> questions;
   if (absl::StartsWith(axis, kGrid)) {
-    for (const Family family : kFamilies) {
-      if (axis != absl::StrCat(kGrid, ModelName(family, kGridDepth))) continue;
-      for (const int memory_gb : kGridBudgets) {
-        questions.emplace_back(memory_gb,
-                               ProblemOf({family, kGridDepth, kGridDeviceCount, memory_gb}));
-      }
+    for (const GridQuestion& cell : GridQuestions()) {
+      if (axis != GridAxis(cell.family, cell.layer_count, cell.device_count)) continue;
+      questions.emplace_back(cell.memory_gb, ProblemOf(cell));
     }
     PARPLAN_CHECK(!questions.empty());
   } else if (axis == "layers") {
@@ -151,8 +150,10 @@ std::vector<std::string> OtherPlanners(absl::string_view axis) {
 
 std::vector<std::string> OtherGridAxes() {
   std::vector<std::string> axes;
-  for (const Family family : kFamilies) {
-    axes.push_back(absl::StrCat(kOther, kGrid, ModelName(family, kGridDepth)));
+  for (const GridQuestion& cell : GridQuestions()) {
+    std::string axis =
+        absl::StrCat(kOther, GridAxis(cell.family, cell.layer_count, cell.device_count));
+    if (axes.empty() || axes.back() != axis) axes.push_back(std::move(axis));
   }
   return axes;
 }

@@ -20,8 +20,9 @@ inline constexpr double kSearchSeconds = 0.5;
 // The same for planners that are not of the Galvatron papers and solve no integer program: long
 // enough for nearly all of them.
 inline constexpr double kOtherSearchSeconds = 2.0;
-// The same on the cells of the grid (`OtherGridAxes`), where integer programs are among the others.
-inline constexpr double kGridSearchSeconds = 0.2;
+// The same on the cells of the grid (`OtherGridAxes`), where integer programs are among the others:
+// 360 searches of those, most of which take all of it. No part of a whole run.
+inline constexpr double kGridSearchSeconds = 2.0;
 // The same on the axes that begin with `kLong`, which are no part of a whole run.
 inline constexpr double kLongSearchSeconds = 30.0;
 
@@ -83,9 +84,12 @@ inline constexpr absl::string_view kOther = "other-";
 inline constexpr absl::string_view kLong = "long-";
 
 // Axes of long searches. Each is a section of `parplan-study papers`, which `long-times` has all
-// of.
+// of, and of `kLongGrid`.
 inline constexpr const char* kLongAxes[] = {"long-layers", "long-devices", "long-memory",
                                             "long-strategies"};
+
+// The section that makes `OtherGridAxes`.
+inline constexpr char kLongGrid[] = "long-grid";
 
 // Returns the planners of a long axis: `TimedPlanners` and `ProgramPlanners`.
 std::vector<std::string> LongPlanners();
@@ -99,13 +103,13 @@ std::vector<std::string> LongPlanners();
 //   devices     256 of BERT's layers on 8 to 512 A100 with 80 GB, 2 samples a device
 //   memory      BERT-Huge-32 on 8 A100 with 8 to 80 GB, batch 64
 //   strategies  BERT-Huge-32 on 8 RTX Titans with 16 GB, batch 64, in parts of the tree
-//   other-grid-NAME  the cells of the grid (grid.h) with model NAME on 8 devices, by memory
+//   other-grid-NAME-N  the cells of the grid (grid.h) with model NAME on N devices, by memory
 std::vector<TimedSearch> TimeAxis(const std::string& axis);
 inline constexpr const char* kTimeAxes[] = {"layers",       "devices",         "memory",
                                             "strategies",   "other-layers",    "other-devices",
                                             "other-memory", "other-strategies"};
 
-// Returns the axes `other-grid-NAME`: those of each family with 32 layers.
+// Returns the axes `other-grid-NAME-N`, which together have all cells of the grid, in its order.
 std::vector<std::string> OtherGridAxes();
 
 // Layers below which the searches of the papers' planners end on the axis `layers`, or nearly so.

@@ -197,9 +197,10 @@ std::string TimesSection(const PapersResults& results) {
       "the plan as a share of the best that any search of the question found, in this table or "
       "another; for `min-memory-ilp`, which does not look for it, the memory that a device must "
       "have over the least of any plan found for the question. `",
-      kTreeOptimum,
-      "` is `exact` in the space of `galvatron-bmw`; `exact` has all of ours. Neither is an "
-      "optimum where a gap is left",
+      kTreeOptimum, "` is `exact` in the space of `galvatron-bmw` under a limit of ",
+      kMaxOptimumStates / 1'000'000,
+      " million states, which ends it before the time does; `exact` has all of ours and no limit "
+      "of states. Neither is an optimum where a gap is left",
       BehindOthers(results),
       ". This is open question 1 of the summary of BMW: what thousands of layers take, and what "
       "quality they cost. The integer programs are in the tables of long searches, which end "

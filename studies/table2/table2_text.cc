@@ -373,8 +373,7 @@ std::string Table2Text(const PublishedTable& table, const ProductRows& product,
       "prints the same. The 48 memories and 36 ratios are those of Shi, Liang, Zheng, Qiao and Li, "
       "FITEE 26(1):109-118, 2025 ([papers.md](../papers.md) 3.2), from "
       "`studies/table2/fitee2025_table2.json`. Ours are predictions. Model shapes are inferred "
-      "from "
-      "the models' names.\n\n";
+      "from the models' names, from memory and unverified (papers.md 3.2).\n\n";
   text += ProductText(table, product);
   if (hypotheses.empty()) return Wrapped(text);
   text += HypothesesText(table, hypotheses);

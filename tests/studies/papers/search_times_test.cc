@@ -42,18 +42,18 @@ TEST(SearchTimes, EveryPlannerHasAPlaceInTheGrid) {
 
 TEST(SearchTimes, AxesOfTheGridAskItsQuestions) {
   const std::vector<std::string> axes = OtherGridAxes();
-  ASSERT_EQ(axes.size(), std::size(kFamilies));
-  EXPECT_EQ(axes[0], "other-grid-BERT-Huge-32");
+  ASSERT_EQ(axes.size() * std::size(kGridBudgets), GridQuestions().size());
+  EXPECT_EQ(axes[0], "other-grid-BERT-Huge-32-8");
+  size_t asked = 0;
   for (const std::string& axis : axes) {
-    const auto questions = QuestionsOfAxis(QuestionAxis(axis));
-    ASSERT_EQ(questions.size(), std::size(kGridBudgets)) << axis;
-    for (size_t index = 0; index < questions.size(); ++index) {
-      EXPECT_EQ(questions[index].first, kGridBudgets[index]);
-      EXPECT_EQ(questions[index].second.device_count(), 8);
-      EXPECT_EQ(questions[index].second.model().layer_count(),
-                ProblemOf({kFamilies[&axis - &axes[0]]}).model().layer_count());
+    for (const auto& [memory_gb, problem] : QuestionsOfAxis(QuestionAxis(axis))) {
+      const GridQuestion& cell = GridQuestions()[asked++];
+      EXPECT_EQ(memory_gb, cell.memory_gb) << axis;
+      EXPECT_EQ(problem.device_count(), cell.device_count) << axis;
+      EXPECT_EQ(problem.model().layer_count(), ProblemOf(cell).model().layer_count()) << axis;
     }
   }
+  EXPECT_EQ(asked, GridQuestions().size());
 }
 
 TEST(SearchTimes, AxesBesideEachOtherAskTheSameQuestions) {
@@ -61,7 +61,7 @@ TEST(SearchTimes, AxesBesideEachOtherAskTheSameQuestions) {
   EXPECT_EQ(QuestionAxis("granularity"), "layers");
   EXPECT_EQ(QuestionAxis("long-layers"), "layers");
   EXPECT_EQ(QuestionAxis("long-strategies"), "strategies");
-  EXPECT_EQ(QuestionAxis("other-grid-T5-512/4-32"), "grid-T5-512/4-32");
+  EXPECT_EQ(QuestionAxis("other-grid-T5-512/4-32-8"), "grid-T5-512/4-32-8");
   EXPECT_EQ(QuestionAxis("memory"), "memory");
 }
 
@@ -69,7 +69,7 @@ TEST(SearchTimes, AxesHaveTheirLimits) {
   EXPECT_EQ(LimitOfAxis("layers"), kSearchSeconds);
   EXPECT_EQ(LimitOfAxis("granularity"), kSearchSeconds);
   EXPECT_EQ(LimitOfAxis("other-layers"), kOtherSearchSeconds);
-  EXPECT_EQ(LimitOfAxis("other-grid-BERT-Huge-32"), kGridSearchSeconds);
+  EXPECT_EQ(LimitOfAxis("other-grid-BERT-Huge-32-64"), kGridSearchSeconds);
   for (const char* const axis : kLongAxes) EXPECT_EQ(LimitOfAxis(axis), kLongSearchSeconds);
 }
 
