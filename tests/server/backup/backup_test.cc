@@ -54,6 +54,7 @@ void Fill(const StoreAddress& address) {
   PlanRecord plan = SamplePlan("c", "plan", 100000);
   plan.answer_key = "answer";
   plan.owner = "spiffe://lab.example/slurm";
+  plan.spec = "a \0 spec";
   ASSERT_OK(store->PutPlan(plan, JobClaim{plan.owner, 4}));
   ASSERT_OK(store->PutPlan(SamplePlan("c", "another")));
   PlanRecord of_other = SamplePlan("c", "deleted");
@@ -87,9 +88,9 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
   EXPECT_THAT(
       written.row_counts,
       testing::ElementsAre(testing::Pair("profiles", 2), testing::Pair("profile_revisions", 2),
-                           testing::Pair("calibrations", 1), testing::_, testing::Pair("plans", 2),
-                           testing::Pair("jobs", 2), testing::Pair("executions", 2),
-                           testing::Pair("windows", 2)));
+                           testing::Pair("calibrations", 1), testing::_, testing::Pair("specs", 1),
+                           testing::Pair("plans", 2), testing::Pair("jobs", 2),
+                           testing::Pair("executions", 2), testing::Pair("windows", 2)));
   ASSERT_OK_AND_ASSIGN(const BackupSummary restored, RestoreStore(file, to, false));
   EXPECT_EQ(restored.digest, written.digest);
   // A backup of the new store is the same again.
@@ -103,6 +104,8 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
             *old_store->GetPlan(SamplePlan("c", "plan").name));
   EXPECT_EQ(new_store->SnapshotProfiles("c")->profiles, old_store->SnapshotProfiles("c")->profiles);
   EXPECT_THAT(new_store->ProfileRevision("c"), IsOkAndHolds(5));
+  EXPECT_EQ(*new_store->Usage({}), *old_store->Usage({}));
+  EXPECT_GT(new_store->Usage({.owner = "spiffe://lab.example/slurm"})->byte_count, 100000);
   EXPECT_EQ(*new_store->ActiveCalibration("c"), *old_store->ActiveCalibration("c"));
   EXPECT_EQ(*new_store->ListWindows(execution), *old_store->ListWindows(execution));
   EXPECT_THAT(new_store->FindJob("c", "job", SampleTime(0)),
