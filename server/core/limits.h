@@ -13,7 +13,7 @@
 
 namespace parplan {
 
-// What one identity, or one cluster, may use. 0 means no limit; no field is below it.
+// The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
   // Bytes of its profiles and plans in the store, and number of its plans. Calls in progress may
   // exceed them by what they store.

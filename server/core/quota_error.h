@@ -20,7 +20,7 @@ struct ExceededQuota {
   // The identity or cluster that it limits.
   std::string holder;
   int64_t limit = 0;
-  // What the call would make of it.
+  // The value that the call would give it.
   int64_t value = 0;
   // After how long the call may succeed.
   absl::Duration retry;

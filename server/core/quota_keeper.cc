@@ -13,7 +13,7 @@ constexpr int64_t kPurgeBatch = 500;
 // Holders remembered. Beyond it all are forgotten, and their plans looked for once more.
 constexpr size_t kMaxPurgedCount = 4096;
 
-// When to try again: space comes back when plans expire or somebody deletes profiles.
+// When to try again: space comes back when plans expire or profiles are deleted.
 constexpr absl::Duration kStoredRetry = absl::Minutes(10);
 
 constexpr char kAdvice[] =

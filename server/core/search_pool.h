@@ -36,7 +36,7 @@ class SearchPool {
     // thread of `Drain`.
     std::function<void(const absl::Status& status)> drop;
     // Called instead of `run`, with RESOURCE_EXHAUSTED (QUEUE_FULL) and the holder that lost the
-    // place, if the task of somebody with fewer of them takes its place in a full queue; on the
+    // place, if the task of a holder with fewer of them takes its place in a full queue; on the
     // thread that submits that one. May submit. Empty: `drop` is called.
     std::function<void(const absl::Status& status, const std::string& holder)> displace = nullptr;
     // On whose behalf it runs.
@@ -60,7 +60,7 @@ class SearchPool {
   // it returns; after an error none. The errors of `FairQueue::Add`; UNAVAILABLE (DRAINING).
   absl::StatusOr<TaskId> Submit(Task task);
 
-  // Somebody else waits for the task too: see `FairQueue::Share`.
+  // Another holder waits for the task too: see `FairQueue::Share`.
   void Share(TaskId id, const std::string& holder);
 
   // Refuses new tasks from now on.

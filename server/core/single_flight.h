@@ -218,7 +218,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   const Clock& clock_;
   std::mutex mutex_;
   std::function<void(const Flight*)> on_closed_;  // Guarded by mutex_; empty once run.
-  // Empty until somebody asks for it.
+  // Empty until it is set.
   std::function<void(const std::string&)> on_shared_;   // Guarded by mutex_.
   bool closed_ = false;                                 // Guarded by mutex_.
   int64_t next_waiter_ = 1;                             // Guarded by mutex_.

@@ -53,7 +53,7 @@ constexpr uint64_t kLeastRoomBytes = uint64_t{1} << 20;
 
 absl::Status CheckRoom(const std::string& directory) {
   struct statvfs room = {};
-  // A file system that cannot tell is tried.
+  // A file system that does not say is tried.
   if (statvfs(directory.c_str(), &room) != 0) return absl::OkStatus();
   const uint64_t blocks = geteuid() == 0 ? room.f_bfree : room.f_bavail;
   if (blocks * room.f_frsize >= kLeastRoomBytes) return absl::OkStatus();
@@ -61,7 +61,7 @@ absl::Status CheckRoom(const std::string& directory) {
                                     " MiB of the disk is free: free some space"));
 }
 
-// Nobody but another program that opens the database at the same moment can keep the store from
+// Only another program that opens the database at the same moment can keep the store from
 // opening it again. A server that cannot for so long must be started anew.
 constexpr absl::Duration kReopenPatience = absl::Seconds(30);
 constexpr absl::Duration kReopenPause = absl::Milliseconds(50);

@@ -24,7 +24,7 @@ absl::string_view StateName(ExecutionState state) {
   return "UNKNOWN";
 }
 
-// Long enough for somebody to make room, and short against the patience of agents. Not measured.
+// Long enough for a person to make room, and short against the patience of agents. Not measured.
 constexpr absl::Duration kDiskFullRetry = absl::Seconds(30);
 
 constexpr char kCause[] = "cause";
