@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace {
 // The payload is "<reason number>\0key\0value\0key\0value...". It never leaves
 // the process.
 constexpr char kPayloadUrl[] = "parplan/error-detail";
+
+// The payload is a decimal number of nanoseconds.
+constexpr char kRetryUrl[] = "parplan/retry-delay";
 
 }  // namespace
 
@@ -61,6 +65,8 @@ absl::string_view ReasonName(Reason reason) {
       return "ROLE_REQUIRED";
     case Reason::kAuditUnavailable:
       return "AUDIT_UNAVAILABLE";
+    case Reason::kQuotaExceeded:
+      return "QUOTA_EXCEEDED";
   }
   return "UNKNOWN";
 }
@@ -94,6 +100,22 @@ std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status) {
   ErrorDetail detail{static_cast<Reason>(reason), {}};
   for (size_t i = 1; i + 1 < parts.size(); i += 2) detail.metadata[parts[i]] = parts[i + 1];
   return detail;
+}
+
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay) {
+  if (!status.ok()) {
+    status.SetPayload(kRetryUrl, absl::Cord(absl::StrCat(absl::ToInt64Nanoseconds(delay))));
+  }
+  return status;
+}
+
+std::optional<absl::Duration> GetRetryDelay(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kRetryUrl);
+  int64_t nanoseconds = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &nanoseconds)) {
+    return std::nullopt;
+  }
+  return absl::Nanoseconds(nanoseconds);
 }
 
 }  // namespace parplan

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace parplan {
 
@@ -43,6 +44,7 @@ enum class Reason {
   kAgentConnected = 19,
   kRoleRequired = 20,
   kAuditUnavailable = 21,
+  kQuotaExceeded = 22,
 };
 
 // Returns the name on the wire, for example `PROFILE_MISSING`; `UNKNOWN` for a number that is no
@@ -69,6 +71,14 @@ absl::Status FieldError(Reason reason, absl::string_view field, absl::string_vie
 // Returns the payload of a status made by `MakeError`, or nothing for any other status, OK
 // included.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
+
+// Returns `status` with the time after which the same call may succeed, which server/rpc sends as
+// `RetryInfo`; an earlier one is replaced. An OK status stays as it is. REQUIRES: `delay` is finite
+// and not negative.
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
+
+// Returns the time given to `WithRetryDelay`, or nothing.
+std::optional<absl::Duration> GetRetryDelay(const absl::Status& status);
 
 }  // namespace parplan
 

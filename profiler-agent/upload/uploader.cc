@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/error.h"
 
 namespace parplan {
 
@@ -16,9 +17,12 @@ bool MayRetryUpload(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
       return false;
-    case absl::StatusCode::kResourceExhausted:
-      // The profile exceeds the server's size limit; another attempt cannot change that.
-      return false;
+    case absl::StatusCode::kResourceExhausted: {
+      // A profile that exceeds the server's size limit will always do so; a quota may be free
+      // again.
+      const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+      return detail.has_value() && detail->reason == Reason::kQuotaExceeded;
+    }
     default:
       return true;
   }

@@ -20,7 +20,8 @@ namespace parplan {
 
 // Returns whether another attempt may succeed: the server was unreachable, busy or at fault, or a
 // certificate was wrong, which a person may correct. False for INVALID_ARGUMENT, ALREADY_EXISTS,
-// FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED and RESOURCE_EXHAUSTED (too large).
+// FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, and RESOURCE_EXHAUSTED but for QUOTA_EXCEEDED
+// (too large).
 bool MayRetryUpload(const absl::Status& status);
 
 struct UploadCounts {

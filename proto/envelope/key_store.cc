@@ -89,7 +89,10 @@ absl::StatusOr<KeyStore> KeyStore::OpenImpl(std::string folder, absl::Time now, 
   absl::StatusOr<Entries> entries = store.Load();
   if (entries.ok()) {
     store.entries_ = *std::move(entries);
-    PARPLAN_RETURN_IF_ERROR(store.StoreBundle(now));
+    const absl::Status stored = store.StoreBundle(now);
+    // On a full disk the bundle of before does until it expires; `RotateIfDue` tries again and
+    // returns the error.
+    if (!stored.ok() && !(create && store.HasBundle())) return stored;
     return store;
   }
   if (!create || !absl::IsNotFound(entries.status())) return entries.status();
@@ -103,6 +106,11 @@ absl::StatusOr<KeyStore> KeyStore::OpenImpl(std::string folder, absl::Time now, 
   first.push_back(store.NewEntry(now, KeyStatus::kActive));
   PARPLAN_RETURN_IF_ERROR(store.Store(std::move(first), now));
   return store;
+}
+
+bool KeyStore::HasBundle() const {
+  const absl::StatusOr<std::string> present = ReadWholeFile(bundle_path());
+  return present.ok() && TrustBundle::FromJson(*present).ok();
 }
 
 absl::Status KeyStore::RemoveStagedFiles() const {

@@ -81,8 +81,9 @@ class KeyStore {
   static constexpr size_t kKeptKeyCount = 16;
 
   // Opens the store in `folder`. On first use it creates the folder (its parent must exist) and one
-  // active key. Writes the bundle again if it is not up to date. FAILED_PRECONDITION if other users
-  // may read the keys, a file is damaged, or keys.json is missing although there is a bundle.
+  // active key. Writes the bundle again if it is not up to date; if there is one and the disk does
+  // not let it, `RotateIfDue` tries again. FAILED_PRECONDITION if other users may read the keys, a
+  // file is damaged, or keys.json is missing although there is a bundle.
   static absl::StatusOr<KeyStore> OpenOrCreate(std::string folder, absl::Time now, Options options);
   static absl::StatusOr<KeyStore> OpenOrCreate(std::string folder, absl::Time now) {
     return OpenOrCreate(std::move(folder), now, Options());
@@ -161,6 +162,9 @@ class KeyStore {
   std::string KeysFolder() const;
   std::string StatePath() const;
   std::string PemPath(const std::string& key_id) const;
+
+  // Returns whether there is a bundle that verifiers can read.
+  bool HasBundle() const;
 
   // Removes files that a killed writer left. Called under the lock.
   absl::Status RemoveStagedFiles() const;

@@ -111,9 +111,9 @@ absl::Status AgentCore::Greet(const v1::ConnectAgentRequest& request, AgentSessi
   const std::lock_guard<std::mutex> lock(mutex_);
   if (draining_) return SearchPool::DrainingError();
   const AgentConnection connection = last_connection_ + 1;
-  PARPLAN_ASSIGN_OR_RETURN(
-      const LeaseKeeper::News news,
-      keeper_.Connect(connection, facts, request.hello().is_busy(), clock_.Steady()));
+  PARPLAN_ASSIGN_OR_RETURN(const LeaseKeeper::News news,
+                           keeper_.Connect(connection, facts, request.hello().is_busy(),
+                                           clock_.Steady(), session->context_->caller()->owner()));
   session->connection_ = last_connection_ = connection;
   session->cluster_ = facts.cluster;
   peers_[connection] = std::move(session->peer_);

@@ -53,10 +53,10 @@ class AgentSession {
   // Handles one message, `hello` first. After an error the transport must end the stream with it:
   // INVALID_ARGUMENT (SPEC_INVALID) naming the field; for `hello` also ALREADY_EXISTS
   // (AGENT_CONNECTED) while another agent is connected as this node, RESOURCE_EXHAUSTED
-  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count`, UNAVAILABLE (DRAINING), and the errors of
-  // `CallGuard::Check` for a caller that is not the agent of this node. A refused lease is an
-  // answer to the agent and no error. A lease of busy nodes is granted only to a caller that is an
-  // operator of the cluster too, or unrestricted.
+  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count` and (QUOTA_EXCEEDED) at a quota, UNAVAILABLE
+  // (DRAINING), and the errors of `CallGuard::Check` for a caller that is not the agent of this
+  // node. A refused lease is an answer to the agent and no error. A lease of busy nodes is granted
+  // only to a caller that is an operator of the cluster too, or unrestricted.
   absl::Status Add(const v1::ConnectAgentRequest& request);
 
  private:

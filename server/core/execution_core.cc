@@ -27,7 +27,7 @@ constexpr size_t kFiguresCacheBytes = size_t{4} << 20;
 
 absl::StatusOr<v1::PlanPayload> StoredPayload(Store& store, const std::string& plan_name) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, store.GetPlan(plan_name));
-  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, ParseStored<v1::Plan>(record.bytes, plan_name));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, ParseStoredPlan(record));
   return ParseStored<v1::PlanPayload>(plan.signed_plan().payload(), plan_name);
 }
 

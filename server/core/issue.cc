@@ -117,8 +117,7 @@ absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v
 }
 
 absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload) {
-  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan,
-                           ParseStored<v1::Plan>(predecessor.bytes, predecessor.name));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, ParseStoredPlan(predecessor));
   PARPLAN_ASSIGN_OR_RETURN(
       const v1::PlanPayload before,
       ParseStored<v1::PlanPayload>(plan.signed_plan().payload(), predecessor.name));

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/core/quota_error.h"
 #include "server/core/request_rules.h"
 
 namespace parplan {
@@ -37,7 +38,8 @@ absl::Status ConnectedElsewhere(absl::StatusCode code, const AgentFacts& facts,
 
 absl::StatusOr<LeaseKeeper::News> LeaseKeeper::Connect(AgentConnection connection,
                                                        const AgentFacts& facts, bool is_busy,
-                                                       absl::Duration now) {
+                                                       absl::Duration now,
+                                                       const std::string& holder) {
   PARPLAN_CHECK(agents_.count(connection) == 0);
   News news;
   const auto key = std::make_pair(facts.cluster, facts.node);
@@ -52,15 +54,48 @@ absl::StatusOr<LeaseKeeper::News> LeaseKeeper::Connect(AgentConnection connectio
            ConnectedElsewhere(absl::StatusCode::kAborted, facts, "this stream was the earlier one"),
            news);
   } else if (agent_count() >= limits_.max_agent_count) {
-    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
-                     "as many agents are connected as may be; use another server for a part of "
-                     "the clusters",
-                     {{"limit", absl::StrCat(limits_.max_agent_count)},
-                      {"value", absl::StrCat(agent_count() + 1)}});
+    return WithRetryDelay(
+        MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                  "as many agents are connected as may be; use another server for a part of "
+                  "the clusters",
+                  {{"limit", absl::StrCat(limits_.max_agent_count)},
+                   {"value", absl::StrCat(agent_count() + 1)}}),
+        kSlowRetry);
+  } else {
+    PARPLAN_RETURN_IF_ERROR(CheckQuotas(facts.cluster, holder));
   }
-  agents_[connection] = {.facts = facts, .is_busy = is_busy, .connected = now, .heard = now};
+  agents_[connection] = {
+      .facts = facts, .holder = holder, .is_busy = is_busy, .connected = now, .heard = now};
   by_node_[key] = connection;
   return news;
+}
+
+absl::Status LeaseKeeper::CheckQuotas(const std::string& cluster, const std::string& holder) const {
+  int of_cluster = 1;
+  int of_holder = 1;
+  for (const auto& [connection, agent] : agents_) {
+    if (agent.facts.cluster == cluster) ++of_cluster;
+    if (agent.holder == holder) ++of_holder;
+  }
+  const int holder_limit = limits_.identity_quota.agent_count;
+  if (!holder.empty() && holder_limit > 0 && of_holder > holder_limit) {
+    return QuotaError({.quota = "identity.agents",
+                       .holder = holder,
+                       .limit = holder_limit,
+                       .value = of_holder,
+                       .retry = kSlowRetry},
+                      "give the agents certificates of their own, or raise the quota");
+  }
+  const int cluster_limit = limits_.cluster_quota.agent_count;
+  if (cluster_limit > 0 && of_cluster > cluster_limit) {
+    return QuotaError({.quota = "cluster.agents",
+                       .holder = cluster,
+                       .limit = cluster_limit,
+                       .value = of_cluster,
+                       .retry = kSlowRetry},
+                      "stop agents of nodes that are gone, or raise the quota");
+  }
+  return absl::OkStatus();
 }
 
 LeaseKeeper::News LeaseKeeper::Disconnect(AgentConnection connection) {

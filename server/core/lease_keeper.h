@@ -123,9 +123,11 @@ class LeaseKeeper {
   // whose leases end. ALREADY_EXISTS (AGENT_CONNECTED) if another agent that is not silent is
   // connected as this node: the one that is connected stays, so that two machines with one name do
   // not replace each other in turn. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at
-  // `Limits::max_agent_count`. REQUIRES: `connection` was never used before.
+  // `Limits::max_agent_count`, and (QUOTA_EXCEEDED) at the quotas of the cluster and of `holder`,
+  // the identity of the agent; empty for one without quotas. REQUIRES: `connection` was never used
+  // before.
   absl::StatusOr<News> Connect(AgentConnection connection, const AgentFacts& facts, bool is_busy,
-                               absl::Duration now);
+                               absl::Duration now, const std::string& holder = "");
   // Removes the agent of a stream that ended. Does nothing if it is not known, or not any more.
   News Disconnect(AgentConnection connection);
   // Records a sign of life; every message is one.
@@ -168,11 +170,15 @@ class LeaseKeeper {
  private:
   struct AgentEntry {
     AgentFacts facts;
+    std::string holder;
     bool is_busy = false;
     absl::Duration connected;
     absl::Duration heard;
     std::string lease_id;
   };
+
+  // Returns the error if another agent would exceed a quota.
+  absl::Status CheckQuotas(const std::string& cluster, const std::string& holder) const;
 
   std::optional<LeaseRefused> FindObstacle(const std::string& cluster,
                                            const LeaseQuestion& question) const;

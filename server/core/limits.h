@@ -13,7 +13,21 @@
 
 namespace parplan {
 
-// Plain data. Every field is above 0.
+// The share of one identity, or of one cluster. 0 means no limit; no field is below it.
+struct QuotaLimits {
+  // Bytes of its profiles and plans in the store, and number of its plans. Calls in progress may
+  // exceed them by what they store.
+  int64_t stored_bytes = 0;
+  int64_t plan_count = 0;
+  // Agents connected at a time.
+  int agent_count = 0;
+  // Searches that run, and that wait. Beyond the first, searches wait; beyond the second, questions
+  // are refused.
+  int running_search_count = 0;
+  int queued_search_count = 0;
+};
+
+// Plain data. Every field but the quotas and `profiles_per_node` is above 0.
 struct Limits {
   // Size of one question: layers and devices, at most the limits of the planner, and offers of a
   // `ShapePlan`.
@@ -25,6 +39,10 @@ struct Limits {
   int64_t max_upload_bytes = int64_t{64} << 20;
   int64_t max_request_bytes = int64_t{4} << 20;
 
+  // Quotas of each identity that holds roles, and of each cluster.
+  QuotaLimits identity_quota;
+  QuotaLimits cluster_quota;
+
   // Searches that may wait in all, more are refused with QUEUE_FULL, and threads that search.
   int max_queue_length = 64;
   int worker_count = 2;
@@ -35,6 +53,11 @@ struct Limits {
   // How long a plan is valid by default, and at most.
   absl::Duration default_time_to_live = absl::Hours(24);
   absl::Duration max_time_to_live = absl::Hours(24 * 30);
+
+  // Profiles kept of each node, kind of device, size of the node, precision and runtime; when one
+  // more comes, the oldest is deleted. 0 keeps all. 16 are those of four months if an agent
+  // measures once a week.
+  int profiles_per_node = 16;
 
   // Windows kept for one execution.
   int64_t max_window_count = 100000;

@@ -20,8 +20,21 @@ auto MeteredStore::Metered(StoreOperation operation, Call call) {
   return result;
 }
 
-absl::StatusOr<ProfileRecord> MeteredStore::PutProfile(ProfileRecord profile) {
-  return Metered("put_profile", [&](Store& store) { return store.PutProfile(std::move(profile)); });
+template <typename Call>
+auto MeteredStore::MeteredChange(StoreOperation operation, Call call) {
+  auto result = Metered(operation, std::move(call));
+  if (CodeOf(result) == absl::StatusCode::kUnavailable) has_failed_change_ = true;
+  return result;
+}
+
+absl::Status MeteredStore::TryWrite() {
+  return Metered("try_write", [](Store& store) { return store.TryWrite(); });
+}
+
+absl::StatusOr<ProfileRecord> MeteredStore::PutProfile(ProfileRecord profile, int64_t keep_count) {
+  return MeteredChange("put_profile", [&](Store& store) {
+    return store.PutProfile(std::move(profile), keep_count);
+  });
 }
 
 absl::StatusOr<ProfileRecord> MeteredStore::GetProfile(absl::string_view name) {
@@ -36,7 +49,7 @@ absl::StatusOr<Page<ProfileRecord>> MeteredStore::ListProfiles(absl::string_view
 }
 
 absl::Status MeteredStore::DeleteProfile(absl::string_view name) {
-  return Metered("delete_profile", [&](Store& store) { return store.DeleteProfile(name); });
+  return MeteredChange("delete_profile", [&](Store& store) { return store.DeleteProfile(name); });
 }
 
 absl::StatusOr<ProfileSet> MeteredStore::SnapshotProfiles(absl::string_view cluster) {
@@ -53,8 +66,8 @@ absl::StatusOr<std::map<std::string, int64_t>> MeteredStore::ProfileRevisions() 
 }
 
 absl::StatusOr<CalibrationRecord> MeteredStore::PutCalibration(CalibrationRecord calibration) {
-  return Metered("put_calibration",
-                 [&](Store& store) { return store.PutCalibration(std::move(calibration)); });
+  return MeteredChange("put_calibration",
+                       [&](Store& store) { return store.PutCalibration(std::move(calibration)); });
 }
 
 absl::StatusOr<CalibrationRecord> MeteredStore::GetCalibration(absl::string_view name) {
@@ -69,7 +82,7 @@ absl::StatusOr<Page<CalibrationRecord>> MeteredStore::ListCalibrations(absl::str
 
 absl::StatusOr<ActiveCalibrationRecord> MeteredStore::ActivateCalibration(
     absl::string_view cluster, absl::string_view name, absl::Time activate_time) {
-  return Metered("activate_calibration", [&](Store& store) {
+  return MeteredChange("activate_calibration", [&](Store& store) {
     return store.ActivateCalibration(cluster, name, activate_time);
   });
 }
@@ -80,8 +93,8 @@ absl::StatusOr<ActiveCalibrationRecord> MeteredStore::ActiveCalibration(absl::st
 }
 
 absl::StatusOr<PlanRecord> MeteredStore::PutPlan(PlanRecord plan, std::optional<JobClaim> claim) {
-  return Metered("put_plan",
-                 [&](Store& store) { return store.PutPlan(std::move(plan), std::move(claim)); });
+  return MeteredChange(
+      "put_plan", [&](Store& store) { return store.PutPlan(std::move(plan), std::move(claim)); });
 }
 
 absl::StatusOr<std::optional<JobRecord>> MeteredStore::FindJob(absl::string_view cluster,
@@ -137,14 +150,20 @@ absl::StatusOr<int64_t> MeteredStore::CountPlans(absl::string_view cluster) {
   return Metered("count_plans", [&](Store& store) { return store.CountPlans(cluster); });
 }
 
-absl::StatusOr<int64_t> MeteredStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
-  return Metered("delete_expired_plans",
-                 [&](Store& store) { return store.DeleteExpiredPlans(before, limit); });
+absl::StatusOr<int64_t> MeteredStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                                         const RecordScope& scope) {
+  return MeteredChange("delete_expired_plans", [&](Store& store) {
+    return store.DeleteExpiredPlans(before, limit, scope);
+  });
+}
+
+absl::StatusOr<StoredUsage> MeteredStore::Usage(const RecordScope& scope) {
+  return Metered("usage", [&](Store& store) { return store.Usage(scope); });
 }
 
 absl::StatusOr<ExecutionRecord> MeteredStore::CreateExecution(ExecutionRecord execution) {
-  return Metered("create_execution",
-                 [&](Store& store) { return store.CreateExecution(std::move(execution)); });
+  return MeteredChange("create_execution",
+                       [&](Store& store) { return store.CreateExecution(std::move(execution)); });
 }
 
 absl::StatusOr<ExecutionRecord> MeteredStore::GetExecution(absl::string_view name) {
@@ -161,14 +180,14 @@ absl::StatusOr<ExecutionRecord> MeteredStore::SetExecutionState(absl::string_vie
                                                                 ExecutionState state,
                                                                 absl::Time end_time,
                                                                 absl::string_view failure_reason) {
-  return Metered("set_execution_state", [&](Store& store) {
+  return MeteredChange("set_execution_state", [&](Store& store) {
     return store.SetExecutionState(name, expected, state, end_time, failure_reason);
   });
 }
 
 absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
     absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) {
-  return Metered("fail_silent_executions", [&](Store& store) {
+  return MeteredChange("fail_silent_executions", [&](Store& store) {
     return store.FailSilentExecutions(before, end_time, failure_reason, limit);
   });
 }
@@ -177,7 +196,7 @@ absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execu
                                                          absl::Span<const WindowRecord> windows,
                                                          int64_t max_window_count,
                                                          absl::Time report_time) {
-  return Metered("append_windows", [&](Store& store) {
+  return MeteredChange("append_windows", [&](Store& store) {
     return store.AppendWindows(execution, windows, max_window_count, report_time);
   });
 }

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_CORE_METERED_STORE_H_
 #define PARPLAN_SERVER_CORE_METERED_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,14 +24,20 @@
 
 namespace parplan {
 
-// Hands every call to another store and changes nothing of it. Safe to use from any thread.
+// Hands every call to another store and changes nothing of it; remembers whether a change failed.
+// Safe to use from any thread.
 class MeteredStore : public Store {
  public:
   // `clock` and `observer` outlive the store.
   MeteredStore(std::unique_ptr<Store> store, const Clock& clock, Observer& observer)
       : store_(std::move(store)), clock_(clock), observer_(observer) {}
 
-  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
+  // Returns whether a change failed with UNAVAILABLE since the last time it was asked.
+  bool TakeFailedChange() { return has_failed_change_.exchange(false); }
+
+  absl::Status TryWrite() override;
+  using Store::PutProfile;
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) override;
   absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) override;
   absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
                                                    std::optional<std::string> node,
@@ -68,7 +75,10 @@ class MeteredStore : public Store {
   absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster, const PlanScope& scope,
                                                 const PageRequest& page) override;
   absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
-  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
+  using Store::DeleteExpiredPlans;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                             const RecordScope& scope) override;
+  absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
   absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
@@ -91,10 +101,14 @@ class MeteredStore : public Store {
   // Calls the store and reports the call to the observer.
   template <typename Call>
   auto Metered(StoreOperation operation, Call call);
+  // Does so for a call that changes something.
+  template <typename Call>
+  auto MeteredChange(StoreOperation operation, Call call);
 
   const std::unique_ptr<Store> store_;
   const Clock& clock_;
   Observer& observer_;
+  std::atomic<bool> has_failed_change_ = false;
 };
 
 }  // namespace parplan

@@ -193,6 +193,9 @@ class Observer {
   // A method of the store returned.
   virtual void StoreCalled(StoreOperation, absl::StatusCode, absl::Duration) {}
 
+  // It was tried whether changes can be stored. Reported when it may have changed, and repeatedly.
+  virtual void StoreTried(bool /*can_write*/) {}
+
   // When the last key that signs plans, or will sign, expires. Reported repeatedly.
   virtual void SigningKeysSeen(absl::Time /*last_expiry*/) {}
   // So many keys sign plans now; with 0 no plan can be made. Reported repeatedly.

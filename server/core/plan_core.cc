@@ -14,6 +14,7 @@
 #include "proto/wire/digest.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/issue.h"
+#include "server/core/shared_search.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
@@ -81,6 +82,13 @@ void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
     const absl::Status is_free = FindPlace(*question).status();
     if (!is_free.ok()) return done(is_free);
   }
+  // Before the search as well, which would be in vain.
+  const absl::Status has_room = dependencies_.quotas.Check(
+      {.owner = owner,
+       .cluster = parent->cluster,
+       .plan_count = 1,
+       .byte_count = static_cast<int64_t>(request.spec().ByteSizeLong())});
+  if (!has_room.ok()) return done(has_room);
   const SharedAnswer known = FindAnswer(*question);
   dependencies_.observer.CacheLookedUp(CacheKind::kResult, known != nullptr);
   if (known != nullptr) return done(Issue(*question, *known));
@@ -124,7 +132,7 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
       const std::optional<PlanRecord> record,
       dependencies_.store.FindPlanByRequestId(parent.cluster, owner, request.request_id()));
   if (!record.has_value()) return SharedPlan();
-  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
+  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStoredPlan(*record));
   if (record->job_id != request.job_id() ||
       plan.spec().SerializeAsString() != request.spec().SerializeAsString()) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,
@@ -205,7 +213,7 @@ absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
   if (!record.has_value() || !HasLifeLeft(record->create_time, record->expire_time)) {
     return SharedPlan();
   }
-  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record->bytes, record->name));
+  PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStoredPlan(*record));
   const int64_t trust_version = dependencies_.keys.TrustVersion(dependencies_.clock.Now());
   if (!HasLiveSignature(question.cluster, plan, record->create_time)) return SharedPlan();
   return Remember(question, *record, std::move(plan), trust_version);
@@ -267,7 +275,7 @@ PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
   const absl::StatusOr<std::optional<PlanRecord>> record =
       dependencies_.store.FindPlanByAnswer(question.cluster, StoredAnswerKey(question));
   if (!record.ok() || !record->has_value()) return nullptr;
-  absl::StatusOr<v1::Plan> plan = ParseStored<v1::Plan>((*record)->bytes, (*record)->name);
+  absl::StatusOr<v1::Plan> plan = ParseStoredPlan(**record);
   if (!plan.ok()) return nullptr;
   // The answer will be signed again, so it must come from a server: the signature is checked as of
   // its issue. The plan may have expired since.
@@ -299,10 +307,9 @@ absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFli
 absl::Status PlanCore::QueueSearch(const SharedQuestion& question, const PlanFlight& flight,
                                    std::shared_ptr<Turn> turn) {
   const absl::Duration submitted = dependencies_.clock.Steady();
-  SearchPool::Task task;
   // The task holds the turn, and the pool destroys the task when it is done.
-  task.run = [this, question, flight, submitted,
-              turn = std::move(turn)](const std::function<bool()>& stopping) {
+  const auto run = [this, question, flight, submitted,
+                    turn = std::move(turn)](const std::function<bool()>& stopping) {
     if (dependencies_.turns != nullptr) {
       if (const SharedAnswer issued = FindIssued(*question)) {
         dependencies_.observer.SearchShared();
@@ -311,8 +318,8 @@ absl::Status PlanCore::QueueSearch(const SharedQuestion& question, const PlanFli
     }
     flight->Finish(Search(*question, dependencies_.clock.Steady() - submitted, *flight, stopping));
   };
-  task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
-  return dependencies_.pool.Submit(std::move(task));
+  return QueueSharedSearch<SharedAnswer>(dependencies_.pool, flight,
+                                         {question->caller->owner(), question->cluster}, run);
 }
 
 absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& question,
@@ -405,9 +412,20 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   record.job_id = question.job_id;
   record.topology_digest = question.topology_digest;
   record.profile_digest = question.profile_digest;
+  // Apart, since plans for one question share it.
+  record.spec = plan.spec().SerializeAsString();
+  v1::PlanSpec spec;
+  spec.Swap(plan.mutable_spec());
+  plan.clear_spec();
   record.bytes = plan.SerializeAsString();
+  *plan.mutable_spec() = std::move(spec);
   record.create_time = now;
   record.expire_time = now + question.time_to_live;
+  PARPLAN_RETURN_IF_ERROR(dependencies_.quotas.Check(
+      {.owner = record.owner,
+       .cluster = record.cluster,
+       .plan_count = 1,
+       .byte_count = static_cast<int64_t>(record.bytes.size() + record.spec.size())}));
   absl::StatusOr<PlanRecord> stored = dependencies_.store.PutPlan(record, claim);
   if (stored.status().code() == absl::StatusCode::kAlreadyExists) {
     // The same question at the same instant: the plan of that name answers it.
@@ -416,7 +434,7 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   PARPLAN_RETURN_IF_ERROR(stored.status());
   if (stored->bytes != record.bytes) {
     // Another call with this request_id was first, or the name existed (see above).
-    PARPLAN_ASSIGN_OR_RETURN(plan, ParseStored<v1::Plan>(stored->bytes, stored->name));
+    PARPLAN_ASSIGN_OR_RETURN(plan, ParseStoredPlan(*stored));
   } else {
     dependencies_.observer.PlanIssued(ReportOf(question, plan, payload, now));
   }

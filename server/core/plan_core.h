@@ -31,6 +31,7 @@
 #include "server/core/observer.h"
 #include "server/core/plan_question.h"
 #include "server/core/plan_search.h"
+#include "server/core/quota_keeper.h"
 #include "server/core/search_pool.h"
 #include "server/core/single_flight.h"
 #include "server/store/store.h"
@@ -53,10 +54,11 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 // The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto:
 // INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED), FAILED_PRECONDITION (PROFILE_MISSING,
 // NO_FEASIBLE_PLAN, PLAN_EXPIRED; STORE_UNAVAILABLE if no key may sign), NOT_FOUND,
-// RESOURCE_EXHAUSTED (QUEUE_FULL, UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT),
-// UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL (CHECK_FAILED); and CANCELLED
-// without a reason for a call that was cancelled. All but `VerifyPlan` and `GetCapabilities` may
-// wait for the store's disk before they return. Safe to use from any thread.
+// RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED
+// (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL
+// (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. All but
+// `VerifyPlan` and `GetCapabilities` may wait for the store's disk before they return. Safe to use
+// from any thread.
 class PlanCore {
  public:
   // The references outlive the core; the pool is drained before the core is destroyed.
@@ -69,6 +71,7 @@ class PlanCore {
     Observer& observer;
     const Limits& limits;
     CallGuard& guard;
+    QuotaKeeper& quotas;
     AuditSink& audit;
     PlannerFunction planner = &FindPlan;
     // Coordinates the searches of several servers on one store; null for a single server.

@@ -45,7 +45,7 @@ VerifyOutcome OutcomeOf(v1::VerifyPlanResponse::Verdict verdict) {
 absl::StatusOr<v1::Plan> PlanCore::GetPlan(const v1::GetPlanRequest& request) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanName name, PlanName::Parse(request.name()));
   PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, dependencies_.store.GetPlan(name.ToString()));
-  return ParseStored<v1::Plan>(record.bytes, record.name);
+  return ParseStoredPlan(record);
 }
 
 absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansRequest& request,
@@ -60,7 +60,7 @@ absl::StatusOr<v1::ListPlansResponse> PlanCore::ListPlans(const v1::ListPlansReq
                                : dependencies_.store.ListPlans(parent.cluster, wanted));
   v1::ListPlansResponse response;
   for (const PlanRecord& record : page.records) {
-    PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStored<v1::Plan>(record.bytes, record.name));
+    PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStoredPlan(record));
     plan.clear_spec();
     plan.clear_alternatives();
     plan.clear_memory_front();

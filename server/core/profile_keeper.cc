@@ -26,8 +26,13 @@ std::vector<const v1::Profile*> Pointers(const std::vector<v1::Profile>& profile
 }  // namespace
 
 ProfileKeeper::ProfileKeeper(Store& store, const Clock& clock, Observer& observer,
-                             const Limits& limits, CallGuard& guard)
-    : store_(store), clock_(clock), observer_(observer), limits_(limits), guard_(guard) {}
+                             const Limits& limits, CallGuard& guard, QuotaKeeper& quotas)
+    : store_(store),
+      clock_(clock),
+      observer_(observer),
+      limits_(limits),
+      guard_(guard),
+      quotas_(quotas) {}
 
 std::unique_ptr<UploadSession> ProfileKeeper::StartUpload(std::shared_ptr<CallContext> context) {
   return std::unique_ptr<UploadSession>(new UploadSession(this, std::move(context)));

@@ -25,6 +25,7 @@
 #include "server/core/call_guard.h"
 #include "server/core/limits.h"
 #include "server/core/observer.h"
+#include "server/core/quota_keeper.h"
 #include "server/store/store.h"
 
 namespace parplan {
@@ -45,11 +46,13 @@ class UploadSession {
   absl::Status Add(const v1::UploadProfileRequest& request);
 
   // Checks every rule of profile.proto and stores the profile; to be called when the client has
-  // half-closed. Once this returns OK the profile survives a crash. For a `request_id` seen before
+  // half-closed. Once this returns OK the profile survives a crash, and profiles of the node beyond
+  // `Limits::profiles_per_node` are deleted. For a `request_id` seen before
   // returns the profile stored first if the content is equal, else INVALID_ARGUMENT
   // (REQUEST_ID_REUSED). INVALID_ARGUMENT (PROFILE_INVALID) for a broken rule; RESOURCE_EXHAUSTED
-  // (UPLOAD_TOO_LARGE) for one that the store cannot hold; the store's UNAVAILABLE, DATA_LOSS and
-  // INTERNAL (all STORE_UNAVAILABLE). Afterwards every call returns an error.
+  // (QUOTA_EXCEEDED) for one too many, (UPLOAD_TOO_LARGE) for one that the store cannot hold; the
+  // store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE). Afterwards every call
+  // returns an error.
   absl::StatusOr<v1::Profile> Finish();
 
  private:
@@ -91,7 +94,7 @@ class ProfileKeeper {
  public:
   // The arguments outlive the keeper and its sessions.
   ProfileKeeper(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
-                CallGuard& guard);
+                CallGuard& guard, QuotaKeeper& quotas);
 
   // The session checks `context->caller()` as soon as it knows the node.
   std::unique_ptr<UploadSession> StartUpload(
@@ -144,6 +147,7 @@ class ProfileKeeper {
   Observer& observer_;
   const Limits& limits_;
   CallGuard& guard_;
+  QuotaKeeper& quotas_;
 
   // Returns the snapshot of this revision; an empty handle if there is none.
   SnapshotHandle FindCached(const SnapshotKey& key, int64_t revision);

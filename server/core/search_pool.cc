@@ -1,23 +1,32 @@
 #include "server/core/search_pool.h"
 
 #include <algorithm>
-#include <string>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
 
 namespace parplan {
+namespace {
 
-SearchPool::SearchPool(int worker_count, int max_queue_length, Observer& observer)
-    : max_queue_length_(max_queue_length),
-      observer_(observer),
-      helpers_(std::max(worker_count, 1) - 1) {
-  PARPLAN_CHECK(worker_count >= 1);
-  PARPLAN_CHECK(max_queue_length >= 1);
-  workers_.reserve(worker_count);
-  for (int i = 0; i < worker_count; ++i) workers_.emplace_back([this] { Work(); });
+FairQueue::Bounds BoundsOf(const Limits& limits) {
+  return {.max_length = limits.max_queue_length,
+          .worker_count = limits.worker_count,
+          .max_running_of_holder = limits.identity_quota.running_search_count,
+          .max_waiting_of_holder = limits.identity_quota.queued_search_count,
+          .max_running_of_cluster = limits.cluster_quota.running_search_count,
+          .max_waiting_of_cluster = limits.cluster_quota.queued_search_count};
+}
+
+}  // namespace
+
+SearchPool::SearchPool(const Limits& limits, Observer& observer)
+    : observer_(observer),
+      queue_(BoundsOf(limits)),
+      helpers_(std::max(limits.worker_count, 1) - 1) {
+  workers_.reserve(limits.worker_count);
+  for (int i = 0; i < limits.worker_count; ++i) workers_.emplace_back([this] { Work(); });
 }
 
 SearchPool::~SearchPool() { Drain(absl::ZeroDuration()); }
@@ -27,21 +36,43 @@ absl::Status SearchPool::DrainingError() {
                    "the server is shutting down; ask again, or ask another replica");
 }
 
-absl::Status SearchPool::Submit(Task task) {
+absl::StatusOr<SearchPool::TaskId> SearchPool::Submit(Task task) {
+  std::optional<FairQueue::Displaced> displaced;
+  Task loser;
+  absl::Status loss;
+  TaskId id = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!taking_) return DrainingError();
-    const int waiting = static_cast<int>(queue_.size());
-    if (waiting >= max_queue_length_) {
-      return MakeError(absl::StatusCode::kResourceExhausted, Reason::kQueueFull,
-                       absl::StrCat(waiting, " searches wait already; ask again in a few seconds"),
-                       {{"queueLength", absl::StrCat(waiting)}});
+    absl::StatusOr<FairQueue::Added> added = queue_.Add(task.place);
+    if (!added.ok()) return added.status();
+    id = added->id;
+    displaced = added->displaced;
+    if (displaced.has_value()) {
+      loser = std::move(tasks_.extract(displaced->id).mapped());
+      loss = queue_.DisplacedError();
     }
-    queue_.push_back(std::move(task));
-    observer_.QueueChanged(waiting + 1, running_);
+    tasks_[id] = std::move(task);
+    Report();
   }
   changed_.notify_all();
-  return absl::OkStatus();
+  if (displaced.has_value()) {
+    if (loser.displace) {
+      loser.displace(loss, displaced->holder);
+    } else {
+      loser.drop(loss);
+    }
+  }
+  return id;
+}
+
+void SearchPool::Share(TaskId id, const std::string& holder) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_.Share(id, holder);
+  }
+  // The other holder may be allowed to run it at once.
+  changed_.notify_all();
 }
 
 void SearchPool::StopTaking() {
@@ -55,19 +86,20 @@ void SearchPool::StopTaking() {
 void SearchPool::Drain(absl::Duration grace) {
   const std::lock_guard<std::mutex> drain_lock(drain_mutex_);
   StopTaking();
-  std::deque<Task> dropped;
+  std::map<TaskId, Task> dropped;
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto is_done = [this] { return queue_.empty() && running_ == 0; };
+    const auto is_done = [this] { return queue_.waiting() == 0 && queue_.running() == 0; };
     // A year at most: longer times overflow the clock.
     changed_.wait_for(lock, absl::ToChronoMicroseconds(std::min(grace, absl::Hours(24 * 365))),
                       is_done);
     stopping_ = true;
-    dropped.swap(queue_);
-    observer_.QueueChanged(0, running_);
+    queue_.Clear();
+    dropped.swap(tasks_);
+    Report();
   }
   changed_.notify_all();
-  for (const Task& task : dropped) task.drop(DrainingError());
+  for (const auto& [id, task] : dropped) task.drop(DrainingError());
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
 }
@@ -79,18 +111,17 @@ void SearchPool::Work() {
   };
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    std::optional<TaskId> next;
+    changed_.wait(lock, [&] { return stopping_ || (next = queue_.Take()).has_value(); });
     if (stopping_) return;
-    Task task = std::move(queue_.front());
-    queue_.pop_front();
-    ++running_;
-    observer_.QueueChanged(static_cast<int>(queue_.size()), running_);
+    Task task = std::move(tasks_.extract(*next).mapped());
+    Report();
     lock.unlock();
     task.run(stopping);
     task = Task();  // Destroys what the task holds before it counts as done.
     lock.lock();
-    --running_;
-    observer_.QueueChanged(static_cast<int>(queue_.size()), running_);
+    queue_.End(*next);
+    Report();
     changed_.notify_all();
   }
 }

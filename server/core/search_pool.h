@@ -5,34 +5,47 @@
 #define PARPLAN_SERVER_CORE_SEARCH_POOL_H_
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/system/worker_threads.h"
+#include "server/core/fair_queue.h"
+#include "server/core/limits.h"
 #include "server/core/observer.h"
 
 namespace parplan {
 
-// A first-in, first-out queue of searches and the threads that run them. Safe to use from any
-// thread.
+// A queue of searches that is fair between those who ask (`FairQueue`), and the threads that run
+// them. Safe to use from any thread.
 class SearchPool {
  public:
+  using TaskId = FairQueue::Id;
+
   struct Task {
     // Does the work, on a worker's thread. `stopping` returns true once the pool ends; a search
-    // asks it now and then. Neither function may throw.
+    // asks it now and then. No function may throw.
     std::function<void(const std::function<bool()>& stopping)> run;
     // Called instead of `run` if the pool ends before the task's turn, with `DrainingError`, on the
     // thread of `Drain`.
     std::function<void(const absl::Status& status)> drop;
+    // Called instead of `run`, with RESOURCE_EXHAUSTED (QUEUE_FULL) and the holder that lost the
+    // place, if the task of a holder with fewer of them takes its place in a full queue; on the
+    // thread that submits that one. May submit. Empty: `drop` is called.
+    std::function<void(const absl::Status& status, const std::string& holder)> displace = nullptr;
+    // On whose behalf it runs.
+    SearchPlace place = {};
   };
 
-  // `observer` outlives the pool. REQUIRES: both counts are above 0.
-  SearchPool(int worker_count, int max_queue_length, Observer& observer);
+  // `observer` outlives the pool. The limits are `worker_count`, `max_queue_length` and the two
+  // quotas. REQUIRES: both counts are above 0.
+  SearchPool(const Limits& limits, Observer& observer);
 
   // Calls `Drain(0)`.
   ~SearchPool();
@@ -43,9 +56,12 @@ class SearchPool {
   // Returns UNAVAILABLE (DRAINING).
   static absl::Status DrainingError();
 
-  // Queues a task. After OK exactly one of `run` and `drop` is called; after an error neither.
-  // RESOURCE_EXHAUSTED (QUEUE_FULL) with the `queueLength`; UNAVAILABLE (DRAINING).
-  absl::Status Submit(Task task);
+  // Queues a task. After OK exactly one of `run`, `drop` and `displace` is called, perhaps before
+  // it returns; after an error none. The errors of `FairQueue::Add`; UNAVAILABLE (DRAINING).
+  absl::StatusOr<TaskId> Submit(Task task);
+
+  // Another holder waits for the task too: see `FairQueue::Share`.
+  void Share(TaskId id, const std::string& holder);
 
   // Refuses new tasks from now on.
   void StopTaking();
@@ -61,16 +77,16 @@ class SearchPool {
 
  private:
   void Work();
+  void Report() { observer_.QueueChanged(queue_.waiting(), queue_.running()); }
 
-  const int max_queue_length_;
   Observer& observer_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Task> queue_;  // Guarded by mutex_.
-  int running_ = 0;         // Guarded by mutex_.
-  bool taking_ = true;      // Guarded by mutex_.
-  bool stopping_ = false;   // Guarded by mutex_.
+  FairQueue queue_;               // Guarded by mutex_.
+  std::map<TaskId, Task> tasks_;  // Those that wait. Guarded by mutex_.
+  bool taking_ = true;            // Guarded by mutex_.
+  bool stopping_ = false;         // Guarded by mutex_.
 
   WorkerThreads helpers_;
 

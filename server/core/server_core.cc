@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "server/core/metered_store.h"
 
 namespace parplan {
 namespace {
@@ -34,14 +33,15 @@ ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> ke
       clock_(clock),
       observer_(observer),
       guard_(*store_, audit),
-      profiles_(*store_, clock_, observer_, limits_, guard_),
+      quotas_(*store_, clock_, limits_),
+      profiles_(*store_, clock_, observer_, limits_, guard_, quotas_),
       calibrations_(*store_, clock_, observer_, limits_),
       knowledge_(profiles_, calibrations_),
       executions_(*store_, clock_, observer_, limits_, guard_),
       agents_(clock_, observer_, limits_, guard_),
-      pool_(limits_.worker_count, limits_.max_queue_length, observer_),
-      plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, guard_, audit,
-              planner, turns.get()}),
+      pool_(limits_, observer_),
+      plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, guard_, quotas_,
+              audit, planner, turns.get()}),
       shapes_({knowledge_, pool_, clock_, observer_, limits_, planner}),
       turns_(std::move(turns)) {}
 
@@ -52,6 +52,7 @@ absl::Status ServerCore::Maintain() {
   absl::Status first = keys_->RotateIfDue(now).status();
   observer_.SigningKeysSeen(LastExpiry(keys_->Bundle(now)));
   first.Update(CheckSigning());
+  first.Update(CheckWriting(/*always=*/true));
   first.Update(executions_.FailSilent());
   first.Update(profiles_.ReportKinds());
   while (true) {
@@ -71,6 +72,15 @@ absl::Status ServerCore::CheckSigning() {
   }
   observer_.SigningKeysCounted(count.value_or(0));
   return count.status();
+}
+
+absl::Status ServerCore::CheckWriting(bool always) {
+  const bool has_failed = store_->TakeFailedChange();
+  if (!always && !has_failed && can_write_) return absl::OkStatus();
+  const absl::Status status = store_->TryWrite();
+  can_write_ = status.ok();
+  observer_.StoreTried(status.ok());
+  return status;
 }
 
 absl::Duration ServerCore::maintenance_interval() const {

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_CORE_SERVER_CORE_H_
 #define PARPLAN_SERVER_CORE_SERVER_CORE_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -17,9 +18,11 @@
 #include "server/core/key_ring.h"
 #include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
+#include "server/core/metered_store.h"
 #include "server/core/observer.h"
 #include "server/core/plan_core.h"
 #include "server/core/profile_keeper.h"
+#include "server/core/quota_keeper.h"
 #include "server/core/search_pool.h"
 #include "server/core/shape_core.h"
 #include "server/store/store.h"
@@ -56,7 +59,8 @@ class ServerCore {
 
   // Makes a new signing key if the old ones end soon, reports the stored kinds of nodes to the
   // observer, deletes plans that expired long ago (`kExpiredPlanRetention`) and were never
-  // executed, and marks executions as failed that are silent for too long. To be called at start
+  // executed, marks executions as failed that are silent for too long, and looks whether changes
+  // can be stored. To be called at start
   // and every `maintenance_interval`; waits for the disk. Returns the first error, of the key store
   // or the store, after the other tasks were tried as well.
   absl::Status Maintain();
@@ -65,6 +69,11 @@ class ServerCore {
   // the number of keys to the observer. To be called every few seconds; uses the disk only if no
   // key signs.
   absl::Status CheckSigning();
+  // Returns OK if changes can be stored, as far as is known, and reports that to the observer.
+  // Tries it if a change failed with UNAVAILABLE since the last call, if that call found that none
+  // can, and with `always`. To be called every few seconds; waits for the disk if it tries. Returns
+  // the error of `Store::TryWrite`.
+  absl::Status CheckWriting(bool always = false);
   // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;
   // Time for which an expired plan can still be read.
@@ -80,12 +89,14 @@ class ServerCore {
   void Drain(absl::Duration grace);
 
  private:
-  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<MeteredStore> store_;
+  std::atomic<bool> can_write_ = true;
   const std::unique_ptr<KeyRing> keys_;
   const Limits limits_;
   const Clock& clock_;
   Observer& observer_;
   CallGuard guard_;
+  QuotaKeeper quotas_;
   ProfileKeeper profiles_;
   CalibrationCore calibrations_;
   KnowledgeKeeper knowledge_;

@@ -16,6 +16,7 @@
 #include "proto/wire/rules_wire.h"
 #include "server/core/plan_question.h"
 #include "server/core/shape.h"
+#include "server/core/shared_search.h"
 
 namespace parplan {
 namespace {
@@ -84,6 +85,8 @@ std::string ShapeKey(const v1::ShapePlanRequest& request) { return request.Seria
 }  // namespace
 
 struct ShapeCore::Question {
+  // Whoever asks first (`Caller::owner`).
+  std::string owner;
   std::string cluster;
   std::shared_ptr<const ModelSpec> model;
   std::vector<v1::DeviceOffer> offers;
@@ -111,7 +114,7 @@ void ShapeCore::ShapePlan(const std::shared_ptr<CallContext>& context,
   if (ready != nullptr) return done(std::move(ready));
 
   const absl::StatusOr<SharedQuestion> question =
-      ReadQuestion(request, *parent, *version, std::move(request_key));
+      ReadQuestion(request, *parent, *version, std::move(request_key), context->caller()->owner());
   if (!question.ok()) return done(question.status());
   const bool shared = flights_.Join(
       absl::StrCat(version->ToString(), "\n", (*question)->request_key), context, nullptr,
@@ -122,8 +125,9 @@ void ShapeCore::ShapePlan(const std::shared_ptr<CallContext>& context,
 
 absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
     const v1::ShapePlanRequest& request, const ClusterName& parent, KnowledgeVersion version,
-    std::string request_key) const {
+    std::string request_key, const std::string& owner) const {
   auto question = std::make_shared<Question>();
+  question->owner = owner;
   question->cluster = parent.cluster;
   PARPLAN_ASSIGN_OR_RETURN(question->options, OptionsFromProto(request.options(), "options"));
   PARPLAN_RETURN_IF_ERROR(CheckPlannerName(question->options.planner, "options"));
@@ -162,12 +166,11 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
     return absl::OkStatus();
   }
   const absl::Duration submitted = dependencies_.clock.Steady();
-  SearchPool::Task task;
-  task.run = [this, question, flight, submitted](const std::function<bool()>& stopping) {
+  const auto run = [this, question, flight, submitted](const std::function<bool()>& stopping) {
     flight->Finish(Shape(*question, *flight, dependencies_.clock.Steady() - submitted, stopping));
   };
-  task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
-  return dependencies_.pool.Submit(std::move(task));
+  return QueueSharedSearch<SharedShape>(dependencies_.pool, flight,
+                                        {question->owner, question->cluster}, run);
 }
 
 absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,

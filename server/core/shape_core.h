@@ -79,7 +79,8 @@ class ShapeCore {
 
   absl::StatusOr<SharedQuestion> ReadQuestion(const v1::ShapePlanRequest& request,
                                               const ClusterName& parent, KnowledgeVersion version,
-                                              std::string request_key) const;
+                                              std::string request_key,
+                                              const std::string& owner) const;
   SharedShape FindReady(const std::string& request_key, const KnowledgeVersion& version);
   absl::Status StartSearch(const SharedQuestion& question, const ShapeFlight& flight);
 

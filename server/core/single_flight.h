@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -41,9 +43,11 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   // another. `progress` may be empty. A call that is cancelled leaves by itself, with CANCELLED.
   bool Join(const std::shared_ptr<CallContext>& context, Progress progress, Done done) {
     int64_t id = 0;
+    std::function<void(const std::string&)> on_shared;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (closed_) return false;
+      on_shared = on_shared_;
       id = next_waiter_++;
       const absl::Duration time_left = context->deadline() - clock_.Steady();
       // Time to sign, store and send the best plan once the search must stop: a tenth of short
@@ -53,6 +57,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
       waiters_[id] = std::make_shared<Waiter>(context, context->deadline() - reserve,
                                               std::move(progress), std::move(done));
     }
+    if (on_shared) on_shared(context->caller()->owner());
     const std::weak_ptr<Flight> weak = this->weak_from_this();
     const int64_t registration = context->OnCancel([weak, id] {
       if (const std::shared_ptr<Flight> flight = weak.lock()) {
@@ -108,6 +113,34 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
       const std::lock_guard<std::mutex> lock(waiter->mutex);
       if (!waiter->left) waiter->progress(progress);
     }
+  }
+
+  // Calls `on_shared` with the owner (`Caller::owner`) of each caller that waits or joins from now
+  // on, on its thread; replaces an earlier function.
+  void OnShared(const std::function<void(const std::string& owner)>& on_shared) {
+    std::set<std::string> owners;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [id, waiter] : waiters_) owners.insert(waiter->context->caller()->owner());
+      on_shared_ = on_shared;
+    }
+    for (const std::string& owner : owners) on_shared(owner);
+  }
+
+  // Ends the wait of the callers of an owner with `status`. Returns the owner of the caller that
+  // came first of those left; nothing if none is, and the flight has ended.
+  std::optional<std::string> Refuse(const std::string& owner, const absl::Status& status) {
+    std::vector<int64_t> refused;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [id, waiter] : waiters_) {
+        if (waiter->context->caller()->owner() == owner) refused.push_back(id);
+      }
+    }
+    for (const int64_t id : refused) Leave(id, status);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (waiters_.empty()) return std::nullopt;
+    return waiters_.begin()->second->context->caller()->owner();
   }
 
   // Ends the flight: hands `answer` to every caller that still waits, in the order of their
@@ -184,7 +217,9 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
 
   const Clock& clock_;
   std::mutex mutex_;
-  std::function<void(const Flight*)> on_closed_;        // Guarded by mutex_; empty once run.
+  std::function<void(const Flight*)> on_closed_;  // Guarded by mutex_; empty once run.
+  // Empty until it is set.
+  std::function<void(const std::string&)> on_shared_;   // Guarded by mutex_.
   bool closed_ = false;                                 // Guarded by mutex_.
   int64_t next_waiter_ = 1;                             // Guarded by mutex_.
   std::map<int64_t, std::shared_ptr<Waiter>> waiters_;  // Guarded by mutex_; by arrival.

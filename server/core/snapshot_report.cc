@@ -8,11 +8,18 @@
 
 namespace parplan {
 
-absl::Time MeasureTime(const v1::Profile& profile) {
-  const google::protobuf::Timestamp& time = profile.provenance().has_measure_time()
-                                                ? profile.provenance().measure_time()
-                                                : profile.create_time();
+namespace {
+
+absl::Time ToTime(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
+}  // namespace
+
+absl::Time MeasureTime(const v1::Profile& profile) {
+  const absl::Time stored = ToTime(profile.create_time());
+  if (!profile.provenance().has_measure_time()) return stored;
+  return std::min(ToTime(profile.provenance().measure_time()), stored);
 }
 
 std::vector<MeasuredBandwidth> BandwidthsOf(const ProfileSnapshot& snapshot, int devices_per_node) {

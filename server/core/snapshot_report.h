@@ -13,7 +13,9 @@
 
 namespace parplan {
 
-// Returns when a profile was measured, or when it was stored if its agent did not say.
+// Returns when a stored profile was measured: what its agent said, but no later than it was stored,
+// so that a clock that is ahead does not make measurements young for ever; when it was stored if
+// the agent did not say.
 absl::Time MeasureTime(const v1::Profile& profile);
 
 // Returns, for each collective and reach that was measured, the best bus bandwidth over all shapes

@@ -5,10 +5,13 @@
 #define PARPLAN_SERVER_CORE_STORED_MESSAGE_H_
 
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "parplan/v1/plan.pb.h"
+#include "server/store/records.h"
 
 namespace parplan {
 
@@ -22,6 +25,16 @@ absl::StatusOr<Message> ParseStored(const std::string& bytes, const std::string&
         absl::StrCat("what is stored as ", name, " is damaged; restore the store from a backup"));
   }
   return message;
+}
+
+// Returns a stored plan with its spec, if the record has that (`PlanRecord::spec`). The same error.
+inline absl::StatusOr<v1::Plan> ParseStoredPlan(const PlanRecord& record) {
+  absl::StatusOr<v1::Plan> plan = ParseStored<v1::Plan>(record.bytes, record.name);
+  if (!plan.ok() || record.spec.empty()) return plan;
+  absl::StatusOr<v1::PlanSpec> spec = ParseStored<v1::PlanSpec>(record.spec, record.name);
+  if (!spec.ok()) return spec.status();
+  *plan->mutable_spec() = *std::move(spec);
+  return plan;
 }
 
 }  // namespace parplan

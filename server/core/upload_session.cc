@@ -111,7 +111,10 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   ProfileRecord record;
   record.cluster = cluster_;
   record.node = node_;
+  record.owner = context_->caller()->owner();
   record.device_kind = profile_.device_kind();
+  record.kind = absl::StrCat(profile_.devices_per_node(), " ",
+                             v1::Precision_Name(profile_.precision()), " ", profile_.runtime_id());
   record.request_id = request_id_;
   record.content_digest = ProfileContentDigest(profile_);
   record.create_time = keeper_->clock_.Now();
@@ -124,8 +127,13 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   profile_.set_digest(record.content_digest);
   *profile_.mutable_create_time() = TimestampToProto(record.create_time);
   record.bytes = profile_.SerializeAsString();
-  PARPLAN_ASSIGN_OR_RETURN(const ProfileRecord stored,
-                           keeper_->store_.PutProfile(std::move(record)));
+  PARPLAN_RETURN_IF_ERROR(
+      keeper_->quotas_.Check({.owner = record.owner,
+                              .cluster = record.cluster,
+                              .byte_count = static_cast<int64_t>(record.bytes.size())}));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const ProfileRecord stored,
+      keeper_->store_.PutProfile(std::move(record), keeper_->limits_.profiles_per_node));
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile,
                            ParseStored<v1::Profile>(stored.bytes, stored.name));
   keeper_->observer_.ProfileStored(

@@ -36,6 +36,14 @@ Grant ToGrant(const config::v1::Grant& grant) {
           .jobs = ToTexts(grant.jobs())};
 }
 
+void TakeQuota(const config::v1::Quota& given, QuotaSettings& quota) {
+  Take(given.has_stored_bytes(), given.stored_bytes(), quota.stored_bytes);
+  Take(given.has_plans(), given.plans(), quota.plans);
+  Take(given.has_agents(), given.agents(), quota.agents);
+  if (given.has_running_searches()) quota.running_searches = given.running_searches();
+  Take(given.has_queued_searches(), given.queued_searches(), quota.queued_searches);
+}
+
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
@@ -65,6 +73,10 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   }
   Take(config.has_audit_file(), config.audit_file(), settings.audit_file);
   Take(config.has_audit_required(), config.audit_required(), settings.audit_required);
+  TakeQuota(config.quotas().identity(), settings.identity_quota);
+  TakeQuota(config.quotas().cluster(), settings.cluster_quota);
+  Take(config.has_profiles_per_node(), config.profiles_per_node(),
+       settings.limits.profiles_per_node);
   Take(config.has_workers(), config.workers(), settings.limits.worker_count);
   Take(config.has_queue_length(), config.queue_length(), settings.limits.max_queue_length);
   TakeDuration(config.has_plan_ttl(), config.plan_ttl(), settings.limits.default_time_to_live);

@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<ServerCore>> OpenCore(const Settings& settings,
   key_options.retention = std::max(key_options.retention, settings.limits.max_time_to_live);
   PARPLAN_ASSIGN_OR_RETURN(KeyStore keys, KeyStore::OpenOrCreate(directory, now, key_options));
   return std::make_unique<ServerCore>(
-      std::move(store), std::make_unique<KeyRing>(std::move(keys), now), settings.limits,
+      std::move(store), std::make_unique<KeyRing>(std::move(keys), now), LimitsOf(settings),
       Clock::Real(), observer, &FindPlan, OpenTurns(address), audit);
 }
 
@@ -177,44 +177,58 @@ void LogAuditHead(const ServerLog& log, const Served& served) {
   log.Info("audit", {{"last_sequence", head.sequence}, {"head", head.digest}});
 }
 
-// Time between two looks whether a key signs: short against the minute after which the alert fires.
-constexpr absl::Duration kSigningLook = absl::Seconds(10);
+// Time between two looks whether a key signs and changes can be stored: short against the minute
+// after which the alerts fire.
+constexpr absl::Duration kLookInterval = absl::Seconds(10);
 
-// Reports to log and health whether plans can be signed, whenever that changes.
-class SigningWatch {
+// Reports to log and health whether plans can be signed and changes stored, whenever that changes.
+class StateWatch {
  public:
-  SigningWatch(ServerLog& log, ServerCore& core, RpcServer& server)
+  StateWatch(ServerLog& log, ServerCore& core, RpcServer& server)
       : log_(log), core_(core), server_(server) {}
 
   void Look() {
-    const absl::Status status = core_.CheckSigning();
-    if (status.ok() == can_sign_) return;
-    can_sign_ = status.ok();
-    server_.SetSigning(can_sign_);
-    if (can_sign_) {
-      log_.Info("signing again", {{"message", ""}});
-    } else {
-      log_.Error("cannot sign",
-                 {{"message", absl::StrCat("no plan can be made: ", status.message())}});
+    const absl::Status signing = core_.CheckSigning();
+    if (Note(signing, "cannot sign", "no plan can be made: ", "signing again", can_sign_)) {
+      server_.SetSigning(can_sign_);
+    }
+    const absl::Status writing = core_.CheckWriting();
+    if (Note(writing, "cannot write", "what is stored can only be read: ", "writing again",
+             can_write_)) {
+      server_.SetWriting(can_write_);
     }
   }
 
  private:
+  // Returns whether the state is another than before, and then logs it and sets `is_well`.
+  bool Note(const absl::Status& status, const char* bad_event, const char* meaning,
+            const char* good_event, bool& is_well) {
+    if (status.ok() == is_well) return false;
+    is_well = status.ok();
+    if (is_well) {
+      log_.Info(good_event, {{"message", ""}});
+    } else {
+      log_.Error(bad_event, {{"message", absl::StrCat(meaning, status.message())}});
+    }
+    return true;
+  }
+
   ServerLog& log_;
   ServerCore& core_;
   RpcServer& server_;
   bool can_sign_ = true;
+  bool can_write_ = true;
 };
 
 // Waits for a signal for as long as until the next maintenance; returns 0 if none came.
-int WaitForSignal(const Signals& signals, absl::Duration interval, SigningWatch& signing) {
+int WaitForSignal(const Signals& signals, absl::Duration interval, StateWatch& state) {
   // A clock that is never set back.
   const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(interval);
   while (true) {
-    signing.Look();
+    state.Look();
     const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
     if (left <= absl::ZeroDuration()) return 0;
-    const int signal = signals.Next(std::min(left, kSigningLook));
+    const int signal = signals.Next(std::min(left, kLookInterval));
     if (signal != 0) return signal;
   }
 }
@@ -223,12 +237,12 @@ int WaitForSignal(const Signals& signals, absl::Duration interval, SigningWatch&
 int WaitAndDrain(const Settings& settings, const Signals& signals, const SettingsReader& read,
                  ServerLog& log, Served& served, RpcServer& server) {
   int signal = 0;
-  SigningWatch signing(log, *served.core, server);
+  StateWatch state(log, *served.core, server);
   while (signal != SIGINT && signal != SIGTERM) {
     const absl::Status status = served.core->Maintain();
     if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
     LogAuditHead(log, served);
-    signal = WaitForSignal(signals, served.core->maintenance_interval(), signing);
+    signal = WaitForSignal(signals, served.core->maintenance_interval(), state);
     if (signal == SIGHUP) ReadAgain(settings, read, log, served);
   }
   signals.EndAtOnceOnNext();

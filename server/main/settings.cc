@@ -119,6 +119,9 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
                   "Mark an execution as failed after this time without a report [6h]");
   AddDurationFlag(app, "--drain-time", settings.drain_time,
                   "How long calls may go on after SIGTERM [20s]");
+  app.add_option("--profiles-per-node", settings.limits.profiles_per_node,
+                 "Profiles kept of each node, device, precision and runtime; 0 keeps all")
+      ->capture_default_str();
   app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes, "Largest upload")
       ->capture_default_str();
   app.add_option("--log-level", settings.log_level, "trace, debug, info, warning, error or off")
@@ -138,6 +141,28 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t lowest, int64_
   if (value >= lowest && value <= highest) return absl::OkStatus();
   return FieldError(Reason::kSpecInvalid, field,
                     absl::StrCat("is ", value, "; must be ", lowest, " to ", highest));
+}
+
+absl::Status CheckQuota(const std::string& kind, const QuotaSettings& quota) {
+  // No value above these means anything: 4 EiB, and more records or searches than there can be.
+  constexpr int64_t kMost = int64_t{1} << 62;
+  const std::string field = absl::StrCat("quotas.", kind, ".");
+  const auto check = [&field](const char* name, int64_t value, int64_t highest) {
+    return CheckRange(absl::StrCat(field, name).c_str(), value, 0, highest);
+  };
+  PARPLAN_RETURN_IF_ERROR(check("stored_bytes", quota.stored_bytes, kMost));
+  PARPLAN_RETURN_IF_ERROR(check("plans", quota.plans, kMost));
+  PARPLAN_RETURN_IF_ERROR(check("agents", quota.agents, INT32_MAX));
+  PARPLAN_RETURN_IF_ERROR(check("running_searches", quota.running_searches.value_or(0), INT32_MAX));
+  return check("queued_searches", quota.queued_searches, INT32_MAX);
+}
+
+QuotaLimits ToLimits(const QuotaSettings& quota, int default_running) {
+  return {.stored_bytes = quota.stored_bytes,
+          .plan_count = quota.plans,
+          .agent_count = quota.agents,
+          .running_search_count = quota.running_searches.value_or(default_running),
+          .queued_search_count = quota.queued_searches};
 }
 
 absl::Status CheckDuration(const char* field, absl::Duration value, absl::Duration longest) {
@@ -192,8 +217,11 @@ absl::Status CheckSettings(const Settings& settings) {
   const absl::Duration year = absl::Hours(24 * 366);
   PARPLAN_RETURN_IF_ERROR(CheckRange("workers", limits.worker_count, 1, kMaxWorkerCount));
   PARPLAN_RETURN_IF_ERROR(CheckRange("queue_length", limits.max_queue_length, 1, kMaxQueueLength));
+  PARPLAN_RETURN_IF_ERROR(CheckRange("profiles_per_node", limits.profiles_per_node, 0, INT32_MAX));
   PARPLAN_RETURN_IF_ERROR(
       CheckRange("max_upload_bytes", limits.max_upload_bytes, 1024, int64_t{1} << 30));
+  PARPLAN_RETURN_IF_ERROR(CheckQuota("identity", settings.identity_quota));
+  PARPLAN_RETURN_IF_ERROR(CheckQuota("cluster", settings.cluster_quota));
   PARPLAN_RETURN_IF_ERROR(CheckDuration("max_plan_ttl", limits.max_time_to_live, year));
   PARPLAN_RETURN_IF_ERROR(
       CheckDuration("plan_ttl", limits.default_time_to_live, limits.max_time_to_live));
@@ -229,6 +257,14 @@ std::string FindConfigPath(int argc, const char* const* argv) {
 bool AllowsAllCallers(const Settings& settings) {
   return settings.allow_all_callers.value_or(!settings.grants.has_value() &&
                                              settings.tls.client_ca.empty());
+}
+
+Limits LimitsOf(const Settings& settings) {
+  Limits limits = settings.limits;
+  limits.identity_quota =
+      ToLimits(settings.identity_quota, std::max(settings.limits.worker_count - 1, 1));
+  limits.cluster_quota = ToLimits(settings.cluster_quota, 0);
+  return limits;
 }
 
 absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings) {

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_MAIN_SETTINGS_H_
 #define PARPLAN_SERVER_MAIN_SETTINGS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,6 +19,16 @@
 #include "server/rpc/server_credentials.h"
 
 namespace parplan {
+
+// The quota of an identity or a cluster, with the names of the configuration file; 0 for no limit.
+struct QuotaSettings {
+  int64_t stored_bytes = 0;
+  int64_t plans = 0;
+  int agents = 0;
+  // Absent: the default depends on the number of workers.
+  std::optional<int> running_searches;
+  int queued_searches = 0;
+};
 
 // Plain data. proto/parplan/config/v1/server_config.proto documents the fields that the file may
 // have.
@@ -44,7 +55,14 @@ struct Settings {
   // Empty for none.
   std::string audit_file;
   bool audit_required = false;
+  // `LimitsOf` adds the quotas.
   Limits limits;
+  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it. 100,000
+  // plans are those of a day with more than one job a second; 1,024 agents share a certificate at
+  // most.
+  QuotaSettings identity_quota = {
+      .stored_bytes = int64_t{2} << 30, .plans = 100000, .agents = 1024};
+  QuotaSettings cluster_quota = {.stored_bytes = int64_t{8} << 30};
   // Deadline of calls that have none, and time that calls in progress get when the server ends.
   absl::Duration default_deadline = absl::Minutes(10);
   absl::Duration drain_time = absl::Seconds(20);
@@ -65,6 +83,10 @@ struct Settings {
 // Returns whether everybody may do everything: as the settings say, else if there are no grants and
 // callers need no certificate.
 bool AllowsAllCallers(const Settings& settings);
+
+// Returns the limits with the quotas. Unless the settings say otherwise an identity leaves one
+// worker to others, if there are several.
+Limits LimitsOf(const Settings& settings);
 
 // Returns the rules for callers. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
 absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings);

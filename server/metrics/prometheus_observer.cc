@@ -113,6 +113,7 @@ struct PrometheusObserver::Handles {
   Gauge* workers = nullptr;
   Gauge* key_expiry = nullptr;
   Gauge* signing_keys = nullptr;
+  Gauge* store_writable = nullptr;
   Counter* audit_failures = nullptr;
   Counter* searches_shared = nullptr;
   Histogram* queue_duration = nullptr;
@@ -284,6 +285,10 @@ void PrometheusObserver::Handles::MakeStoreHandles() {
     store_calls.At(static_cast<int>(i), absl::StatusCode::kOk);
     store_calls.At(static_cast<int>(i), absl::StatusCode::kUnavailable);
   }
+  store_writable = &OneGauge(*registry, "parplan_store_writable",
+                             "Whether changes can be stored; with 0 the server only reads.");
+  // Until it was tried.
+  store_writable->Set(1);
   key_expiry = &OneGauge(*registry, "parplan_signing_key_expiry_timestamp_seconds",
                          "When the last key that signs plans, or will, ends.");
   signing_keys = &OneGauge(*registry, "parplan_signing_keys",
@@ -440,6 +445,10 @@ void PrometheusObserver::StoreCalled(StoreOperation operation, absl::StatusCode 
 
 void PrometheusObserver::SigningKeysSeen(absl::Time last_expiry) {
   handles_->key_expiry->Set(absl::ToDoubleSeconds(last_expiry - absl::UnixEpoch()));
+}
+
+void PrometheusObserver::StoreTried(bool can_write) {
+  handles_->store_writable->Set(can_write ? 1 : 0);
 }
 
 void PrometheusObserver::SigningKeysCounted(int count) { handles_->signing_keys->Set(count); }

@@ -68,6 +68,7 @@ class PrometheusObserver : public Observer {
                    absl::Duration duration) override;
   void SigningKeysSeen(absl::Time last_expiry) override;
   void SigningKeysCounted(int count) override;
+  void StoreTried(bool can_write) override;
   void AuditFailed(int64_t record_count) override;
 
  private:

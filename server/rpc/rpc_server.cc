@@ -77,6 +77,9 @@ void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
                              kMinClientPingIntervalMs);
 }
 
+// The name under which health says whether changes can be stored.
+constexpr char kWrites[] = "parplan.v1/writes";
+
 // Returns the name under which health says whether plans can be signed. No client chooses its
 // server by it: other servers with the same keys cannot sign either, and stored plans are given
 // out.
@@ -132,10 +135,13 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   if (server->server_ == nullptr) {
     return absl::UnavailableError("gRPC cannot start a server; its log says why");
   }
-  const std::vector<std::string> services = {
-      v1::ProfileService::service_full_name(),   v1::PlanService::service_full_name(),
-      v1::ExecutionService::service_full_name(), v1::CalibrationService::service_full_name(),
-      v1::AgentService::service_full_name(),     SigningService()};
+  const std::vector<std::string> services = {v1::ProfileService::service_full_name(),
+                                             v1::PlanService::service_full_name(),
+                                             v1::ExecutionService::service_full_name(),
+                                             v1::CalibrationService::service_full_name(),
+                                             v1::AgentService::service_full_name(),
+                                             SigningService(),
+                                             kWrites};
   grpc::HealthCheckServiceInterface* const health = server->server_->GetHealthCheckService();
   for (const std::string& service : services) health->SetServingStatus(service, true);
   if (!options.health_listen_address.empty()) {
@@ -188,9 +194,13 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   health_.reset();
 }
 
-void RpcServer::SetSigning(bool can_sign) {
-  server_->GetHealthCheckService()->SetServingStatus(SigningService(), can_sign);
-  if (health_ != nullptr) health_->SetServing(SigningService(), can_sign);
+void RpcServer::SetSigning(bool can_sign) { SetServing(SigningService(), can_sign); }
+
+void RpcServer::SetWriting(bool can_write) { SetServing(kWrites, can_write); }
+
+void RpcServer::SetServing(const std::string& name, bool is_serving) {
+  server_->GetHealthCheckService()->SetServingStatus(name, is_serving);
+  if (health_ != nullptr) health_->SetServing(name, is_serving);
 }
 
 void RpcServer::CloseWhenQuiet(const std::atomic<bool>& done) {

@@ -73,6 +73,11 @@ class RpcServer {
   // clients and probes go on with this server. Not to be called after `Drain`.
   void SetSigning(bool can_sign);
 
+  // Reports to the health protocol whether changes can be stored, under the name
+  // `parplan.v1/writes` and no other: what is stored can be read all the same. Not to be called
+  // after `Drain`.
+  void SetWriting(bool can_write);
+
   // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients
   // `pause` to go elsewhere, then refuses calls and gives those in progress `grace`: searches end
   // with their best plan shortly before `grace` is over, and the calls left after it are cancelled.
@@ -84,6 +89,9 @@ class RpcServer {
 
  private:
   RpcServer(ServerCore& core, const RpcServerOptions& options, ListeningSockets sockets);
+
+  // Reports the state of one name to the health protocol.
+  void SetServing(const std::string& name, bool is_serving);
 
   // Closes the connections once no call was in progress for a moment, unless `done` is set before.
   // Otherwise streams that watch health, and clients that look at their connection only every 5 s,

@@ -1,5 +1,7 @@
 #include "server/rpc/status_to_grpc.h"
 
+#include <google/protobuf/message.h>
+
 #include <cstddef>
 #include <iterator>
 #include <map>
@@ -8,10 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "parplan/v1/error_info.pb.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/plan.pb.h"
+#include "proto/wire/duration_wire.h"
 #include "server/metrics/label.h"
 
 namespace parplan {
@@ -23,6 +27,7 @@ static_assert(v1::Phase_MAX == kPhaseCount);
 static_assert(v1::MemoryItemKind_MAX == kMemoryItemCount);
 
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
 constexpr char kDomain[] = "parplan";
 constexpr size_t kShortMessageBytes = 400;
 constexpr char kCut[] = " [...]";
@@ -42,7 +47,14 @@ std::string Beginning(absl::string_view text, size_t max_bytes) {
   return absl::StrCat(text.substr(0, end), kCut);
 }
 
-std::string Serialize(int code, const std::string& message, const ErrorDetail& detail) {
+void AddDetail(const char* url, const google::protobuf::Message& content, v1::RpcStatus& status) {
+  v1::StatusDetail& any = *status.add_details();
+  any.set_type_url(url);
+  any.set_value(content.SerializeAsString());
+}
+
+std::string Serialize(int code, const std::string& message, const ErrorDetail& detail,
+                      std::optional<absl::Duration> retry_delay) {
   v1::ErrorInfo info;
   info.set_reason(std::string(ReasonName(detail.reason)));
   info.set_domain(kDomain);
@@ -50,9 +62,12 @@ std::string Serialize(int code, const std::string& message, const ErrorDetail& d
   v1::RpcStatus status;
   status.set_code(code);
   status.set_message(message);
-  v1::StatusDetail* const any = status.add_details();
-  any->set_type_url(kErrorInfoUrl);
-  any->set_value(info.SerializeAsString());
+  AddDetail(kErrorInfoUrl, info, status);
+  if (retry_delay.has_value()) {
+    v1::RetryInfo retry;
+    *retry.mutable_retry_duration() = DurationToProto(*retry_delay);
+    AddDetail(kRetryInfoUrl, retry, status);
+  }
   return status.SerializeAsString();
 }
 
@@ -72,17 +87,18 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     if (EncodedBytes(message) > kMaxErrorBytes) message = Beginning(message, kMaxErrorBytes / 3);
     return grpc::Status(static_cast<grpc::StatusCode>(code), message);
   }
-  std::string details = Serialize(code, message, *detail);
+  const std::optional<absl::Duration> retry_delay = GetRetryDelay(status);
+  std::string details = Serialize(code, message, *detail, retry_delay);
   if (WireBytes(message, details) > kMaxErrorBytes) {
     message = Beginning(message, kShortMessageBytes);
-    details = Serialize(code, message, *detail);
+    details = Serialize(code, message, *detail, retry_delay);
   }
   int omitted = 0;
   while (WireBytes(message, details) > kMaxErrorBytes && !detail->metadata.empty()) {
     detail->metadata.erase("omittedCount");
     detail->metadata.erase(std::prev(detail->metadata.end()));
     detail->metadata["omittedCount"] = absl::StrCat(++omitted);
-    details = Serialize(code, message, *detail);
+    details = Serialize(code, message, *detail, retry_delay);
   }
   return grpc::Status(static_cast<grpc::StatusCode>(code), message, details);
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "proto/wire/digest.h"
 #include "server/store/page_token.h"
 #include "server/store/postgres_page.h"
 #include "server/store/postgres_pool.h"
@@ -17,10 +18,13 @@
 namespace parplan {
 namespace {
 
-// Columns that `ReadPlan` reads.
-constexpr char kColumns[] =
-    "sequence, name, cluster, plan_id, plan_key, request_id, job_id, topology_digest, "
-    "profile_digest, create_time, expire_time, bytes, answer_key, owner";
+// Columns that `ReadPlan` reads: those of plans with their specs, and those of lists.
+#define PARPLAN_PLAN_COLUMNS                                                          \
+  "sequence, name, cluster, plan_id, plan_key, request_id, job_id, topology_digest, " \
+  "profile_digest, create_time, expire_time, bytes, answer_key, owner, "
+constexpr char kColumns[] = PARPLAN_PLAN_COLUMNS
+    "coalesce((SELECT specs.bytes FROM specs WHERE specs.digest = plans.spec_digest), ''::bytea)";
+constexpr char kListedColumns[] = PARPLAN_PLAN_COLUMNS "''::bytea";
 
 // Condition of the list of own plans, for `PostgresList`. Each half finds the numbers of its plans
 // by an index; no more than a page of each is needed.
@@ -44,6 +48,7 @@ PlanRecord ReadPlan(const pqxx::row& row) {
           .topology_digest = TextOf(row[7]),
           .profile_digest = TextOf(row[8]),
           .bytes = BytesOf(row[11]),
+          .spec = BytesOf(row[14]),
           .create_time = TimeOf(row[9]),
           .expire_time = TimeOf(row[10])};
 }
@@ -83,20 +88,33 @@ bool Claim(pqxx::transaction_base& transaction, const PlanRecord& plan, const Jo
              .affected_rows() == 1;
 }
 
+// Stores the spec of a plan unless it is stored. Returns its digest; empty for a plan without one.
+std::string PutSpec(pqxx::transaction_base& transaction, const PlanRecord& plan) {
+  if (plan.spec.empty()) return "";
+  std::string digest = Sha256Hex(plan.spec);
+  transaction.exec_params(
+      "INSERT INTO specs (digest, cluster, owner, bytes) VALUES ($1, $2, $3, $4) "
+      "ON CONFLICT (digest) DO NOTHING",
+      digest, plan.cluster, plan.owner, ToBytea(plan.spec));
+  return digest;
+}
+
 void Insert(pqxx::transaction_base& transaction, const PlanRecord& plan) {
+  const std::string spec_digest = PutSpec(transaction, plan);
   transaction.exec_params(
       "INSERT INTO plans (name, cluster, plan_id, plan_key, answer_key, request_id, job_id, "
-      "topology_digest, profile_digest, create_time, expire_time, bytes, owner) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+      "topology_digest, profile_digest, create_time, expire_time, bytes, owner, spec_digest) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, nullif($14, ''))",
       plan.name, plan.cluster, plan.plan_id, plan.plan_key, plan.answer_key, plan.request_id,
       plan.job_id, plan.topology_digest, plan.profile_digest, ToStoredTime(plan.create_time),
-      ToStoredTime(plan.expire_time), ToBytea(plan.bytes), plan.owner);
+      ToStoredTime(plan.expire_time), ToBytea(plan.bytes), plan.owner, spec_digest);
 }
 
 }  // namespace
 
 absl::StatusOr<PlanRecord> PostgresStore::PutPlan(PlanRecord plan, std::optional<JobClaim> claim) {
   PARPLAN_RETURN_IF_ERROR(CheckRecordSize(plan.bytes));
+  PARPLAN_RETURN_IF_ERROR(CheckRecordSize(plan.spec));
   std::optional<PlanRecord> stored;
   PARPLAN_RETURN_IF_ERROR(
       pool_->Write([&plan, &claim, &stored](pqxx::transaction_base& transaction) -> absl::Status {
@@ -219,7 +237,7 @@ absl::StatusOr<Page<PlanRecord>> PostgresStore::ListPlans(absl::string_view clus
   const std::string list = absl::StrCat("plans/", cluster);
   PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
   return ReadPostgresPage<PlanRecord>(
-      *pool_, {"plans", kColumns, "cluster = $1 AND $2 = ''", std::string(cluster), "", list},
+      *pool_, {"plans", kListedColumns, "cluster = $1 AND $2 = ''", std::string(cluster), "", list},
       position, ReadPlan);
 }
 
@@ -230,8 +248,8 @@ absl::StatusOr<Page<PlanRecord>> PostgresStore::ListOwnPlans(absl::string_view c
   PARPLAN_ASSIGN_OR_RETURN(const PagePosition position, ReadPageRequest(list, page));
   const nlohmann::json wanted = {{"owner", scope.owner}, {"jobs", scope.job_ids}};
   return ReadPostgresPage<PlanRecord>(
-      *pool_, {"plans", kColumns, kOwnPlans, std::string(cluster), wanted.dump(), list}, position,
-      ReadPlan);
+      *pool_, {"plans", kListedColumns, kOwnPlans, std::string(cluster), wanted.dump(), list},
+      position, ReadPlan);
 }
 
 absl::StatusOr<int64_t> PostgresStore::CountPlans(absl::string_view cluster) {
@@ -244,7 +262,8 @@ absl::StatusOr<int64_t> PostgresStore::CountPlans(absl::string_view cluster) {
   return count;
 }
 
-absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
+absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                                          const RecordScope& scope) {
   if (limit <= 0) return 0;
   int64_t deleted = 0;
   // Replicas that do this at the same time take different plans. If an execution of a plan is
@@ -254,14 +273,29 @@ absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int
     deleted = static_cast<int64_t>(
         transaction
             .exec_params("DELETE FROM plans WHERE sequence = ANY(ARRAY("
-                         "SELECT sequence FROM plans WHERE expire_time <= $1 AND NOT EXISTS ("
+                         "SELECT sequence FROM plans WHERE expire_time <= $1 "
+                         "AND ($3 = '' OR owner = $3) AND ($4 = '' OR cluster = $4) "
+                         "AND NOT EXISTS ("
                          "SELECT 1 FROM executions WHERE executions.plan = plans.name) "
                          "ORDER BY expire_time, sequence LIMIT $2 FOR UPDATE SKIP LOCKED))",
-                         ToStoredTime(before), limit)
+                         ToStoredTime(before), limit, scope.owner, scope.cluster)
             .affected_rows());
     return absl::OkStatus();
   }));
   return deleted;
+}
+
+absl::StatusOr<StoredUsage> PostgresStore::Usage(const RecordScope& scope) {
+  StoredUsage usage;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    const pqxx::result sums = transaction.exec_params(
+        "SELECT coalesce(sum(plan_count), 0)::bigint, coalesce(sum(byte_count), 0)::bigint "
+        "FROM stored_usage WHERE ($1 = '' OR owner = $1) AND ($2 = '' OR cluster = $2)",
+        scope.owner, scope.cluster);
+    usage = {.plan_count = IntegerOf(sums[0][0]), .byte_count = IntegerOf(sums[0][1])};
+    return absl::OkStatus();
+  }));
+  return usage;
 }
 
 }  // namespace parplan

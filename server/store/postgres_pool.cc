@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/store/store_errors.h"
 
 namespace parplan {
 namespace {
@@ -37,7 +38,6 @@ bool HasClass(absl::string_view code, absl::string_view of) { return absl::Start
 
 // Returns advice for failures that a person can mend; empty for others.
 absl::string_view Remedy(absl::string_view code) {
-  if (code == "53100") return "the disk of PostgreSQL is full: free some space and try again";
   if (code == "53300") {
     return "PostgreSQL takes no more connections: raise its max_connections, or run fewer replicas";
   }
@@ -72,6 +72,10 @@ absl::Status Unavailable(absl::string_view remedy, absl::string_view what) {
 
 absl::Status StatementError(const std::string& code, absl::string_view message) {
   const std::string what = absl::StrCat(message, ", SQLSTATE ", code);
+  if (code == "53100") {
+    return DiskFullError(
+        absl::StrCat("the disk of PostgreSQL is full: free some space and try again (", what, ")"));
+  }
   const absl::string_view remedy = Remedy(code);
   if (!remedy.empty()) return Unavailable(remedy, what);
   if (code == "XX001" || code == "XX002") {

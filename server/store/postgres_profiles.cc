@@ -19,7 +19,7 @@ namespace {
 // Columns that `ReadProfile` reads.
 constexpr char kColumns[] =
     "sequence, name, cluster, node, profile_id, device_kind, request_id, content_digest, "
-    "create_time, bytes";
+    "create_time, bytes, owner, kind";
 
 ProfileRecord ReadProfile(const pqxx::row& row) {
   return {.name = TextOf(row[1]),
@@ -27,6 +27,8 @@ ProfileRecord ReadProfile(const pqxx::row& row) {
           .node = TextOf(row[3]),
           .profile_id = TextOf(row[4]),
           .device_kind = TextOf(row[5]),
+          .kind = TextOf(row[11]),
+          .owner = TextOf(row[10]),
           .request_id = TextOf(row[6]),
           .content_digest = TextOf(row[7]),
           .bytes = BytesOf(row[9]),
@@ -57,10 +59,21 @@ std::optional<ProfileRecord> FindByRequest(pqxx::transaction_base& transaction,
 void Insert(pqxx::transaction_base& transaction, const ProfileRecord& profile) {
   transaction.exec_params(
       "INSERT INTO profiles (name, cluster, node, profile_id, device_kind, request_id, "
-      "content_digest, create_time, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+      "content_digest, create_time, bytes, owner, kind) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
       profile.name, profile.cluster, profile.node, profile.profile_id, profile.device_kind,
       profile.request_id, profile.content_digest, ToStoredTime(profile.create_time),
-      ToBytea(profile.bytes));
+      ToBytea(profile.bytes), profile.owner, profile.kind);
+}
+
+// Deletes the profiles that are alike `profile` but for the newest `keep_count`, itself among them.
+void EndOlder(pqxx::transaction_base& transaction, const ProfileRecord& profile,
+              int64_t keep_count) {
+  transaction.exec_params(
+      "DELETE FROM profiles WHERE sequence = ANY(ARRAY("
+      "SELECT sequence FROM profiles WHERE cluster = $1 AND node = $2 AND device_kind = $3 "
+      "AND kind IN ($4, '') ORDER BY sequence DESC OFFSET $5))",
+      profile.cluster, profile.node, profile.device_kind, profile.kind, keep_count);
 }
 
 // Raises the revision of a cluster, whose row stays locked until the commit: transactions that
@@ -75,11 +88,11 @@ void RaiseRevision(pqxx::transaction_base& transaction, const std::string& clust
 
 }  // namespace
 
-absl::StatusOr<ProfileRecord> PostgresStore::PutProfile(ProfileRecord profile) {
+absl::StatusOr<ProfileRecord> PostgresStore::PutProfile(ProfileRecord profile, int64_t keep_count) {
   PARPLAN_RETURN_IF_ERROR(CheckRecordSize(profile.bytes));
   std::optional<ProfileRecord> stored;
-  PARPLAN_RETURN_IF_ERROR(
-      pool_->Write([&profile, &stored](pqxx::transaction_base& transaction) -> absl::Status {
+  PARPLAN_RETURN_IF_ERROR(pool_->Write(
+      [&profile, &stored, keep_count](pqxx::transaction_base& transaction) -> absl::Status {
         stored = FindByRequest(transaction, profile);
         if (stored.has_value()) {
           if (stored->content_digest == profile.content_digest) return absl::OkStatus();
@@ -88,6 +101,7 @@ absl::StatusOr<ProfileRecord> PostgresStore::PutProfile(ProfileRecord profile) {
         if (FindByName(transaction, profile.name).has_value()) return NameTakenError(profile.name);
         RaiseRevision(transaction, profile.cluster);
         Insert(transaction, profile);
+        if (keep_count > 0) EndOlder(transaction, profile, keep_count);
         return absl::OkStatus();
       }));
   return stored.has_value() ? *std::move(stored) : std::move(profile);
@@ -119,11 +133,14 @@ absl::StatusOr<Page<ProfileRecord>> PostgresStore::ListProfiles(absl::string_vie
 
 absl::Status PostgresStore::DeleteProfile(absl::string_view name) {
   return pool_->Write([name](pqxx::transaction_base& transaction) -> absl::Status {
-    const pqxx::result removed = transaction.exec_params(
-        "DELETE FROM profiles WHERE name = $1 RETURNING cluster", std::string(name));
-    if (removed.empty()) return NotStoredError("profile", name);
-    RaiseRevision(transaction, TextOf(removed[0][0]));
-    return absl::OkStatus();
+    const pqxx::result stored =
+        transaction.exec_params("SELECT cluster FROM profiles WHERE name = $1", std::string(name));
+    if (stored.empty()) return NotStoredError("profile", name);
+    // First, as `PutProfile` does, so that neither waits for the other while it holds a lock.
+    RaiseRevision(transaction, TextOf(stored[0][0]));
+    const auto removed =
+        transaction.exec_params("DELETE FROM profiles WHERE name = $1", std::string(name));
+    return removed.affected_rows() == 0 ? NotStoredError("profile", name) : absl::OkStatus();
   });
 }
 
@@ -134,7 +151,7 @@ absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view clu
     const pqxx::result rows = transaction.exec_params(
         absl::StrCat("SELECT NULL AS sequence, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
                      "coalesce((SELECT revision FROM profile_revisions WHERE cluster = $1), 0), "
-                     "NULL UNION ALL SELECT ",
+                     "NULL, NULL, NULL UNION ALL SELECT ",
                      kColumns,
                      " FROM profiles WHERE cluster = $1 ORDER BY sequence DESC NULLS FIRST"),
         std::string(cluster));

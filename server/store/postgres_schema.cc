@@ -158,6 +158,78 @@ INSERT INTO jobs
   FROM plans WHERE job_id <> '' GROUP BY cluster, job_id;
 CREATE INDEX plans_by_owner ON plans (cluster, owner, sequence) WHERE owner <> '';
 )sql"},
+    // Counted by triggers, so that no change of a record can forget it. Rows without records go, or
+    // invented clusters would leave them behind. The argument of a trigger is the number of plans
+    // that a row counts for.
+    {"who uploaded a profile, and what owners and clusters use", R"sql(
+ALTER TABLE profiles ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE TABLE stored_usage (
+  cluster TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  plan_count BIGINT NOT NULL,
+  byte_count BIGINT NOT NULL,
+  PRIMARY KEY (cluster, owner)
+);
+CREATE INDEX stored_usage_by_owner ON stored_usage (owner);
+INSERT INTO stored_usage
+  SELECT cluster, owner, sum(plan_count), sum(byte_count)
+  FROM (SELECT cluster, owner, 1 AS plan_count, octet_length(bytes) AS byte_count FROM plans
+        UNION ALL SELECT cluster, owner, 0, octet_length(bytes) FROM profiles) AS stored
+  GROUP BY cluster, owner;
+CREATE FUNCTION count_usage() RETURNS trigger LANGUAGE plpgsql AS $body$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO stored_usage AS known (cluster, owner, plan_count, byte_count)
+      VALUES (NEW.cluster, NEW.owner, TG_ARGV[0]::bigint, octet_length(NEW.bytes))
+      ON CONFLICT (cluster, owner) DO UPDATE SET
+        plan_count = known.plan_count + excluded.plan_count,
+        byte_count = known.byte_count + excluded.byte_count;
+  ELSE
+    UPDATE stored_usage SET plan_count = plan_count - TG_ARGV[0]::bigint,
+        byte_count = byte_count - octet_length(OLD.bytes)
+      WHERE cluster = OLD.cluster AND owner = OLD.owner;
+    DELETE FROM stored_usage WHERE cluster = OLD.cluster AND owner = OLD.owner
+      AND plan_count = 0 AND byte_count = 0;
+  END IF;
+  RETURN NULL;
+END
+$body$;
+CREATE TRIGGER plans_counted AFTER INSERT OR DELETE ON plans
+  FOR EACH ROW EXECUTE FUNCTION count_usage('1');
+CREATE TRIGGER profiles_counted AFTER INSERT OR DELETE ON profiles
+  FOR EACH ROW EXECUTE FUNCTION count_usage('0');
+)sql"},
+    // Profiles of before have no kind, and the first that comes counts them as of its own. The
+    // index has all that the search for older profiles reads.
+    {"kinds of profiles that replace each other", R"sql(
+ALTER TABLE profiles ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+CREATE INDEX profiles_by_kind ON profiles (cluster, node, device_kind, kind, sequence);
+)sql"},
+    // Plans of before keep their specs in `bytes`. A spec goes with the last plan that has it; if
+    // another transaction gives it to a plan meanwhile, the foreign key makes the deletion fail,
+    // and it is tried again.
+    {"specs of plans, each stored once", R"sql(
+CREATE TABLE specs (
+  digest TEXT PRIMARY KEY,
+  cluster TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  bytes BYTEA NOT NULL
+);
+ALTER TABLE specs ALTER COLUMN bytes SET STORAGE EXTERNAL;
+ALTER TABLE plans ADD COLUMN spec_digest TEXT REFERENCES specs (digest);
+CREATE INDEX plans_by_spec ON plans (spec_digest) WHERE spec_digest IS NOT NULL;
+CREATE TRIGGER specs_counted AFTER INSERT OR DELETE ON specs
+  FOR EACH ROW EXECUTE FUNCTION count_usage('0');
+CREATE FUNCTION release_spec() RETURNS trigger LANGUAGE plpgsql AS $body$
+BEGIN
+  DELETE FROM specs WHERE digest = OLD.spec_digest
+    AND NOT EXISTS (SELECT 1 FROM plans WHERE spec_digest = OLD.spec_digest);
+  RETURN NULL;
+END
+$body$;
+CREATE TRIGGER specs_released AFTER DELETE ON plans
+  FOR EACH ROW WHEN (OLD.spec_digest IS NOT NULL) EXECUTE FUNCTION release_spec();
+)sql"},
 };
 
 absl::Status NewerSchemaError(int64_t version) {

@@ -23,4 +23,15 @@ absl::StatusOr<std::unique_ptr<PostgresStore>> PostgresStore::Open(
   return std::unique_ptr<PostgresStore>(new PostgresStore(std::move(pool)));
 }
 
+absl::Status PostgresStore::TryWrite() {
+  return pool_->Write([](pqxx::transaction_base& transaction) {
+    // No cluster has this name.
+    transaction.exec(
+        "INSERT INTO profile_revisions (cluster, revision) VALUES ('', 0) "
+        "ON CONFLICT (cluster) DO NOTHING");
+    transaction.exec("DELETE FROM profile_revisions WHERE cluster = '' AND revision = 0");
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace parplan

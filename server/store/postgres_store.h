@@ -41,7 +41,9 @@ class PostgresStore : public Store {
   // REQUIRES: no call is in progress.
   ~PostgresStore() override;
 
-  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
+  absl::Status TryWrite() override;
+  using Store::PutProfile;
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) override;
   absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) override;
   absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
                                                    std::optional<std::string> node,
@@ -81,7 +83,10 @@ class PostgresStore : public Store {
   absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster, const PlanScope& scope,
                                                 const PageRequest& page) override;
   absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
-  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
+  using Store::DeleteExpiredPlans;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                             const RecordScope& scope) override;
+  absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
 
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;

@@ -23,6 +23,11 @@ struct ProfileRecord {
   std::string node;
   std::string profile_id;
   std::string device_kind;
+  // The rest of what profiles of a node have in common that replace each other (`PutProfile`): size
+  // of the node, precision and runtime. Empty for a profile of a release before this one.
+  std::string kind;
+  // Whoever uploaded the profile; empty if the server restricted no caller then.
+  std::string owner;
   // Key of retries within one node; may be empty.
   std::string request_id;
   // SHA-256 of the uploaded content, lower-case hexadecimal.
@@ -78,8 +83,11 @@ struct PlanRecord {
   // Digests of what the plan was made from, lower-case hexadecimal.
   std::string topology_digest;
   std::string profile_digest;
-  // Serialized v1::Plan.
+  // Serialized v1::Plan, without its spec if `spec` has that.
   std::string bytes;
+  // Serialized v1::PlanSpec, which plans for one question share in the store. Empty for a plan of a
+  // release before this one, and in lists.
+  std::string spec;
   absl::Time create_time;
   absl::Time expire_time;
   friend bool operator==(const PlanRecord&, const PlanRecord&) = default;
@@ -103,6 +111,15 @@ struct JobClaim {
   std::string owner;
   // Number of the plan, above all numbers of the job before.
   int64_t generation = 0;
+};
+
+// Profiles and plans in the store.
+struct StoredUsage {
+  int64_t plan_count = 0;
+  // Bytes of profiles, plans and specs; a spec that several share counts for the plan that had it
+  // first.
+  int64_t byte_count = 0;
+  friend bool operator==(const StoredUsage&, const StoredUsage&) = default;
 };
 
 // The states of an execution, with the numbers of v1::Execution::State. `kAbandoned` is only ever

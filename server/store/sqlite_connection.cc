@@ -2,12 +2,15 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/store/store_errors.h"
 #include "server/store/stored_time.h"
 
 namespace parplan {
@@ -16,8 +19,6 @@ namespace {
 // Returns advice for failures that a person can mend; empty for others.
 absl::string_view Remedy(int code) {
   switch (code & 0xff) {
-    case SQLITE_FULL:
-      return "the disk is full: free some space and try again";
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return "another process holds the database: end any sqlite3 shell or backup that has it "
@@ -40,10 +41,35 @@ absl::string_view Remedy(int code) {
   }
 }
 
+// Returns the errno of the last system call that failed on the log or the database, 0 if unknown.
+int LastErrno(sqlite3* handle) {
+  int error = 0;
+  sqlite3_file* log = nullptr;
+  if (sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK &&
+      log != nullptr && log->pMethods != nullptr) {
+    log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  if (error == 0) sqlite3_file_control(handle, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+  return error;
+}
+
+// Returns whether there is no room for a change. SQLite says FULL for ENOSPC while it writes to the
+// database or its log; it says otherwise for quotas, for limits of files, and for files that it
+// makes or makes longer.
+bool IsDiskFull(int code, int system_error) {
+  if ((code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) return true;
+  if ((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CANTOPEN) return false;
+  return system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
+}
+
 }  // namespace
 
-absl::Status SqliteError(int code, absl::string_view detail, absl::string_view path) {
-  const std::string what = absl::StrCat(" (", path, ": ", detail, ", SQLite code ", code, ")");
+absl::Status SqliteError(int code, absl::string_view detail, int system_error) {
+  const std::string what = absl::StrCat(" (", detail, ", SQLite code ", code, ")");
+  if (IsDiskFull(code, system_error)) {
+    return DiskFullError(absl::StrCat(
+        "the disk is full, so nothing can be changed: free some space and try again", what));
+  }
   const absl::string_view remedy = Remedy(code);
   if (!remedy.empty()) {
     return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
@@ -148,9 +174,10 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const s
   // Readers open the file for writing too and are then forbidden to write: a read-only
   // connection fails if it is the first to open a WAL database.
   const int code =
-      sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
-  if (handle == nullptr) return SqliteError(code, sqlite3_errstr(code), path);
-  std::unique_ptr<SqliteConnection> connection(new SqliteConnection(path, handle));
+      sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                      options.is_exclusive ? "unix-excl" : nullptr);
+  if (handle == nullptr) return SqliteError(code, sqlite3_errstr(code));
+  std::unique_ptr<SqliteConnection> connection(new SqliteConnection(handle));
   if (code != SQLITE_OK) return connection->LastError(code);
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
@@ -180,7 +207,12 @@ SqliteConnection::~SqliteConnection() {
 }
 
 absl::Status SqliteConnection::LastError(int code) const {
-  return SqliteError(code, sqlite3_errmsg(handle_), path_);
+  // Read first: the question about the files is a call of its own.
+  const std::string detail = sqlite3_errmsg(handle_);
+  // For most failed writes to the log `sqlite3_system_errno` has the errno of a later call.
+  const int system_error = sqlite3_system_errno(handle_);
+  const int of_file = (code & 0xff) == SQLITE_IOERR ? LastErrno(handle_) : 0;
+  return SqliteError(code, detail, of_file != 0 ? of_file : system_error);
 }
 
 absl::Status SqliteConnection::Execute(const std::string& statements) {

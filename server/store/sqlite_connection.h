@@ -21,8 +21,9 @@ namespace parplan {
 
 // Converts a result code of SQLite (extended or not) to UNAVAILABLE, DATA_LOSS, INTERNAL (all
 // STORE_UNAVAILABLE) or RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE), as store.h explains them. `detail`
-// is SQLite's own message, `path` the database file.
-absl::Status SqliteError(int code, absl::string_view detail, absl::string_view path);
+// is SQLite's own message, `system_error` the errno behind it, 0 if unknown. The message names no
+// file, because callers of a server read it.
+absl::Status SqliteError(int code, absl::string_view detail, int system_error = 0);
 
 // A prepared statement on loan from its connection's cache. Positions of parameters start at 1,
 // columns at 0. Texts and bytes that are bound must live until it is reset or destroyed. The next
@@ -72,6 +73,10 @@ class SqliteConnection {
     // commit waits for the disk. Both are those of `SqliteStoreOptions`.
     int64_t max_page_count = 0;
     bool flush_every_commit = true;
+    // Keeps the index of the log in the memory of this process instead of a file, which needs no
+    // room on the disk, and every other process away from the database. All connections of the
+    // process must be opened alike.
+    bool is_exclusive = false;
   };
 
   // Opens an existing file. Errors of this class, of its statements and its transactions are those
@@ -95,10 +100,9 @@ class SqliteConnection {
  private:
   friend class SqliteStatement;
   friend class SqliteTransaction;
-  SqliteConnection(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
+  explicit SqliteConnection(sqlite3* handle) : handle_(handle) {}
   absl::Status LastError(int code) const;
 
-  const std::string path_;
   sqlite3* const handle_;
   std::map<std::string, sqlite3_stmt*> statements_;
 };

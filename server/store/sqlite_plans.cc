@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "proto/wire/digest.h"
 #include "server/store/page_token.h"
 #include "server/store/sqlite_page.h"
 #include "server/store/sqlite_store.h"
@@ -18,12 +19,15 @@ namespace {
 
 using Role = SqliteConnection::Role;
 
-// Columns that `ReadPlan` reads, `sequence` first.
-#define PARPLAN_PLAN_COLUMNS                                         \
+// Columns that `ReadPlan` reads, `sequence` first; those of lists, and of plans with their specs.
+#define PARPLAN_LISTED_PLAN_COLUMNS                                  \
   "sequence, name, cluster, plan_id, plan_key, request_id, job_id, " \
   "topology_digest, profile_digest, create_time, expire_time, bytes, answer_key, owner"
+#define PARPLAN_PLAN_COLUMNS  \
+  PARPLAN_LISTED_PLAN_COLUMNS \
+  ", (SELECT specs.bytes FROM specs WHERE specs.digest = plans.spec_digest)"
 
-PlanRecord ReadPlan(const SqliteStatement& row) {
+PlanRecord ReadListedPlan(const SqliteStatement& row) {
   return {.name = row.Text(1),
           .cluster = row.Text(2),
           .plan_id = row.Text(3),
@@ -37,6 +41,12 @@ PlanRecord ReadPlan(const SqliteStatement& row) {
           .bytes = row.Blob(11),
           .create_time = row.Time(9),
           .expire_time = row.Time(10)};
+}
+
+PlanRecord ReadPlan(const SqliteStatement& row) {
+  PlanRecord plan = ReadListedPlan(row);
+  plan.spec = row.Blob(14);
+  return plan;
 }
 
 // Returns the plan of the first row, if there is one.
@@ -81,13 +91,28 @@ absl::StatusOr<bool> Claim(SqliteConnection& connection, absl::string_view clust
   return connection.ChangeCount() == 1;
 }
 
+// Stores the spec of a plan unless it is stored. Returns its digest; empty for a plan without one.
+absl::StatusOr<std::string> PutSpec(SqliteConnection& connection, const PlanRecord& plan) {
+  if (plan.spec.empty()) return std::string();
+  std::string digest = Sha256Hex(plan.spec);
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement insert,
+      connection.Prepare("INSERT INTO specs (digest, cluster, owner, bytes) "
+                         "VALUES (?1, ?2, ?3, ?4) ON CONFLICT (digest) DO NOTHING"));
+  insert.Bind(1, digest).Bind(2, plan.cluster).Bind(3, plan.owner).BindBlob(4, plan.spec);
+  PARPLAN_RETURN_IF_ERROR(insert.Run());
+  return digest;
+}
+
 absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string spec_digest, PutSpec(connection, plan));
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO plans (name, cluster, plan_id, plan_key, request_id, job_id, "
                          "topology_digest, profile_digest, create_time, expire_time, bytes, "
-                         "answer_key, owner) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"));
+                         "answer_key, owner, spec_digest) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
+                         "nullif(?14, ''))"));
   insert.Bind(1, plan.name)
       .Bind(2, plan.cluster)
       .Bind(3, plan.plan_id)
@@ -100,7 +125,8 @@ absl::Status Insert(SqliteConnection& connection, const PlanRecord& plan) {
       .Bind(10, plan.expire_time)
       .BindBlob(11, plan.bytes)
       .Bind(12, plan.answer_key)
-      .Bind(13, plan.owner);
+      .Bind(13, plan.owner)
+      .Bind(14, spec_digest);
   return insert.Run();
 }
 
@@ -211,10 +237,10 @@ absl::StatusOr<Page<PlanRecord>> SqliteStore::ListPlans(absl::string_view cluste
   const Reader reader(this);
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement rows,
-      reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+      reader->Prepare("SELECT " PARPLAN_LISTED_PLAN_COLUMNS " FROM plans "
                       "WHERE cluster = ?1 AND sequence < ?2 ORDER BY sequence DESC"));
   rows.Bind(1, cluster).Bind(2, position.before_sequence);
-  return ReadPage<PlanRecord>(rows, list, position.page_size, ReadPlan);
+  return ReadPage<PlanRecord>(rows, list, position.page_size, ReadListedPlan);
 }
 
 absl::StatusOr<Page<PlanRecord>> SqliteStore::ListOwnPlans(absl::string_view cluster,
@@ -229,7 +255,7 @@ absl::StatusOr<Page<PlanRecord>> SqliteStore::ListOwnPlans(absl::string_view clu
   // read.
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement rows,
-      reader->Prepare("SELECT " PARPLAN_PLAN_COLUMNS " FROM plans "
+      reader->Prepare("SELECT " PARPLAN_LISTED_PLAN_COLUMNS " FROM plans "
                       "WHERE sequence IN ("
                       "SELECT sequence FROM (SELECT sequence FROM plans WHERE cluster = ?1 "
                       "AND owner = ?3 AND owner <> '' AND sequence < ?2 "
@@ -244,7 +270,7 @@ absl::StatusOr<Page<PlanRecord>> SqliteStore::ListOwnPlans(absl::string_view clu
       .Bind(3, scope.owner)
       .Bind(4, job_ids)
       .Bind(5, int64_t{position.page_size} + 1);
-  return ReadPage<PlanRecord>(rows, list, position.page_size, ReadPlan);
+  return ReadPage<PlanRecord>(rows, list, position.page_size, ReadListedPlan);
 }
 
 absl::StatusOr<int64_t> SqliteStore::CountPlans(absl::string_view cluster) {
@@ -255,7 +281,8 @@ absl::StatusOr<int64_t> SqliteStore::CountPlans(absl::string_view cluster) {
   return count.Integer(0);
 }
 
-absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
+absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                                        const RecordScope& scope) {
   // A negative LIMIT means none to SQLite.
   if (limit <= 0) return 0;
   const std::lock_guard<std::mutex> lock(writer_mutex_);
@@ -265,14 +292,32 @@ absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64
     PARPLAN_ASSIGN_OR_RETURN(
         SqliteStatement remove,
         writer_->Prepare("DELETE FROM plans WHERE sequence IN ("
-                         "SELECT sequence FROM plans WHERE expire_time <= ?1 AND NOT EXISTS ("
+                         "SELECT sequence FROM plans WHERE expire_time <= ?1 "
+                         "AND (?3 = '' OR owner = ?3) AND (?4 = '' OR cluster = ?4) "
+                         "AND NOT EXISTS ("
                          "SELECT 1 FROM executions WHERE executions.plan = plans.name) "
                          "ORDER BY expire_time, sequence LIMIT ?2)"));
-    PARPLAN_RETURN_IF_ERROR(remove.Bind(1, before).Bind(2, limit).Run());
+    remove.Bind(1, before).Bind(2, limit).Bind(3, scope.owner).Bind(4, scope.cluster);
+    PARPLAN_RETURN_IF_ERROR(remove.Run());
   }
   const int64_t deleted = writer_->ChangeCount();
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return deleted;
+}
+
+absl::StatusOr<StoredUsage> SqliteStore::Usage(const RecordScope& scope) {
+  const Reader reader(this);
+  // Statements of their own, so that each uses an index.
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement sum,
+                           scope.owner.empty()
+                               ? reader->Prepare("SELECT coalesce(sum(plan_count), 0), "
+                                                 "coalesce(sum(byte_count), 0) FROM stored_usage "
+                                                 "WHERE ?1 = '' AND (?2 = '' OR cluster = ?2)")
+                               : reader->Prepare("SELECT coalesce(sum(plan_count), 0), "
+                                                 "coalesce(sum(byte_count), 0) FROM stored_usage "
+                                                 "WHERE owner = ?1 AND (?2 = '' OR cluster = ?2)"));
+  PARPLAN_RETURN_IF_ERROR(sum.Bind(1, scope.owner).Bind(2, scope.cluster).Step().status());
+  return StoredUsage{.plan_count = sum.Integer(0), .byte_count = sum.Integer(1)};
 }
 
 }  // namespace parplan

@@ -20,7 +20,7 @@ using Role = SqliteConnection::Role;
 // Columns that `ReadProfile` reads, `sequence` first.
 #define PARPLAN_PROFILE_COLUMNS                                          \
   "sequence, name, cluster, node, profile_id, device_kind, request_id, " \
-  "content_digest, create_time, bytes"
+  "content_digest, create_time, bytes, owner, kind"
 
 ProfileRecord ReadProfile(const SqliteStatement& row) {
   return {.name = row.Text(1),
@@ -28,6 +28,8 @@ ProfileRecord ReadProfile(const SqliteStatement& row) {
           .node = row.Text(3),
           .profile_id = row.Text(4),
           .device_kind = row.Text(5),
+          .kind = row.Text(11),
+          .owner = row.Text(10),
           .request_id = row.Text(6),
           .content_digest = row.Text(7),
           .bytes = row.Blob(9),
@@ -63,8 +65,8 @@ absl::Status Insert(SqliteConnection& connection, const ProfileRecord& profile) 
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO profiles (name, cluster, node, profile_id, device_kind, "
-                         "request_id, content_digest, create_time, bytes) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"));
+                         "request_id, content_digest, create_time, bytes, owner, kind) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"));
   insert.Bind(1, profile.name)
       .Bind(2, profile.cluster)
       .Bind(3, profile.node)
@@ -73,8 +75,27 @@ absl::Status Insert(SqliteConnection& connection, const ProfileRecord& profile) 
       .Bind(6, profile.request_id)
       .Bind(7, profile.content_digest)
       .Bind(8, profile.create_time)
-      .BindBlob(9, profile.bytes);
+      .BindBlob(9, profile.bytes)
+      .Bind(10, profile.owner)
+      .Bind(11, profile.kind);
   return insert.Run();
+}
+
+// Deletes the profiles that are alike `profile` but for the newest `keep_count`, itself among them.
+absl::Status EndOlder(SqliteConnection& connection, const ProfileRecord& profile,
+                      int64_t keep_count) {
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement remove,
+      connection.Prepare("DELETE FROM profiles WHERE sequence IN ("
+                         "SELECT sequence FROM profiles WHERE cluster = ?1 AND node = ?2 "
+                         "AND device_kind = ?3 AND kind IN (?4, '') "
+                         "ORDER BY sequence DESC LIMIT -1 OFFSET ?5)"));
+  return remove.Bind(1, profile.cluster)
+      .Bind(2, profile.node)
+      .Bind(3, profile.device_kind)
+      .Bind(4, profile.kind)
+      .Bind(5, keep_count)
+      .Run();
 }
 
 absl::Status RaiseRevision(SqliteConnection& connection, absl::string_view cluster) {
@@ -95,7 +116,7 @@ absl::StatusOr<int64_t> ReadRevision(SqliteConnection& connection, absl::string_
 
 }  // namespace
 
-absl::StatusOr<ProfileRecord> SqliteStore::PutProfile(ProfileRecord profile) {
+absl::StatusOr<ProfileRecord> SqliteStore::PutProfile(ProfileRecord profile, int64_t keep_count) {
   const std::lock_guard<std::mutex> lock(writer_mutex_);
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
                            SqliteTransaction::Begin(*writer_, Role::kWriter));
@@ -109,6 +130,7 @@ absl::StatusOr<ProfileRecord> SqliteStore::PutProfile(ProfileRecord profile) {
   PARPLAN_ASSIGN_OR_RETURN(stored, FindByName(*writer_, profile.name));
   if (stored.has_value()) return NameTakenError(profile.name);
   PARPLAN_RETURN_IF_ERROR(Insert(*writer_, profile));
+  if (keep_count > 0) PARPLAN_RETURN_IF_ERROR(EndOlder(*writer_, profile, keep_count));
   PARPLAN_RETURN_IF_ERROR(RaiseRevision(*writer_, profile.cluster));
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return profile;

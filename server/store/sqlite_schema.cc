@@ -181,6 +181,77 @@ INSERT INTO jobs
   FROM plans WHERE job_id <> '' GROUP BY cluster, job_id;
 CREATE INDEX plans_by_owner ON plans (cluster, owner, sequence) WHERE owner <> '';
 )sql"},
+    // Counted by triggers, so that no change of a record can forget it. Rows without records go, or
+    // invented clusters would leave them behind.
+    {"who uploaded a profile, and what owners and clusters use", R"sql(
+ALTER TABLE profiles ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE TABLE stored_usage (
+  cluster TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  plan_count INTEGER NOT NULL,
+  byte_count INTEGER NOT NULL,
+  PRIMARY KEY (cluster, owner)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX stored_usage_by_owner ON stored_usage (owner);
+INSERT INTO stored_usage
+  SELECT cluster, owner, sum(plan_count), sum(byte_count)
+  FROM (SELECT cluster, owner, 1 AS plan_count, length(bytes) AS byte_count FROM plans
+        UNION ALL SELECT cluster, owner, 0, length(bytes) FROM profiles)
+  GROUP BY cluster, owner;
+CREATE TRIGGER plan_added AFTER INSERT ON plans BEGIN
+  INSERT INTO stored_usage VALUES (NEW.cluster, NEW.owner, 1, length(NEW.bytes))
+    ON CONFLICT (cluster, owner) DO UPDATE SET plan_count = plan_count + 1,
+      byte_count = byte_count + excluded.byte_count;
+END;
+CREATE TRIGGER plan_removed AFTER DELETE ON plans BEGIN
+  UPDATE stored_usage SET plan_count = plan_count - 1,
+      byte_count = byte_count - length(OLD.bytes)
+    WHERE cluster = OLD.cluster AND owner = OLD.owner;
+  DELETE FROM stored_usage WHERE cluster = OLD.cluster AND owner = OLD.owner
+    AND plan_count = 0 AND byte_count = 0;
+END;
+CREATE TRIGGER profile_added AFTER INSERT ON profiles BEGIN
+  INSERT INTO stored_usage VALUES (NEW.cluster, NEW.owner, 0, length(NEW.bytes))
+    ON CONFLICT (cluster, owner) DO UPDATE SET byte_count = byte_count + excluded.byte_count;
+END;
+CREATE TRIGGER profile_removed AFTER DELETE ON profiles BEGIN
+  UPDATE stored_usage SET byte_count = byte_count - length(OLD.bytes)
+    WHERE cluster = OLD.cluster AND owner = OLD.owner;
+  DELETE FROM stored_usage WHERE cluster = OLD.cluster AND owner = OLD.owner
+    AND plan_count = 0 AND byte_count = 0;
+END;
+)sql"},
+    // Profiles of before have no kind, and the first that comes counts them as of its own. The
+    // index has all that the search for older profiles reads.
+    {"kinds of profiles that replace each other", R"sql(
+ALTER TABLE profiles ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+CREATE INDEX profiles_by_kind ON profiles (cluster, node, device_kind, kind, sequence);
+)sql"},
+    // Plans of before keep their specs in `bytes`. A spec goes with the last plan that has it.
+    {"specs of plans, each stored once", R"sql(
+CREATE TABLE specs (
+  digest TEXT PRIMARY KEY,
+  cluster TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  bytes BLOB NOT NULL
+) STRICT;
+ALTER TABLE plans ADD COLUMN spec_digest TEXT REFERENCES specs (digest);
+CREATE INDEX plans_by_spec ON plans (spec_digest) WHERE spec_digest IS NOT NULL;
+CREATE TRIGGER spec_added AFTER INSERT ON specs BEGIN
+  INSERT INTO stored_usage VALUES (NEW.cluster, NEW.owner, 0, length(NEW.bytes))
+    ON CONFLICT (cluster, owner) DO UPDATE SET byte_count = byte_count + excluded.byte_count;
+END;
+CREATE TRIGGER spec_removed AFTER DELETE ON specs BEGIN
+  UPDATE stored_usage SET byte_count = byte_count - length(OLD.bytes)
+    WHERE cluster = OLD.cluster AND owner = OLD.owner;
+  DELETE FROM stored_usage WHERE cluster = OLD.cluster AND owner = OLD.owner
+    AND plan_count = 0 AND byte_count = 0;
+END;
+CREATE TRIGGER spec_released AFTER DELETE ON plans WHEN OLD.spec_digest IS NOT NULL BEGIN
+  DELETE FROM specs WHERE digest = OLD.spec_digest
+    AND NOT EXISTS (SELECT 1 FROM plans WHERE spec_digest = OLD.spec_digest);
+END;
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

@@ -47,7 +47,9 @@ inline constexpr char kSqliteFileName[] = "parplan.db";
 // Safe to use from any thread. `Store` documents the inherited methods.
 class SqliteStore : public Store {
  public:
-  // Opens the database; creates or migrates it as needed. Errors, all STORE_UNAVAILABLE, are
+  // Opens the database; creates or migrates it as needed. One whose tables are those of this
+  // release also opens on a full disk, and is then closed to other processes, backups among them,
+  // until `TryWrite` finds room. Errors, all STORE_UNAVAILABLE, are
   // UNAVAILABLE (also if another server has the directory), DATA_LOSS, INTERNAL, and
   // FAILED_PRECONDITION if a newer server wrote the database.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const SqliteStoreOptions& options);
@@ -55,7 +57,10 @@ class SqliteStore : public Store {
   // REQUIRES: no call is in progress.
   ~SqliteStore() override = default;
 
-  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
+  absl::Status TryWrite() override;
+
+  using Store::PutProfile;
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) override;
   absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) override;
   absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
                                                    std::optional<std::string> node,
@@ -95,7 +100,10 @@ class SqliteStore : public Store {
   absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster, const PlanScope& scope,
                                                 const PageRequest& page) override;
   absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
-  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
+  using Store::DeleteExpiredPlans;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                             const RecordScope& scope) override;
+  absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
 
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
@@ -134,16 +142,27 @@ class SqliteStore : public Store {
 
   SqliteStore() = default;
 
+  // Opens all connections; on an error changes nothing. REQUIRES: none is open.
+  absl::Status OpenConnections(bool is_exclusive);
+
+  // Opens the connections of an exclusive store anew, so that other processes may read it. Waits
+  // for the calls in progress.
+  void OpenShared();
+
+  SqliteStoreOptions options_;
+
   // Created first and destroyed last.
   std::unique_ptr<DirectoryLock> lock_;
 
   // Writers wait for this mutex and not inside SQLite, which would poll.
   std::mutex writer_mutex_;
   std::unique_ptr<SqliteConnection> writer_;  // Guarded by writer_mutex_.
+  bool is_exclusive_ = false;                 // Guarded by writer_mutex_.
 
   std::mutex readers_mutex_;
   std::condition_variable reader_returned_;
   std::vector<std::unique_ptr<SqliteConnection>> idle_readers_;  // Guarded by readers_mutex_.
+  bool is_reopening_ = false;                                    // Guarded by readers_mutex_.
 };
 
 }  // namespace parplan

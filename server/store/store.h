@@ -19,9 +19,10 @@
 //
 // Every method can return these errors as well as those it names:
 // * UNAVAILABLE (STORE_UNAVAILABLE): the disk is full or fails, or the database is locked,
-//   read-only or not reachable. The message says what to do. If a commit could not be flushed or
-//   its answer was lost, the change may be there after a restart; request ids make it harmless to
-//   repeat it.
+//   read-only or not reachable. The message says what to do; `IsDiskFullError` (store_errors.h)
+//   knows a full disk, on which methods that only read still work. If a commit could not be flushed
+//   or its answer was lost, the change may be there after a restart; request ids make it harmless
+//   to repeat it.
 // * DATA_LOSS (STORE_UNAVAILABLE): the database is damaged.
 // * RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE): a record is larger than the store can hold (about 1 GB
 //   for SQLite, half of that for PostgreSQL).
@@ -69,16 +70,33 @@ struct PlanScope {
   std::vector<std::string> job_ids;
 };
 
+// Records of one owner, of one cluster, or both; an empty text stands for all.
+struct RecordScope {
+  std::string owner;
+  std::string cluster;
+};
+
 // The interface of both stores. Safe to use from any thread. Every method may wait for the disk.
 class Store {
  public:
   virtual ~Store() = default;
 
+  // Returns OK if changes can be stored now: changes something and changes it back, and looks
+  // whether the disk has room for more.
+  virtual absl::Status TryWrite() = 0;
+
   // Stores a profile and raises the revision of its cluster. A second profile of a node with the
   // same `request_id` changes nothing: if `content_digest` is equal, the stored profile is
   // returned, else INVALID_ARGUMENT (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the name
   // is taken.
-  virtual absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) = 0;
+  //
+  // With a `keep_count` above 0, the profiles of its node, `device_kind` and `kind` that are not
+  // among the newest `keep_count` are deleted in the same transaction, as by `DeleteProfile` but
+  // without another revision. Profiles without a `kind` count as of this one.
+  virtual absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) = 0;
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) {
+    return PutProfile(std::move(profile), 0);
+  }
 
   // Returns a profile by name. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) = 0;
@@ -169,11 +187,11 @@ class Store {
   virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanByAnswer(
       absl::string_view cluster, absl::string_view answer_key) = 0;
 
-  // Lists plans of a cluster, with the rules and errors of `ListProfiles`.
+  // Lists plans of a cluster without their specs, with the rules and errors of `ListProfiles`.
   virtual absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
                                                      const PageRequest& page) = 0;
 
-  // Lists the plans of a cluster that are in a scope, with the rules and errors of `ListProfiles`.
+  // Lists the plans of a cluster that are in a scope, as `ListPlans` does.
   // The time it takes grows with the plans of the jobs in the scope and the length of the page.
   virtual absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster,
                                                         const PlanScope& scope,
@@ -182,10 +200,19 @@ class Store {
   // Counts the plans of the cluster, expired ones included.
   virtual absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) = 0;
 
-  // Deletes at most `limit` plans that expire at or before `before`, those that expired first
-  // first, and returns how many. Plans with executions stay, since their measurements are worth
-  // more than the space.
-  virtual absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) = 0;
+  // Deletes at most `limit` plans of the scope that expire at or before `before`, those that
+  // expired first first, and returns how many. Plans with executions stay, since their measurements
+  // are worth more than the space. The time it takes grows with the plans of all scopes that have
+  // expired.
+  virtual absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                                     const RecordScope& scope) = 0;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) {
+    return DeleteExpiredPlans(before, limit, RecordScope());
+  }
+
+  // Returns what the profiles and plans of the scope take up; executions, their windows and
+  // calibrations do not count. Reads one row for each owner or cluster in the scope.
+  virtual absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) = 0;
 
   // Stores an execution. A second one of a plan with the same non-empty `request_id` changes
   // nothing and returns the stored one. NOT_FOUND (RESOURCE_NOT_FOUND) if the plan is not stored;

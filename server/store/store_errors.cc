@@ -1,8 +1,10 @@
 #include "server/store/store_errors.h"
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 
 namespace parplan {
@@ -22,7 +24,26 @@ absl::string_view StateName(ExecutionState state) {
   return "UNKNOWN";
 }
 
+// Long enough for a person to make room, and short against the patience of agents. Not measured.
+constexpr absl::Duration kDiskFullRetry = absl::Seconds(30);
+
+constexpr char kCause[] = "cause";
+constexpr char kDiskFull[] = "disk_full";
+
 }  // namespace
+
+absl::Status DiskFullError(absl::string_view detail) {
+  return WithRetryDelay(MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                                  absl::StrCat("store: ", detail), {{kCause, kDiskFull}}),
+                        kDiskFullRetry);
+}
+
+bool IsDiskFullError(const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value() || detail->reason != Reason::kStoreUnavailable) return false;
+  const auto found = detail->metadata.find(kCause);
+  return found != detail->metadata.end() && found->second == kDiskFull;
+}
 
 absl::Status NotStoredError(absl::string_view kind, absl::string_view name) {
   return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,

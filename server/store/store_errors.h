@@ -10,6 +10,13 @@
 
 namespace parplan {
 
+// Returns UNAVAILABLE (STORE_UNAVAILABLE) with `cause` and the time after which to try again.
+// `detail` says what happened and what to do.
+absl::Status DiskFullError(absl::string_view detail);
+
+// Returns whether `status` is that of a full disk.
+bool IsDiskFullError(const absl::Status& status);
+
 // Returns NOT_FOUND (RESOURCE_NOT_FOUND). `kind` is `profile`, `calibration`, `plan` or
 // `execution`.
 absl::Status NotStoredError(absl::string_view kind, absl::string_view name);

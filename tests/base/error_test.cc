@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "tests/support/status_matchers.h"
 
@@ -45,9 +46,21 @@ TEST(GetErrorDetail, IsAbsentFromOtherStatuses) {
   EXPECT_FALSE(GetErrorDetail(absl::InternalError("broken")).has_value());
 }
 
+TEST(WithRetryDelay, AddsAndReplacesTheTimeAndKeepsTheRest) {
+  absl::Status error =
+      MakeError(absl::StatusCode::kResourceExhausted, Reason::kQueueFull, "full", {{"a", "b"}});
+  EXPECT_EQ(GetRetryDelay(error), std::nullopt);
+  error = WithRetryDelay(error, absl::Milliseconds(1500));
+  EXPECT_EQ(GetRetryDelay(error), absl::Milliseconds(1500));
+  EXPECT_EQ(GetRetryDelay(WithRetryDelay(error, absl::ZeroDuration())), absl::ZeroDuration());
+  EXPECT_EQ(GetErrorDetail(error)->reason, Reason::kQueueFull);
+  EXPECT_EQ(GetErrorDetail(error)->metadata.at("a"), "b");
+  EXPECT_EQ(GetRetryDelay(WithRetryDelay(absl::OkStatus(), absl::Seconds(1))), std::nullopt);
+}
+
 TEST(ReasonName, DiffersFromReasonToReason) {
   std::map<std::string, int> seen;
-  for (int value = 1; value <= static_cast<int>(Reason::kAuditUnavailable); ++value) {
+  for (int value = 1; value <= static_cast<int>(Reason::kQuotaExceeded); ++value) {
     const std::string name(ReasonName(static_cast<Reason>(value)));
     EXPECT_NE(name, "UNKNOWN") << value;
     EXPECT_EQ(++seen[name], 1) << name;

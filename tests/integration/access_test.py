@@ -81,9 +81,9 @@ class Access(unittest.TestCase):
         self.config = self.folder / "server.json"
         self.audit = self.folder / "audit.jsonl"
 
-    def serve(self, *flags, grants=None):
+    def serve(self, *flags, grants=None, **settings):
         """A server with mutual TLS, which grants roles if there are any."""
-        content = {"audit_file": str(self.audit)}
+        content = {"audit_file": str(self.audit), **settings}
         if grants is not None:
             content["authorization"] = {"grants": grants}
         self.config.write_text(json.dumps(content))
@@ -315,6 +315,68 @@ class Access(unittest.TestCase):
             done = self.command("--check-config", "--config", self.config)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(field, done.stderr)
+
+    def test_quotas_are_checked_and_may_be_without_limit(self):
+        for kind in ("identity", "cluster"):
+            for quota in ("stored_bytes", "plans", "agents", "running_searches",
+                          "queued_searches"):
+                for value, code in ((-1, 2), (0, 0), (7, 0)):
+                    self.config.write_text(json.dumps({"quotas": {kind: {quota: value}}}))
+                    done = self.command("--check-config", "--config", self.config)
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    if code != 0:
+                        self.assertIn(f"quotas.{kind}.{quota}: is -1", done.stderr)
+
+    def test_an_identity_at_its_quota_is_refused_alone_and_told_when_to_come_back(self):
+        server = self.serve(grants=GRANTS, quotas={"identity": {"plans": 1}})
+        self.client(server, "agent-a").upload("clusters/lab/nodes/node-a", "r",
+                                              parplan.small_profile())
+        slurm, stranger = self.client(server, "slurm"), self.client(server, "stranger")
+        question = parplan.small_question(batch=16)
+        slurm.call(PLANS, "CreatePlan", question)
+        with self.assertRaises(grpc.RpcError) as raised:
+            slurm.call(PLANS, "CreatePlan", parplan.small_question(batch=32))
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        info = slurm.error_info(raised.exception)
+        self.assertEqual(info.reason, "QUOTA_EXCEEDED")
+        self.assertEqual(dict(info.metadata), {
+            "quota": "identity.plans", "holder": "dns:slurm.lab.example", "limit": "1",
+            "value": "2"})
+        details = dict(raised.exception.trailing_metadata())["grpc-status-details-bin"]
+        retry = slurm.message("parplan.v1.RpcStatus").FromString(details).details[1]
+        self.assertEqual(retry.type_url, "type.googleapis.com/google.rpc.RetryInfo")
+        self.assertEqual(
+            slurm.message("parplan.v1.RetryInfo").FromString(retry.value).retry_duration.seconds,
+            600)
+        self.assertIn("QUOTA_EXCEEDED", server.log())
+        # What it has is answered, and others are as before.
+        self.assertTrue(slurm.call(PLANS, "CreatePlan", question).from_cache)
+        stranger.call(PLANS, "CreatePlan", parplan.small_question(batch=32))
+
+    def test_one_identity_at_many_times_its_share_leaves_others_unrefused(self):
+        server = self.serve("--workers", "2", "--queue-length", "8", grants=GRANTS)
+        self.client(server, "agent-a").upload("clusters/lab/nodes/node-a", "r",
+                                              parplan.small_profile())
+        slurm, stranger = self.client(server, "slurm"), self.client(server, "stranger")
+        batches = iter(range(8, 80000, 8))
+        noisy, refused = [], 0
+        for _ in range(20):
+            noisy += [slurm.start(PLANS, "CreatePlan", parplan.small_question(batch=next(batches)),
+                                  timeout=200) for _ in range(20)]
+            # Fewer than its share of the places, which are four.
+            quiet = [stranger.start(PLANS, "CreatePlan",
+                                    parplan.small_question(batch=next(batches)), timeout=200)
+                     for _ in range(3)]
+            for answer in quiet:
+                answer.result()
+        for answer in noisy:
+            try:
+                answer.result()
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+                refused += 1
+        # Whether it was refused depends on the machine; the others were not.
+        self.assertLess(refused, len(noisy))
 
     def test_the_roles_of_a_certificate_are_shown(self):
         self.config.write_text(json.dumps({"authorization": {"grants": GRANTS}}))

@@ -114,7 +114,8 @@ def main():
     end = time.monotonic() + options.seconds
     kills = retried = 0
     with tempfile.TemporaryDirectory() as folder, \
-            parplan.Server(options.server, folder, "--log-level", "error") as server:
+            parplan.Server(options.server, folder, "--log-level", "error",
+                           "--profiles-per-node", "0") as server:
         soak = Soak(server, generator)
         soak.client = parplan.Client(server.address)
         kill_before = set(generator.sample(range(options.requests), options.kills))

@@ -17,6 +17,12 @@ namespace {
 
 using Lock = std::lock_guard<std::mutex>;
 
+template <typename Record>
+bool IsIn(const Record& record, const RecordScope& scope) {
+  return (scope.owner.empty() || record.owner == scope.owner) &&
+         (scope.cluster.empty() || record.cluster == scope.cluster);
+}
+
 }  // namespace
 
 MemoryStore::MemoryStore() : state_(std::make_shared<State>()) {}
@@ -39,6 +45,11 @@ void MemoryStore::BreakAfter(int count) {
   state_->calls_left = count;
 }
 
+void MemoryStore::SetFull(bool full) {
+  const Lock lock(state_->mutex);
+  state_->full = full;
+}
+
 void MemoryStore::BeforePutPlan(std::function<void()> before) {
   const Lock lock(state_->mutex);
   state_->before_put_plan = std::move(before);
@@ -54,6 +65,24 @@ absl::Status MemoryStore::Begin() {
   if (!state_->broken) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
                    "the store was told to fail; try again");
+}
+
+absl::Status MemoryStore::BeginChange() {
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return state_->full ? DiskFullError("the store was told that its disk is full; make room")
+                      : absl::OkStatus();
+}
+
+absl::Status MemoryStore::TryWrite() {
+  const Lock lock(state_->mutex);
+  return BeginChange();
+}
+
+PlanRecord MemoryStore::Whole(const PlanRecord& plan) const {
+  PlanRecord whole = plan;
+  const auto found = state_->spec_of_plan.find(plan.name);
+  if (found != state_->spec_of_plan.end()) whole.spec = found->second;
+  return whole;
 }
 
 template <typename Record>
@@ -98,9 +127,9 @@ absl::StatusOr<Page<Record>> MemoryStore::ListNewestFirst(const Table<Record>& t
   return result;
 }
 
-absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile) {
+absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile, int64_t keep_count) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   for (const auto& [position, stored] : state_->profiles) {
     if (profile.request_id.empty() || stored.request_id != profile.request_id ||
         stored.cluster != profile.cluster || stored.node != profile.node) {
@@ -112,6 +141,16 @@ absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile) {
   if (Find(state_->profiles, profile.name) != nullptr) return NameTakenError(profile.name);
   ++state_->revisions[profile.cluster];
   state_->profiles[state_->next_position++] = profile;
+  if (keep_count == 0) return profile;
+  int64_t count = 0;
+  for (auto entry = state_->profiles.end(); entry != state_->profiles.begin();) {
+    --entry;
+    const ProfileRecord& other = entry->second;
+    const bool is_alike = other.cluster == profile.cluster && other.node == profile.node &&
+                          other.device_kind == profile.device_kind &&
+                          (other.kind == profile.kind || other.kind.empty());
+    if (is_alike && ++count > keep_count) entry = state_->profiles.erase(entry);
+  }
   return profile;
 }
 
@@ -137,7 +176,7 @@ absl::StatusOr<Page<ProfileRecord>> MemoryStore::ListProfiles(absl::string_view 
 
 absl::Status MemoryStore::DeleteProfile(absl::string_view name) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   for (auto entry = state_->profiles.begin(); entry != state_->profiles.end(); ++entry) {
     if (entry->second.name != name) continue;
     ++state_->revisions[entry->second.cluster];
@@ -175,7 +214,7 @@ absl::StatusOr<std::map<std::string, int64_t>> MemoryStore::ProfileRevisions() {
 
 absl::StatusOr<CalibrationRecord> MemoryStore::PutCalibration(CalibrationRecord calibration) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   for (const auto& [position, stored] : state_->calibrations) {
     if (calibration.request_id.empty() || stored.request_id != calibration.request_id ||
         stored.cluster != calibration.cluster) {
@@ -213,7 +252,7 @@ absl::StatusOr<ActiveCalibrationRecord> MemoryStore::ActivateCalibration(absl::s
                                                                          absl::string_view name,
                                                                          absl::Time activate_time) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   ActiveCalibrationRecord next;
   if (!name.empty()) {
     const CalibrationRecord* calibration = Find(state_->calibrations, name);
@@ -248,14 +287,14 @@ absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan, std::optional<J
     BeforePutPlan(std::move(before));
   }
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   ++state_->put_plan_count;
   for (const auto& [position, stored] : state_->plans) {
     if (plan.request_id.empty() || stored.request_id != plan.request_id ||
         stored.cluster != plan.cluster || stored.owner != plan.owner) {
       continue;
     }
-    if (stored.plan_key == plan.plan_key && stored.job_id == plan.job_id) return stored;
+    if (stored.plan_key == plan.plan_key && stored.job_id == plan.job_id) return Whole(stored);
     return RequestIdReusedError(plan.request_id, stored.name);
   }
   if (Find(state_->plans, plan.name) != nullptr) return NameTakenError(plan.name);
@@ -266,7 +305,12 @@ absl::StatusOr<PlanRecord> MemoryStore::PutPlan(PlanRecord plan, std::optional<J
     }
     known = *claim;
   }
-  state_->plans[state_->next_position++] = plan;
+  PlanRecord& stored = state_->plans[state_->next_position++] = plan;
+  stored.spec.clear();
+  if (!plan.spec.empty()) {
+    state_->spec_of_plan[plan.name] = plan.spec;
+    state_->specs.try_emplace(plan.spec, plan);
+  }
   return plan;
 }
 
@@ -294,7 +338,7 @@ absl::StatusOr<PlanRecord> MemoryStore::GetPlan(absl::string_view name) {
   PARPLAN_RETURN_IF_ERROR(Begin());
   const PlanRecord* plan = Find(state_->plans, name);
   if (plan == nullptr) return NotStoredError("plan", name);
-  return *plan;
+  return Whole(*plan);
 }
 
 absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByKey(absl::string_view cluster,
@@ -307,7 +351,7 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByKey(absl::strin
     const PlanRecord& plan = entry->second;
     if (plan.cluster == cluster && plan.plan_key == plan_key && plan.job_id == job_id &&
         plan.expire_time > now) {
-      return std::optional<PlanRecord>(plan);
+      return std::optional<PlanRecord>(Whole(plan));
     }
   }
   return std::optional<PlanRecord>();
@@ -320,7 +364,7 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByRequestId(
   for (const auto& [position, plan] : state_->plans) {
     if (!request_id.empty() && plan.cluster == cluster && plan.owner == owner &&
         plan.request_id == request_id) {
-      return std::optional<PlanRecord>(plan);
+      return std::optional<PlanRecord>(Whole(plan));
     }
   }
   return std::optional<PlanRecord>();
@@ -333,7 +377,7 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanOfJob(absl::strin
   for (auto entry = state_->plans.rbegin(); entry != state_->plans.rend(); ++entry) {
     const PlanRecord& plan = entry->second;
     if (!job_id.empty() && plan.cluster == cluster && plan.job_id == job_id) {
-      return std::optional<PlanRecord>(plan);
+      return std::optional<PlanRecord>(Whole(plan));
     }
   }
   return std::optional<PlanRecord>();
@@ -346,7 +390,7 @@ absl::StatusOr<std::optional<PlanRecord>> MemoryStore::FindPlanByAnswer(
   for (auto entry = state_->plans.rbegin(); entry != state_->plans.rend(); ++entry) {
     const PlanRecord& plan = entry->second;
     if (!answer_key.empty() && plan.cluster == cluster && plan.answer_key == answer_key) {
-      return std::optional<PlanRecord>(plan);
+      return std::optional<PlanRecord>(Whole(plan));
     }
   }
   return std::optional<PlanRecord>();
@@ -382,9 +426,10 @@ absl::StatusOr<int64_t> MemoryStore::CountPlans(absl::string_view cluster) {
                        [&](const auto& entry) { return entry.second.cluster == cluster; });
 }
 
-absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64_t limit) {
+absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                                        const RecordScope& scope) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   // Soonest expired first.
   std::vector<std::pair<absl::Time, int64_t>> expired;
   for (const auto& [position, plan] : state_->plans) {
@@ -392,19 +437,45 @@ absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64
     const bool is_executed =
         std::any_of(state_->executions.begin(), state_->executions.end(),
                     [&name](const auto& entry) { return entry.second.plan == name; });
-    if (plan.expire_time <= before && !is_executed) {
+    if (plan.expire_time <= before && !is_executed && IsIn(plan, scope)) {
       expired.emplace_back(plan.expire_time, position);
     }
   }
   std::sort(expired.begin(), expired.end());
   if (static_cast<int64_t>(expired.size()) > limit) expired.resize(limit);
-  for (const auto& [expire_time, position] : expired) state_->plans.erase(position);
+  for (const auto& [expire_time, position] : expired) {
+    const auto spec = state_->spec_of_plan.extract(state_->plans.at(position).name);
+    state_->plans.erase(position);
+    if (spec.empty()) continue;
+    const bool is_shared =
+        std::any_of(state_->spec_of_plan.begin(), state_->spec_of_plan.end(),
+                    [&spec](const auto& entry) { return entry.second == spec.mapped(); });
+    if (!is_shared) state_->specs.erase(spec.mapped());
+  }
   return static_cast<int64_t>(expired.size());
+}
+
+absl::StatusOr<StoredUsage> MemoryStore::Usage(const RecordScope& scope) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  StoredUsage usage;
+  for (const auto& [position, plan] : state_->plans) {
+    if (!IsIn(plan, scope)) continue;
+    ++usage.plan_count;
+    usage.byte_count += static_cast<int64_t>(plan.bytes.size());
+  }
+  for (const auto& [bytes, first_plan] : state_->specs) {
+    if (IsIn(first_plan, scope)) usage.byte_count += static_cast<int64_t>(bytes.size());
+  }
+  for (const auto& [position, profile] : state_->profiles) {
+    if (IsIn(profile, scope)) usage.byte_count += static_cast<int64_t>(profile.bytes.size());
+  }
+  return usage;
 }
 
 absl::StatusOr<ExecutionRecord> MemoryStore::CreateExecution(ExecutionRecord execution) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   if (Find(state_->plans, execution.plan) == nullptr) {
     return NotStoredError("plan", execution.plan);
   }
@@ -443,7 +514,7 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
                                                                absl::Time end_time,
                                                                absl::string_view failure_reason) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotStoredError("execution", name);
   const bool is_abandoned = state_->abandoned.count(execution->name) > 0;
@@ -465,7 +536,7 @@ absl::StatusOr<ExecutionRecord> MemoryStore::SetExecutionState(absl::string_view
 absl::StatusOr<std::vector<ExecutionRecord>> MemoryStore::FailSilentExecutions(
     absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   std::vector<std::pair<absl::Time, ExecutionRecord*>> silent;
   for (auto& [position, execution] : state_->executions) {
     if (execution.state == ExecutionState::kRunning && execution.report_time <= before) {
@@ -491,7 +562,7 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
                                                         int64_t max_window_count,
                                                         absl::Time report_time) {
   const Lock lock(state_->mutex);
-  PARPLAN_RETURN_IF_ERROR(Begin());
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
   ExecutionRecord* execution = Find(state_->executions, name);
   if (execution == nullptr) return NotStoredError("execution", name);
   const bool is_abandoned = state_->abandoned.count(execution->name) > 0;

@@ -38,6 +38,9 @@ class MemoryStore : public Store {
   // The first `count` calls from now on still work.
   void BreakAfter(int count);
 
+  // Makes every call that changes something fail as on a full disk, until it is called with false.
+  void SetFull(bool full);
+
   // Calls `before` at the beginning of every `PutPlan`, except of those that it makes itself: what
   // another server does in the meantime. Null for nothing.
   void BeforePutPlan(std::function<void()> before);
@@ -45,7 +48,9 @@ class MemoryStore : public Store {
   // Plans put so far, those that changed nothing included.
   int put_plan_count() const;
 
-  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) override;
+  absl::Status TryWrite() override;
+  using Store::PutProfile;
+  absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) override;
   absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) override;
   absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
                                                    std::optional<std::string> node,
@@ -83,7 +88,10 @@ class MemoryStore : public Store {
   absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster, const PlanScope& scope,
                                                 const PageRequest& page) override;
   absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
-  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) override;
+  using Store::DeleteExpiredPlans;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
+                                             const RecordScope& scope) override;
+  absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
   absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
@@ -112,6 +120,7 @@ class MemoryStore : public Store {
     std::mutex mutex;
     // All guarded by mutex.
     bool broken = false;
+    bool full = false;
     std::optional<int> calls_left;
     int put_plan_count = 0;
     std::function<void()> before_put_plan;
@@ -119,7 +128,11 @@ class MemoryStore : public Store {
     Table<ProfileRecord> profiles;
     Table<CalibrationRecord> calibrations;
     std::map<std::string, ActiveCalibrationRecord> active_calibrations;
+    // Without their specs.
     Table<PlanRecord> plans;
+    // Specs, each with the first plan that had it.
+    std::map<std::string, PlanRecord> specs;
+    std::map<std::string, std::string> spec_of_plan;               // By name.
     std::map<std::pair<std::string, std::string>, JobClaim> jobs;  // By cluster and id.
     Table<ExecutionRecord> executions;
     std::set<std::string> abandoned;  // Names of executions.
@@ -129,8 +142,12 @@ class MemoryStore : public Store {
 
   explicit MemoryStore(std::shared_ptr<State> state);
 
-  // Whether this call may work. Under the lock, first.
+  // Whether this call may work, and whether it may change something. Under the lock, first.
   absl::Status Begin();
+  absl::Status BeginChange();
+
+  // Returns a stored plan with its spec.
+  PlanRecord Whole(const PlanRecord& plan) const;
 
   // Null where there is none.
   template <typename Record>

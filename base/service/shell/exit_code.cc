@@ -37,6 +37,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       case Reason::kDraining:
       case Reason::kAgentConnected:
       case Reason::kAuditUnavailable:
+      case Reason::kQuotaExceeded:
         return ExitCode::kUnavailable;
       case Reason::kResourceNotFound:
         return ExitCode::kNotFound;

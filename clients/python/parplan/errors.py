@@ -107,6 +107,10 @@ class AuditUnavailable(Error):
     """The server cannot write to its audit log, without which it may change nothing."""
 
 
+class QuotaExceeded(Error):
+    """The call would exceed a quota of the caller or of a cluster."""
+
+
 CLASS_OF_REASON: dict[str, type[Error]] = {
     "SPEC_INVALID": SpecInvalid,
     "PROFILE_INVALID": ProfileInvalid,
@@ -129,6 +133,7 @@ CLASS_OF_REASON: dict[str, type[Error]] = {
     "AGENT_CONNECTED": AgentConnected,
     "ROLE_REQUIRED": RoleRequired,
     "AUDIT_UNAVAILABLE": AuditUnavailable,
+    "QUOTA_EXCEEDED": QuotaExceeded,
 }
 
 

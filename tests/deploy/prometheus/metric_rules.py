@@ -8,7 +8,7 @@ BAD_UNITS = ("_ms", "_milliseconds", "_minutes", "_hours", "_kilobytes", "_megab
              "_percent")
 # Gauges and histograms that count things have a plural or say what is so now.
 COUNTED = re.compile(
-    r"(s|waiting|running|in_flight|limit|workers|active|connected|length|fds|threads|generation|drifting)$")
+    r"(s|waiting|running|in_flight|limit|workers|active|connected|length|fds|threads|generation|drifting|writable)$")
 # Values that come from the callers in bounded numbers; all others are of fixed lists.
 FREE_LABELS = {"version"}
 LABEL_VALUE = re.compile(r"^[A-Za-z0-9_.+:-]{1,63}$")

@@ -96,6 +96,7 @@ def cases():
                    'file="certificate"}')
     key = f"parplan_signing_key_expiry_timestamp_seconds{{{SERVER}}}"
     signing = f"parplan_signing_keys{{{SERVER}}}"
+    writable = f"parplan_store_writable{{{SERVER}}}"
     measured = f'parplan_profile_measurement_timestamp_seconds{{{SERVER},cluster="lab"}}'
     connected = f'parplan_agents_connected{{{SERVER},cluster="lab"}}'
     waiting = {f"parplan_search_queue_limit{{{SERVER}}}": "64x60",
@@ -132,12 +133,19 @@ def cases():
         Case("ParplanQueueFull", {rejects % "QUEUE_FULL": "0+2x60"}, "20m", server),
         Case("ParplanQueueFull", {rejects % "SPEC_INVALID": "0+2x60"}, "20m"),
 
+        Case("ParplanQuotaExceeded", {rejects % "QUOTA_EXCEEDED": "0+2x60"}, "30m", server),
+        Case("ParplanQuotaExceeded", {rejects % "QUOTA_EXCEEDED": "0x5 1x60"}, "30m"),
+        Case("ParplanQuotaExceeded", {rejects % "QUEUE_FULL": "0+2x60"}, "30m"),
+
         Case("ParplanStoreUnavailable", {store % "UNAVAILABLE": "0+1x30"}, "20m", server),
         # One call that failed.
         Case("ParplanStoreUnavailable", {store % "UNAVAILABLE": "0x5 1x30"}, "8m"),
         Case("ParplanStoreUnavailable", {store % "UNAVAILABLE": "0x5 1x30"}, "9m"),
         Case("ParplanStoreUnavailable", {store % "NOT_FOUND": "0+50x30", store % "OK": "0+50x30",
                                          store % "UNAVAILABLE": "0x30"}, "20m"),
+
+        Case("ParplanStoreReadOnly", {writable: "1 0x20"}, "5m", server),
+        Case("ParplanStoreReadOnly", {writable: "1 0 1x20"}, "5m"),
 
         Case("ParplanAuditFailing", {audit: "0x10 1x60"}, "15m", server),
         Case("ParplanAuditFailing", {audit: "3x90"}, "30m"),

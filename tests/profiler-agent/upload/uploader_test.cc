@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
@@ -136,6 +137,10 @@ TEST(MayRetryUpload, NotWhereTheProfileIsAtFault) {
   EXPECT_TRUE(MayRetryUpload(absl::PermissionDeniedError("")));
   EXPECT_FALSE(MayRetryUpload(absl::InvalidArgumentError("")));
   EXPECT_FALSE(MayRetryUpload(absl::ResourceExhaustedError("")));
+  EXPECT_FALSE(
+      MayRetryUpload(MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge, "")));
+  EXPECT_TRUE(
+      MayRetryUpload(MakeError(absl::StatusCode::kResourceExhausted, Reason::kQuotaExceeded, "")));
 }
 
 }  // namespace

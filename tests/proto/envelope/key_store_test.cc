@@ -18,6 +18,7 @@
 #include "proto/envelope/signer.h"
 #include "proto/envelope/verifier.h"
 #include "tests/proto/envelope/plan_fixture.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -558,6 +559,23 @@ TEST(DurableFile, ReplacesAFileWholeAndFollowsNoStagedLink) {
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(ReadWholeFile(folder), StatusIs(absl::StatusCode::kUnavailable));
   std::filesystem::remove_all(folder);
+}
+
+TEST_F(KeyStoreTest, AFullDiskStopsNoServerThatHasABundle) {
+  const KeyStore first = MustOpen(start_);
+  // The bundle is to be written again, with a later end.
+  const absl::Time later = start_ + 40 * kDay;
+  {
+    const FileSizeLimit limit(10);
+    ASSERT_OK_AND_ASSIGN(KeyStore again, KeyStore::OpenOrCreate(folder_, later));
+    EXPECT_EQ(SigningKeyIds(again, later), SigningKeyIds(first, later));
+    EXPECT_FALSE(again.RotateIfDue(later).ok());
+    // Commands say at once that they cannot do their work.
+    EXPECT_FALSE(KeyStore::Open(folder_, later).ok());
+  }
+  const int64_t before = BundleOnDisk().version()->sequence;
+  EXPECT_OK(MustOpen(later).RotateIfDue(later));
+  EXPECT_GT(BundleOnDisk().version()->sequence, before);
 }
 
 }  // namespace

@@ -6,13 +6,21 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <pqxx/pqxx>
 #include <string>
 #include <thread>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/backup/sqlite_rows.h"
+#include "server/backup/table_rows.h"
+#include "server/store/sqlite_connection.h"
+#include "server/store/sqlite_schema.h"
 #include "server/store/sqlite_store.h"
 #include "tests/server/store/postgres_process.h"
 #include "tests/server/store/store_conformance.h"
@@ -54,6 +62,7 @@ void Fill(const StoreAddress& address) {
   PlanRecord plan = SamplePlan("c", "plan", 100000);
   plan.answer_key = "answer";
   plan.owner = "spiffe://lab.example/slurm";
+  plan.spec = "a \0 spec";
   ASSERT_OK(store->PutPlan(plan, JobClaim{plan.owner, 4}));
   ASSERT_OK(store->PutPlan(SamplePlan("c", "another")));
   PlanRecord of_other = SamplePlan("c", "deleted");
@@ -87,9 +96,9 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
   EXPECT_THAT(
       written.row_counts,
       testing::ElementsAre(testing::Pair("profiles", 2), testing::Pair("profile_revisions", 2),
-                           testing::Pair("calibrations", 1), testing::_, testing::Pair("plans", 2),
-                           testing::Pair("jobs", 2), testing::Pair("executions", 2),
-                           testing::Pair("windows", 2)));
+                           testing::Pair("calibrations", 1), testing::_, testing::Pair("specs", 1),
+                           testing::Pair("plans", 2), testing::Pair("jobs", 2),
+                           testing::Pair("executions", 2), testing::Pair("windows", 2)));
   ASSERT_OK_AND_ASSIGN(const BackupSummary restored, RestoreStore(file, to, false));
   EXPECT_EQ(restored.digest, written.digest);
   // A backup of the new store is the same again.
@@ -103,6 +112,8 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
             *old_store->GetPlan(SamplePlan("c", "plan").name));
   EXPECT_EQ(new_store->SnapshotProfiles("c")->profiles, old_store->SnapshotProfiles("c")->profiles);
   EXPECT_THAT(new_store->ProfileRevision("c"), IsOkAndHolds(5));
+  EXPECT_EQ(*new_store->Usage({}), *old_store->Usage({}));
+  EXPECT_GT(new_store->Usage({.owner = "spiffe://lab.example/slurm"})->byte_count, 100000);
   EXPECT_EQ(*new_store->ActiveCalibration("c"), *old_store->ActiveCalibration("c"));
   EXPECT_EQ(*new_store->ListWindows(execution), *old_store->ListWindows(execution));
   EXPECT_THAT(new_store->FindJob("c", "job", SampleTime(0)),
@@ -249,34 +260,76 @@ TEST(Backup, ADatabaseOfAnOlderReleaseIsBroughtUpToDateFirst) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has schema 1,")));
 }
 
-// A backup that a release before the jobs wrote.
+// Writes a backup of one plan and one profile as a release with schema 7 did: without jobs, specs,
+// and owners and kinds of profiles. Released migrations are never edited, so those of this release
+// make its tables.
+void WriteBackupOfSchema7(const std::string& file, const PlanRecord& plan,
+                          const ProfileRecord& profile) {
+  constexpr int kSchema = 7;
+  std::ofstream(file).close();
+  ASSERT_OK_AND_ASSIGN(const auto connection,
+                       SqliteConnection::Open(file, SqliteConnection::Role::kWriter, {}));
+  ASSERT_OK(connection->Execute("PRAGMA journal_mode=DELETE"));
+  ASSERT_OK(MigrateSqlite(*connection, SampleTime(0), kSchema));
+  const auto hex = [](const std::string& bytes) {
+    return absl::StrCat("X'", absl::BytesToHexString(bytes), "'");
+  };
+  ASSERT_OK(connection->Execute(absl::StrCat(
+      InsertPlanStatement(plan, /*has_owner=*/true, hex(plan.bytes)),
+      "INSERT INTO profiles VALUES (1, '", profile.name, "', '", profile.cluster, "', '",
+      profile.node, "', '", profile.profile_id, "', '", profile.device_kind, "', '",
+      profile.request_id, "', '", profile.content_digest, "', ",
+      absl::ToUnixNanos(profile.create_time), ", ", hex(profile.bytes), ");",
+      "CREATE TABLE backup_manifest (name TEXT PRIMARY KEY, columns TEXT NOT NULL, "
+      "row_count INTEGER NOT NULL, last_number INTEGER NOT NULL, digest TEXT NOT NULL) STRICT")));
+  for (StoreTable table : StoreTables()) {
+    if (table.first_schema > kSchema) continue;
+    std::erase_if(table.columns, [&table](const TableColumn& column) {
+      return column.name == "kind" || column.name == "spec_digest" ||
+             (column.name == "owner" && table.name == "profiles");
+    });
+    int64_t count = 0;
+    RowDigest digest;
+    {
+      ASSERT_OK_AND_ASSIGN(const auto rows, SqliteRowSource::Begin(*connection));
+      ASSERT_OK(rows->ReadTable(table, [&](const TableRow& row) {
+        ++count;
+        digest.Add(row);
+        return absl::OkStatus();
+      }));
+    }
+    ASSERT_OK(connection->Execute(absl::StrCat(
+        "INSERT INTO backup_manifest VALUES ('", table.name, "', '", ColumnList(table), "', ",
+        count, ", ", table.is_numbered ? count : 0, ", '", digest.text(), "')")));
+  }
+}
+
 TEST(Backup, AnOlderBackupIsRestoredWithWhatItLacks) {
-  const StoreAddress from = NewSqlite();
-  Fill(from);
+  PlanRecord plan = SamplePlan("c", "plan", 3000);
+  plan.owner = "cn:slurm";
+  const ProfileRecord profile = SampleProfile("c", "n", "p", 200);
   const std::string file = NewFileName();
-  ASSERT_OK(BackUpStore(from, file));
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(file.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle,
-                         "DROP TABLE jobs; DROP INDEX plans_by_owner; "
-                         "DELETE FROM backup_manifest WHERE name = 'jobs'",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  // It says that it has them.
-  EXPECT_THAT(CheckBackup(file), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("jobs")));
-  ASSERT_EQ(sqlite3_exec(handle, "DELETE FROM schema_version WHERE version > 7", nullptr, nullptr,
-                         nullptr),
-            SQLITE_OK);
-  sqlite3_close(handle);
+  ASSERT_NO_FATAL_FAILURE(WriteBackupOfSchema7(file, plan, profile));
   ASSERT_OK(CheckBackup(file));
   for (const NewStore make : {&NewSqlite, &NewPostgres}) {
     const StoreAddress to = make();
     ASSERT_OK(RestoreStore(file, to, false));
     ASSERT_OK_AND_ASSIGN(const auto store, OpenStore(to));
+    EXPECT_THAT(store->GetPlan(plan.name), IsOkAndHolds(plan));
+    EXPECT_THAT(store->GetProfile(profile.name), IsOkAndHolds(profile));
+    EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, 3200}));
     ASSERT_OK_AND_ASSIGN(const auto job, store->FindJob("c", "job", SampleTime(0)));
     ASSERT_TRUE(job.has_value());
-    EXPECT_EQ(job->owner, "spiffe://lab.example/slurm");
+    EXPECT_EQ(job->owner, "cn:slurm");
   }
+  // One that says it has the jobs, and lacks them.
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, "INSERT INTO schema_version VALUES (8, 'jobs', 0)", nullptr,
+                         nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(handle);
+  EXPECT_THAT(CheckBackup(file), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("jobs")));
 }
 
 TEST(Backup, WhatIsNoBackupOrNotThereIsRefused) {

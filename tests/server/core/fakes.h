@@ -143,6 +143,10 @@ class RecordingObserver : public Observer {
     const std::lock_guard<std::mutex> lock(mutex_);
     key_expiries_.push_back(last_expiry);
   }
+  void StoreTried(bool can_write) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    store_tries_.push_back(can_write);
+  }
   void SigningKeysCounted(int count) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     signing_key_count_ = count;
@@ -157,6 +161,7 @@ class RecordingObserver : public Observer {
   std::vector<std::pair<int, double>> phase_ratios() const { return Copy(phase_ratios_); }
   std::vector<std::pair<int, double>> item_ratios() const { return Copy(item_ratios_); }
   std::vector<LeaseOutcome> lease_ends() const { return Copy(lease_ends_); }
+  std::vector<bool> store_tries() const { return Copy(store_tries_); }
   // -1 until it was counted.
   int signing_key_count() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -233,6 +238,7 @@ class RecordingObserver : public Observer {
   std::map<std::string, absl::Time> heard_;
   std::map<std::pair<StoreOperation, absl::StatusCode>, int> store_calls_;
   int signing_key_count_ = -1;
+  std::vector<bool> store_tries_;
   std::vector<absl::Time> key_expiries_;
   std::vector<SnapshotReport> profiles_;
   std::vector<SnapshotReport> snapshots_;

@@ -1,15 +1,22 @@
 // The parts that know nothing of plans: calls, caches, flights, the pool.
 
+#include <condition_variable>
+#include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/call_context.h"
+#include "server/core/limits.h"
 #include "server/core/lru_cache.h"
 #include "server/core/search_pool.h"
+#include "server/core/shared_search.h"
 #include "server/core/single_flight.h"
 #include "tests/server/core/fakes.h"
 #include "tests/support/status_matchers.h"
@@ -199,6 +206,13 @@ TEST_F(SingleFlightTest, ACallCancelledBeforeItAsksIsToldSo) {
   EXPECT_THAT(*Ask("a", context), ElementsAre(StatusIs(absl::StatusCode::kCancelled)));
 }
 
+Limits LimitsOf(int worker_count, int max_queue_length) {
+  Limits limits;
+  limits.worker_count = worker_count;
+  limits.max_queue_length = max_queue_length;
+  return limits;
+}
+
 // A pool whose only worker is busy until `release` is called.
 class SearchPoolTest : public testing::Test {
  protected:
@@ -213,19 +227,20 @@ class SearchPoolTest : public testing::Test {
 };
 
 TEST_F(SearchPoolTest, RefusesWhatTheQueueCannotHoldAndSaysHowLongItIs) {
-  SearchPool pool(1, 1, observer);
+  SearchPool pool(LimitsOf(1, 1), observer);
   ASSERT_OK(pool.Submit(Blocker()));
   observer.AwaitWaiting(0);
   ASSERT_OK(pool.Submit(Blocker()));
-  const absl::Status refused = pool.Submit(Blocker());
+  const absl::Status refused = pool.Submit(Blocker()).status();
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_TRUE(GetRetryDelay(refused).has_value());
   EXPECT_EQ(GetErrorDetail(refused)->reason, Reason::kQueueFull);
   EXPECT_EQ(GetErrorDetail(refused)->metadata.at("queueLength"), "1");
   Release();
 }
 
 TEST_F(SearchPoolTest, DrainLetsWorkFinishWithinItsGrace) {
-  SearchPool pool(1, 8, observer);
+  SearchPool pool(LimitsOf(1, 8), observer);
   std::atomic<int> done = 0;
   for (int i = 0; i < 5; ++i) {
     ASSERT_OK(pool.Submit(
@@ -237,7 +252,7 @@ TEST_F(SearchPoolTest, DrainLetsWorkFinishWithinItsGrace) {
 }
 
 TEST_F(SearchPoolTest, AfterItsGraceDrainStopsWhatRunsAndDropsWhatWaits) {
-  SearchPool pool(1, 8, observer);
+  SearchPool pool(LimitsOf(1, 8), observer);
   ASSERT_OK(pool.Submit({[](const std::function<bool()>& stopping) {
                            while (!stopping()) std::this_thread::yield();
                          },
@@ -248,6 +263,120 @@ TEST_F(SearchPoolTest, AfterItsGraceDrainStopsWhatRunsAndDropsWhatWaits) {
                          [&dropped](const absl::Status& status) { dropped = status; }}));
   pool.Drain(absl::ZeroDuration());
   EXPECT_EQ(GetErrorDetail(dropped)->reason, Reason::kDraining);
+}
+
+TEST_F(SearchPoolTest, WhoeverTakesAPlaceInAFullQueueTellsTheOneWhoLosesIt) {
+  SearchPool pool(LimitsOf(1, 2), observer);
+  ASSERT_OK(pool.Submit(Blocker()));
+  observer.AwaitWaiting(0);
+  std::vector<std::string> lost;
+  const auto submit = [&](const std::string& holder) {
+    SearchPool::Task task = Blocker();
+    task.place = {holder, "lab"};
+    task.drop = [&lost, holder](const absl::Status& status) {
+      if (status.code() == absl::StatusCode::kResourceExhausted) lost.push_back(holder);
+    };
+    return pool.Submit(std::move(task)).status();
+  };
+  ASSERT_OK(submit("cn:a"));
+  ASSERT_OK(submit("cn:a"));
+  EXPECT_OK(submit("cn:b"));
+  EXPECT_THAT(lost, ElementsAre("cn:a"));
+  EXPECT_THAT(submit("cn:c"), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(lost, ElementsAre("cn:a"));
+  Release();
+}
+
+// Tasks of several holders that run one at a time, each until it is released.
+class HeldSearches : public testing::Test {
+ protected:
+  static constexpr char kCluster[] = "lab";
+
+  static std::shared_ptr<CallContext> CallOf(const std::string& name) {
+    const Identity identity =
+        Identity::OfCertificate({.common_names = {name}}, {NameSource::kCommonName});
+    return CallContext::Create("call", absl::InfiniteDuration(), Clock::Real(),
+                               std::make_shared<const Caller>(identity, std::vector<HeldRole>()));
+  }
+
+  void Submit(const std::string& name) {
+    SearchPool::Task task;
+    task.run = [this, name](const std::function<bool()>&) { Hold(name); };
+    task.drop = [this, name](const absl::Status&) { lost.push_back(name); };
+    task.place = {absl::StrCat("cn:", name), kCluster};
+    ASSERT_OK(pool.Submit(std::move(task)));
+  }
+
+  // Runs on the worker.
+  void Hold(const std::string& name) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    running_ = name;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return release_count_ > 0; });
+    --release_count_;
+    running_.clear();
+    changed_.notify_all();
+  }
+
+  void AwaitRunning(const std::string& name) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return running_ == name; });
+  }
+
+  void Release(int count) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    release_count_ += count;
+    changed_.notify_all();
+  }
+
+  // Holders whose searches lost their places.
+  std::vector<std::string> lost;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string running_;
+  int release_count_ = 0;
+
+ protected:
+  RecordingObserver observer;
+  // Its threads use all of the above.
+  SearchPool pool{LimitsOf(1, 8), observer};
+};
+
+TEST_F(HeldSearches, ASearchThatLosesItsPlaceGoesOnForTheOthersWhoWaitForIt) {
+  Submit("x");
+  AwaitRunning("x");
+  Submit("a");
+  Submit("a");
+  Submit("n");
+  Submit("n");
+  std::vector<absl::StatusOr<int>> answers_of_n;
+  std::promise<absl::StatusOr<int>> answer_of_a;
+  const auto flight = std::make_shared<Flight<int>>(Clock::Real(), nullptr);
+  ASSERT_TRUE(flight->Join(CallOf("n"), nullptr, [&](const absl::StatusOr<int>& answer) {
+    answers_of_n.push_back(answer);
+  }));
+  ASSERT_TRUE(flight->Join(CallOf("a"), nullptr, [&](const absl::StatusOr<int>& answer) {
+    answer_of_a.set_value(answer);
+  }));
+  // With two of its own waiting, `a` would gain nothing from a third.
+  ASSERT_OK(QueueSharedSearch<int>(pool, flight, {"cn:n", kCluster},
+                                   [&](const std::function<bool()>&) { flight->Finish(7); }));
+  for (int i = 0; i < 3; ++i) Submit("z");
+  // Two of each other holder wait once the two of `a` have run.
+  for (const char* name : {"a", "n", "z", "a"}) {
+    Release(1);
+    AwaitRunning(name);
+  }
+  for (const char* name : {"o", "o", "p", "p"}) Submit(name);
+  ASSERT_THAT(lost, IsEmpty());
+  Submit("last");
+  // Its own caller is refused, and `a`, which has nothing else waiting, takes the place of another.
+  EXPECT_THAT(answers_of_n, ElementsAre(StatusIs(absl::StatusCode::kResourceExhausted)));
+  EXPECT_THAT(lost, ElementsAre("o"));
+  Release(100);
+  EXPECT_THAT(answer_of_a.get_future().get(), IsOkAndHolds(7));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "tests/server/core/core_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -404,6 +405,34 @@ TEST(LeaseKeeperLaws, HoldOverRandomLives) {
     EXPECT_EQ(keeper.agent_count(), 0);
   }
   EXPECT_GT(ended_count, 1000) << "too few leases to say anything";
+}
+
+TEST(LeaseKeeperQuota, AgentsOfAnIdentityAndOfAClusterEndAtTheirQuotas) {
+  Limits limits;
+  limits.identity_quota.agent_count = 2;
+  limits.cluster_quota.agent_count = 3;
+  LeaseKeeper keeper(limits);
+  AgentConnection last = 0;
+  const auto connect = [&](const std::string& node, const std::string& cluster,
+                           const std::string& holder) {
+    return keeper.Connect(++last, Facts(node, "first", cluster), false, kStart, holder).status();
+  };
+  ASSERT_OK(connect("a", "lab", "cn:one"));
+  ASSERT_OK(connect("a", "invented", "cn:one"));
+  const absl::Status mine = connect("b", "invented-too", "cn:one");
+  EXPECT_THAT(mine, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(FactOf(mine, "quota"), "identity.agents");
+  EXPECT_EQ(FactOf(mine, "holder"), "cn:one");
+  EXPECT_EQ(FactOf(mine, "limit"), "2");
+  EXPECT_TRUE(GetRetryDelay(mine).has_value());
+  // One that connects anew is no other.
+  EXPECT_OK(connect("a", "lab", "cn:one"));
+  EXPECT_OK(connect("b", "lab", "cn:two"));
+  EXPECT_OK(connect("c", "lab", ""));
+  const absl::Status full = connect("d", "lab", "cn:three");
+  EXPECT_EQ(FactOf(full, "quota"), "cluster.agents");
+  EXPECT_EQ(FactOf(full, "holder"), "lab");
+  EXPECT_EQ(keeper.agent_count(), 4);
 }
 
 }  // namespace

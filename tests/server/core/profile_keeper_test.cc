@@ -1,9 +1,13 @@
 #include "server/core/profile_keeper.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/wire/duration_wire.h"
 #include "tests/server/core/core_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -221,6 +225,93 @@ TEST_F(ProfileKeeperTest, ListsWithoutMeasurementsAndByNode) {
   EXPECT_EQ(response.profiles(0).provenance().agent(), "core_test");
   request.set_parent("nonsense");
   EXPECT_THAT(core().profiles().List(request), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// Or a clock that is ahead would silence the alert for old measurements.
+TEST_F(ProfileKeeperTest, NoMeasurementIsYoungerThanItsProfile) {
+  Start();
+  v1::Profile profile = SyntheticProfile({});
+  *profile.mutable_provenance()->mutable_measure_time() =
+      TimestampToProto(clock.Now() + 7000 * absl::Hours(24 * 365));
+  ASSERT_OK_AND_ASSIGN(const v1::Profile stored, Upload(profile, "one"));
+  EXPECT_EQ(stored.provenance().measure_time().seconds(),
+            profile.provenance().measure_time().seconds());
+  EXPECT_EQ(observer.profiles().back().newest_measurement, clock.Now());
+  EXPECT_EQ(Snapshot()->newest_measurement, clock.Now());
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(observer.stored_kinds().back().second[0].newest_measurement, clock.Now());
+}
+
+// A profile of one collective, which no other number has.
+v1::Profile NumberedProfile(int number) {
+  v1::Profile profile = SyntheticProfile({});
+  v1::CollectiveTiming timing = profile.collective_timings(0);
+  timing.set_message_size_bytes(1000 + number);
+  profile.clear_layer_definitions();
+  profile.clear_layer_timings();
+  profile.clear_layer_memories();
+  profile.clear_collective_timings();
+  *profile.add_collective_timings() = timing;
+  return profile;
+}
+
+TEST_F(ProfileKeeperTest, TheNewestProfilesOfANodeStayAndASnapshotMergesThese) {
+  limits.profiles_per_node = 2;
+  Start();
+  for (int i = 0; i < 5; ++i) ASSERT_OK(Upload(NumberedProfile(i), absl::StrCat("id-", i)));
+  // Another node, another runtime: profiles of their own.
+  ASSERT_OK(Upload(NumberedProfile(5), "id-5", "node-1"));
+  v1::Profile of_torch = NumberedProfile(6);
+  of_torch.set_runtime_id("torch");
+  ASSERT_OK(Upload(of_torch, "id-6"));
+  EXPECT_EQ(ListedCount(), 4u);
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle snapshot, Snapshot());
+  std::vector<int64_t> sizes;
+  for (const CollectivePoint& point : snapshot.snapshot->collectives()) {
+    sizes.push_back(point.message_size.count());
+  }
+  EXPECT_THAT(sizes, testing::UnorderedElementsAre(1003, 1004, 1005, 1006));
+}
+
+TEST_F(ProfileKeeperTest, WithoutALimitAllProfilesStay) {
+  limits.profiles_per_node = 0;
+  Start();
+  for (int i = 0; i < 20; ++i) ASSERT_OK(Upload(NumberedProfile(i), absl::StrCat("id-", i)));
+  EXPECT_EQ(ListedCount(), 20u);
+}
+
+// A plan names what it was made from by digest alone.
+TEST_F(ProfileKeeperTest, PlansFromReplacedProfilesStayAsTheyAre) {
+  limits.profiles_per_node = 1;
+  Start();
+  ASSERT_OK_AND_ASSIGN(const v1::Profile first, Upload(SyntheticProfile({}), "first"));
+  v1::CreatePlanRequest request = Question();
+  request.set_request_id("retry");
+  request.set_job_id("j");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, Ask(request));
+  v1::Profile slower = SyntheticProfile({});
+  for (v1::LayerTiming& timing : *slower.mutable_layer_timings()) {
+    timing.mutable_forward_duration()->set_seconds(1);
+  }
+  ASSERT_OK(Upload(slower, "second"));
+  v1::GetProfileRequest gone;
+  gone.set_name(first.name());
+  EXPECT_THAT(core().profiles().Get(gone), StatusIs(absl::StatusCode::kNotFound));
+
+  v1::GetPlanRequest get;
+  get.set_name(plan->name());
+  ASSERT_OK_AND_ASSIGN(const v1::Plan stored, core().plans().GetPlan(get));
+  EXPECT_EQ(stored.spec().SerializeAsString(), request.spec().SerializeAsString());
+  EXPECT_EQ(stored.signed_plan().SerializeAsString(), plan->signed_plan().SerializeAsString());
+  v1::VerifyPlanRequest verify;
+  *verify.mutable_signed_plan() = stored.signed_plan();
+  EXPECT_EQ(core().plans().VerifyPlan(verify).verdict(), v1::VerifyPlanResponse::VALID);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan again, Ask(request));
+  EXPECT_EQ(again->name(), plan->name());
+  // The same question now is about other measurements.
+  request.set_request_id("anew");
+  ASSERT_OK_AND_ASSIGN(const SharedPlan anew, Ask(request));
+  EXPECT_NE(PayloadOf(*anew).profile_digest(), PayloadOf(*plan).profile_digest());
 }
 
 }  // namespace

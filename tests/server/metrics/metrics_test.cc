@@ -36,6 +36,7 @@ TEST(PrometheusObserver, CountsUnderNamesAndLabelsOfTheDocument) {
   observer.StoreCalled("put_plan", absl::StatusCode::kUnavailable, absl::Seconds(2));
   observer.SigningKeysSeen(absl::FromUnixSeconds(1900000000));
   observer.SigningKeysCounted(2);
+  observer.StoreTried(false);
   observer.AuditFailed(5);
   observer.SetLimits(64, 3);
   observer.LeaseEnded(LeaseOutcome::kExpired, absl::Seconds(3));
@@ -62,6 +63,7 @@ TEST(PrometheusObserver, CountsUnderNamesAndLabelsOfTheDocument) {
         "parplan_store_call_duration_seconds_sum{operation=\"put_plan\"} 2",
         "parplan_signing_key_expiry_timestamp_seconds 1900000000",
         "parplan_signing_keys 2",
+        "parplan_store_writable 0",
         "parplan_audit_failures_total 5",
         "parplan_search_queue_limit 64",
         "parplan_search_workers 3",

@@ -68,6 +68,24 @@ TEST(ToGrpcStatus, EveryReasonComesBackFromTheWire) {
   }
 }
 
+TEST(ToGrpcStatus, ATimeToRetryIsAGoogleRpcRetryInfoAfterTheErrorInfo) {
+  const absl::Status error =
+      WithRetryDelay(MakeError(absl::StatusCode::kResourceExhausted, Reason::kQueueFull, "full"),
+                     absl::Milliseconds(2500));
+  const grpc::Status status = ToGrpcStatus(error);
+  v1::RpcStatus details;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  ASSERT_EQ(details.details_size(), 2);
+  EXPECT_EQ(details.details(0).type_url(), "type.googleapis.com/google.rpc.ErrorInfo");
+  EXPECT_EQ(details.details(1).type_url(), "type.googleapis.com/google.rpc.RetryInfo");
+  // RetryInfo{retry_delay Duration{seconds 2, nanos 500000000}}, by hand.
+  EXPECT_EQ(details.details(1).value(),
+            std::string("\x0a\x08\x08\x02\x10\x80\xca\xb5\xee\x01", 10));
+  EXPECT_EQ(GetRetryDelay(FromGrpcStatus(status)), absl::Milliseconds(2500));
+  EXPECT_EQ(GetRetryDelay(FromGrpcStatus(ToGrpcStatus(absl::InternalError("broken")))),
+            std::nullopt);
+}
+
 TEST(ToGrpcStatus, AnErrorWithoutReasonHasNoDetails) {
   const grpc::Status status = ToGrpcStatus(absl::InternalError("broken"));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);

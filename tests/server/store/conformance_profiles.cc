@@ -1,15 +1,20 @@
 // Conformance of every store: profiles.
 
+#include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/store/store_conformance.h"
 
 namespace parplan {
 namespace {
 
 TEST_P(StoreConformance, AProfileComesBackExactly) {
-  const ProfileRecord profile = SampleProfile("c", "n", "p", 70000);
+  ProfileRecord profile = SampleProfile("c", "n", "p", 70000);
+  profile.owner = "spiffe://lab.example/node/n";
   EXPECT_THAT(store().PutProfile(profile), IsOkAndHolds(profile));
   EXPECT_THAT(store().GetProfile(profile.name), IsOkAndHolds(profile));
 }
@@ -123,6 +128,18 @@ TEST_P(StoreConformance, TheRevisionGrowsByOneWithEveryChangeOfItsCluster) {
   EXPECT_THAT(store().ProfileRevision("other"), IsOkAndHolds(0));
 }
 
+TEST_P(StoreConformance, TryingToWriteChangesNothing) {
+  EXPECT_OK(store().TryWrite());
+  EXPECT_THAT(store().ProfileRevisions(), IsOkAndHolds(testing::IsEmpty()));
+  ProfileRecord empty;
+  empty.name = "clusters//nodes//profiles/empty";
+  ASSERT_OK(store().PutProfile(empty));
+  ASSERT_OK(store().PutProfile(SampleProfile("c", "n", "p1")));
+  EXPECT_OK(store().TryWrite());
+  EXPECT_THAT(store().ProfileRevisions(),
+              IsOkAndHolds(testing::ElementsAre(testing::Pair("", 1), testing::Pair("c", 1))));
+}
+
 TEST_P(StoreConformance, TheRevisionsAreThoseOfAllClustersThatEverHadProfiles) {
   EXPECT_THAT(store().ProfileRevisions(), IsOkAndHolds(testing::IsEmpty()));
   ASSERT_OK(store().PutProfile(SampleProfile("emptied", "n", "p")));
@@ -148,6 +165,68 @@ TEST_P(StoreConformance, ASnapshotHoldsTheLiveProfilesNewestFirst) {
   ASSERT_OK_AND_ASSIGN(const ProfileSet set, store().SnapshotProfiles("c"));
   EXPECT_THAT(set.profiles, testing::ElementsAre(last, first));
   EXPECT_EQ(set.revision, 4);
+}
+
+TEST_P(StoreConformance, TheNewestProfilesOfThoseThatAreAlikeStay) {
+  // Nodes, device kinds and kinds in an order without a pattern, each with profiles of its own.
+  constexpr int kKeepCount = 3;
+  std::vector<ProfileRecord> live;  // Oldest first.
+  for (int i = 0; i < 60; ++i) {
+    ProfileRecord profile = SampleProfile(i % 5 == 0 ? "d" : "c", absl::StrCat("n", i * 7 % 3 % 2),
+                                          absl::StrCat(i), 40);
+    profile.device_kind = i * 5 % 7 % 2 == 0 ? "a100" : "h100";
+    profile.kind = i * 11 % 13 % 2 == 0 ? "8 BF16 " : "8 BF16 torch";
+    EXPECT_THAT(store().PutProfile(profile, kKeepCount), IsOkAndHolds(profile));
+    live.push_back(profile);
+    const auto is_alike = [&profile](const ProfileRecord& other) {
+      return other.cluster == profile.cluster && other.node == profile.node &&
+             other.device_kind == profile.device_kind && other.kind == profile.kind;
+    };
+    if (std::count_if(live.begin(), live.end(), is_alike) > kKeepCount) {
+      live.erase(std::find_if(live.begin(), live.end(), is_alike));
+    }
+  }
+  EXPECT_LT(live.size(), 60u);
+  int64_t count_of_c = 0;
+  for (const char* cluster : {"c", "d"}) {
+    std::vector<ProfileRecord> expected;
+    for (auto profile = live.rbegin(); profile != live.rend(); ++profile) {
+      if (profile->cluster == cluster) expected.push_back(*profile);
+    }
+    ASSERT_OK_AND_ASSIGN(const ProfileSet set, store().SnapshotProfiles(cluster));
+    EXPECT_EQ(set.profiles, expected);
+    if (cluster == std::string("c")) count_of_c = set.revision;
+  }
+  // One revision for each profile stored.
+  EXPECT_EQ(count_of_c, 48);
+}
+
+TEST_P(StoreConformance, AProfileThatIsReplacedIsGoneWithItsRequestIdAndItsUsage) {
+  const ProfileRecord first = SampleProfile("c", "n", "1");
+  const ProfileRecord second = SampleProfile("c", "n", "2");
+  ASSERT_OK(store().PutProfile(first, 1));
+  ASSERT_OK(store().PutProfile(second, 1));
+  EXPECT_THAT(store().GetProfile(first.name), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().Usage({}),
+              IsOkAndHolds(StoredUsage{0, static_cast<int64_t>(second.bytes.size())}));
+  // A retry that was answered before changes nothing, and replaces nothing.
+  EXPECT_THAT(store().PutProfile(second, 1), IsOkAndHolds(second));
+  EXPECT_THAT(store().PutProfile(first, 2), IsOkAndHolds(first));
+  EXPECT_OK(store().GetProfile(second.name));
+}
+
+TEST_P(StoreConformance, ProfilesWithoutAKindCountAsOfAnyKind) {
+  for (const char* id : {"1", "2", "3"}) {
+    ASSERT_OK(store().PutProfile(SampleProfile("c", "n", id)));
+  }
+  ProfileRecord other = SampleProfile("c", "n", "other");
+  other.kind = "8 BF16 torch";
+  ASSERT_OK(store().PutProfile(other));
+  ProfileRecord profile = SampleProfile("c", "n", "4");
+  profile.kind = "8 BF16 ";
+  ASSERT_OK(store().PutProfile(profile, 2));
+  ASSERT_OK_AND_ASSIGN(const ProfileSet set, store().SnapshotProfiles("c"));
+  EXPECT_THAT(set.profiles, testing::ElementsAre(profile, other, SampleProfile("c", "n", "3")));
 }
 
 }  // namespace

@@ -203,6 +203,82 @@ TEST(PostgresStore, ANewerSchemaIsRefusedAndLeftAlone) {
   EXPECT_OK(reopened->GetPlan(SamplePlan("c", "p").name));
 }
 
+TEST(PostgresMigration, RecordsOfSchema4AreCountedAndProfilesHaveNoOwner) {
+  PostgresHome home;
+  PlanRecord mine = SamplePlan("c", "1");
+  mine.owner = "cn:me";
+  const PlanRecord nobodys = SamplePlan("c", "2");
+  ASSERT_NO_FATAL_FAILURE(MakeOlderDatabase(home, 4, true, {mine, nobodys}));
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  const auto bytes = static_cast<int64_t>(mine.bytes.size());
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{2, 2 * bytes}));
+  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{1, bytes}));
+  EXPECT_THAT(store->DeleteExpiredPlans(absl::InfiniteFuture(), 10, {.owner = "cn:me"}),
+              IsOkAndHolds(1));
+  EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, bytes}));
+}
+
+TEST(PostgresMigration, PlansOfSchema6KeepTheirSpecsInTheirBytes) {
+  PostgresHome home;
+  const PlanRecord before = SamplePlan("c", "before");
+  ASSERT_NO_FATAL_FAILURE(MakeOlderDatabase(home, 6, true, {before}));
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  EXPECT_THAT(store->GetPlan(before.name), IsOkAndHolds(before));
+  PlanRecord after = SamplePlan("c", "after");
+  after.spec = "spec";
+  EXPECT_THAT(store->PutPlan(after), IsOkAndHolds(after));
+  EXPECT_THAT(store->GetPlan(after.name), IsOkAndHolds(after));
+}
+
+// Servers that give one spec to new plans while others delete the last plan that has it.
+TEST(PostgresStore, ASpecStaysForPlansThatGetItMeanwhile) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto first, home.Open());
+  ASSERT_OK_AND_ASSIGN(const auto second, home.Open());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const auto& store = i % 2 == 0 ? first : second;
+      for (int round = 0; round < 15; ++round) {
+        PlanRecord plan = SamplePlan("c", absl::StrCat(i, "-", round));
+        plan.owner = absl::StrCat("cn:", i);
+        plan.spec = "shared";
+        EXPECT_THAT(store->PutPlan(plan), IsOkAndHolds(plan));
+        EXPECT_THAT(store->GetPlan(plan.name), IsOkAndHolds(plan));
+        EXPECT_THAT(store->DeleteExpiredPlans(absl::InfiniteFuture(), 1, {.owner = plan.owner}),
+                    IsOkAndHolds(1));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM specs"), "0");
+  EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM stored_usage"), "0");
+}
+
+// Changes of one owner and cluster by two servers at once, some of which delete.
+TEST(PostgresStore, UsageIsRightAfterChangesAtTheSameTime) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto first, home.Open());
+  ASSERT_OK_AND_ASSIGN(const auto second, home.Open());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const auto& store = i % 2 == 0 ? first : second;
+      for (int round = 0; round < 10; ++round) {
+        const std::string id = absl::StrCat(i, "-", round);
+        EXPECT_OK(store->PutProfile(SampleProfile("c", "n", id)));
+        EXPECT_OK(store->PutPlan(SamplePlan("c", id)));
+        EXPECT_OK(store->DeleteProfile(SampleProfile("c", "n", id).name));
+        EXPECT_OK(store->DeleteExpiredPlans(absl::InfiniteFuture(), 1));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_OK(first->DeleteExpiredPlans(absl::InfiniteFuture(), 100));
+  EXPECT_THAT(first->Usage({}), IsOkAndHolds(StoredUsage{}));
+  EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM stored_usage"), "0");
+}
+
 // A user who owns nothing and may make nothing needs no more than what is in the tables.
 TEST(PostgresStore, AUserWhoMayMakeNoTablesCanUseThem) {
   PostgresHome home;

@@ -6,20 +6,25 @@
 // refuses pages to the database (SQLITE_FULL), RLIMIT_FSIZE refuses bytes to the
 // log in the kernel's write call (SQLITE_IOERR).
 
+#include <fcntl.h>
 #include <sqlite3.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/store/sqlite_store.h"
+#include "server/store/store_errors.h"
 #include "tests/server/store/store_conformance.h"
+#include "tests/support/file_size_limit.h"
 
 namespace parplan {
 namespace {
@@ -72,26 +77,6 @@ TEST(SqliteFailures, AFullDiskRefusesWritesAndKeepsWhatIsThere) {
   EXPECT_OK(store->PutProfile(SampleProfile("c", "n", "more", 10 * kLargeProfileBytes)));
 }
 
-// Files of this process can't grow beyond `bytes` while it lives.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    before_ = std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &limit_);
-    rlimit lower = limit_;
-    lower.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &lower);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &limit_);
-    std::signal(SIGXFSZ, before_);
-  }
-
- private:
-  rlimit limit_;
-  void (*before_)(int);
-};
-
 TEST(SqliteFailures, ALogThatCannotGrowRefusesWritesAndRecovers) {
   const std::string folder = MakeTestFolder();
   int count = 0;
@@ -99,19 +84,120 @@ TEST(SqliteFailures, ALogThatCannotGrowRefusesWritesAndRecovers) {
     ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
     absl::Status refusal;
     {
-      const FileSizeLimit limit(600000);
+      const FileSizeLimit limit(1000000);
       count = FillUp(*store, refusal);
       EXPECT_GT(count, 5);
       ExpectWhole(*store, count);
     }
     EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kUnavailable));
-    EXPECT_EQ(ReasonOf(refusal), Reason::kStoreUnavailable);
+    EXPECT_TRUE(IsDiskFullError(refusal)) << refusal;
+    EXPECT_GT(GetRetryDelay(refusal).value_or(absl::ZeroDuration()), absl::ZeroDuration());
+    EXPECT_THAT(std::string(refusal.message()), testing::Not(testing::HasSubstr(folder)));
     ExpectWhole(*store, count);
     // The disk has room again: no restart is needed.
     ASSERT_OK(store->PutProfile(SampleProfile("c", "n", absl::StrCat(count), kLargeProfileBytes)));
   }
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   ExpectWhole(*store, count + 1);
+}
+
+// Returns whether another process may read the database, which needs a lock on the bytes that
+// SQLite's file format names for readers.
+bool MayBeReadElsewhere(const std::string& folder) {
+  constexpr off_t kFirstSharedByte = 0x40000002;
+  constexpr off_t kSharedByteCount = 510;
+  const std::string path = absl::StrCat(folder, "/", kSqliteFileName);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    struct flock lock = {};
+    lock.l_type = F_RDLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = kFirstSharedByte;
+    lock.l_len = kSharedByteCount;
+    _exit(file >= 0 && fcntl(file, F_SETLK, &lock) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// Leaves a database with one plan and one profile in `folder`: closed, or as a killed process
+// leaves it, with all of it in the log.
+void LeaveDatabase(const std::string& folder, bool is_killed) {
+  const std::string source = is_killed ? MakeTestFolder() : folder;
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = source}));
+  ASSERT_OK(store->PutPlan(SamplePlan("c", "p1")));
+  ASSERT_OK(store->PutProfile(SampleProfile("c", "n", "0", kLargeProfileBytes)));
+  if (!is_killed) return;
+  for (const char* const suffix : {"", "-wal"}) {
+    const std::string name = absl::StrCat("/", kSqliteFileName, suffix);
+    std::filesystem::copy_file(source + name, folder + name);
+  }
+}
+
+TEST(SqliteFailures, AStoreOpensOnAFullDiskAndIsRead) {
+  for (const bool is_killed : {false, true}) {
+    const std::string folder = MakeTestFolder();
+    LeaveDatabase(folder, is_killed);
+    const FileSizeLimit limit(100);
+    ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+    EXPECT_THAT(store->GetPlan(SamplePlan("c", "p1").name), IsOkAndHolds(SamplePlan("c", "p1")));
+    ExpectWhole(*store, 1);
+    for (const absl::Status& refused :
+         {store->PutPlan(SamplePlan("c", "p2")).status(), store->TryWrite(),
+          store->DeleteProfile(SampleProfile("c", "n", "0").name)}) {
+      EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr("full")));
+      EXPECT_TRUE(IsDiskFullError(refused)) << refused;
+    }
+    // As many readers as ever, at the same time.
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 8; ++i) readers.emplace_back([&store] { ExpectWhole(*store, 1); });
+    for (std::thread& reader : readers) reader.join();
+    EXPECT_THAT(store->CountPlans("c"), IsOkAndHolds(1));
+  }
+}
+
+TEST(SqliteFailures, AStoreThatOpenedOnAFullDiskRecoversByItself) {
+  const std::string folder = MakeTestFolder();
+  LeaveDatabase(folder, /*is_killed=*/true);
+  std::unique_ptr<SqliteStore> store;
+  {
+    const FileSizeLimit limit(100);
+    ASSERT_OK_AND_ASSIGN(store, SqliteStore::Open({.directory = folder}));
+  }
+  // Its index is in memory, so nobody else may read the log.
+  EXPECT_FALSE(MayBeReadElsewhere(folder));
+  // Readers come and go meanwhile.
+  std::atomic<bool> is_done = false;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 8; ++i) {
+    readers.emplace_back([&] {
+      while (!is_done) EXPECT_OK(store->GetPlan(SamplePlan("c", "p1").name));
+    });
+  }
+  EXPECT_OK(store->PutPlan(SamplePlan("c", "p2")));
+  EXPECT_OK(store->TryWrite());
+  is_done = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(MayBeReadElsewhere(folder));
+  EXPECT_OK(store->PutPlan(SamplePlan("c", "p3")));
+  EXPECT_THAT(store->CountPlans("c"), IsOkAndHolds(3));
+  store.reset();
+  ASSERT_OK_AND_ASSIGN(store, SqliteStore::Open({.directory = folder}));
+  EXPECT_THAT(store->CountPlans("c"), IsOkAndHolds(3));
+  ExpectWhole(*store, 1);
+}
+
+TEST(SqliteFailures, ANewStoreIsNotMadeOnAFullDisk) {
+  const std::string folder = MakeTestFolder();
+  const auto store = [&folder] {
+    const FileSizeLimit limit(100);
+    return SqliteStore::Open({.directory = folder});
+  }();
+  EXPECT_TRUE(IsDiskFullError(store.status())) << store.status();
+  // Who starts the server learns where.
+  EXPECT_THAT(store, StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr(folder)));
 }
 
 TEST(SqliteFailures, ADatabaseHeldByAnotherProgramRefusesWritesAndServesReads) {
@@ -127,6 +213,7 @@ TEST(SqliteFailures, ADatabaseHeldByAnotherProgramRefusesWritesAndServesReads) {
   EXPECT_THAT(refused,
               StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr("another process")));
   EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
+  EXPECT_FALSE(IsDiskFullError(refused.status()));
   EXPECT_OK(store->GetPlan(SamplePlan("c", "p1").name));
   sqlite3_close(other);
   EXPECT_OK(store->PutPlan(SamplePlan("c", "p2")));

@@ -313,6 +313,61 @@ TEST(SqliteMigration, JobsOfSchema7HaveTheirFirstOwnerAndNumbersGoOn) {
   EXPECT_OK(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 4}));
 }
 
+TEST(SqliteMigration, RecordsOfSchema8AreCountedAndProfilesHaveNoOwner) {
+  PlanRecord mine = SamplePlan("c", "1", kSampleSize);
+  mine.owner = "cn:me";
+  const PlanRecord nobodys = SamplePlan("c", "2", kSampleSize);
+  const std::string folder = MakeFolderOfSchema(
+      8, absl::StrCat(Insert(mine, true), Insert(nobodys, true),
+                      "INSERT INTO profiles VALUES(1,'clusters/c/nodes/n/profiles/p','c','n','p',"
+                      "'a100-40gb','request-p','digest-p',1767225601000000007,"
+                      "X'0fb06c3de11a1dc708f01e3578f3d9f6568b3911');"));
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  const ProfileRecord profile = SampleProfile("c", "n", "p", kSampleSize);
+  EXPECT_THAT(store->GetProfile(profile.name), IsOkAndHolds(profile));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{2, 3 * kSampleSize}));
+  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
+  ASSERT_OK(store->DeleteProfile(profile.name));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{2, 2 * kSampleSize}));
+}
+
+TEST(SqliteMigration, PlansOfSchema10KeepTheirSpecsInTheirBytes) {
+  const PlanRecord before = SamplePlan("c", "before", kSampleSize);
+  const std::string folder = MakeFolderOfSchema(10, Insert(before, true));
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  EXPECT_THAT(store->GetPlan(before.name), IsOkAndHolds(before));
+  EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
+  PlanRecord after = SamplePlan("c", "after", kSampleSize);
+  after.spec = "spec";
+  after.expire_time = SampleTime(1);
+  EXPECT_THAT(store->PutPlan(after), IsOkAndHolds(after));
+  EXPECT_THAT(store->GetPlan(after.name), IsOkAndHolds(after));
+  EXPECT_THAT(store->DeleteExpiredPlans(SampleTime(1), 10), IsOkAndHolds(1));
+  EXPECT_THAT(store->GetPlan(before.name), IsOkAndHolds(before));
+  EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
+}
+
+TEST(SqliteMigration, ProfilesOfSchema9AreReplacedByThoseThatCome) {
+  std::string rows;
+  for (const char* id : {"1", "2", "3"}) {
+    absl::StrAppend(&rows,
+                    "INSERT INTO profiles (name, cluster, node, profile_id, device_kind, "
+                    "request_id, content_digest, create_time, bytes) VALUES ('",
+                    SampleProfile("c", "n", id).name, "', 'c', 'n', '", id,
+                    "', 'a100-40gb', 'request-", id, "', 'digest', 7, X'5f');");
+  }
+  const std::string folder = MakeFolderOfSchema(9, rows);
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  EXPECT_EQ(store->SnapshotProfiles("c")->profiles.size(), 3u);
+  ProfileRecord newer = SampleProfile("c", "n", "4");
+  newer.kind = "8 BF16 ";
+  ASSERT_OK(store->PutProfile(newer, 2));
+  ASSERT_OK_AND_ASSIGN(const ProfileSet set, store->SnapshotProfiles("c"));
+  ASSERT_EQ(set.profiles.size(), 2u);
+  EXPECT_EQ(set.profiles[0], newer);
+  EXPECT_EQ(set.profiles[1].profile_id, "3");
+}
+
 // The disk fills up in the middle: the file stays of its schema, and opens once
 // there is room.
 TEST(SqliteMigration, AMigrationThatFindsNoRoomChangesNothing) {

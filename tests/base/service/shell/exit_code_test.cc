@@ -37,7 +37,7 @@ const std::map<Reason, int>& Documented() {
       {Reason::kStoreUnavailable, 6}, {Reason::kDraining, 6},
       {Reason::kAgentConnected, 6},   {Reason::kResourceNotFound, 7},
       {Reason::kCheckFailed, 1},      {Reason::kRoleRequired, 2},
-      {Reason::kAuditUnavailable, 6},
+      {Reason::kAuditUnavailable, 6}, {Reason::kQuotaExceeded, 6},
   };
   return *codes;
 }

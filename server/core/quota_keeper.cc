@@ -1,0 +1,88 @@
+#include "server/core/quota_keeper.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/core/quota_error.h"
+
+namespace parplan {
+namespace {
+
+// Plans deleted for one call, so that it does not wait for long. Not measured.
+constexpr int64_t kPurgeBatch = 500;
+
+// Holders remembered. Beyond it all are forgotten, and their plans looked for once more.
+constexpr size_t kMaxPurgedCount = 4096;
+
+// When to try again: space comes back when plans expire or profiles are deleted.
+constexpr absl::Duration kStoredRetry = absl::Minutes(10);
+
+constexpr char kAdvice[] =
+    "ask again when plans have expired or profiles were deleted, or let an operator raise the "
+    "quota";
+
+}  // namespace
+
+absl::Status QuotaKeeper::Check(const NewRecord& record) {
+  if (!record.owner.empty()) {
+    PARPLAN_RETURN_IF_ERROR(CheckRule(
+        {"identity", limits_.identity_quota, record.owner, RecordScope{.owner = record.owner}},
+        record));
+  }
+  return CheckRule(
+      {"cluster", limits_.cluster_quota, record.cluster, RecordScope{.cluster = record.cluster}},
+      record);
+}
+
+absl::Status QuotaKeeper::CheckRule(const Rule& rule, const NewRecord& record) {
+  if (rule.limits.stored_bytes == 0 && rule.limits.plan_count == 0) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(StoredUsage usage, store_.Usage(rule.scope));
+  const absl::Status exceeded = CheckUsage(rule, record, usage);
+  if (exceeded.ok()) return exceeded;
+  PARPLAN_ASSIGN_OR_RETURN(const bool has_room, Purge(rule));
+  if (!has_room) return exceeded;
+  PARPLAN_ASSIGN_OR_RETURN(usage, store_.Usage(rule.scope));
+  return CheckUsage(rule, record, usage);
+}
+
+absl::Status QuotaKeeper::CheckUsage(const Rule& rule, const NewRecord& record,
+                                     const StoredUsage& usage) const {
+  const int64_t plan_count = usage.plan_count + record.plan_count;
+  const int64_t byte_count = usage.byte_count + record.byte_count;
+  if (rule.limits.plan_count > 0 && record.plan_count > 0 && plan_count > rule.limits.plan_count) {
+    return QuotaError({.quota = absl::StrCat(rule.kind, ".plans"),
+                       .holder = rule.holder,
+                       .limit = rule.limits.plan_count,
+                       .value = plan_count,
+                       .retry = kStoredRetry},
+                      kAdvice);
+  }
+  if (rule.limits.stored_bytes > 0 && byte_count > rule.limits.stored_bytes) {
+    return QuotaError({.quota = absl::StrCat(rule.kind, ".stored_bytes"),
+                       .holder = rule.holder,
+                       .limit = rule.limits.stored_bytes,
+                       .value = byte_count,
+                       .retry = kStoredRetry},
+                      kAdvice);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule) {
+  const std::string key = absl::StrCat(rule.kind, " ", rule.holder);
+  const absl::Duration now = clock_.Steady();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = purged_.find(key);
+    if (found != purged_.end() && now - found->second < kPurgePause) return false;
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const int64_t deleted,
+                           store_.DeleteExpiredPlans(clock_.Now(), kPurgeBatch, rule.scope));
+  if (deleted < kPurgeBatch) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (purged_.size() >= kMaxPurgedCount) purged_.clear();
+    purged_[key] = now;
+  }
+  return deleted > 0;
+}
+
+}  // namespace parplan

@@ -1,0 +1,75 @@
+// Holds identities and clusters to their quotas of stored bytes and plans. The cores ask it before
+// they store a plan or a profile. The quotas of searches are in `FairQueue`, those of agents in
+// `LeaseKeeper`.
+
+#ifndef PARPLAN_SERVER_CORE_QUOTA_KEEPER_H_
+#define PARPLAN_SERVER_CORE_QUOTA_KEEPER_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/system/clock.h"
+#include "server/core/limits.h"
+#include "server/store/store.h"
+
+namespace parplan {
+
+// Something that is about to be stored.
+struct NewRecord {
+  // Whoever stores it (`Caller::owner`), and in which cluster.
+  std::string owner;
+  std::string cluster;
+  // 1 for a plan.
+  int plan_count = 0;
+  int64_t byte_count = 0;
+};
+
+// Safe to use from any thread.
+class QuotaKeeper {
+ public:
+  // The arguments outlive the keeper.
+  QuotaKeeper(Store& store, const Clock& clock, const Limits& limits)
+      : store_(store), clock_(clock), limits_(limits) {}
+
+  // Returns OK if the record exceeds no quota. If it would, plans of that owner or cluster that
+  // have expired and were never executed are deleted to make room, which is tried again after
+  // `kPurgePause` at the earliest once none is left. RESOURCE_EXHAUSTED (QUOTA_EXCEEDED); the
+  // errors of the store. Records that are stored at the same time are not seen. Reads the store
+  // only for quotas that are set.
+  absl::Status Check(const NewRecord& record);
+
+  static constexpr absl::Duration kPurgePause = absl::Minutes(1);
+
+ private:
+  // One of the two kinds of quotas.
+  struct Rule {
+    const char* kind;  // `identity` or `cluster`.
+    const QuotaLimits& limits;
+    const std::string& holder;
+    RecordScope scope;
+  };
+
+  absl::Status CheckRule(const Rule& rule, const NewRecord& record);
+  absl::Status CheckUsage(const Rule& rule, const NewRecord& record,
+                          const StoredUsage& usage) const;
+  // Returns whether expired plans were deleted.
+  absl::StatusOr<bool> Purge(const Rule& rule);
+
+  Store& store_;
+  const Clock& clock_;
+  const Limits& limits_;
+
+  std::mutex mutex_;
+  // By kind and holder: when, on the steady clock, nothing more was found to delete. Guarded by
+  // mutex_.
+  std::map<std::string, absl::Duration> purged_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_CORE_QUOTA_KEEPER_H_
