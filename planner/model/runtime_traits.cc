@@ -143,7 +143,6 @@ RuntimeTraits Torch() {
   traits.repeats_last_sum = false;
   traits.gathers_logits = true;
   traits.sums_partial_gradients = true;
-  traits.gathers_keys_and_values = true;
   traits.exchanges_layouts = true;
   traits.expert_exchange = ExpertExchange::kRows;
   traits.shards_tied_ends_as_one = true;

@@ -129,9 +129,6 @@ struct RuntimeTraits {
   // Sequence-parallel layers sum the gradients of the parameters that all tensor-parallel ranks
   // have, such as norms, in one message a step. Otherwise these few bytes are not priced.
   bool sums_partial_gradients = false;
-  // Ranks of a ring gather all keys and values before attention, and exchange the gradients of
-  // both in two all-to-alls. Otherwise keys and values travel from neighbour to neighbour.
-  bool gathers_keys_and_values = false;
   // A change of layout between two layers is one all-to-all of the stage's ranks in each pass.
   // Otherwise tensor- and context-parallel groups gather and exchange.
   bool exchanges_layouts = false;
