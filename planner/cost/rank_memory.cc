@@ -137,6 +137,26 @@ BackwardPeak PeakOfBackward(absl::Span<const StageMemory* const> stages,
   return peak;
 }
 
+// Returns whether the first backward pass of a step needs most although gradients are only made in
+// it; if not, `peak`, which is that of all passes, becomes that of those after it. Devices with
+// several virtual stages count as if gradients were there all the time.
+bool IsFirstPassFullest(absl::Span<const StageMemory* const> stages,
+                        absl::Span<const Bytes> outputs, const RankPlace& place,
+                        const RuntimeTraits& traits, BackwardPeak& peak) {
+  if (!traits.makes_gradients_in_step || stages.size() > 1) return false;
+  if (place.micro_batch_count == 1) return true;
+  RankPlace later = place;
+  --later.micro_batch_count;
+  const BackwardPeak after = PeakOfBackward(stages, outputs, later);
+  const StageMemory& stage = *stages[0];
+  if (peak.most_kept + stage.first_peak.extra >
+      after.most_kept + stage.peak.extra + stage.gradients) {
+    return true;
+  }
+  peak = after;
+  return false;
+}
+
 // Returns the memory of messages that wait for their turn. In groups of more micro-batches than the
 // pipeline has devices, the first device receives activations, and the last one gradients, before
 // it needs them: so many as the group is larger, at most, beside the one that arrives.
@@ -294,19 +314,33 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   bucket += layer.bucket * layer_count;
 
   const Bytes kept_by_run = layer.kept * layer_count;
+  const Bytes gradients_by_run = layer.gradients * layer_count;
   (layer.kept_are_checkpoints ? kept.checkpoints : kept.activations) += kept_by_run;
-  (layer.kept_are_checkpoints ? peak.freed.checkpoints : peak.freed.activations) += kept_by_run;
-  peak.extra -= kept_by_run;
+  for (Peak* const one : {&peak, &first_peak}) {
+    (layer.kept_are_checkpoints ? one->freed.checkpoints : one->freed.activations) += kept_by_run;
+    one->extra -= kept_by_run;
+  }
+  first_peak.extra += gradients_by_run;
+  first_peak.gradients += gradients_by_run;
   const Bytes needed = layer.transient();
   most_transient = std::max(most_transient, needed);
-  if (needed >= peak.extra) {
-    peak = {.extra = needed,
-            .freed = {.activations = layer.freed},
-            .running = layer.running + layer.message * 2,
-            .logits = layer.logits,
-            .gathered = layer.gathered,
-            .message = layer.message};
-  }
+  const auto raise = [&](Bytes extra, int64_t later_count, Peak& to) {
+    if (extra < to.extra) return;
+    to = {.extra = extra,
+          .freed = {.activations = layer.freed},
+          .running = layer.running + layer.message * 2,
+          .logits = layer.logits,
+          .gathered = layer.gathered,
+          .message = layer.message,
+          .gradients = layer.gradients * later_count};
+    (layer.kept_are_checkpoints ? to.freed.checkpoints : to.freed.activations) +=
+        layer.kept * later_count;
+  };
+  raise(needed, 0, peak);
+  peak.gradients = Bytes();
+  // Where a layer makes more gradients than it frees, the first one needs most.
+  const int64_t later_count = layer.gradients > layer.kept ? layer_count - 1 : 0;
+  raise(needed + (layer.gradients - layer.kept) * later_count, later_count, first_peak);
   message = layer.message;
 }
 
@@ -338,7 +372,9 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
       if (!is_last_stage || i + 1 < stages.size()) outputs[i] = stages[i]->message;
     }
   }
-  const BackwardPeak peak = PeakOfBackward(stages, outputs, place);
+  BackwardPeak peak = PeakOfBackward(stages, outputs, place);
+  const Bytes most_kept = peak.most_kept;
+  const bool is_first_pass = IsFirstPassFullest(stages, outputs, place, traits, peak);
 
   MemoryItems states;
   Bytes step;
@@ -359,7 +395,8 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     backward[kActivations] += stage.kept.activations * peak.in_flight[i];
     backward[kCheckpoints] += (stage.kept.checkpoints + outputs[i]) * peak.in_flight[i];
   }
-  const StageMemory::Peak& running = stages[peak.stage_index]->peak;
+  const StageMemory& fullest = *stages[peak.stage_index];
+  const StageMemory::Peak& running = is_first_pass ? fullest.first_peak : fullest.peak;
   backward[kActivations] -= running.freed.activations;
   backward[kCheckpoints] -= running.freed.checkpoints;
   backward[kTransient] += running.running;
@@ -372,17 +409,20 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   backward[kTransient] += waiting;
   backward[kLogits] += running.logits;
   backward[kGatheredParameters] += gathered_all_time + running.gathered;
-  const Bytes backward_bound = gathered_all_time + peak.most_kept + most_transient + waiting;
+  const Bytes backward_bound = gathered_all_time + most_kept + most_transient + waiting;
 
   RankMemory memory;
   const Bytes step_peak = step + std::min(bucket, traits.gradient_bucket);
-  const Bytes backward_peak = backward.Total();
+  // Gradients that the first pass has not made yet.
+  const Bytes missing = is_first_pass ? states[kGradients] - running.gradients : Bytes();
+  const Bytes backward_peak = backward.Total() - missing;
   memory.peak_in_optimizer_step = step_peak > backward_peak;
   memory.allocated = states;
   if (memory.peak_in_optimizer_step) {
     memory.allocated[kTransient] = step_peak;
   } else {
     for (int i = 0; i < kMemoryItemKindCount; ++i) memory.allocated.size[i] += backward.size[i];
+    memory.allocated[kGradients] -= missing;
   }
   const Bytes tensors = memory.allocated.Total();
   memory.tensor_bound = states.Total() + std::max(backward_bound, step_peak);
@@ -397,7 +437,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   // step are flat copies of gradients, far larger than the activations' segments, which
   // are not joined.
   if (!traits.expandable_segments) {
-    memory.released_on_demand = std::min(step_peak, backward_peak);
+    memory.released_on_demand = std::max(Bytes(), std::min(step_peak, backward_peak));
   }
   memory.total[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * tensors.as_double()) +

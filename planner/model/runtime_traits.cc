@@ -150,6 +150,7 @@ RuntimeTraits Torch() {
   traits.loss_bytes_per_logit = 12;
   traits.measures_saved_tensors = true;
   traits.shards_parameters_between_steps = true;
+  traits.makes_gradients_in_step = true;
   traits.recomputes_16_bit_parameters = true;
   // Embedding and head are units of `fully_shard` of their own.
   traits.gathers_tables_late = true;

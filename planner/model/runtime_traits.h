@@ -188,6 +188,9 @@ struct RuntimeTraits {
   // whole ones only from the first forward to the last backward pass. Otherwise it holds the whole
   // ones all the time, unless they are sharded too.
   bool shards_parameters_between_steps = false;
+  // Gradients have memory from the backward pass of their layer on, and none when a step begins
+  // (zero_grad of PyTorch). Otherwise they have it all the time.
+  bool makes_gradients_in_step = false;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
   // A layer's backward pass writes gradients into the memory of activations that it has used, and

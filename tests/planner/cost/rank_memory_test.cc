@@ -320,6 +320,61 @@ TEST(MemoryOfRank, IsThePeakOfTheTwinThatGoesThroughAllBackwardPasses) {
   }
 }
 
+// The same where gradients are made by the first backward pass of the step.
+Bytes PeakOfTheTwinThatMakesGradients(const std::vector<LayerMemoryRun>& runs,
+                                      const RankPlace& place) {
+  std::vector<LayerMemory> layers;
+  for (const LayerMemoryRun& run : runs) {
+    for (int i = 0; i < run.layer_count; ++i) layers.push_back(run.layer);
+  }
+  Bytes states;
+  Bytes kept;
+  for (const LayerMemory& layer : layers) {
+    states += layer.states() - layer.gradients + layer.gathered_all_time;
+    kept += layer.kept;
+  }
+  const int64_t depth = place.pipeline_parallel_degree - place.stage_index;
+  Bytes gradients;
+  Bytes peak;
+  for (int64_t passed = 0; passed < place.micro_batch_count; ++passed) {
+    Bytes live = kept * std::min(depth, place.micro_batch_count - passed);
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+      peak = std::max(peak, gradients + live + layer->transient());
+      live -= layer->kept;
+      if (passed == 0) gradients += layer->gradients;
+    }
+  }
+  // The optimizer's step needs nothing else, and no whole parameters.
+  Bytes gathered;
+  for (const LayerMemory& layer : layers) gathered += layer.gathered_all_time;
+  return states + std::max(peak, gradients - gathered);
+}
+
+TEST(MemoryOfRank, OfTorchHasNoGradientsBeforeTheFirstBackwardPass) {
+  std::mt19937 random(13);
+  RuntimeTraits traits;
+  traits.makes_gradients_in_step = true;
+  EXPECT_TRUE(FindRuntime("torch")->makes_gradients_in_step);
+  Coefficients coefficients;
+  coefficients[Coefficient::kWorkspaceMemory] = 0.0;
+  bool is_less = false;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<LayerMemoryRun> runs;
+    for (int i = 0; i < 1 + trial % 4; ++i) {
+      runs.push_back({RandomLayer(random), 1 + static_cast<int>(random() % 5), 0});
+    }
+    const RankPlace place = Place(1 + trial % 3, 0, 1 + trial % 5);
+    const RankMemory rank = MemoryOfRank(runs, place, traits, coefficients);
+    EXPECT_EQ(rank.allocated.Total(), PeakOfTheTwinThatMakesGradients(runs, place)) << trial;
+    for (Bytes item : rank.total.size) EXPECT_GE(item, Bytes());
+    const RankMemory always = MemoryOfRank(runs, place, RuntimeTraits(), coefficients);
+    EXPECT_LE(rank.allocated.Total(), always.allocated.Total());
+    EXPECT_EQ(rank.tensor_bound, always.tensor_bound);
+    is_less |= rank.allocated.Total() < always.allocated.Total();
+  }
+  EXPECT_TRUE(is_less);
+}
+
 TEST(MemoryOfRank, DoesNotChangeWhenARunIsSplit) {
   std::mt19937 random(11);
   const RuntimeTraits traits = *FindRuntime("megatron-deepspeed");
