@@ -301,6 +301,16 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     memory.parameters = shard(footprint.parameter_count, replicas) +
                         shard(footprint.expert_parameter_count, expert_replicas);
   }
+  if (traits.gathers_logits) {
+    // The backward pass of a loss function of the user is over before the head gathers parameters
+    // and makes gradients, and frees as much as the gradient takes that the head gets.
+    if (memory.logits >= memory.running + memory.gathered) {
+      memory.running = Bytes();
+      memory.gathered = Bytes();
+    } else {
+      memory.logits = Bytes();
+    }
+  }
   return memory;
 }
 

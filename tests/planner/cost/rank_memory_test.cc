@@ -214,6 +214,26 @@ TEST(MemoryOfLayer, OfTorchKeepsShardsBetweenSteps) {
   EXPECT_EQ(memory(ShardingLevel::kParameters).gathered_all_time, Bytes());
 }
 
+// The loss of the runtime `torch` is behind the head, so its memory is free before the head gathers
+// a sharded matrix and makes its gradient. Whichever needs more counts.
+TEST(MemoryOfLayer, OfTorchNeedsMemoryForTheLossOrForTheHead) {
+  const RuntimeTraits& torch = *FindRuntime("torch");
+  RuntimeTraits at_once = torch;
+  at_once.gathers_logits = false;
+  Strategy strategy{.data_parallel_degree = 4};
+  strategy.sharding_level = ShardingLevel::kParameters;
+  const LayerDefinition head = Table(LayerKind::kHead, 64, 100, 4, false);
+  for (const double samples : {0.25, 64.0}) {
+    const LayerMemory memory = MemoryOf(head, torch, strategy, samples, Precision::kFp32);
+    const LayerMemory sum = MemoryOf(head, at_once, strategy, samples, Precision::kFp32);
+    const Bytes matrix = sum.running + sum.gathered;
+    EXPECT_GT(matrix, Bytes());
+    EXPECT_EQ(memory.transient(), std::max(sum.logits, matrix)) << samples;
+    EXPECT_EQ(memory.logits > Bytes(), sum.logits >= matrix) << samples;
+    EXPECT_EQ(sum.logits >= matrix, samples > 1.0);
+  }
+}
+
 // In 16 bits each pass makes copies of the fp32 weights; autograd keeps those that a backward pass
 // reads, unless the layer is recomputed.
 TEST(MemoryOfLayer, OfTorchMakesCopiesOfRecomputedWeightsAgain) {
