@@ -16,13 +16,16 @@ bool AtLeast(ShardingLevel level, ShardingLevel wanted) {
   return static_cast<int>(level) >= static_cast<int>(wanted);
 }
 
-// Returns the elements of the largest matrix of a part of `elements` if it is a feed-forward part:
-// gate and up projection are one matrix.
-int64_t LargestFeedForwardMatrix(const LayerDefinition& layer, int64_t elements) {
-  return layer.feed_forward_kind == FeedForwardKind::kSwiglu ? elements / 3 * 2 : elements / 2;
+// Returns the elements of the largest matrix of a part of `elements` if it is a feed-forward part.
+// Gate and up projection are one matrix, but for modules of PyTorch.
+int64_t LargestFeedForwardMatrix(const LayerDefinition& layer, const RuntimeTraits& traits,
+                                 int64_t elements) {
+  if (layer.feed_forward_kind != FeedForwardKind::kSwiglu) return elements / 2;
+  return elements / 3 * (traits.measures_saved_tensors ? 1 : 2);
 }
 
-LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy& strategy) {
+LayerFootprint TransformerFootprint(const LayerDefinition& layer, const RuntimeTraits& traits,
+                                    const Strategy& strategy) {
   const int64_t degree = strategy.tensor_parallel_degree;
   LayerFootprint footprint;
   if (layer.kind == LayerKind::kOpaque) {
@@ -51,8 +54,8 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
       attention + CeilDiv(feed_forward.dense, degree) + feed_forward.router + rest;
   footprint.largest_matrix_parameter_count =
       std::max({LargestMixerMatrix(layer, degree),
-                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.dense), degree),
-                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.expert), degree),
+                CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.dense), degree),
+                CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.expert), degree),
                 CeilDiv(PredictionMatrixElements(layer), degree)});
   if (layer.has_experts()) {
     footprint.expert_parameter_count =
@@ -179,7 +182,7 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
                            bool copies_tied_table) {
   LayerFootprint footprint;
   if (IsTransformer(definition.kind)) {
-    footprint = TransformerFootprint(definition, strategy);
+    footprint = TransformerFootprint(definition, traits, strategy);
     if (copies_tied_table) {
       // A layer that predicts further tokens looks them up in a table of its own stage.
       footprint.parameter_count += CeilDiv(PaddedVocabularySize(definition.vocabulary_size, traits,

@@ -112,7 +112,8 @@ def _of_shared(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Adds up the gradients of the heads that share keys or values."""
     if gradient.shape[1] == rows.shape[1]:
         return gradient
-    return gradient.unflatten(1, (rows.shape[1], -1)).sum(2)
+    made: torch.Tensor = torch.unflatten(gradient, 1, (rows.shape[1], -1)).sum(2)
+    return made
 
 
 class Joined:

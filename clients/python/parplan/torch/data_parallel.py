@@ -175,4 +175,5 @@ def _add_up(gradients: list[torch.Tensor], group: dist.ProcessGroup) -> None:
         dist.all_reduce(flat, group=group)
         # They become parts of the message, which saves copying it back.
         for gradient, part in zip(same, torch.split(flat, [one.numel() for one in same])):
-            gradient.set_(part.view(gradient.shape))
+            share: Any = gradient.set_
+            share(part.view(gradient.shape))

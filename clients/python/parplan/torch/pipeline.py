@@ -43,7 +43,8 @@ class _Stage(PipelineStage):
             return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
 
     def forward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
-        made = super().forward_maybe_with_nosync(*args, **kwargs)
+        run: Any = super().forward_maybe_with_nosync
+        made = run(*args, **kwargs)
         if not self.is_last:
             return made
         # torch puts what micro-batches return side by side.

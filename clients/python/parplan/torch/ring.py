@@ -100,7 +100,7 @@ def _packed(key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 def _unpacked(block: torch.Tensor, key: torch.Tensor,
               value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns keys and values of a block, which have the shapes of this rank's own."""
-    first, second = block.split([key.numel(), value.numel()])
+    first, second = torch.split(block, [key.numel(), value.numel()])
     return first.view(key.shape), second.view(value.shape)
 
 
