@@ -160,8 +160,11 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   if (!definition.has_experts()) {
     inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
                            definition.feed_forward_size, 1.0, tensors);
-    feed_forward_gradients = shape.element * shape.tokens * definition.feed_forward_size /
-                             shape.tensor * (swiglu ? 3.0 : 2.0);
+    // Autograd has freed the last matrix's input, as large as one of them, when it makes the
+    // others.
+    const double count = (swiglu ? 3.0 : 2.0) - (traits.measures_saved_tensors ? 1.0 : 0.0);
+    feed_forward_gradients =
+        shape.element * shape.tokens * definition.feed_forward_size / shape.tensor * count;
   } else {
     // Experts are split over tensor-parallel ranks like any feed-forward part, so their
     // tokens are whole on each.

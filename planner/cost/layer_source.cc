@@ -8,6 +8,7 @@
 #include "planner/cost/activation_tensors.h"
 #include "planner/cost/slowest_device.h"
 #include "planner/model/calibration.h"
+#include "planner/model/measured_runtime.h"
 #include "planner/model/strategy_fields.h"
 
 namespace parplan {
@@ -39,6 +40,14 @@ double AttentionCoreShare(const LayerDefinition& layer) {
 }
 
 double ShareOf(Seconds part, Seconds whole) { return whole > Seconds() ? part / whole : 1.0; }
+
+// Returns whether the profiles that answer for a runtime measure what autograd saves. They may be
+// those of another runtime, whose layers are the same modules.
+bool MeasuresSavedTensors(const RuntimeTraits& runtime) {
+  const RuntimeTraits* const measured = FindRuntime(MeasuredRuntime(runtime.runtime_id));
+  return runtime.measures_saved_tensors ||
+         (measured != nullptr && measured->measures_saved_tensors);
+}
 
 LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& definition,
                          double factor, const Strategy& strategy, double samples) {
@@ -294,7 +303,7 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
   activations.checkpoint = checkpoint;
   activations.attention_core = inside * core_share;
   activations.layer = inside - activations.attention_core;
-  if (runtime_.measures_saved_tensors) {
+  if (MeasuresSavedTensors(runtime_)) {
     // The logarithms of probabilities, of 4 bytes, were measured.
     activations.logits *= 1.0 - 4.0 / runtime_.loss_bytes_per_logit;
   } else if (!runtime_.reuses_activations) {

@@ -209,19 +209,9 @@ PassCollectives LayerTraffic::ContextCollectives(const LayerDefinition& definiti
   const GroupShape group{context, strategy.context_stride()};
   const AttentionWidths widths = AttentionWidthsOf(definition);
   const int heads = std::max(1, definition.key_value_head_count / strategy.tensor_parallel_degree);
-  if (runtime_.gathers_keys_and_values) {
-    const double bytes_a_width = samples * definition.sequence_length * heads * ElementBytes();
-    const double attention_count = AttentionBlockCount(definition.kind);
-    for (const int64_t width : {widths.key_head, widths.value_head}) {
-      const double bytes = bytes_a_width * static_cast<double>(width);
-      calls.forward.Add(Collective::kAllGather, group, bytes, attention_count);
-      calls.backward.Add(Collective::kAllToAll, group, bytes, attention_count);
-    }
-    return calls;
-  }
   const double keys_and_values = samples * definition.sequence_length / context *
                                  (widths.key_head + widths.value_head) * heads * ElementBytes();
-  const double hops = context - 1;
+  const double hops = (context - 1) * AttentionBlockCount(definition.kind);
   calls.forward.Add(Collective::kSendReceive, group, keys_and_values, hops);
   calls.backward.Add(Collective::kSendReceive, group, keys_and_values, 2.0 * hops);
   return calls;
@@ -233,7 +223,7 @@ LayerTraffic::Exchange LayerTraffic::ContextParallel(const LayerDefinition& defi
   Exchange exchange = ExchangeOf(ContextCollectives(definition, strategy, samples));
   const int context = strategy.context_parallel_degree;
   if (context == 1 || strategy.context_kind == ContextKind::kUlysses ||
-      runtime_.gathers_keys_and_values || !HasAttention(definition.kind)) {
+      !HasAttention(definition.kind)) {
     return exchange;
   }
   const double hops = context - 1;
@@ -247,12 +237,10 @@ LayerTraffic::Exchange LayerTraffic::ContextParallel(const LayerDefinition& defi
 }
 
 // Repeated attention, also by selective recomputation, needs the keys and values of a ring again.
-// Ulysses keeps them as attention reads them, and so do ranks that gather all of them, unless the
-// operators before are repeated.
+// Ulysses keeps them as attention reads them, unless the operators before are repeated.
 bool LayerTraffic::RepeatsContext(const Strategy& strategy, RecomputeLevel level) const {
   if (level != RecomputeLevel::kSelective) return level == RecomputeLevel::kFull;
-  const bool is_ring = strategy.context_kind == ContextKind::kRing;
-  return (is_ring && !runtime_.gathers_keys_and_values) ||
+  return strategy.context_kind == ContextKind::kRing ||
          runtime_.selective_recompute == SelectiveRecompute::kOperators;
 }
 

@@ -16,13 +16,16 @@ bool AtLeast(ShardingLevel level, ShardingLevel wanted) {
   return static_cast<int>(level) >= static_cast<int>(wanted);
 }
 
-// Returns the elements of the largest matrix of a part of `elements` if it is a feed-forward part:
-// gate and up projection are one matrix.
-int64_t LargestFeedForwardMatrix(const LayerDefinition& layer, int64_t elements) {
-  return layer.feed_forward_kind == FeedForwardKind::kSwiglu ? elements / 3 * 2 : elements / 2;
+// Returns the elements of the largest matrix of a part of `elements` if it is a feed-forward part.
+// Gate and up projection are one matrix, but for modules of PyTorch.
+int64_t LargestFeedForwardMatrix(const LayerDefinition& layer, const RuntimeTraits& traits,
+                                 int64_t elements) {
+  if (layer.feed_forward_kind != FeedForwardKind::kSwiglu) return elements / 2;
+  return elements / 3 * (traits.measures_saved_tensors ? 1 : 2);
 }
 
-LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy& strategy) {
+LayerFootprint TransformerFootprint(const LayerDefinition& layer, const RuntimeTraits& traits,
+                                    const Strategy& strategy) {
   const int64_t degree = strategy.tensor_parallel_degree;
   LayerFootprint footprint;
   if (layer.kind == LayerKind::kOpaque) {
@@ -51,8 +54,8 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
       attention + CeilDiv(feed_forward.dense, degree) + feed_forward.router + rest;
   footprint.largest_matrix_parameter_count =
       std::max({LargestMixerMatrix(layer, degree),
-                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.dense), degree),
-                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.expert), degree),
+                CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.dense), degree),
+                CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.expert), degree),
                 CeilDiv(PredictionMatrixElements(layer), degree)});
   if (layer.has_experts()) {
     footprint.expert_parameter_count =
@@ -137,6 +140,26 @@ BackwardPeak PeakOfBackward(absl::Span<const StageMemory* const> stages,
   return peak;
 }
 
+// Returns whether the first backward pass of a step needs most although gradients are only made in
+// it; if not, `peak`, which is that of all passes, becomes that of those after it. Devices with
+// several virtual stages count as if gradients were there all the time.
+bool IsFirstPassFullest(absl::Span<const StageMemory* const> stages,
+                        absl::Span<const Bytes> outputs, const RankPlace& place,
+                        const RuntimeTraits& traits, BackwardPeak& peak) {
+  if (!traits.makes_gradients_in_step || stages.size() > 1) return false;
+  if (place.micro_batch_count == 1) return true;
+  RankPlace later = place;
+  --later.micro_batch_count;
+  const BackwardPeak after = PeakOfBackward(stages, outputs, later);
+  const StageMemory& stage = *stages[0];
+  if (peak.most_kept + stage.first_peak.extra >
+      after.most_kept + stage.peak.extra + stage.gradients) {
+    return true;
+  }
+  peak = after;
+  return false;
+}
+
 // Returns the memory of messages that wait for their turn. In groups of more micro-batches than the
 // pipeline has devices, the first device receives activations, and the last one gradients, before
 // it needs them: so many as the group is larger, at most, beside the one that arrives.
@@ -159,7 +182,7 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
                            bool copies_tied_table) {
   LayerFootprint footprint;
   if (IsTransformer(definition.kind)) {
-    footprint = TransformerFootprint(definition, strategy);
+    footprint = TransformerFootprint(definition, traits, strategy);
     if (copies_tied_table) {
       // A layer that predicts further tokens looks them up in a table of its own stage.
       footprint.parameter_count += CeilDiv(PaddedVocabularySize(definition.vocabulary_size, traits,
@@ -281,6 +304,16 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     memory.parameters = shard(footprint.parameter_count, replicas) +
                         shard(footprint.expert_parameter_count, expert_replicas);
   }
+  if (traits.gathers_logits) {
+    // The backward pass of a loss function of the user is over before the head gathers parameters
+    // and makes gradients, and frees as much as the gradient takes that the head gets.
+    if (memory.logits >= memory.running + memory.gathered) {
+      memory.running = Bytes();
+      memory.gathered = Bytes();
+    } else {
+      memory.logits = Bytes();
+    }
+  }
   return memory;
 }
 
@@ -294,19 +327,33 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   bucket += layer.bucket * layer_count;
 
   const Bytes kept_by_run = layer.kept * layer_count;
+  const Bytes gradients_by_run = layer.gradients * layer_count;
   (layer.kept_are_checkpoints ? kept.checkpoints : kept.activations) += kept_by_run;
-  (layer.kept_are_checkpoints ? peak.freed.checkpoints : peak.freed.activations) += kept_by_run;
-  peak.extra -= kept_by_run;
+  for (Peak* const one : {&peak, &first_peak}) {
+    (layer.kept_are_checkpoints ? one->freed.checkpoints : one->freed.activations) += kept_by_run;
+    one->extra -= kept_by_run;
+  }
+  first_peak.extra += gradients_by_run;
+  first_peak.gradients += gradients_by_run;
   const Bytes needed = layer.transient();
   most_transient = std::max(most_transient, needed);
-  if (needed >= peak.extra) {
-    peak = {.extra = needed,
-            .freed = {.activations = layer.freed},
-            .running = layer.running + layer.message * 2,
-            .logits = layer.logits,
-            .gathered = layer.gathered,
-            .message = layer.message};
-  }
+  const auto raise = [&](Bytes extra, int64_t later_count, Peak& to) {
+    if (extra < to.extra) return;
+    to = {.extra = extra,
+          .freed = {.activations = layer.freed},
+          .running = layer.running + layer.message * 2,
+          .logits = layer.logits,
+          .gathered = layer.gathered,
+          .message = layer.message,
+          .gradients = layer.gradients * later_count};
+    (layer.kept_are_checkpoints ? to.freed.checkpoints : to.freed.activations) +=
+        layer.kept * later_count;
+  };
+  raise(needed, 0, peak);
+  peak.gradients = Bytes();
+  // Where a layer makes more gradients than it frees, the first one needs most.
+  const int64_t later_count = layer.gradients > layer.kept ? layer_count - 1 : 0;
+  raise(needed + (layer.gradients - layer.kept) * later_count, later_count, first_peak);
   message = layer.message;
 }
 
@@ -338,7 +385,9 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
       if (!is_last_stage || i + 1 < stages.size()) outputs[i] = stages[i]->message;
     }
   }
-  const BackwardPeak peak = PeakOfBackward(stages, outputs, place);
+  BackwardPeak peak = PeakOfBackward(stages, outputs, place);
+  const Bytes most_kept = peak.most_kept;
+  const bool is_first_pass = IsFirstPassFullest(stages, outputs, place, traits, peak);
 
   MemoryItems states;
   Bytes step;
@@ -359,7 +408,8 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     backward[kActivations] += stage.kept.activations * peak.in_flight[i];
     backward[kCheckpoints] += (stage.kept.checkpoints + outputs[i]) * peak.in_flight[i];
   }
-  const StageMemory::Peak& running = stages[peak.stage_index]->peak;
+  const StageMemory& fullest = *stages[peak.stage_index];
+  const StageMemory::Peak& running = is_first_pass ? fullest.first_peak : fullest.peak;
   backward[kActivations] -= running.freed.activations;
   backward[kCheckpoints] -= running.freed.checkpoints;
   backward[kTransient] += running.running;
@@ -372,17 +422,20 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   backward[kTransient] += waiting;
   backward[kLogits] += running.logits;
   backward[kGatheredParameters] += gathered_all_time + running.gathered;
-  const Bytes backward_bound = gathered_all_time + peak.most_kept + most_transient + waiting;
+  const Bytes backward_bound = gathered_all_time + most_kept + most_transient + waiting;
 
   RankMemory memory;
   const Bytes step_peak = step + std::min(bucket, traits.gradient_bucket);
-  const Bytes backward_peak = backward.Total();
+  // Gradients that the first pass has not made yet.
+  const Bytes missing = is_first_pass ? states[kGradients] - running.gradients : Bytes();
+  const Bytes backward_peak = backward.Total() - missing;
   memory.peak_in_optimizer_step = step_peak > backward_peak;
   memory.allocated = states;
   if (memory.peak_in_optimizer_step) {
     memory.allocated[kTransient] = step_peak;
   } else {
     for (int i = 0; i < kMemoryItemKindCount; ++i) memory.allocated.size[i] += backward.size[i];
+    memory.allocated[kGradients] -= missing;
   }
   const Bytes tensors = memory.allocated.Total();
   memory.tensor_bound = states.Total() + std::max(backward_bound, step_peak);
@@ -397,7 +450,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   // step are flat copies of gradients, far larger than the activations' segments, which
   // are not joined.
   if (!traits.expandable_segments) {
-    memory.released_on_demand = std::min(step_peak, backward_peak);
+    memory.released_on_demand = std::max(Bytes(), std::min(step_peak, backward_peak));
   }
   memory.total[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * tensors.as_double()) +

@@ -127,8 +127,13 @@ struct StageMemory {
     Bytes gathered;
     // Message to the next stage; `running` includes two of them.
     Bytes message;
+    // Gradients that later layers have made. `first_peak` alone has some.
+    Bytes gradients;
   };
   Peak peak;
+  // The same of the first backward pass of a step if gradients are made in it
+  // (`RuntimeTraits::makes_gradients_in_step`): those of later layers are there, and in `extra`.
+  Peak first_peak;
   // The largest `LayerMemory::transient` of any layer.
   Bytes most_transient;
   // Message of the last layer.

@@ -143,7 +143,6 @@ RuntimeTraits Torch() {
   traits.repeats_last_sum = false;
   traits.gathers_logits = true;
   traits.sums_partial_gradients = true;
-  traits.gathers_keys_and_values = true;
   traits.exchanges_layouts = true;
   traits.expert_exchange = ExpertExchange::kRows;
   traits.shards_tied_ends_as_one = true;
@@ -151,6 +150,7 @@ RuntimeTraits Torch() {
   traits.loss_bytes_per_logit = 12;
   traits.measures_saved_tensors = true;
   traits.shards_parameters_between_steps = true;
+  traits.makes_gradients_in_step = true;
   traits.recomputes_16_bit_parameters = true;
   // Embedding and head are units of `fully_shard` of their own.
   traits.gathers_tables_late = true;

@@ -129,9 +129,6 @@ struct RuntimeTraits {
   // Sequence-parallel layers sum the gradients of the parameters that all tensor-parallel ranks
   // have, such as norms, in one message a step. Otherwise these few bytes are not priced.
   bool sums_partial_gradients = false;
-  // Ranks of a ring gather all keys and values before attention, and exchange the gradients of
-  // both in two all-to-alls. Otherwise keys and values travel from neighbour to neighbour.
-  bool gathers_keys_and_values = false;
   // A change of layout between two layers is one all-to-all of the stage's ranks in each pass.
   // Otherwise tensor- and context-parallel groups gather and exchange.
   bool exchanges_layouts = false;
@@ -191,6 +188,9 @@ struct RuntimeTraits {
   // whole ones only from the first forward to the last backward pass. Otherwise it holds the whole
   // ones all the time, unless they are sharded too.
   bool shards_parameters_between_steps = false;
+  // Gradients have memory from the backward pass of their layer on, and none when a step begins
+  // (zero_grad of PyTorch). Otherwise they have it all the time.
+  bool makes_gradients_in_step = false;
   // Gradients are copied into a flat bucket for every message.
   bool flatten_gradient_buckets = false;
   // A layer's backward pass writes gradients into the memory of activations that it has used, and

@@ -43,13 +43,15 @@ class Traffic:
     """Calls of one rank in a step for one purpose, in one group of ranks of the job: the number of
     each kind that is priced. Those of `unpriced` may be made as well: whether they are depends on
     what the definition of a layer does not show, and `note` says on what. `is_late` says that all
-    of them are behind the last backward pass."""
+    of them are behind the last backward pass. `ring` has all ranks of a ring where `ranks` are two
+    neighbours of it."""
     purpose: str
     ranks: tuple[int, ...]
     priced: Counts
     unpriced: Counts = dataclasses.field(default_factory=collections.Counter)
     note: str = ""
     is_late: bool = False
+    ring: tuple[int, ...] = ()
 
 
 def traffic_of(plan: Plan, rank: int) -> list[Traffic]:
@@ -71,7 +73,7 @@ def _entries(plan: Plan, rank: int) -> Iterator[Traffic]:
     for stage in program.stages:
         for layer in stage.layers:
             yield from _tensor(plan, layer)
-            yield from _context(plan, layer)
+            yield from _context(plan, layer, rank)
             yield from _experts(plan, layer, rank)
             yield from _gradient(plan, layer, rank)
         yield from _moves(plan, stage)
@@ -160,24 +162,27 @@ def _has_more_than_table(definition: Any, kind: str) -> bool:
     return bool(definition.parameter_count > table)
 
 
-def _context(plan: Plan, layer: LayerProgram) -> Iterator[Traffic]:
+def _context(plan: Plan, layer: LayerProgram, rank: int) -> Iterator[Traffic]:
     blocks = {"LAYER_KIND_DECODER": 1, "LAYER_KIND_ENCODER": 1, "LAYER_KIND_CROSS_DECODER": 2}.get(
         plan.layer_kind(layer.layer.index), 0)
     if layer.context is None or blocks == 0:
         return
     count, strategy = plan.micro_batch_count * blocks, layer.layer.strategy
-    again = int(strategy.recompute == Recompute.FULL)
+    ranks = layer.context.ranks
     if strategy.context_kind == ContextKind.ULYSSES:
-        counts = {ALL_TO_ALL: (8 + 4 * again) * count}
-    else:
-        # Keys and values at once, and the gradients of both.
-        counts = {ALL_GATHER: 2 * (1 + again) * count, ALL_TO_ALL: 2 * count}
-    yield _priced("context", layer.context.ranks, counts)
-    if _repeats_operators(plan, layer):
-        is_ulysses = strategy.context_kind == ContextKind.ULYSSES
-        yield Traffic("context", layer.context.ranks, collections.Counter(),
-                      collections.Counter({ALL_TO_ALL: 4 * count} if is_ulysses
-                                          else {ALL_GATHER: 2 * count}), REPEATS_OPERATORS)
+        again = int(strategy.recompute == Recompute.FULL)
+        yield _priced("context", ranks, {ALL_TO_ALL: (8 + 4 * again) * count})
+        if _repeats_operators(plan, layer):
+            yield Traffic("context", ranks, collections.Counter(),
+                          collections.Counter({ALL_TO_ALL: 4 * count}), REPEATS_OPERATORS)
+        return
+    # Keys and values go round in each pass, and with them the gradients of both. Attention that is
+    # computed again needs them again.
+    rounds = 3 + int(strategy.recompute != Recompute.NONE)
+    hops = rounds * (len(ranks) - 1) * count
+    place = ranks.index(rank)
+    for kind, other in ((SEND, ranks[(place + 1) % len(ranks)]), (RECEIVE, ranks[place - 1])):
+        yield _priced("context", (min(rank, other), max(rank, other)), {kind: hops}, ring=ranks)
 
 
 def _experts(plan: Plan, layer: LayerProgram, rank: int) -> Iterator[Traffic]:

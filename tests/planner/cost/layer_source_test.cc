@@ -9,7 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/cost/activation_tensors.h"
 #include "planner/cost/slowest_device.h"
+#include "planner/model/measured_runtime.h"
 #include "tests/planner/cost/hardware_of_tests.h"
 
 namespace parplan {
@@ -285,6 +287,32 @@ TEST(LayerSource, GivesATiedHeadItsOwnTableWithSeveralStages) {
     EXPECT_EQ(source.Footprint(Strategy(), 1).parameter_count, 1024);
     EXPECT_EQ(source.Footprint(Strategy(), 2).parameter_count, 1024 + 12800 * 1024);
     EXPECT_EQ(source.Footprint(Strategy(), 2).largest_matrix_parameter_count, 12800 * 1024);
+  }
+}
+
+// The modules of `fsdp` and `deepspeed` are measured by the runtime `torch`, whose profiles hold
+// what autograd saves: gradients inside a layer come in addition, and of the loss all but the
+// logarithms of probabilities, 4 bytes a logit. Other profiles hold both.
+TEST(LayerSource, AddsGradientsToWhatAutogradSaves) {
+  World world = MeasuredWorld();
+  world.measured_head = true;
+  World theory;
+  for (const char* const runtime :
+       {"torch", "torch-compile", "fsdp", "deepspeed", "megatron-core", "parplan"}) {
+    world.rules.runtime = theory.rules.runtime = *FindRuntime(runtime);
+    const bool saves =
+        MeasuredRuntime(runtime) == "torch" || runtime == std::string("torch-compile");
+    const ActivationBytes decoder = world.Resolve(world.decoder).Footprint({}, 1).activations;
+    EXPECT_DOUBLE_EQ(decoder.Kept(RecomputeLevel::kNone), 6000.0) << runtime;
+    EXPECT_DOUBLE_EQ(
+        decoder.backward,
+        saves ? theory.Resolve(theory.decoder).Footprint({}, 1).activations.backward : 0.0)
+        << runtime;
+    const double logits = theory.Resolve(theory.head).Footprint({}, 1).activations.logits;
+    const double elements = 512.0 * PaddedVocabularySize(12800, world.rules.runtime, 1);
+    EXPECT_DOUBLE_EQ(world.Resolve(world.head).Footprint({}, 1).activations.logits,
+                     saves ? logits - 4.0 * elements : 0.0)
+        << runtime;
   }
 }
 

@@ -214,6 +214,26 @@ TEST(MemoryOfLayer, OfTorchKeepsShardsBetweenSteps) {
   EXPECT_EQ(memory(ShardingLevel::kParameters).gathered_all_time, Bytes());
 }
 
+// The loss of the runtime `torch` is behind the head, so its memory is free before the head gathers
+// a sharded matrix and makes its gradient. Whichever needs more counts.
+TEST(MemoryOfLayer, OfTorchNeedsMemoryForTheLossOrForTheHead) {
+  const RuntimeTraits& torch = *FindRuntime("torch");
+  RuntimeTraits at_once = torch;
+  at_once.gathers_logits = false;
+  Strategy strategy{.data_parallel_degree = 4};
+  strategy.sharding_level = ShardingLevel::kParameters;
+  const LayerDefinition head = Table(LayerKind::kHead, 64, 100, 4, false);
+  for (const double samples : {0.25, 64.0}) {
+    const LayerMemory memory = MemoryOf(head, torch, strategy, samples, Precision::kFp32);
+    const LayerMemory sum = MemoryOf(head, at_once, strategy, samples, Precision::kFp32);
+    const Bytes matrix = sum.running + sum.gathered;
+    EXPECT_GT(matrix, Bytes());
+    EXPECT_EQ(memory.transient(), std::max(sum.logits, matrix)) << samples;
+    EXPECT_EQ(memory.logits > Bytes(), sum.logits >= matrix) << samples;
+    EXPECT_EQ(sum.logits >= matrix, samples > 1.0);
+  }
+}
+
 // In 16 bits each pass makes copies of the fp32 weights; autograd keeps those that a backward pass
 // reads, unless the layer is recomputed.
 TEST(MemoryOfLayer, OfTorchMakesCopiesOfRecomputedWeightsAgain) {
@@ -318,6 +338,61 @@ TEST(MemoryOfRank, IsThePeakOfTheTwinThatGoesThroughAllBackwardPasses) {
     EXPECT_EQ(rank.allocated.Total(), PeakOfTheTwin(runs, place));
     for (Bytes item : rank.total.size) EXPECT_GE(item, Bytes());
   }
+}
+
+// The same where gradients are made by the first backward pass of the step.
+Bytes PeakOfTheTwinThatMakesGradients(const std::vector<LayerMemoryRun>& runs,
+                                      const RankPlace& place) {
+  std::vector<LayerMemory> layers;
+  for (const LayerMemoryRun& run : runs) {
+    for (int i = 0; i < run.layer_count; ++i) layers.push_back(run.layer);
+  }
+  Bytes states;
+  Bytes kept;
+  for (const LayerMemory& layer : layers) {
+    states += layer.states() - layer.gradients + layer.gathered_all_time;
+    kept += layer.kept;
+  }
+  const int64_t depth = place.pipeline_parallel_degree - place.stage_index;
+  Bytes gradients;
+  Bytes peak;
+  for (int64_t passed = 0; passed < place.micro_batch_count; ++passed) {
+    Bytes live = kept * std::min(depth, place.micro_batch_count - passed);
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+      peak = std::max(peak, gradients + live + layer->transient());
+      live -= layer->kept;
+      if (passed == 0) gradients += layer->gradients;
+    }
+  }
+  // The optimizer's step needs nothing else, and no whole parameters.
+  Bytes gathered;
+  for (const LayerMemory& layer : layers) gathered += layer.gathered_all_time;
+  return states + std::max(peak, gradients - gathered);
+}
+
+TEST(MemoryOfRank, OfTorchHasNoGradientsBeforeTheFirstBackwardPass) {
+  std::mt19937 random(13);
+  RuntimeTraits traits;
+  traits.makes_gradients_in_step = true;
+  EXPECT_TRUE(FindRuntime("torch")->makes_gradients_in_step);
+  Coefficients coefficients;
+  coefficients[Coefficient::kWorkspaceMemory] = 0.0;
+  bool is_less = false;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<LayerMemoryRun> runs;
+    for (int i = 0; i < 1 + trial % 4; ++i) {
+      runs.push_back({RandomLayer(random), 1 + static_cast<int>(random() % 5), 0});
+    }
+    const RankPlace place = Place(1 + trial % 3, 0, 1 + trial % 5);
+    const RankMemory rank = MemoryOfRank(runs, place, traits, coefficients);
+    EXPECT_EQ(rank.allocated.Total(), PeakOfTheTwinThatMakesGradients(runs, place)) << trial;
+    for (Bytes item : rank.total.size) EXPECT_GE(item, Bytes());
+    const RankMemory always = MemoryOfRank(runs, place, RuntimeTraits(), coefficients);
+    EXPECT_LE(rank.allocated.Total(), always.allocated.Total());
+    EXPECT_EQ(rank.tensor_bound, always.tensor_bound);
+    is_less |= rank.allocated.Total() < always.allocated.Total();
+  }
+  EXPECT_TRUE(is_less);
 }
 
 TEST(MemoryOfRank, DoesNotChangeWhenARunIsSplit) {

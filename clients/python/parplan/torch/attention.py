@@ -1,9 +1,8 @@
 """Attention of a layer whose ranks share the tokens of each sample, or that computes it again.
 
 A layer calls `torch.nn.functional.scaled_dot_product_attention`; while it runs, that call is taken
-over. With Ulysses ranks exchange tokens for heads and back. With rings every rank gathers the keys
-and values of all tokens and attends with its own queries; the exchange is one all-gather instead of
-a ring, so it keeps the keys and values of the whole sample for as long as attention needs them.
+over. With Ulysses ranks exchange tokens for heads and back; with rings keys and values go round
+(ring.py).
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from parplan.program import ActivationLayout
 from parplan.strategy import ContextKind, Recompute, Strategy
 from parplan.torch.layers import refused
+from parplan.torch.ring import Ring, ring_attention
 
 _attend = nn.functional.scaled_dot_product_attention
 
@@ -35,24 +35,16 @@ def tokens_of(strategy: Strategy, first_rank: int, rank: int, token_count: int) 
 class Attention:
     """How the attention of one layer is computed on this rank."""
 
-    def __init__(self, index: int, layout: ActivationLayout, rank: int, level: Recompute,
+    def __init__(self, index: int, kind: ContextKind, level: Recompute,
                  group: dist.ProcessGroup | None, is_transformer: bool) -> None:
-        """`group` has the ranks that share the tokens of a sample, or is None."""
-        strategy = layout.strategy
+        """`group` has the ranks that share the tokens of a sample in a way of `kind`, or is
+        None."""
         self._index = index
         self._group = group
-        self._is_ring = strategy.context_kind == ContextKind.RING
+        self._ring = Ring.of(group) if group is not None and kind == ContextKind.RING else None
         self._recomputes = level == Recompute.SELECTIVE
         self._is_needed = is_transformer and (group is not None or self._recomputes)
         self._calls = 0
-        self._own = self._all = torch.empty(0, dtype=torch.long)
-        if group is not None:
-            def held(one: int) -> torch.Tensor:
-                return tokens_of(strategy, layout.first_rank, one, layout.token_count)
-
-            self._own = held(rank)
-            ranks = sorted(dist.get_process_group_ranks(group))
-            self._all = torch.cat([held(one) for one in ranks])
 
     def run(self, module: Callable[[torch.Tensor], Any], hidden: torch.Tensor) -> Any:
         """Runs a layer. Raises SpecInvalid naming the layer if it computes attention in another
@@ -77,23 +69,25 @@ class Attention:
             return self._kernel(query, key, value, attn_mask, dropout_p, is_causal, options)
         if attn_mask is not None:
             raise refused(self._index, "ranks that share tokens take no mask of attention")
-        if not self._is_ring:
-            parts = [_swapped(one, self._group, 1, 2) for one in (query, key, value)]
-            mixed = self._kernel(parts[0], parts[1], parts[2], None, dropout_p, is_causal, options)
-            return _swapped(mixed, self._group, 2, 1)
-        mask = None
-        if is_causal:
-            mask = (self._own.unsqueeze(1) >= self._all.unsqueeze(0)).to(query.device)
-        return self._kernel(query, _Gathered.apply(key, self._group),
-                            _Gathered.apply(value, self._group), mask, dropout_p, False, options)
+        if self._ring is not None:
+            return self._call(ring_attention, query, key, value, self._ring, is_causal,
+                              options.get("scale"))
+        parts = [_swapped(one, self._group, 1, 2) for one in (query, key, value)]
+        mixed = self._kernel(parts[0], parts[1], parts[2], None, dropout_p, is_causal, options)
+        return _swapped(mixed, self._group, 2, 1)
 
     def _kernel(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                 mask: torch.Tensor | None, dropout_p: float, is_causal: bool,
                 options: dict[str, Any]) -> torch.Tensor:
+        return self._call(_attend, query, key, value, mask, dropout_p, is_causal, **options)
+
+    def _call(self, function: Callable[..., Any], *args: Any, **options: Any) -> torch.Tensor:
+        """Calls a function, which the backward pass computes again if the layer does that with
+        attention."""
         if not self._recomputes:
-            return _attend(query, key, value, mask, dropout_p, is_causal, **options)
-        made: torch.Tensor = checkpoint(_attend, query, key, value, mask, dropout_p, is_causal,
-                                        use_reentrant=False, **options)
+            made: torch.Tensor = function(*args, **options)
+            return made
+        made = checkpoint(function, *args, use_reentrant=False, **options)
         return made
 
 
@@ -135,23 +129,3 @@ class _Swapped(torch.autograd.Function):
 class _Ignored:
     """Takes what a forward pass would keep for its backward pass."""
     arguments: Any = None
-
-
-class _Gathered(torch.autograd.Function):
-    """All tokens of keys or values; their gradients come from all ranks."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-        ctx.group = group
-        parts = [torch.empty_like(rows, memory_format=torch.contiguous_format)
-                 for _ in range(group.size())]
-        dist.all_gather(parts, rows.contiguous(), group=group)
-        return torch.cat(parts, 2)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        # Every rank gets its tokens' gradients from each of the others, and adds them up.
-        outgoing = torch.stack(gradient.chunk(ctx.group.size(), 2))
-        incoming = torch.empty_like(outgoing)
-        dist.all_to_all_single(incoming, outgoing, group=ctx.group)
-        return incoming.sum(0), None

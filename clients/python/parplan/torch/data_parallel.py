@@ -62,6 +62,8 @@ class LayerGradients:
         self._units = [layer] if experts is None else [experts, layer]
         # In the order of the forward pass; empty without sharding.
         self.sharded: list[Any] = []
+        # Whether gradients of the step are averages that are to be sums.
+        self._are_averages = self.is_sharded
         if self.is_sharded and not is_joint:
             if experts is not None:
                 count = experts.mesh.size()
@@ -70,6 +72,8 @@ class LayerGradients:
                             **self.options(dtype))
             fully_shard(module, mesh=gradient, **self.options(dtype))
             self.sharded = [module] if experts is None else [module, experts.module]
+            for one in self.sharded:
+                self.let_add_up(one)
 
     def options(self, dtype: torch.dtype | None) -> dict[str, Any]:
         """Returns the options of `fully_shard`."""
@@ -78,6 +82,16 @@ class LayerGradients:
             policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
         return {"mp_policy": policy,
                 "reshard_after_forward": self._strategy.sharding == Sharding.PARAMETERS}
+
+    def let_add_up(self, module: Any) -> None:
+        """Lets a module that this layer is sharded with add up gradients instead of averaging them,
+        if this release of PyTorch can; else `finish` does."""
+        if all(hasattr(module, name) for name in ("set_gradient_divide_factor",
+                                                  "set_force_sum_reduction_for_comms")):
+            module.set_gradient_divide_factor(1.0)
+            # Without it every gradient is multiplied by 1 on its way.
+            module.set_force_sum_reduction_for_comms(True)
+            self._are_averages = False
 
     def begin_backward(self, is_last: bool) -> None:
         """Called before each backward pass of a micro-batch; `is_last` for the last of a step.
@@ -108,10 +122,10 @@ class LayerGradients:
             count = unit.mesh.size()
             if not gradients or count == 1:
                 continue
-            if self.is_sharded:
+            if self._are_averages:
                 # FSDP averages; the loss was divided already.
                 torch._foreach_mul_(gradients, count)
-            else:
+            elif not self.is_sharded:
                 _add_up(gradients, unit.mesh.get_group())
         if self._partial:
             _add_up([local_of(parameter.grad) for parameter in self._partial
@@ -159,6 +173,7 @@ def _add_up(gradients: list[torch.Tensor], group: dist.ProcessGroup) -> None:
     for same in by_type.values():
         flat = torch.cat([gradient.reshape(-1) for gradient in same])
         dist.all_reduce(flat, group=group)
-        parts = torch.split(flat, [gradient.numel() for gradient in same])
-        torch._foreach_copy_(same, [part.view(gradient.shape)
-                                    for part, gradient in zip(parts, same)])
+        # They become parts of the message, which saves copying it back.
+        for gradient, part in zip(same, torch.split(flat, [one.numel() for one in same])):
+            share: Any = gradient.set_
+            share(part.view(gradient.shape))

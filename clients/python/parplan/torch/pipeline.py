@@ -24,24 +24,38 @@ LossOfPart = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class _Stage(PipelineStage):
-    """A stage of torch's that says before each backward pass whether it is the last."""
+    """A stage of torch's that says before each backward pass whether it is the last. The last stage
+    returns losses: torch holds on to what a stage returns, which would be logits."""
 
-    def __init__(self, stage: Stage, plan: Plan, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, stage: Stage, plan: Plan, loss_of_part: LossOfPart, *args: Any,
+                 **kwargs: Any) -> None:
         super().__init__(stage, stage.program.stage_index, len(plan.stages), *args, **kwargs)
         self._stage = stage
+        self._loss_of_part = loss_of_part
         self._last_micro_batch = plan.micro_batch_count - 1
+        self._micro_batch = 0
+        # Of each micro-batch; the last stage reads them.
+        self.targets: Sequence[torch.Tensor] = ()
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        self._micro_batch = fwd_chunk_id
         with span(f"{self.stage_index}F{fwd_chunk_id}"):
             return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+
+    def forward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
+        run: Any = super().forward_maybe_with_nosync
+        made = run(*args, **kwargs)
+        if not self.is_last:
+            return made
+        # torch puts what micro-batches return side by side.
+        return self._loss_of_part(made, self.targets[self._micro_batch]).unsqueeze(0)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         self._stage.begin_backward(bwd_chunk_id == self._last_micro_batch)
         with span(f"{self.stage_index}B{bwd_chunk_id}"):
             return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
-    # The last layer may return anything that the loss function takes: it is sent to no rank. The
-    # names are those of PyTorch 2.15 and 2.6.
+    # The loss is sent to no rank. The names are those of PyTorch 2.15 and 2.6.
 
     def _validate_stage_tensors(self, desc: str, expected: Any, actual: Any) -> None:
         if not (self.is_last and "output" in desc.lower()):
@@ -85,7 +99,6 @@ class Pipelined:
                  loss_of_part: LossOfPart, device: torch.device, dtype: torch.dtype,
                  sample: torch.Tensor) -> None:
         """`dtype` is that of activations; `sample` is like one of the inputs."""
-        vocabulary_size = plan.model.layer_definitions[-1].vocabulary_size
         self._is_first = stages[0].program.stage_index == 0
         self._is_last = stages[-1].program.stage_index + 1 == len(plan.stages)
         hidden_size = plan.model.layer_definitions[0].hidden_size
@@ -98,33 +111,37 @@ class Pipelined:
         made = []
         for stage in stages:
             index = stage.program.stage_index
-            first, last = stage.program.layers[0].layout, stage.program.layers[-1].layout
+            first = stage.program.layers[0].layout
             given = example(first, hidden_size)
             if index == 0:
                 shape = ((_tokens_of(first),) if sample.dim() == 1 else tuple(sample.shape))
                 given = torch.empty((first.samples_per_rank, *shape), dtype=sample.dtype,
                                     device="meta")
             following = layout_after(plan, stage.program)
-            if following is not None:
-                returned = example(following, hidden_size)
-            else:
-                returned = torch.empty((last.samples_per_rank, _tokens_of(last), vocabulary_size),
-                                       dtype=dtype, device="meta", requires_grad=True)
-            made.append(_Stage(stage, plan, device, input_args=given, output_args=returned,
-                               group=grids.pipeline.get_group()))
+            returned = (example(following, hidden_size) if following is not None
+                        else torch.empty(1, device="meta", requires_grad=True))
+            made.append(_Stage(stage, plan, loss_of_part, device, input_args=given,
+                               output_args=returned, group=grids.pipeline.get_group()))
         # Gradients are those of a loss that was divided; PyTorch 2.6 never scales them.
         parameters = inspect.signature(PipelineScheduleMulti.__init__).parameters
         options: dict[str, Any] = {"scale_grads": False} if "scale_grads" in parameters else {}
         self._schedule: Any = _PipelineScheduleRuntime(  # type: ignore[no-untyped-call]
-            made, n_microbatches=plan.micro_batch_count, loss_fn=loss_of_part, **options)
+            made, n_microbatches=plan.micro_batch_count, loss_fn=_loss_of, **options)
+        # PyTorch 2.6 has no such option, and returns the losses.
+        self._options: dict[str, Any] = {}
+        if "return_outputs" in inspect.signature(self._schedule.step).parameters:
+            self._options["return_outputs"] = False
+        self._last_stage = made[-1] if self._is_last else None
         self._load(plan)
 
     def step(self, inputs: list[torch.Tensor], targets: list[torch.Tensor]) -> list[torch.Tensor]:
         losses: list[torch.Tensor] = []
         arguments = [torch.cat(inputs)] if self._is_first else []
-        options: dict[str, Any] = {}
-        if self._is_last:
-            options = {"target": torch.cat(targets), "losses": losses}
+        options = dict(self._options)
+        if self._last_stage is not None:
+            self._last_stage.targets = targets
+            # torch asks for targets of a whole batch, and for a loss function of them.
+            options |= {"target": torch.empty(len(targets)), "losses": losses}
         self._schedule.step(*arguments, **options)
         return [loss.detach() for loss in losses]
 
@@ -138,6 +155,10 @@ class Pipelined:
             with open(path, "w", newline="") as file:
                 csv.writer(file).writerows(rows)
             self._schedule._load_csv(str(path))
+
+
+def _loss_of(output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+    return output.squeeze(0)
 
 
 def layout_after(plan: Plan, program: StageProgram) -> ActivationLayout | None:

@@ -87,6 +87,8 @@ class Run:
         self._device = device
         self._max_gradient_norm = max_gradient_norm
         self._passes: Alone | Pipelined | None = None
+        # This rank's parameters, which stay the same from the first step on.
+        self._parameters: list[nn.Parameter] = []
         # Each rank of the last stage has the loss of its share of every micro-batch.
         self._head = plan.layers[-1].strategy
         parts = self._head.gradient_degree * plan.micro_batch_count
@@ -119,10 +121,11 @@ class Run:
         number of samples or tokens than the plan."""
         self._check(inputs, targets)
         self._windows.begin_step()
-        for parameter in self.parameters():
-            parameter.grad = None
         if self._passes is None:
             self._passes = self._make_passes(inputs[0])
+            self._parameters = list(self.parameters())
+        for parameter in self._parameters:
+            parameter.grad = None
         first, last = self.plan.layers[0], self.plan.layers[-1]
         losses = self._passes.step(self._shares(inputs, first.index),
                                    self._shares(targets, last.index))
@@ -135,7 +138,7 @@ class Run:
         dist.all_reduce(total)
         with span("optimizer"):
             if self._max_gradient_norm is not None:
-                clip(self.parameters(), self._spread.copies_of, self._max_gradient_norm,
+                clip(self._parameters, self._spread.copies_of, self._max_gradient_norm,
                      self._device)
             self._updates.step(total)
         self._windows.end_step()

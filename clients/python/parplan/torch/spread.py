@@ -144,7 +144,7 @@ class Spread:
         if hasattr(body, "token_positions"):
             body.token_positions = positions.to(self._device)
         is_transformer = self._plan.layer_kind(index) not in _TABLES
-        attention = Attention(index, program.layout, self.rank,
+        attention = Attention(index, strategy.context_kind,
                               strategy.recompute if self._operators is None else Recompute.NONE,
                               self.grids.context(program), is_transformer)
         layer = Layer(body, strategy.recompute, attention,

@@ -127,6 +127,9 @@ class Stage(nn.Module):
         pattern = self._joint or next(one for one in self._gradients if one.sharded)
         # They share streams and buffers from here on.
         fully_shard(self.layers, mesh=pattern.mesh, **pattern.options(dtype), **options)
+        for one in self._gradients:
+            if one.is_sharded and not one.sharded:
+                one.let_add_up(self.layers)
         for module, following in zip(sharded, sharded[1:]):
             module.set_modules_to_forward_prefetch([following])
         # Going back, a layer comes before the experts within it.

@@ -10,10 +10,13 @@ from parplan import traffic
 
 def listed(plan, rank):
     """Returns the calls of a rank by purpose, kind and group, as C++ counts them: a message is one
-    call on either side."""
+    call on either side, and a hop round a ring is one call of all its ranks."""
     found = collections.Counter()
     for one in traffic.traffic_of(plan, rank):
         for kind, count in one.priced.items():
+            if one.ring:
+                found[one.purpose, "send-receive", one.ring] += count * (kind == traffic.SEND)
+                continue
             name = "send-receive" if kind in (traffic.SEND, traffic.RECEIVE) else kind
             found[one.purpose, name, one.ranks] += count
     return found

@@ -99,7 +99,9 @@ class LayerMeasurement:
             compile_layers(modules, len(self._request.micro_batch_sizes))
         if not any((name, degree) in self._timed for name in layer.names):
             self._time(layer, kind, modules, maker)
-        kept = measure_kept(modules, kind, 1, self._bench.device, layer.is_last,
+        # What does not grow with samples, such as rotations by positions, is shared by many.
+        samples = max(self._request.micro_batch_sizes)
+        kept = measure_kept(modules, kind, samples, self._bench.device, layer.is_last,
                             ("none", "full"), degree == 1 and self._runtime == EAGER)
         self._add_memory(layer, maker, modules, kept)
         for policy in self._policies(layer, maker):
@@ -192,7 +194,8 @@ class LayerMeasurement:
             wrapped = [with_policy(one, policy, kind) for one in modules]
         times_by_samples = self._passes(layer, kind,
                                         modules if self._runtime == EAGER else wrapped, policy)
-        kept = kept_by_one(wrapped, kind, 1, self._bench.device, layer.is_last)
+        largest = max(self._request.micro_batch_sizes)
+        kept = kept_by_one(wrapped, kind, largest, self._bench.device, layer.is_last)
         for samples, times in times_by_samples.items():
             for name in layer.names:
                 self.measured.recomputations.append({

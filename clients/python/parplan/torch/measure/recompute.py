@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from parplan.program import ActivationLayout
-from parplan.strategy import Recompute, Strategy
+from parplan.strategy import ContextKind, Recompute
 from parplan.torch.attention import Attention
 from parplan.torch.measure.models import LayerKind
 from parplan.torch.recompute import OPERATORS, contexts_of
@@ -28,10 +27,8 @@ def with_policy(layer: nn.Module, policy: str, kind: LayerKind) -> nn.Module:
     if policy == "selective-op":
         return OperatorCheckpoint(layer)
     level = Recompute.FULL if policy == "full" else Recompute.SELECTIVE
-    # Nothing of the layout but the tokens of one rank is used.
-    layout = ActivationLayout(0, Strategy(), 1, kind.given.shape[0] if kind.given.shape else 1)
-    return Layer(layer, level, Attention(kind.indices[0], layout, 0, level, None, True),
-                 dtype=None)
+    attention = Attention(kind.indices[0], ContextKind.RING, level, None, True)
+    return Layer(layer, level, attention, dtype=None)
 
 
 _contexts = contexts_of(OPERATORS)

@@ -1,8 +1,7 @@
 """Predicted memory beside what torch's MemTracker counts: three models, 20 plans each, on two ranks
 of gloo. A command, no test:
 
-    PYTHONPATH=clients/python python tests/clients/python/parplan/torch/memory_study.py \\
-      --planctl build/batches/bin/planctl
+    ./parplan-dev torch-test --study memory
 
 Each model is measured by `parplan-torch profile`, each plan predicted by `planctl evaluate` for the
 runtime `torch` from that profile alone, and then run by `parplan.torch.apply`. Compared are, of the
@@ -28,9 +27,11 @@ import study_models as models
 import study_plans as study
 import torch
 import torch_jobs as jobs
+from torch import nn
 from torch.distributed._tools.mem_tracker import MemTracker
 
 import parplan.torch
+from parplan.strategy import Recompute, Sharding
 from parplan.torch.parts import local_of
 from parplan.torch.stage import Stage
 
@@ -38,6 +39,17 @@ ADAM = functools.partial(torch.optim.AdamW, lr=1e-4)
 QUANTITIES = ("parameters", "kept", "peak")
 # Memory of a process that is no tensor.
 OUTSIDE = ("context", "communicators", "workspace", "fragmentation")
+
+
+class Tracker(MemTracker):
+    """MemTracker for steps in which a module runs several times. It keeps what each module needed
+    in one call, and refuses a second call of a module that no other one calls, to whose record it
+    would add; that of the call before is given up here."""
+
+    def _pre_fw_hook(self, module: nn.Module, inputs: Any) -> None:
+        if not self._mod_tracker.is_bw:
+            self.memory_tracking.pop(module, None)
+        super()._pre_fw_hook(module, inputs)
 
 
 def total(tracker: Any, moment: str) -> int:
@@ -53,7 +65,7 @@ def measure(kind: str, case: study.Case) -> dict[str, int]:
     run.step(*batch)
     at_first_backward: list[int] = []
     begin_backward = Stage.begin_backward
-    tracker = MemTracker()
+    tracker = Tracker()
     tracker.track_external(*[one for stage in run._spread.stages for one in stage.bodies],
                            *run.optimizers)
 
@@ -77,24 +89,63 @@ def measure(kind: str, case: study.Case) -> dict[str, int]:
     return {"parameters": parameters, "kept": at_first_backward[0] - before, "peak": peak}
 
 
+def kept_bytes(profile: dict, plan: parplan.Plan, rank: int) -> int:
+    """Returns what a rank keeps at its first backward pass, from what was measured of each layer:
+    activations or checkpoints of the micro-batches that went forward, outputs of stages but the
+    last, the gradient that the pass gets, and parameters that ZeRO-1 and 2 gathered."""
+    memories = {(one["layer_definition_id"], one["tensor_parallel_degree"]): one
+                for one in profile["layer_memories"]}
+    program = plan.rank(rank)
+    passes = list(program.passes)
+    first = next(place for place, one in enumerate(passes) if one.is_backward)
+    message = plan.contents.micro_batch_size * models.TOKENS * models.HIDDEN * 4
+    is_alone = plan.pipeline_parallel_degree == 1
+    kept = 0 if is_alone or passes[first].stage_index + 1 == len(plan.stages) else message
+    for stage in program.stages:
+        in_flight = sum(one.stage_index == stage.stage_index for one in passes[:first])
+        for layer in stage.layers:
+            strategy = layer.layer.strategy
+            memory = memories[layer.layer.layer_definition_id, strategy.tensor_parallel_degree]
+            what = "checkpoint" if strategy.recompute == Recompute.FULL else "activation"
+            samples = plan.contents.micro_batch_size // strategy.data_parallel_degree
+            kept += in_flight * samples * int(memory[f"{what}_bytes_per_sample"])
+            if (strategy.sharding in (Sharding.OPTIMIZER, Sharding.GRADIENTS)
+                    and strategy.gradient_degree > 1):
+                kept += 4 * int(memory["parameter_count"])
+        if not is_alone and stage.stage_index + 1 < len(plan.stages):
+            kept += in_flight * message
+    return kept
+
+
 def predicted(stage: dict) -> dict[str, int]:
-    """Returns the same of a stage of a prediction."""
+    """Returns the same of a stage of a prediction, but for what is kept."""
     items = stage["memory_items"]
     return {"parameters": items["parameters"],
-            "kept": items["activations"] + items["checkpoints"],
             "peak": sum(size for name, size in items.items() if name not in OUTSIDE)}
 
 
 def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) -> list[dict]:
-    study.profile(kind, folder, options.seconds)
+    path = options.profiles / f"{kind}.profile.json" if options.profiles else None
+    if path is not None and path.exists():
+        (folder / "profile.json").write_text(path.read_text())
+        (folder / "spec.json").write_bytes(study.plans.json_text(models.spec_of(kind)))
+    else:
+        study.profile(kind, folder, options.seconds)
+        if path is not None:
+            path.write_text((folder / "profile.json").read_text())
+    profile = json.loads((folder / "profile.json").read_text())
     cases = study.cases()
     predictions = [study.predict(options.planctl, folder, kind, case) for case in cases]
     measured = jobs.run_ranks(study.RANKS, folder, measure, [(kind, case) for case in cases])
     rows = []
     for case, prediction, ranks in zip(cases, predictions, measured):
-        stages = [predicted(one) for one in prediction["prediction"]["stages"]]
-        of_rank = [stages[rank * len(stages) // study.RANKS] for rank in range(study.RANKS)]
-        row: dict = {"model": kind, "plan": case.name}
+        plan = jobs.plan_of(models.spec_of(kind), [list(one) for one in case.stages],
+                            **case.options)
+        stages = prediction["prediction"]["stages"]
+        of_rank = [{**predicted(stages[rank * len(stages) // study.RANKS]),
+                    "kept": kept_bytes(profile, plan, rank)} for rank in range(study.RANKS)]
+        row: dict = {"model": kind, "plan": case.name, "items": [
+            one["memory_items"] for one in stages], "ranks": ranks}
         text = f"{kind:<6} {case.name:<30}"
         for name in QUANTITIES:
             rank = max(range(study.RANKS), key=lambda one: ranks[one][name])
@@ -114,6 +165,8 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", choices=models.KINDS, default=list(models.KINDS))
     parser.add_argument("--seconds", type=float, default=0.1,
                         help="of `parplan-torch profile`, whose times do not matter [0.1]")
+    parser.add_argument("--profiles", type=pathlib.Path, metavar="FOLDER",
+                        help="where profiles are kept; those that are there are not made again")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file of all rows")
     options = parser.parse_args()
     options.planctl = options.planctl.resolve()

@@ -11,7 +11,6 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import parplan
-from parplan.program import ActivationLayout
 from parplan.strategy import (ContextKind, Recompute, RecomputePolicy, Schedule, Sharding,
                               Strategy)
 from parplan.torch.attention import Attention
@@ -31,8 +30,7 @@ class Calls(TorchDispatchMode):
 
 def calls_of(body, level, policy=None):
     """Returns the calls of operators in a forward and a backward pass of a layer."""
-    layout = ActivationLayout(0, Strategy(), 1, jobs.TOKENS)
-    attention = Attention(0, layout, 0, level if policy is None else Recompute.NONE, None,
+    attention = Attention(0, ContextKind.RING, level if policy is None else Recompute.NONE, None,
                           is_transformer=True)
     layer = Layer(body, level, attention, None, None if policy is None else contexts_of(policy))
     hidden = torch.randn(2, jobs.TOKENS, jobs.HIDDEN if isinstance(body, jobs.Block) else WIDTH,

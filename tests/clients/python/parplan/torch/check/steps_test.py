@@ -159,13 +159,17 @@ def test_priced_counts_of_data_parallelism(sharding, gathers, scatters, sums):
 
 
 def test_priced_counts_of_tokens_that_ranks_share():
-    """Rings: two gathers forward and two all-to-alls backward; Ulysses: 4 all-to-alls each way."""
+    """Rings: three hops of keys and values in each pass, and three of their gradients; Ulysses: 4
+    all-to-alls each way."""
     plain = Strategy(1, 4)
     ring = Strategy(1, 1, context_parallel_degree=4)
     priced = totals([[plain, ring, plain]], batch=8, micro_batch_count=2)
-    assert priced["context", "all-gather"] == priced["context", "all-to-all"] == 2 * 2
+    assert priced["context", "send"] == priced["context", "receive"] == 2 * 3 * 3
     # Tokens of all ranks from samples and back, each way.
     assert priced["change of layout", "all-to-all"] == 2 * 2 * 2
+    again = dataclasses.replace(ring, recompute=Recompute.SELECTIVE)
+    priced = totals([[plain, again, plain]], batch=8, micro_batch_count=2)
+    assert priced["context", "send"] == priced["context", "receive"] == 2 * 4 * 3
     ulysses = dataclasses.replace(ring, context_kind=ContextKind.ULYSSES, recompute=Recompute.FULL)
     priced = totals([[plain, ulysses, plain]], batch=8, micro_batch_count=2)
     assert priced["context", "all-to-all"] == 2 * 12

@@ -1,0 +1,76 @@
+"""What the studies say of their rows, and of the machine. No times are measured."""
+
+import pathlib
+import sys
+
+import machine_use
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+
+import step_time_study as study
+
+BEFORE = machine_use.Reading(clock=10.0, process=3.0, busy=20.0, total=40.0)
+
+
+def after(seconds, process, busy, total=None):
+    return machine_use.Reading(BEFORE.clock + seconds, BEFORE.process + process,
+                               BEFORE.busy + busy,
+                               BEFORE.total + (2 * seconds if total is None else total))
+
+
+def test_others_have_what_no_rank_used():
+    # Two ranks on two processors: 4 s of processors, of which 3.4 were busy.
+    uses = [(BEFORE, after(2.0, 1.5, 3.4)), (BEFORE, after(2.0, 1.7, 3.4))]
+    assert machine_use.share_of_others(uses) == pytest.approx(0.2 / 4.0)
+    assert machine_use.mark(0.2) == "others 20 % BUSY"
+    assert not machine_use.is_busy(machine_use.BUSY_RATIO)
+
+
+def test_no_share_is_told_without_counters_or_time():
+    whole = (BEFORE, after(2.0, 1.5, 1.5))
+    assert machine_use.share_of_others([whole]) == 0.0
+    for broken in ((BEFORE, None), (BEFORE, after(0.5, 0.1, 0.1)),
+                   (BEFORE, after(2.0, 1.0, 1.0, total=0.1))):
+        assert machine_use.share_of_others([whole, broken]) is None
+    assert machine_use.share_of_others([]) is None
+    assert not machine_use.is_busy(None)
+
+
+def test_counters_are_those_of_the_processors():
+    stat = ("cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 100 200 300 5000 600 10 20 30 9 9\n"
+            "cpu1 1000 0 0 0 0 0 0 0 0 0\n")
+    found = machine_use.read([0], stat)
+    tick = found.busy / (100 + 200 + 300 + 10 + 20 + 30)
+    assert found.total == pytest.approx(tick * (660 + 5600))
+    assert machine_use.read([0, 7], stat) is None
+
+
+def test_plans_of_a_busy_machine_are_measured_again():
+    shares = {"quiet": [0.01], "once": [0.3, 0.02], "always": [0.3, 0.2, 0.4], "unknown": [None]}
+    calls = []
+
+    def measure(items):
+        calls.append(list(items))
+        return [{"others": shares[one].pop(0), "item": one} for one in items]
+
+    found = study.least_busy(measure, list(shares), 3)
+    assert calls == [["quiet", "once", "always", "unknown"], ["once", "always"], ["always"]]
+    assert [one["others"] for one in found] == [0.01, 0.02, 0.2, None]
+    assert [one["item"] for one in found] == ["quiet", "once", "always", "unknown"]
+
+
+def test_figures_of_rows():
+    rows = [{"predicted": 1.0, "measured": 1.1}, {"predicted": 2.0, "measured": 1.0},
+            {"predicted": 3.0, "measured": 3.0}]
+    found = study.summary(rows)
+    assert found["median"] == pytest.approx(1 - 1 / 1.1)
+    assert found["worst"] == pytest.approx(1.0)
+    # The first is chosen, the second was best.
+    assert found["best_behind"] == pytest.approx(0.1)
+    assert found["rank_correlation"] == pytest.approx(0.5)
+    assert study.ranks_of([5, 1, 5]) == [1.5, 0, 1.5]
+    whole = study.joined(rows, [found, {**found, "best_behind": 0.3, "rank_correlation": 0.9}])
+    assert (whole["best_behind"], whole["rank_correlation"]) == (0.3, pytest.approx(0.5))
+
+
