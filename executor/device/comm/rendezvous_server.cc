@@ -282,6 +282,9 @@ void RendezvousServer::Lose(Guest& guest, const std::string& why, bool may_be_cu
   if (guest.is_gone) return;
   guest.is_gone = true;
   if (guest.rank < 0 || guest.said_goodbye) return;
+  // While it is open whether this host is cut off, other ranks are lost as well: a connection that
+  // timed out says so once, perhaps to a question of the inquiry, and then just ends.
+  if (inquiry_.has_value() && inquiry_->lost_rank >= 0) return;
   if (!may_be_cut_off) return ReportLoss(guest.rank, why);
   if (inquiry_.has_value()) return;
   // The asker is of no matter here: whoever does not answer is not reached either.
