@@ -109,8 +109,6 @@ class JobCases:
                 host.heal()
                 say(f"  link of rank {cut} cut: {time.monotonic() - start:.1f} s, {words[3]!r}; "
                     f"itself: {own!r}")
-                if cut == 0:
-                    assert "reaches no other host" in own, own
 
     def test_who_waits_to_meet_hears_for_whom(self, _):
         plan = "sdp"
