@@ -9,6 +9,7 @@ cmake_minimum_required(VERSION 3.25)
 set(cross_cutting
   support       # Problems, matchers and slow twins that tests of several folders use.
   integration   # Whole programs, several at a time, in Python.
+  network       # The same on hosts of their own, in network namespaces, and faults between them.
   fuzz          # Fuzzers and their corpora: one for each input that strangers write.
   frameworks    # Readers of other programs, from PyPI, that take what planctl exports.
   benchmarks    # Measurements across the tree; docs/measurements has the results.

@@ -54,7 +54,7 @@ std::unique_ptr<AgentStream> AgentClient::Connect(const v1::AgentHello& hello) {
 
 absl::StatusOr<v1::ListAgentsResponse> AgentClient::List(const v1::ListAgentsRequest& request,
                                                          const CallOptions& options) {
-  return CallUnary(*stub_, &v1::AgentService::StubInterface::ListAgents, request, options);
+  return CallUnaryOnce(*stub_, &v1::AgentService::StubInterface::ListAgents, request, options);
 }
 
 }  // namespace parplan

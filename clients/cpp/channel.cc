@@ -21,32 +21,11 @@
 namespace parplan {
 namespace {
 
-// Retried are the codes of a server that is not there and of one that ends: a call
-// that races its shutdown gets CANCELLED. All methods named are idempotent, those
-// that create something by their request_id, which the clients always give.
+// There is no retry policy: where gRPC itself repeats a call, the answers before the last one are
+// lost, and with them why the server could not answer. The clients repeat calls (retry.h).
 constexpr char kServiceConfig[] = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
-  "healthCheckConfig": {"serviceName": "parplan.v1.PlanService"},
-  "methodConfig": [{
-    "name": [
-      {"service": "parplan.v1.PlanService"},
-      {"service": "parplan.v1.ProfileService", "method": "GetProfile"},
-      {"service": "parplan.v1.ProfileService", "method": "ListProfiles"},
-      {"service": "parplan.v1.CalibrationService"},
-      {"service": "parplan.v1.ExecutionService", "method": "CreateExecution"},
-      {"service": "parplan.v1.ExecutionService", "method": "CompleteExecution"},
-      {"service": "parplan.v1.ExecutionService", "method": "FailExecution"},
-      {"service": "parplan.v1.ExecutionService", "method": "GetExecution"},
-      {"service": "parplan.v1.ExecutionService", "method": "ListExecutions"}
-    ],
-    "retryPolicy": {
-      "maxAttempts": 4,
-      "initialBackoff": "0.1s",
-      "maxBackoff": "2s",
-      "backoffMultiplier": 3,
-      "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"]
-    }
-  }]
+  "healthCheckConfig": {"serviceName": "parplan.v1.PlanService"}
 })";
 
 // An idle client looks at its connection every 5 s only; see server/rpc.

@@ -32,16 +32,11 @@ struct ChannelOptions {
   std::string server_name;
 };
 
-// Makes a channel, not connected yet. A call that ends with UNAVAILABLE or CANCELLED, because there
-// is no server or it is shutting down, is repeated if that does no harm, at most 4 attempts within
-// its deadline: all of PlanService and CalibrationService, reads of ProfileService, unary calls of
-// ExecutionService. Calls of AgentService and `DeleteProfile` are not repeated. The channel cannot
-// repeat calls whose requests are a stream, or `SearchPlan` after it has begun to answer: the
-// clients of this folder do that themselves (retry.h). Answers may have up to 64 MiB; HTTP
-// proxies of the environment are not used. INVALID_ARGUMENT (SPEC_INVALID) naming the setting if
-// the target is empty, if only one of certificate and key is given, and for files that can't be
-// used (base/service/tls/pem_files.h). Whether there is a server is known at the first call. Safe
-// from any thread, and so is the channel.
+// Makes a channel, not connected yet. It repeats no calls; the clients of this folder do (retry.h).
+// Answers may have up to 64 MiB; HTTP proxies of the environment are not used. INVALID_ARGUMENT
+// (SPEC_INVALID) naming the setting if the target is empty, if only one of certificate and key is
+// given, and for files that can't be used (base/service/tls/pem_files.h). Whether there is a server
+// is known at the first call. Safe from any thread, and so is the channel.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // Options of one call.

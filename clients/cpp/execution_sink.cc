@@ -17,13 +17,10 @@ class ServerSink : public ExecutionSink {
  public:
   explicit ServerSink(std::shared_ptr<grpc::Channel> channel) : client_(std::move(channel)) {}
 
-  absl::StatusOr<std::string> Create(const std::string& plan, const std::string& request_id,
+  absl::StatusOr<std::string> Create(const v1::CreateExecutionRequest& request,
                                      absl::Duration timeout) override {
-    v1::CreateExecutionRequest request;
-    request.set_parent(plan);
-    request.set_request_id(request_id);
     PARPLAN_ASSIGN_OR_RETURN(const v1::Execution execution,
-                             client_.Create(std::move(request), {.timeout = timeout}));
+                             client_.Create(request, {.timeout = timeout}));
     return execution.name();
   }
   absl::Status Report(const std::string& execution, absl::Span<const v1::MeasuredWindow> windows,

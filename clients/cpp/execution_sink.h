@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "clients/cpp/channel.h"
 #include "parplan/v1/execution.pb.h"
+#include "parplan/v1/execution_service.pb.h"
 
 namespace parplan {
 
@@ -22,16 +23,15 @@ namespace parplan {
 //
 // Used by one thread at a time. Each call waits for the server, and returns within `timeout` with
 // the errors of execution_service.proto, DEADLINE_EXCEEDED at its end, or UNAVAILABLE if no server
-// answers. A `plan` is named `clusters/{c}/plans/{p}`, an `execution` is the name that `Create`
-// returned. A reason is text for people; more than 1024 characters are cut off, and bytes that are
-// not UTF-8 are replaced.
+// answers. An `execution` is the name that `Create` returned. A reason is text for people; more
+// than 1024 characters are cut off, and bytes that are not UTF-8 are replaced.
 class ExecutionSink {
  public:
   virtual ~ExecutionSink() = default;
-  // Opens an execution of `plan` and returns its name: the same name for the same `request_id`, so
+  // Opens an execution of a plan and returns its name: the same name for the same `request_id`, so
   // that a call may be repeated. If `request_id` is empty, a new random one is taken, and another
-  // call opens another execution.
-  virtual absl::StatusOr<std::string> Create(const std::string& plan, const std::string& request_id,
+  // call opens another execution. A caller that may reach the server late gives the `start_time`.
+  virtual absl::StatusOr<std::string> Create(const v1::CreateExecutionRequest& request,
                                              absl::Duration timeout) = 0;
   // Reports windows of an open execution, at least one; sending a window again changes nothing.
   virtual absl::Status Report(const std::string& execution,

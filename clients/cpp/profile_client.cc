@@ -113,7 +113,7 @@ absl::StatusOr<v1::ListProfilesResponse> ProfileClient::List(const v1::ListProfi
 
 absl::Status ProfileClient::Delete(const v1::DeleteProfileRequest& request,
                                    const CallOptions& options) {
-  return CallUnary(*stub_, &ProfileStub::DeleteProfile, request, options).status();
+  return CallUnaryOnce(*stub_, &ProfileStub::DeleteProfile, request, options).status();
 }
 
 }  // namespace parplan

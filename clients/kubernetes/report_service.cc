@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
+#include "proto/wire/duration_wire.h"
 
 namespace parplan::sidecar {
 namespace {
@@ -50,7 +52,10 @@ class Service : public v1::ExecutionService::Service {
 
   grpc::Status CreateExecution(grpc::ServerContext*, const v1::CreateExecutionRequest* request,
                                v1::Execution* execution) override {
-    const absl::StatusOr<std::string> name = journal_.Begin(*request);
+    v1::CreateExecutionRequest kept = *request;
+    // The server may hear of it after the plan has expired.
+    if (!kept.has_start_time()) *kept.mutable_start_time() = TimestampToProto(absl::Now());
+    const absl::StatusOr<std::string> name = journal_.Begin(kept);
     return name.ok() ? Answer(*name, execution) : ToGrpc(name.status());
   }
 

@@ -40,7 +40,7 @@ absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task
                                     absl::Duration timeout) {
   switch (task.kind) {
     case JournalTask::Kind::kOpen:
-      return sink.Create(task.request.parent(), task.request.request_id(), timeout);
+      return sink.Create(task.request, timeout);
     case JournalTask::Kind::kSend:
       PARPLAN_RETURN_IF_ERROR(sink.Report(task.execution, task.windows, timeout));
       return task.execution;
@@ -66,10 +66,14 @@ void LogTry(const JournalTask& task, const absl::Status& status, bool may_retry)
     LogEvent("info", event, {{"plan", task.request.parent()}, {"execution", task.execution}});
     return;
   }
+  // All windows of an execution go with its opening.
+  const int64_t window_count = task.kind == JournalTask::Kind::kOpen
+                                   ? task.waiting_window_count
+                                   : static_cast<int64_t>(task.windows.size());
   LogEvent(may_retry ? "warning" : "error",
            may_retry ? "could not be forwarded, will be retried" : "the server refused",
            {{"plan", task.request.parent()},
-            {"windows", absl::StrCat(task.windows.size())},
+            {"windows", absl::StrCat(window_count)},
             {"message", std::string(status.message())}});
 }
 
@@ -143,12 +147,21 @@ class Sidecar {
     journal_->Abandon("the pod ended before its job said how it went");
     const bool is_told = forwarder_->Flush(std::max(end - absl::Now(), absl::ZeroDuration()));
     const JournalCounts counts = journal_->counts();
-    LogEvent(is_told ? "info" : "error", "ended",
+    const bool is_whole = is_told && counts.refused_window_count == 0;
+    LogEvent(is_whole ? "info" : "error", "ended",
              {{"received", absl::StrCat(counts.received_window_count)},
               {"forwarded", absl::StrCat(counts.forwarded_window_count)},
               {"refused", absl::StrCat(counts.refused_window_count)},
               {"waiting", absl::StrCat(counts.waiting_window_count)}});
-    if (is_told) return absl::OkStatus();
+    if (is_whole) return absl::OkStatus();
+    if (is_told) {
+      return MakeError(
+          absl::StatusCode::kFailedPrecondition, Reason::kExecutionState,
+          absl::StrCat(counts.refused_window_count,
+                       " windows that were taken from the job were refused by the server, as the "
+                       "log says; the latest are in ",
+                       flags_.state_dir, " as *.refused"));
+    }
     return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
                      absl::StrCat(counts.waiting_window_count,
                                   " windows could not be brought to the server, nor how their "

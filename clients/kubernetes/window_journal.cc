@@ -196,6 +196,7 @@ std::optional<JournalTask> WindowJournal::Read(Entry& entry) {
   JournalTask task;
   task.request = entry.request;
   task.execution = entry.execution.name();
+  for (const Batch& batch : entry.batches) task.waiting_window_count += batch.window_count;
   if (current_step_ == Step::kOpen) return task;
   if (current_step_ == Step::kClose) {
     task.kind = JournalTask::Kind::kClose;

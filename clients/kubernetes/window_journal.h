@@ -36,6 +36,8 @@ struct JournalTask {
   std::string execution;
   // Windows to send: at least one for kSend; else empty.
   std::vector<v1::MeasuredWindow> windows;
+  // All windows of the execution that wait, those above included.
+  int64_t waiting_window_count = 0;
   // Outcome (SUCCEEDED or FAILED) and reason for kClose, the reason alone for kAbandon.
   v1::Execution::State outcome = v1::Execution::STATE_UNSPECIFIED;
   std::string reason;

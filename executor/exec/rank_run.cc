@@ -244,11 +244,16 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
     PARPLAN_ASSIGN_OR_RETURN(rendezvous, RendezvousServer::Start({.host = is_local ? self.host : "",
                                                                   .port = self.rendezvous_port(),
                                                                   .token = self.token,
-                                                                  .world_size = self.world_size}));
+                                                                  .world_size = self.world_size,
+                                                                  .serving_rank = self.rank,
+                                                                  .serving_host = self.host}));
   }
   JobFabricOptions options = self.ToFabricOptions();
   options.operation_timeout = absl::Seconds(flags.operation_timeout_seconds);
   options.shape = inputs.shape;
+  options.on_notice = [](const std::string& notice) {
+    LogEvent("info", "waiting for other ranks", {{"message", notice}});
+  };
   joined = true;
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric,
                            JobFabric::Join(std::move(options)));

@@ -126,7 +126,11 @@ absl::Status ExecutionReporter::Open() {
     const std::lock_guard<std::mutex> lock(mutex_);
     timeout = Timeout();
   }
-  PARPLAN_ASSIGN_OR_RETURN(execution_, sink_->Create(options_.plan, request_id_, timeout));
+  v1::CreateExecutionRequest request;
+  request.set_parent(options_.plan);
+  request.set_request_id(request_id_);
+  request.mutable_start_time()->set_seconds(absl::ToUnixSeconds(options_.start_time));
+  PARPLAN_ASSIGN_OR_RETURN(execution_, sink_->Create(request, timeout));
   if (options_.on_opened) options_.on_opened(execution_);
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "clients/cpp/execution_sink.h"
 #include "parplan/v1/execution.pb.h"
@@ -25,6 +26,8 @@ namespace parplan {
 struct ReporterOptions {
   // `clusters/{cluster}/plans/{plan}`.
   std::string plan;
+  // When the job began to run the plan, by which the server judges whether it had expired.
+  absl::Time start_time = absl::Now();
   // Limit on the windows that wait for the server; beyond it the oldest are lost.
   size_t max_window_count = 4096;
   // Pause between two attempts: doubles from the first to the last, times a random factor from 0.5

@@ -73,10 +73,7 @@ LeaseMachine::Actions LeaseMachine::StreamEnded(const absl::Status& status, absl
   failure_count_ = state_ == State::kConnected ? 1 : failure_count_ + 1;
   state_ = State::kWaiting;
   last_end_ = status;
-  const absl::Duration pause = IsRefusal(status)
-                                   ? options_.backoff.longest_pause * (0.5 + 0.5 * random_())
-                                   : BackoffPause(options_.backoff, failure_count_, random_());
-  deadline_ = now + pause;
+  deadline_ = now + PauseAfter(status, now);
   while (!leases_.empty()) {
     End(leases_.begin()->first, v1::LEASE_END_CAUSE_AGENT_LOST,
         absl::StrCat("the connection to the server ended: ", std::string(status.message())),
@@ -88,12 +85,24 @@ LeaseMachine::Actions LeaseMachine::StreamEnded(const absl::Status& status, absl
   return actions;
 }
 
+absl::Duration LeaseMachine::PauseAfter(const absl::Status& status, absl::Duration now) {
+  if (absl::IsAlreadyExists(status)) {
+    if (!first_conflict_.has_value()) first_conflict_ = now;
+    if (now - *first_conflict_ < options_.former_time) return options_.former_pause;
+  } else {
+    first_conflict_.reset();
+  }
+  return IsRefusal(status) ? options_.backoff.longest_pause * (0.5 + 0.5 * random_())
+                           : BackoffPause(options_.backoff, failure_count_, random_());
+}
+
 LeaseMachine::Actions LeaseMachine::Received(const v1::ConnectAgentResponse& message,
                                              absl::Duration now) {
   Actions actions;
   if (state_ == State::kConnecting && message.has_welcome()) {
     state_ = State::kConnected;
     failure_count_ = 0;
+    first_conflict_.reset();
     heartbeat_ = SpanOf(message.welcome().heartbeat_time());
     if (heartbeat_ <= absl::ZeroDuration()) heartbeat_ = kDefaultHeartbeat;
     next_look_ = NextLook(now);

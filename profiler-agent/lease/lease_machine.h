@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ struct LeaseMachineOptions {
   v1::AgentHello hello;
   // Pauses between attempts to connect. After a refusal the longest pause is used.
   BackoffOptions backoff = {.first_pause = absl::Seconds(1), .longest_pause = absl::Minutes(1)};
+  // Pause after ALREADY_EXISTS in the first `former_time` of such refusals in a row. The other
+  // agent of this node is most likely this one before its host was started again, and the server
+  // takes it for present until it has been silent for about 50 s.
+  absl::Duration former_pause = absl::Seconds(5);
+  absl::Duration former_time = absl::Minutes(2);
   // Longest wait for the server's welcome.
   absl::Duration connect_patience = absl::Seconds(30);
   // Interval between checks for a replica that precedes the present one in the agent's order; each
@@ -117,6 +123,8 @@ class LeaseMachine {
            Actions& actions);
   LeaseAction Refuse(const std::string& request_id) const;
   LeaseAction Connect(LeaseAction::Kind kind, absl::Duration now);
+  // Returns the pause after an end of the stream, or a failure to begin one, with `status`.
+  absl::Duration PauseAfter(const absl::Status& status, absl::Duration now);
   absl::Duration NextLook(absl::Duration now) const;
   // Returns when the stream is to move to another replica; infinite if it is not.
   absl::Duration MoveTime() const;
@@ -128,6 +136,8 @@ class LeaseMachine {
   State state_ = State::kOff;
   bool is_busy_ = false;
   int failure_count_ = 0;
+  // When the refusals with ALREADY_EXISTS since the last other outcome began.
+  std::optional<absl::Duration> first_conflict_;
   absl::Status last_end_;
   // In kWaiting, the time to connect. In kConnecting, the time to give up.
   absl::Duration deadline_;

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "parplan/v1/plan.pb.h"
+#include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/resource_name.h"
@@ -29,6 +32,17 @@ absl::StatusOr<v1::PlanPayload> StoredPayload(Store& store, const std::string& p
   PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, store.GetPlan(plan_name));
   PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, ParseStoredPlan(record));
   return ParseStored<v1::PlanPayload>(plan.signed_plan().payload(), plan_name);
+}
+
+// Returns when the job of `request` began, by which its plan is judged. A time that cannot be, in
+// the future or before the plan, counts as now, the strictest one.
+absl::StatusOr<absl::Time> StartOf(const v1::CreateExecutionRequest& request,
+                                   const PlanRecord& plan, absl::Time now) {
+  if (!request.has_start_time()) return now;
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Time start,
+                           TimestampFromProto(request.start_time(), "start_time"));
+  const bool can_be = start >= plan.create_time - PlanVerifier::kIssueTimeTolerance && start < now;
+  return can_be ? start : now;
 }
 
 // Returns the message of an execution as it is when it is opened.
@@ -118,10 +132,12 @@ absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionReq
   const absl::StatusOr<PlanRecord> stored = store_.GetPlan(plan_name);
   if (!stored.ok()) return NamingField(stored.status(), "parent");
   const absl::Time now = clock_.Now();
-  if (now >= stored->expire_time) {
+  PARPLAN_ASSIGN_OR_RETURN(const absl::Time start, StartOf(request, *stored, now));
+  if (start >= stored->expire_time) {
     const std::string expire_time = absl::FormatTime(stored->expire_time, absl::UTCTimeZone());
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kPlanExpired,
-                     absl::StrCat("the plan expired at ", expire_time, "; ask for a new one"),
+                     absl::StrCat("the plan had expired, at ", expire_time,
+                                  ", when the job began; ask for a new one"),
                      {{"expireTime", expire_time}});
   }
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload, StoredPayload(store_, plan_name));

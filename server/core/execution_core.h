@@ -61,7 +61,8 @@ class ReportSession {
 
 // The methods of ExecutionService. Errors are those listed in execution_service.proto:
 // INVALID_ARGUMENT (SPEC_INVALID) naming the field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or
-// execution; FAILED_PRECONDITION (PLAN_EXPIRED) from `Create` for an expired plan,
+// execution; FAILED_PRECONDITION (PLAN_EXPIRED) from `Create` for a plan that had expired when the
+// job began,
 // (EXECUTION_STATE) for an execution that was closed in another way; the store's UNAVAILABLE,
 // DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE). Every method may wait for the store's disk. Safe
 // to use from any thread.

@@ -295,9 +295,12 @@ absl::Status PlanCore::StartSearch(const SharedQuestion& question, const PlanFli
     return absl::OkStatus();
   }
   if (dependencies_.turns == nullptr) return QueueSearch(question, flight, nullptr);
+  flight->SetWaitsForServer(true);
   dependencies_.turns->Ask(
       Sha256Hex(question->flight_key), [flight] { return !flight->ShouldStop(); },
       [this, question, flight](std::unique_ptr<Turn> turn) {
+        if (turn == nullptr && flight->ShouldStop()) return flight->Finish(flight->TimeoutError());
+        flight->SetWaitsForServer(false);
         const absl::Status queued = QueueSearch(question, flight, std::move(turn));
         if (!queued.ok()) flight->Finish(queued);
       });
@@ -326,7 +329,7 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
                                                         absl::Duration queue_duration,
                                                         Flight<SharedAnswer>& flight,
                                                         const std::function<bool()>& stopping) {
-  if (flight.ShouldStop()) return Flight<SharedAnswer>::TimedOut();
+  if (flight.ShouldStop()) return flight.TimeoutError();
   SearchOrder order;
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;

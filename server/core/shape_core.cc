@@ -213,7 +213,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   for (size_t i = 0; i < question.offers.size(); ++i) {
     for (const int device_count : DeviceCounts(question.offers[i])) {
       if (stopping()) return SearchPool::DrainingError();
-      if (flight.ShouldStop()) return Flight<SharedShape>::TimedOut();
+      if (flight.ShouldStop()) return flight.TimeoutError();
       order.time_limit = end - dependencies_.clock.Steady();
       any_tried = true;
       const absl::StatusOr<PlannerAnswer> answer =

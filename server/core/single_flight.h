@@ -4,6 +4,7 @@
 #define PARPLAN_SERVER_CORE_SINGLE_FLIGHT_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -95,7 +96,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     if (stop) {
       CloseOnce();
     } else {
-      for (const int64_t id : late) Leave(id, TimedOut());
+      for (const int64_t id : late) Leave(id, TimeoutError());
     }
     return stop;
   }
@@ -156,10 +157,18 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     for (const auto& [id, waiter] : waiters) Deliver(waiter, answer);
   }
 
-  static absl::Status TimedOut() {
+  // Says whether the flight waits for a search of another server rather than searches itself, as
+  // it does from the start.
+  void SetWaitsForServer(bool waits) { waits_for_server_ = waits; }
+
+  // Returns SEARCH_TIMED_OUT, saying where the time went.
+  absl::Status TimeoutError() const {
     return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
-                     "the deadline passed before a plan was found; ask again with a longer "
-                     "deadline, a lower max_state_count or a smaller planner");
+                     waits_for_server_
+                         ? "the deadline passed while another server searched the same question, "
+                           "and none was begun here; ask again with a longer deadline"
+                         : "the deadline passed before a plan was found; ask again with a longer "
+                           "deadline, a lower max_state_count or a smaller planner");
   }
 
  private:
@@ -216,6 +225,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   }
 
   const Clock& clock_;
+  std::atomic<bool> waits_for_server_ = false;
   std::mutex mutex_;
   std::function<void(const Flight*)> on_closed_;  // Guarded by mutex_; empty once run.
   // Empty until it is set.

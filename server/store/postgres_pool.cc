@@ -1,8 +1,8 @@
 #include "server/store/postgres_pool.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,7 +12,6 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/store/store_errors.h"
 
 namespace parplan {
 namespace {
@@ -23,6 +22,11 @@ constexpr absl::Duration kConnectPause = absl::Milliseconds(100);
 
 // Makes commits wait for the disk whatever the default of the database is, since acknowledged
 // changes must survive its kill. Keeps settings that are stronger than `on`.
+//
+// A server that freezes within a transaction, between statements that otherwise follow at once,
+// keeps its locks for 20 s. The limits of TCP let the database end the session of a server that is
+// lost or cut off, with its locks, after about 25 s of silence rather than after two hours. They do
+// nothing for a session over a Unix socket.
 constexpr char kSessionSetup[] =
     "SET client_min_messages = warning;"
     "SET client_encoding = 'UTF8';"
@@ -30,120 +34,19 @@ constexpr char kSessionSetup[] =
     "SET bytea_output = hex;"
     "SET statement_timeout = '25s';"
     "SET lock_timeout = '15s';"
-    "SET idle_in_transaction_session_timeout = '60s';"
+    "SET idle_in_transaction_session_timeout = '20s';"
+    "SET tcp_keepalives_idle = 10;"
+    "SET tcp_keepalives_interval = 5;"
+    "SET tcp_keepalives_count = 3;"
+    "SET tcp_user_timeout = 20000;"
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')";
 
-bool HasClass(absl::string_view code, absl::string_view of) { return absl::StartsWith(code, of); }
-
-// Returns advice for failures that a person can mend; empty for others.
-absl::string_view Remedy(absl::string_view code) {
-  if (code == "53300") {
-    return "PostgreSQL takes no more connections: raise its max_connections, or run fewer replicas";
-  }
-  if (HasClass(code, "53")) return "PostgreSQL has no more memory or files: give it more";
-  if (code == "55P03" || code == "57014") {
-    return "PostgreSQL took too long, or a lock was held for too long: try again";
-  }
-  if (HasClass(code, "57P") || HasClass(code, "08")) {
-    return "PostgreSQL is away, starts or ends: try again";
-  }
-  if (code == "25006") {
-    return "this PostgreSQL may only be read: name the primary in --store, not a standby";
-  }
-  if (code == "42501") {
-    return "the user of --store may not do this: let it own the tables, or run `parplan-server "
-           "store "
-           "migrate` as one that may make them";
-  }
-  if (HasClass(code, "28") || HasClass(code, "3D") || HasClass(code, "3F")) {
-    return "PostgreSQL refuses user, database or schema: check --store, PGPASSFILE and pg_hba.conf";
-  }
-  if (HasClass(code, "58")) {
-    return "PostgreSQL could not read or write: look at its log and the kernel's";
-  }
-  return "";
-}
-
-absl::Status Unavailable(absl::string_view remedy, absl::string_view what) {
-  return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
-                   absl::StrCat("store: ", remedy, " (", what, ")"));
-}
-
-absl::Status StatementError(const std::string& code, absl::string_view message) {
-  const std::string what = absl::StrCat(message, ", SQLSTATE ", code);
-  if (code == "53100") {
-    return DiskFullError(
-        absl::StrCat("the disk of PostgreSQL is full: free some space and try again (", what, ")"));
-  }
-  const absl::string_view remedy = Remedy(code);
-  if (!remedy.empty()) return Unavailable(remedy, what);
-  if (code == "XX001" || code == "XX002") {
-    return MakeError(absl::StatusCode::kDataLoss, Reason::kStoreUnavailable,
-                     absl::StrCat("store: the database is damaged: stop PostgreSQL, keep a copy of "
-                                  "its data, and restore a backup (",
-                                  what, ")"));
-  }
-  if (HasClass(code, "54")) {
-    return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
-                     absl::StrCat("store: the record is larger than PostgreSQL takes: send it in "
-                                  "several parts (",
-                                  what, ")"));
-  }
-  return MakeError(absl::StatusCode::kInternal, Reason::kStoreUnavailable,
-                   absl::StrCat("store: a statement failed, which is a mistake of the server: "
-                                "please report it (",
-                                what, ")"));
-}
-
-// Returns a message as one line; those of libpq have several.
-std::string OneLine(absl::string_view text) {
-  std::string line(absl::StripAsciiWhitespace(text));
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
-}
-
-// Returns whether `message` is a refusal that waiting cannot change.
-bool IsRefusal(absl::string_view message) {
-  for (const absl::string_view sign :
-       {"authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied",
-        "invalid connection option", "invalid URI", "permission denied for database"}) {
-    if (absl::StrContains(message, sign)) return true;
-  }
-  return false;
+absl::Duration SteadyNow() {
+  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 }  // namespace
-
-PostgresFailure ReadPostgresFailure(const std::exception& error) {
-  const std::string message = OneLine(error.what());
-  PostgresFailure failure;
-  if (dynamic_cast<const pqxx::broken_connection*>(&error) != nullptr) {
-    failure.is_broken = true;
-    failure.status = Unavailable(
-        IsRefusal(message) ? Remedy("28000") : absl::string_view("PostgreSQL is away: try again"),
-        message);
-  } else if (dynamic_cast<const pqxx::in_doubt_error*>(&error) != nullptr) {
-    failure.is_broken = true;
-    failure.status = Unavailable("PostgreSQL went away: try again", message);
-  } else if (dynamic_cast<const pqxx::transaction_rollback*>(&error) != nullptr) {
-    failure.is_conflict = true;
-    failure.status = Unavailable("other transactions were in the way: try again", message);
-  } else if (const auto* statement = dynamic_cast<const pqxx::sql_error*>(&error)) {
-    const std::string& code = statement->sqlstate();
-    // Unique and foreign keys: another transaction was first; the next attempt sees its row.
-    failure.is_conflict = code == "23505" || code == "23503" || HasClass(code, "40");
-    failure.is_broken = HasClass(code, "57P") || HasClass(code, "08") || code.empty();
-    failure.is_of_standby = code == "25006";
-    failure.status = code.empty() ? Unavailable("PostgreSQL is away: try again", message)
-                                  : StatementError(code, message);
-  } else {
-    failure.status =
-        MakeError(absl::StatusCode::kInternal, Reason::kStoreUnavailable,
-                  absl::StrCat("store: a mistake of the server, please report it: ", message));
-  }
-  return failure;
-}
 
 std::string WithPostgresDefaults(absl::string_view uri) {
   std::string full(uri);
@@ -219,16 +122,32 @@ absl::StatusOr<std::unique_ptr<PostgresPool>> PostgresPool::Open(const Options& 
   return pool;
 }
 
+PostgresPool::PostgresPool(const Options& options)
+    : options_(options),
+      timer_(options.longest_transaction),
+      gate_(options.tolerated_outage),
+      prober_([this] { Probe(); }) {}
+
+PostgresPool::~PostgresPool() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+  }
+  gate_changed_.notify_all();
+  prober_.join();
+}
+
 absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresPool::Connect() {
   const absl::Time end = absl::Now() + options_.patience;
   while (true) {
     try {
       return std::make_unique<PostgresSession>(options_.uri, &timer_);
     } catch (const std::exception& error) {
-      if (IsRefusal(error.what()) || absl::Now() + kConnectPause >= end) {
+      if (IsPostgresRefusal(error.what()) || absl::Now() + kConnectPause >= end) {
         return ReadPostgresFailure(error).status;
       }
     }
+    PARPLAN_RETURN_IF_ERROR(CheckGate());
     absl::SleepFor(kConnectPause);
   }
 }
@@ -243,67 +162,139 @@ PostgresPool::Attempt PostgresPool::Committing(const Body& body) {
   };
 }
 
-absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
-  for (int attempt = 1;; ++attempt) {
-    std::unique_ptr<PostgresSession> session;
+absl::Status PostgresPool::CheckGateLocked() const {
+  if (!gate_.is_shut()) return absl::OkStatus();
+  return StoreUnavailable(
+      "PostgreSQL is out of reach of this server, which therefore refuses calls at once: look at "
+      "the network between them, or ask another replica",
+      absl::StrCat(
+          "for ",
+          absl::FormatDuration(absl::Floor(SteadyNow() - gate_.outage_start(), absl::Seconds(1))),
+          ", since ", absl::StripPrefix(gate_.cause().message(), "store: ")));
+}
+
+absl::Status PostgresPool::CheckGate() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return CheckGateLocked();
+}
+
+void PostgresPool::Succeeded() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  gate_.Succeeded(SteadyNow());
+}
+
+void PostgresPool::Failed(absl::Duration start, const absl::Status& cause) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!gate_.Failed(start, SteadyNow(), cause)) return;
+  }
+  timer_.Hurry(options_.last_chance);
+  returned_.notify_all();
+  gate_changed_.notify_all();
+}
+
+void PostgresPool::Probe() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    gate_changed_.wait(lock, [this] { return is_ending_ || gate_.is_shut(); });
+    if (is_ending_) return;
+    lock.unlock();
+    bool is_there = false;
+    try {
+      const PostgresSession session(options_.uri, &timer_);
+      is_there = true;
+    } catch (const std::exception&) {
+      is_there = false;
+    }
+    lock.lock();
+    if (is_there) {
+      gate_.Succeeded(SteadyNow());
+    } else {
+      gate_changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.probe_interval),
+                             [this] { return is_ending_; });
+    }
+  }
+}
+
+absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresPool::Borrow() {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // Statements that never end may use all connections.
+    const bool is_free =
+        returned_.wait_for(lock, absl::ToChronoMilliseconds(options_.longest_wait), [this] {
+          return gate_.is_shut() || !idle_.empty() ||
+                 connection_count_ < options_.max_connection_count;
+        });
+    PARPLAN_RETURN_IF_ERROR(CheckGateLocked());
+    if (!is_free) {
+      return StoreUnavailable(
+          "PostgreSQL answers too slowly, or not at all: try again",
+          absl::StrCat("all ", options_.max_connection_count, " connections are in use"));
+    }
+    if (!idle_.empty()) {
+      std::unique_ptr<PostgresSession> session = std::move(idle_.back());
+      idle_.pop_back();
+      return session;
+    }
+    ++connection_count_;
+  }
+  absl::StatusOr<std::unique_ptr<PostgresSession>> made = Connect();
+  if (!made.ok()) {
     {
-      std::unique_lock<std::mutex> lock(mutex_);
-      // Statements that never end may use all connections.
-      const bool is_free = returned_.wait_for(
-          lock, absl::ToChronoMilliseconds(options_.longest_wait),
-          [this] { return !idle_.empty() || connection_count_ < options_.max_connection_count; });
-      if (!is_free) {
-        return Unavailable(
-            "PostgreSQL answers too slowly, or not at all: try again",
-            absl::StrCat("all ", options_.max_connection_count, " connections are in use"));
-      }
-      if (idle_.empty()) {
-        ++connection_count_;
-      } else {
-        session = std::move(idle_.back());
-        idle_.pop_back();
-      }
+      const std::lock_guard<std::mutex> lock(mutex_);
+      --connection_count_;
     }
-    const bool is_new = session == nullptr;
-    if (is_new) {
-      absl::StatusOr<std::unique_ptr<PostgresSession>> made = Connect();
-      if (!made.ok()) {
-        {
-          const std::lock_guard<std::mutex> lock(mutex_);
-          --connection_count_;
-        }
-        returned_.notify_all();
-        return made.status();
-      }
-      session = *std::move(made);
-    }
-    Loan loan(this, std::move(session));
+    returned_.notify_all();
+  }
+  return made;
+}
+
+absl::Status PostgresPool::Run(const Attempt& once, bool is_hurried) {
+  const absl::Duration start = SteadyNow();
+  bool is_away = false;
+  const absl::Status status = RunOpen(once, is_hurried, is_away);
+  if (is_away) {
+    Failed(start, status);
+  } else {
+    Succeeded();
+  }
+  return status;
+}
+
+absl::Status PostgresPool::RunOpen(const Attempt& once, bool is_hurried, bool& is_away) {
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<std::unique_ptr<PostgresSession>> session = Borrow();
+    is_away = !session.ok();
+    PARPLAN_RETURN_IF_ERROR(session.status());
+    Loan loan(this, *std::move(session));
     bool in_doubt = false;
     // Outlives the transaction, whose end is a statement too.
     std::optional<StatementTimer::Scope> scope;
     if (is_hurried) scope.emplace(timer_, (*loan).connection().sock());
     try {
       absl::Status status = once(*loan, in_doubt);
-      if (scope.has_value() && scope->IsCut()) loan.Drop();
+      is_away = scope.has_value() && scope->IsCut();
+      if (is_away) loan.Drop();
       return status;
     } catch (const std::exception& error) {
       PostgresFailure failure = ReadPostgresFailure(error);
       const bool is_cut = scope.has_value() && scope->IsCut();
       if (is_cut) {
-        failure = {
-            .status = Unavailable(
-                "PostgreSQL does not answer: look at its load and its disk, and try again",
-                absl::StrCat("cut off after ", absl::FormatDuration(options_.longest_transaction))),
-            .is_broken = true};
+        failure = {.status = StoreUnavailable(
+                       "PostgreSQL does not answer: look at its load and its disk, and try again",
+                       absl::StrCat("cut off after at most ",
+                                    absl::FormatDuration(options_.longest_transaction))),
+                   .is_broken = true};
       }
       if (!failure.is_broken && !(*loan).connection().is_open()) {
         failure.is_broken = true;
-        failure.status = Unavailable("PostgreSQL went away: try again", OneLine(error.what()));
+        failure.status = StoreUnavailable("PostgreSQL went away: try again", OneLine(error.what()));
       }
       // A new connection may find the primary, if the URI names several hosts.
       if (failure.is_broken || failure.is_of_standby) loan.Drop();
+      is_away = failure.is_broken;
       if (failure.is_broken && in_doubt) {
-        return Unavailable(
+        return StoreUnavailable(
             "PostgreSQL went away during a commit, which may or may not have happened: repeat "
             "the request with its request_id",
             OneLine(error.what()));

@@ -1,41 +1,27 @@
-// A pool of connections to one PostgreSQL database, and libpqxx's exceptions as `absl::Status`.
-// `PostgresStore` has one; a backup opens its own.
+// A pool of connections to one PostgreSQL database. `PostgresStore` has one; a backup opens its
+// own.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_POOL_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_POOL_H_
 
 #include <condition_variable>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <pqxx/pqxx>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/store/outage_gate.h"
+#include "server/store/postgres_failure.h"
 #include "server/store/statement_timer.h"
 
 namespace parplan {
-
-// A failure of the database, read from an exception of libpqxx.
-struct PostgresFailure {
-  // UNAVAILABLE, DATA_LOSS, INTERNAL (all STORE_UNAVAILABLE) or RESOURCE_EXHAUSTED
-  // (UPLOAD_TOO_LARGE), as store.h explains them; the message says what to do.
-  absl::Status status;
-  // Whether another transaction conflicted; the same transaction may succeed when begun again.
-  bool is_conflict = false;
-  // Whether the connection must be closed.
-  bool is_broken = false;
-  // Whether the server is read-only, perhaps because another one took over.
-  bool is_of_standby = false;
-};
-// Returns the failure that `error` is: of libpqxx by its kind and SQLSTATE, INTERNAL for any other
-// exception.
-PostgresFailure ReadPostgresFailure(const std::exception& error);
 
 // A connection with this project's settings: UTF-8, commits that wait for the disk, and limits on
 // the time of statements. Used by one thread at a time.
@@ -71,6 +57,15 @@ class PostgresPool {
     // Time that a transaction may take before the connection is shut down, because the database
     // counts as hung. Longer than the limit of a statement in the database itself.
     absl::Duration longest_transaction = absl::Seconds(30);
+    // Outage after which calls no longer wait but fail at once, until the database is reached
+    // again: more than several calls' patience, so that those survive a restart, and less than
+    // `longest_transaction`, so that one call that has no answer suffices (OutageGate).
+    absl::Duration tolerated_outage = absl::Seconds(25);
+    // Pause between attempts to reach the database again, and time that transactions in progress
+    // still have when the outage is no longer tolerated. Not measured: a refused connection costs
+    // next to nothing, and a client waits 2 s for an answer as for a slow one.
+    absl::Duration probe_interval = absl::Milliseconds(250);
+    absl::Duration last_chance = absl::Seconds(2);
   };
 
   // The work of a transaction. It may throw exceptions of libpqxx. It may be called again, so it
@@ -80,10 +75,13 @@ class PostgresPool {
   // Connects once, to check the address. Errors are UNAVAILABLE, DATA_LOSS and INTERNAL, and
   // FAILED_PRECONDITION (STORE_UNAVAILABLE) if the database is not in UTF-8.
   static absl::StatusOr<std::unique_ptr<PostgresPool>> Open(const Options& options);
+  // REQUIRES: no call is in progress.
+  ~PostgresPool();
 
   // Runs `body` without a transaction: each statement sees its own moment. Repeats it if the
   // connection breaks, at most 20 attempts in all. Returns the error of `body`, else that of
-  // `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) at once if it takes too long.
+  // `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) if it takes too long, and at once during an
+  // outage that is no longer tolerated.
   absl::Status Read(const Body& body);
 
   // Runs `body` in a transaction and commits if it returns OK, else rolls back. Repeats it if
@@ -100,9 +98,20 @@ class PostgresPool {
   class Loan;
   using Attempt = std::function<absl::Status(PostgresSession&, bool& in_doubt)>;
 
-  explicit PostgresPool(const Options& options)
-      : options_(options), timer_(options.longest_transaction) {}
+  explicit PostgresPool(const Options& options);
   absl::StatusOr<std::unique_ptr<PostgresSession>> Connect();
+  // Returns a session, perhaps a new one, and counts it as lent.
+  absl::StatusOr<std::unique_ptr<PostgresSession>> Borrow();
+  // Return OK while calls may use the database, else the refusal.
+  absl::Status CheckGate();
+  absl::Status CheckGateLocked() const;
+  void Succeeded();
+  // Records a failure of a call that began at `start`, if it was for want of a connection or
+  // answer.
+  void Failed(absl::Duration start, const absl::Status& cause);
+  // Tries to reach the database while the gate is shut; the code of the thread.
+  void Probe();
+  absl::Status RunOpen(const Attempt& once, bool is_hurried, bool& is_away);
   // Returns an attempt of a transaction with `body`, which must outlive it.
   static Attempt Committing(const Body& body);
   // Repeats `once` as needed. `is_hurried`: whether `longest_transaction` limits each attempt.
@@ -114,6 +123,10 @@ class PostgresPool {
   std::condition_variable returned_;
   int connection_count_ = 0;                            // Idle and lent. Guarded by mutex_.
   std::vector<std::unique_ptr<PostgresSession>> idle_;  // Guarded by mutex_.
+  OutageGate gate_;                                     // Guarded by mutex_.
+  std::condition_variable gate_changed_;
+  bool is_ending_ = false;  // Guarded by mutex_.
+  std::thread prober_;
 };
 
 }  // namespace parplan

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -14,7 +15,9 @@
 namespace parplan {
 namespace {
 
+// Notifications with a key: its turn was returned; its holder is at work.
 constexpr char kChannel[] = "parplan_turns";
+constexpr char kSignChannel[] = "parplan_turn_signs";
 
 absl::Duration SteadyNow() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
@@ -35,22 +38,26 @@ class PostgresTurns::HeldTurn : public Turn {
   const int64_t session_;
 };
 
-// Receives notifications of turns that were returned.
+// Receives the notifications of one channel.
 class PostgresTurns::Listener : public pqxx::notification_receiver {
  public:
-  Listener(pqxx::connection& connection, std::vector<std::string>& news)
-      : pqxx::notification_receiver(connection, kChannel), news_(news) {}
-  void operator()(const std::string& payload, int) override { news_.push_back(payload); }
+  using Heard = std::function<void(const std::string& key)>;
+  Listener(pqxx::connection& connection, const char* channel, Heard heard)
+      : pqxx::notification_receiver(connection, channel), heard_(std::move(heard)) {}
+  void operator()(const std::string& payload, int) override { heard_(payload); }
 
  private:
-  std::vector<std::string>& news_;
+  const Heard heard_;
 };
 
 PostgresTurns::PostgresTurns(const Options& options)
     : options_{.uri = WithPostgresDefaults(options.uri),
                .poll_interval = options.poll_interval,
-               .longest_statement = options.longest_statement},
-      timer_(options.longest_statement) {
+               .longest_statement = options.longest_statement,
+               .sign_interval = options.sign_interval,
+               .longest_silence = options.longest_silence},
+      timer_(options.longest_statement),
+      holders_(options.longest_silence) {
   PARPLAN_CHECK(pipe2(wake_, O_CLOEXEC | O_NONBLOCK) == 0);
   thread_ = std::thread([this] { Work(); });
 }
@@ -118,6 +125,7 @@ void PostgresTurns::Work() {
         LookAtAll();
         next_look = SteadyNow() + options_.poll_interval;
       }
+      if (!held_.empty() && SteadyNow() >= next_signs_) SendSigns();
     } catch (const std::exception&) {
       Disconnect();
     }
@@ -145,6 +153,8 @@ void PostgresTurns::Serve(std::deque<Question> asked, const std::vector<Return>&
   for (const Return& turn : returned) {
     // A broken session has released the turn already.
     if (session_ == nullptr || turn.session != session_number_) continue;
+    const auto held = held_.find(turn.key);
+    if (held != held_.end() && --held->second == 0) held_.erase(held);
     const StatementTimer::Scope scope(timer_, session_->connection().sock());
     pqxx::nontransaction transaction(session_->connection());
     transaction.exec_params("SELECT pg_advisory_unlock(hashtextextended($1, 0))", turn.key);
@@ -159,8 +169,23 @@ void PostgresTurns::Serve(std::deque<Question> asked, const std::vector<Return>&
 bool PostgresTurns::TryTake(const std::string& key) {
   const StatementTimer::Scope scope(timer_, session_->connection().sock());
   pqxx::nontransaction transaction(session_->connection());
-  return transaction.exec_params("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key)[0][0]
-      .as<bool>();
+  const bool is_taken =
+      transaction.exec_params("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key)[0][0]
+          .as<bool>();
+  if (!is_taken) return false;
+  if (held_.empty()) next_signs_ = SteadyNow() + options_.sign_interval;
+  ++held_[key];
+  return true;
+}
+
+void PostgresTurns::SendSigns() {
+  next_signs_ = SteadyNow() + options_.sign_interval;
+  const StatementTimer::Scope scope(timer_, session_->connection().sock());
+  pqxx::work transaction(session_->connection());
+  for (const auto& [key, count] : held_) {
+    transaction.exec_params("SELECT pg_notify($1, $2)", kSignChannel, key);
+  }
+  transaction.commit();
 }
 
 void PostgresTurns::LookAgain(const std::string& key) {
@@ -174,14 +199,20 @@ void PostgresTurns::LookAgain(const std::string& key) {
   while (!found->second.empty()) {
     std::unique_ptr<Turn> turn;
     if (!stopped && found->second.front().waits()) {
-      if (session_ == nullptr || !TryTake(key)) return;
-      turn = std::make_unique<HeldTurn>(this, key, session_number_);
+      if (session_ == nullptr) return;
+      if (TryTake(key)) {
+        turn = std::make_unique<HeldTurn>(this, key, session_number_);
+      } else {
+        holders_.Begin(key, SteadyNow());
+        if (!holders_.IsSilent(key, SteadyNow())) return;
+      }
     }
     const Question question = std::move(found->second.front());
     found->second.pop_front();
     question.granted(std::move(turn));
   }
   waiting_.erase(found);
+  holders_.End(key);
 }
 
 void PostgresTurns::LookAtAll() {
@@ -196,10 +227,15 @@ bool PostgresTurns::Connect() {
   try {
     session_ = std::make_unique<PostgresSession>(options_.uri, &timer_);
     const StatementTimer::Scope scope(timer_, session_->connection().sock());
-    listener_ = std::make_unique<Listener>(session_->connection(), news_);
+    listener_ = std::make_unique<Listener>(
+        session_->connection(), kChannel, [this](const std::string& key) { news_.push_back(key); });
+    sign_listener_ = std::make_unique<Listener>(
+        session_->connection(), kSignChannel,
+        [this](const std::string& key) { holders_.Heard(key, SteadyNow()); });
     ++session_number_;
     return true;
   } catch (const std::exception&) {
+    sign_listener_.reset();
     listener_.reset();
     session_.reset();
     next_connect_ = SteadyNow() + options_.poll_interval;
@@ -211,10 +247,13 @@ void PostgresTurns::Disconnect() {
   if (session_ != nullptr) {
     // Its destructor asks the database to stop listening.
     const StatementTimer::Scope scope(timer_, session_->connection().sock());
+    sign_listener_.reset();
     listener_.reset();
   }
   session_.reset();
   news_.clear();
+  held_.clear();
+  holders_.EndAll();
   std::map<std::string, std::deque<Question>> waiting;
   waiting.swap(waiting_);
   for (auto& [key, questions] : waiting) {
@@ -230,8 +269,15 @@ void PostgresTurns::WaitForNews() {
                      {.fd = session_ == nullptr ? -1 : session_->connection().sock(),
                       .events = POLLIN,
                       .revents = 0}};
-  const int timeout =
-      waiting_.empty() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(options_.poll_interval));
+  absl::Duration longest = absl::InfiniteDuration();
+  if (!waiting_.empty()) longest = options_.poll_interval;
+  if (!held_.empty()) {
+    longest = std::min(longest, std::max(next_signs_ - SteadyNow(), absl::ZeroDuration()));
+  }
+  // One more, since a part of a millisecond is cut off.
+  const int timeout = longest == absl::InfiniteDuration()
+                          ? -1
+                          : static_cast<int>(absl::ToInt64Milliseconds(longest)) + 1;
   poll(waits, 2, timeout);
   if (waits[0].revents != 0) {
     char bytes[256];

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/store/holder_watch.h"
 #include "server/store/statement_timer.h"
 #include "server/store/turns.h"
 
@@ -25,6 +26,10 @@ class PostgresSession;
 // Turns over one connection, however many are held and waited for. When the connection breaks, the
 // database releases the turns although their holders go on, so two servers may do the same work.
 // Turns therefore save work; they protect nothing.
+//
+// While it holds turns, a server notifies the others of each every `sign_interval`. Who waits for a
+// turn whose holder gave no sign for `longest_silence`, because it is lost, cut off or frozen, goes
+// on without it.
 class PostgresTurns : public Turns {
  public:
   struct Options {
@@ -35,6 +40,10 @@ class PostgresTurns : public Turns {
     absl::Duration poll_interval = absl::Milliseconds(500);
     // Time after which a statement, all of which are short, counts as a failure of the database.
     absl::Duration longest_statement = absl::Seconds(10);
+    // Interval between signs of life of a holder, and silence after which it counts as lost: four
+    // signs, so that a pause of a loaded server or database loses no turn. Not measured.
+    absl::Duration sign_interval = absl::Seconds(5);
+    absl::Duration longest_silence = absl::Seconds(20);
   };
 
   // Returns at once; the thread connects.
@@ -68,6 +77,8 @@ class PostgresTurns : public Turns {
   // Returns false if another server holds the turn.
   bool TryTake(const std::string& key);
   void LookAgain(const std::string& key);
+  // Notifies the others that this server works on the turns that it holds.
+  void SendSigns();
   void LookAtAll();
   bool Connect();
   // Closes a failed session and grants null to all that wait.
@@ -87,9 +98,14 @@ class PostgresTurns : public Turns {
   StatementTimer timer_;
   std::unique_ptr<PostgresSession> session_;
   std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Listener> sign_listener_;
   int64_t session_number_ = 0;
   absl::Duration next_connect_;  // On the steady clock.
   std::map<std::string, std::deque<Question>> waiting_;
+  // Number of turns of each key that the session holds, and time of the next signs of life.
+  std::map<std::string, int> held_;
+  absl::Duration next_signs_;
+  HolderWatch holders_;
   std::vector<std::string> news_;
 
   std::thread thread_;

@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace parplan {
@@ -32,6 +34,17 @@ StatementTimer::~StatementTimer() {
   }
   changed_.notify_all();
   thread_.join();
+}
+
+void StatementTimer::Hurry(absl::Duration limit) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Clock::time_point end = Clock::now() + absl::ToChronoNanoseconds(limit);
+    // They stay in the order of their ends.
+    for (auto& [number, statement] : statements_) statement.end = std::min(statement.end, end);
+    is_hurried_ = true;
+  }
+  changed_.notify_all();
 }
 
 int64_t StatementTimer::Add(int socket) {
@@ -71,7 +84,8 @@ void StatementTimer::Work() {
     const auto first = statements_.begin();
     const Clock::time_point end = first->second.end;
     if (Clock::now() < end) {
-      changed_.wait_until(lock, end, [this] { return ended_; });
+      changed_.wait_until(lock, end, [this] { return ended_ || is_hurried_; });
+      is_hurried_ = false;
       continue;
     }
     // The caller that waits for an answer now reads the end of the connection.

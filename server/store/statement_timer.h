@@ -26,6 +26,9 @@ class StatementTimer {
   // REQUIRES: all scopes are destroyed.
   ~StatementTimer();
 
+  // Gives the statements in progress `limit` from now, if they had longer.
+  void Hurry(absl::Duration limit);
+
   // A statement in progress on `socket`, which is open when the scope is created. The timer
   // outlives it.
   class Scope {
@@ -65,6 +68,7 @@ class StatementTimer {
   std::map<int64_t, Statement> statements_;  // Guarded by mutex_; in order of their ends.
   std::set<int64_t> cut_;                    // Statements that were cut. Guarded by mutex_.
   bool is_idle_ = false;                     // The thread waits for a statement. Guarded by mutex_.
+  bool is_hurried_ = false;                  // Ends have changed. Guarded by mutex_.
   bool ended_ = false;                       // Guarded by mutex_.
   std::thread thread_;
 };

@@ -10,7 +10,7 @@
 
 namespace parplan {
 
-// A turn, held as long as the object lives. A server that dies loses all its turns.
+// A turn, held as long as the object lives. A server that dies or freezes loses all its turns.
 class Turn {
  public:
   virtual ~Turn() = default;
@@ -19,8 +19,9 @@ class Turn {
 // The queue for turns. Safe to use from any thread.
 class Turns {
  public:
-  // Receives the turn, or null if the servers cannot reach the database or the caller no longer
-  // waits. With null the caller goes on as well; at worst the work is done twice.
+  // Receives the turn, or null if the servers cannot reach the database, the holder gives no sign
+  // of life or the caller no longer waits. With null the caller goes on as well; at worst the work
+  // is done twice.
   using Granted = std::function<void(std::unique_ptr<Turn>)>;
 
   virtual ~Turns() = default;

@@ -19,7 +19,7 @@ from parplan.wire import messages
 _Answer = TypeVar("_Answer")
 
 # Repeated are the calls of a server that is not there and of one that ends: a call that races its
-# shutdown gets CANCELLED. The numbers are those of clients/cpp/channel.cc.
+# shutdown gets CANCELLED. The numbers are those of clients/cpp/retry.h.
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -120,6 +120,7 @@ def _read(field: str, path: str | os.PathLike[str]) -> bytes | None:
 def _retried(attempt: Callable[[float], _Answer], timeout: float, is_idempotent: bool) -> _Answer:
     end = time.monotonic() + timeout
     pause = _FIRST_PAUSE_SECONDS
+    earlier: Error | None = None
     for number in range(1, _ATTEMPTS + 1):
         try:
             return attempt(max(end - time.monotonic(), 0.0))
@@ -127,10 +128,22 @@ def _retried(attempt: Callable[[float], _Answer], timeout: float, is_idempotent:
             wait = pause * random.uniform(0.8, 1.2)
             if (not is_idempotent or number == _ATTEMPTS or error.code() not in _RETRIED
                     or time.monotonic() + wait >= end):
-                raise error_of(error) from None
+                raise _with_earlier_cause(error_of(error), earlier) from None
+            earlier = error_of(error)
             time.sleep(wait)
             pause = min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _with_earlier_cause(error: Error, earlier: Error | None) -> Error:
+    """Returns the error, and if it is a deadline that passed, with what the server said in the
+    attempt before, which explains more."""
+    if earlier is None or error.code != "DEADLINE_EXCEEDED":
+        return error
+    cause = error if error.reason else earlier
+    return make_error(error.code, cause.reason,
+                      f"{error.message}; the attempt before ended with {earlier.code}: "
+                      f"{earlier.message}", cause.metadata)
 
 
 def error_of(error: Any) -> Error:

@@ -1,9 +1,11 @@
 #include "executor/device/comm/cpu_communicator.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "executor/device/comm/cpu_task.h"
 #include "executor/device/comm/steady_clock.h"
@@ -13,8 +15,18 @@ namespace {
 
 // Longest sleep of a waiting rank before it checks the health of the job and its deadline.
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(10);
+// Attempts, a millisecond apart, to look at the operations under way. Whoever moves them holds them
+// for microseconds; a communicator that waits for the cause of a failure holds them for seconds.
+constexpr int kLookCount = 200;
 
 }  // namespace
+
+absl::Status JobWatch::ReportStall(const std::string& what, int awaited_rank) {
+  return absl::DeadlineExceededError(
+      awaited_rank < 0 ? what : absl::StrCat(what, ", waiting for rank ", awaited_rank));
+}
+
+absl::Status JobWatch::AwaitCause() { return Health(); }
 
 // An operation and its result.
 class CpuCommunicator::Task : public CpuTask {
@@ -120,15 +132,19 @@ bool CpuCommunicator::ProgressLocked() {
     }
     const absl::StatusOr<bool> moved = task.Progress(link_to);
     if (!moved.ok()) {
-      const int other = task.AwaitedRank();
       // The failure of the job explains more than the broken connection it causes.
-      const absl::Status health = group_.job == nullptr ? absl::OkStatus() : group_.job->Health();
-      FailLocked(!health.ok() ? health
-                              : absl::Status(moved.status().code(),
-                                             absl::StrCat(OperationName(task.call().operation),
-                                                          " of ", name(), " with rank ",
-                                                          other < 0 ? -1 : group_.job_ranks[other],
-                                                          ": ", moved.status().message())));
+      absl::Status failure;
+      if (group_.job != nullptr) {
+        failure =
+            absl::IsUnavailable(moved.status()) ? group_.job->AwaitCause() : group_.job->Health();
+      }
+      if (failure.ok()) {
+        failure = absl::Status(
+            moved.status().code(),
+            absl::StrCat(OperationName(task.call().operation), " of ", name(), " with rank ",
+                         AwaitedJobRank(task), ": ", moved.status().message()));
+      }
+      FailLocked(failure);
       return true;
     }
     has_moved |= *moved;
@@ -155,7 +171,7 @@ absl::Status CpuCommunicator::Await(Task& task) {
     const uint32_t ticket = group_.links->Ticket();
     absl::Duration longest = kLongestSleep;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
       const bool has_moved = !task.is_over.load(std::memory_order_acquire) && ProgressLocked();
       if (task.is_over.load(std::memory_order_acquire)) return task.result;
       if (has_moved) continue;
@@ -165,11 +181,18 @@ absl::Status CpuCommunicator::Await(Task& task) {
         continue;
       }
       if (SteadyNow() - task.start() > group_.operation_timeout) {
-        const int other = task.AwaitedRank();
-        FailLocked(absl::DeadlineExceededError(
+        const std::string what =
             absl::StrCat(OperationName(task.call().operation), " of ", name(), " took longer than ",
-                         absl::FormatDuration(group_.operation_timeout), ", waiting for rank ",
-                         other < 0 ? -1 : group_.job_ranks[other])));
+                         absl::FormatDuration(group_.operation_timeout));
+        const int awaited = AwaitedJobRank(task);
+        // Other threads answer meanwhile whom this rank waits for.
+        lock.unlock();
+        const absl::Status failure =
+            group_.job == nullptr
+                ? absl::DeadlineExceededError(absl::StrCat(what, ", waiting for rank ", awaited))
+                : group_.job->ReportStall(what, awaited);
+        lock.lock();
+        FailLocked(failure);
         continue;
       }
       for (const std::shared_ptr<Task>& open : tasks_) {
@@ -182,6 +205,22 @@ absl::Status CpuCommunicator::Await(Task& task) {
     const std::lock_guard<std::mutex> lock(mutex_);
     group_.links->Absorb();
   }
+}
+
+int CpuCommunicator::AwaitedJobRank(const Task& task) const {
+  const int other = task.AwaitedRank();
+  return other < 0 ? -1 : group_.job_ranks[other];
+}
+
+std::optional<CpuCommunicator::Wait> CpuCommunicator::OldestWait() const {
+  std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  for (int look = 0; look < kLookCount && !lock.owns_lock(); ++look) {
+    absl::SleepFor(absl::Milliseconds(1));
+    (void)lock.try_lock();
+  }
+  if (!lock.owns_lock() || tasks_.empty()) return std::nullopt;
+  if (tasks_.front()->AwaitedRank() < 0) return std::nullopt;
+  return Wait{.rank = AwaitedJobRank(*tasks_.front()), .since = tasks_.front()->start()};
 }
 
 void CpuCommunicator::FailLocked(const absl::Status& status) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,13 @@ class JobWatch {
   virtual absl::Status Health() = 0;
   // Ends the job for all ranks.
   virtual void Abort(const std::string& why) = 0;
+  // Finds out why an operation took too long, which ends the job, and returns the failure:
+  // DEADLINE_EXCEEDED naming the rank that is to blame, or an earlier failure. `what` says which
+  // operation; `awaited_rank` of the job is the one it waits for, -1 if that is not known.
+  virtual absl::Status ReportStall(const std::string& what, int awaited_rank);
+  // Waits, for seconds at most, for the job to fail because of what broke a connection to another
+  // rank, and returns Health.
+  virtual absl::Status AwaitCause();
 };
 
 // The parts of which a communicator is made.
@@ -79,12 +87,25 @@ class CpuCommunicator : public Communicator {
   // Returns whether an operation is under way. Any thread may call it.
   bool IsBusy() const { return open_count_.load(std::memory_order_acquire) > 0; }
 
+  // The wait of an operation for another rank.
+  struct Wait {
+    // The rank of the job.
+    int rank = -1;
+    // When the operation began, on SteadyNow().
+    absl::Duration since;
+  };
+  // Returns the wait of the oldest operation under way, if it waits for a rank; nothing while the
+  // communicator is busy with its failure. Any thread may call it.
+  std::optional<Wait> OldestWait() const;
+
  private:
   class Task;
   class Work;
 
   absl::StatusOr<std::shared_ptr<Task>> Enqueue(const CollectiveCall& call);
   absl::Status Await(Task& task);
+  // Returns the rank of the job that an operation waits for; -1 for none.
+  int AwaitedJobRank(const Task& task) const;
   bool ProgressLocked();
   // Ends all operations, under way and to come, with `status`.
   void FailLocked(const absl::Status& status);

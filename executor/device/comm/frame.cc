@@ -14,7 +14,7 @@ using Header = std::array<uint32_t, 4>;
 
 absl::StatusOr<Frame> FrameOf(const Header& header) {
   if (header[0] < static_cast<uint32_t>(FrameKind::kHello) ||
-      header[0] > static_cast<uint32_t>(FrameKind::kFailure) || header[2] > kMaxFrameText ||
+      header[0] > static_cast<uint32_t>(FrameKind::kWaits) || header[2] > kMaxFrameText ||
       header[3] > kMaxFrameText) {
     return absl::InvalidArgumentError("what arrived is not a message of a rendezvous");
   }
@@ -25,6 +25,8 @@ absl::StatusOr<Frame> FrameOf(const Header& header) {
 }
 
 }  // namespace
+
+std::string RankFact(int rank) { return absl::StrCat("rank/", rank); }
 
 absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration deadline) {
   if (frame.key.size() > kMaxFrameText || frame.value.size() > kMaxFrameText) {

@@ -19,7 +19,8 @@ enum class FrameKind : uint8_t {
   // A rank asks to join. `number`: the rank; `key`: the token of the job; `value`: the number of
   // ranks.
   kHello = 1,
-  // The server accepts the rank. All other fields are empty.
+  // The server accepts the rank. `number`: one more than the rank that serves the rendezvous, 0 if
+  // none does; `value`: the host of that rank.
   kWelcome = 2,
   // The server refuses the rank. `value`: the reason.
   kRefused = 3,
@@ -34,9 +35,24 @@ enum class FrameKind : uint8_t {
   // A rank ends the job. `value`: the reason.
   kAbort = 8,
   // The server reports to all ranks that the job has failed. `number`: the rank that is lost or
-  // has ended the job; `key`: `lost` or `aborted`; `value`: the reason.
+  // has ended the job; `key`: `aborted`, with the reason in `value`, or `lost` or `stalled`, with
+  // the
+  // whole message there.
   kFailure = 9,
+  // An operation of a rank took too long. `number`: one more than the rank it waits for, 0 if that
+  // is not known; `value`: the operation.
+  kStalled = 10,
+  // The server asks whom the rank waits for. All other fields are empty.
+  kProbe = 11,
+  // The rank answers. `number`: one more than the rank it waits for, 0 for none.
+  kWaits = 12,
 };
+
+// The fact that answers at once, without having been published: the ranks that have not come yet,
+// for people; empty if all are here.
+inline constexpr char kMissingRanks[] = "missing ranks";
+// The fact under which a rank publishes its machine, a space, and the HOST:PORT it listens at.
+std::string RankFact(int rank);
 
 struct Frame {
   FrameKind kind = FrameKind::kHello;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -45,25 +46,32 @@ int CoreCount() {
 
 }  // namespace
 
-// A communicator that the fabric's progress thread moves.
+// A communicator that the fabric's progress thread moves, and whose waits the fabric knows.
 class JobFabric::Member : public CpuCommunicator {
  public:
-  Member(CpuGroup group, ProgressThread* progress)
-      : CpuCommunicator(std::move(group)), progress_(progress) {
-    if (progress_ != nullptr) progress_->Add(this);
+  Member(CpuGroup group, JobFabric* fabric) : CpuCommunicator(std::move(group)), fabric_(fabric) {
+    if (fabric_->progress_ != nullptr) fabric_->progress_->Add(this);
+    const std::lock_guard<std::mutex> lock(fabric_->members_mutex_);
+    fabric_->members_.insert(this);
   }
   ~Member() override {
-    if (progress_ != nullptr) progress_->Remove(this);
+    if (fabric_->progress_ != nullptr) fabric_->progress_->Remove(this);
+    const std::lock_guard<std::mutex> lock(fabric_->members_mutex_);
+    fabric_->members_.erase(this);
   }
 
  private:
-  ProgressThread* const progress_;
+  JobFabric* const fabric_;
 };
 
 absl::StatusOr<std::unique_ptr<JobFabric>> JobFabric::Join(JobFabricOptions options) {
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous,
-                           Rendezvous::Join(options.rendezvous, options.token, options.rank,
-                                            options.world_size, options.join_timeout));
+                           Rendezvous::Join({.address = options.rendezvous,
+                                             .token = options.token,
+                                             .rank = options.rank,
+                                             .world_size = options.world_size,
+                                             .patience = options.join_timeout,
+                                             .on_notice = options.on_notice}));
   const bool is_local = options.host == "127.0.0.1";
   PARPLAN_ASSIGN_OR_RETURN(Listener listener,
                            Listener::Open(is_local ? options.host : "", /*port=*/0));
@@ -79,17 +87,32 @@ JobFabric::JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rende
       rendezvous_(std::move(rendezvous)),
       listener_(std::move(listener)) {
   if (options_.has_progress_thread) progress_ = std::make_unique<ProgressThread>();
+  rendezvous_->SetAwaited([this] { return AwaitedRank(); });
 }
 
-JobFabric::~JobFabric() = default;
+JobFabric::~JobFabric() { rendezvous_->SetAwaited(nullptr); }
+
+int JobFabric::AwaitedRank() {
+  const std::lock_guard<std::mutex> lock(members_mutex_);
+  std::optional<CpuCommunicator::Wait> oldest;
+  for (const CpuCommunicator* const member : members_) {
+    const std::optional<CpuCommunicator::Wait> wait = member->OldestWait();
+    if (wait.has_value() && (!oldest.has_value() || wait->since < oldest->since)) oldest = wait;
+  }
+  return oldest.has_value() ? oldest->rank : -1;
+}
 
 absl::Status JobFabric::Introduce() {
   const std::string own = absl::StrCat(MachineName(), " ", options_.host, ":", listener_.port());
-  PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(absl::StrCat("rank/", options_.rank), own));
+  PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(RankFact(options_.rank), own));
   for (int rank = 0; rank < options_.world_size; ++rank) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string other,
-                             rendezvous_->Get(absl::StrCat("rank/", rank), options_.join_timeout));
-    const std::pair<std::string, std::string> parts = absl::StrSplit(other, ' ');
+    absl::StatusOr<std::string> other = rendezvous_->Get(RankFact(rank), options_.join_timeout);
+    if (absl::IsDeadlineExceeded(other.status())) {
+      // Those that still wait hear the reason.
+      rendezvous_->Abort(std::string(other.status().message()));
+    }
+    PARPLAN_RETURN_IF_ERROR(other.status());
+    const std::pair<std::string, std::string> parts = absl::StrSplit(*other, ' ');
     machines_.push_back(parts.first);
     addresses_.push_back(parts.second);
   }
@@ -132,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JobFabric::MakeGroup(const std::st
     }
   }
   if (progress_ != nullptr) group.on_started = [this] { progress_->Wake(); };
-  return std::make_unique<Member>(std::move(group), progress_.get());
+  return std::make_unique<Member>(std::move(group), this);
 }
 
 absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::Connect(const std::string& id,
@@ -196,6 +219,8 @@ absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
   // Limit on the first message of a connection. Strangers may connect too, and one that sends
   // nothing delays the ranks behind it for this long.
   constexpr absl::Duration kPatience = absl::Seconds(1);
+  constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
+  absl::Duration next_notice = SteadyNow() + kNoticeInterval;
   while (true) {
     const auto visitor = visitors_.find({id, rank});
     if (visitor != visitors_.end()) {
@@ -208,6 +233,11 @@ absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
     if (now >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", options_.rank, " waited in vain for rank ", rank, " to join ", id));
+    }
+    if (options_.on_notice && now >= next_notice) {
+      next_notice = now + kNoticeInterval;
+      options_.on_notice(
+          absl::StrCat("rank ", options_.rank, " waits for rank ", rank, " to join ", id));
     }
     absl::StatusOr<Socket> socket =
         listener_.Accept(std::min(deadline, now + absl::Milliseconds(100)));

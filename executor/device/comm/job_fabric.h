@@ -15,6 +15,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +56,9 @@ struct JobFabricOptions {
   // How often a waiting rank polls before it sleeps. -1 chooses by the processors this rank may
   // use (SpinCount).
   int spin_count = -1;
+  // Takes a line that says for whom this rank waits, every 10 s of a wait for other ranks to join
+  // the job or a group. Called on the thread that waits. May be null.
+  std::function<void(const std::string&)> on_notice;
   // Whether a thread moves operations that were started while this rank computes.
   bool has_progress_thread = true;
   // Returns the shape of the link from one rank of the job to another. Null: none is slowed down.
@@ -91,6 +96,10 @@ class JobFabric : public RankContext {
   }
   absl::Status Health() override { return rendezvous_->Health(); }
   void Abort(const std::string& why) override { rendezvous_->Abort(why); }
+  absl::Status ReportStall(const std::string& what, int awaited_rank) override {
+    return rendezvous_->ReportStall(what, awaited_rank);
+  }
+  absl::Status AwaitCause() override { return rendezvous_->AwaitCause(); }
   Rendezvous& rendezvous() { return *rendezvous_; }
 
  private:
@@ -106,6 +115,9 @@ class JobFabric : public RankContext {
                                                           const std::vector<int>& ranks, int own);
   absl::StatusOr<Socket> AwaitVisitor(const std::string& id, int rank, absl::Duration deadline);
   int SpinCount() const;
+  // Returns the rank of the job that this one waits for the longest; -1 for none. Any thread may
+  // call it.
+  int AwaitedRank();
 
   const JobFabricOptions options_;
   const std::unique_ptr<Rendezvous> rendezvous_;
@@ -113,6 +125,8 @@ class JobFabric : public RankContext {
   // [rank of the job] id of its machine, and the address it listens on.
   std::vector<std::string> machines_;
   std::vector<std::string> addresses_;
+  std::mutex members_mutex_;
+  std::set<const CpuCommunicator*> members_;  // Guarded by members_mutex_.
   // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
   // Connections for groups that this rank has not made yet, by group and rank of the job.

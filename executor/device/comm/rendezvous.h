@@ -6,9 +6,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -20,17 +22,31 @@
 
 namespace parplan {
 
+struct RendezvousJoin {
+  // "HOST:PORT" of the server, and the token of the job.
+  std::string address;
+  std::string token;
+  int rank = 0;
+  int world_size = 1;
+  // Limit of the wait for the server to listen and to answer.
+  absl::Duration patience = absl::Minutes(2);
+  // Takes a line that says for whom this rank waits, every `notice_interval` of a wait. Called on
+  // the thread that waits. May be null.
+  std::function<void(const std::string&)> on_notice;
+  absl::Duration notice_interval = absl::Seconds(10);
+  // Limit of the wait for the server's verdict on an operation that took too long; longer than
+  // RendezvousServerOptions::answer_patience.
+  absl::Duration verdict_patience = absl::Seconds(8);
+};
+
 // One rank's connection to the rendezvous. All methods may be called from any thread.
 class Rendezvous {
  public:
-  // Joins as `rank` of `world_size` ranks. `address`: "HOST:PORT" of the server; waits up to
-  // `patience` for it to listen and to answer. PERMISSION_DENIED with the server's reason if it
-  // refuses the rank; UNAVAILABLE naming the address if there is no connection, or if it ends
-  // before the answer, DEADLINE_EXCEEDED if there is no answer, INVALID_ARGUMENT for a malformed
-  // address, a token above kMaxFrameText or a server of another kind.
-  static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const std::string& address,
-                                                          const std::string& token, int rank,
-                                                          int world_size, absl::Duration patience);
+  // Joins a job. PERMISSION_DENIED with the server's reason if it refuses the rank; UNAVAILABLE
+  // naming the address if there is no connection, or if it ends before the answer,
+  // DEADLINE_EXCEEDED if there is no answer, INVALID_ARGUMENT for a malformed address, a token
+  // above kMaxFrameText or a server of another kind.
+  static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(RendezvousJoin join);
   // Leaves, so that the server does not count the rank as lost.
   ~Rendezvous();
 
@@ -38,25 +54,56 @@ class Rendezvous {
   // ends the job. The error of Health; INVALID_ARGUMENT for a text above kMaxFrameText, UNAVAILABLE
   // or DEADLINE_EXCEEDED if the server does not take it within 5 s.
   absl::Status Set(const std::string& key, const std::string& value);
-  // Returns the fact; waits up to `patience` for it. DEADLINE_EXCEEDED naming the key, or the
-  // errors of `Set`.
+  // Returns the fact; waits up to `patience` for it. DEADLINE_EXCEEDED naming the key and the ranks
+  // that have not come, or the errors of `Set`.
   absl::StatusOr<std::string> Get(const std::string& key, absl::Duration patience);
   // Ends the job for all ranks.
   void Abort(const std::string& why);
 
+  // Has the server ask all ranks why an operation took too long, which ends the job, and returns
+  // the failure: DEADLINE_EXCEEDED with the rank that is to blame, which is the one that serves the
+  // rendezvous if the server says nothing, or an earlier failure. `what` says which operation;
+  // `awaited_rank` is the rank it waits for, -1 if that is not known.
+  absl::Status ReportStall(const std::string& what, int awaited_rank);
+  // Sets what answers the server's question whom this rank waits for: a rank, or -1 for none.
+  // Called on the thread of this object; null from then on answers none.
+  void SetAwaited(std::function<int()> awaited);
+  // Waits for the job to fail, at most `patience`. Returns Health.
+  absl::Status AwaitFailure(absl::Duration patience);
+  // Waits for the job to fail because of what broke a connection to another rank: a second, and if
+  // the server then does not answer, until it counts as lost. Returns Health.
+  absl::Status AwaitCause();
+
   // Returns OK until the server reports that the job failed; then UNAVAILABLE naming the rank that
-  // was lost or saying that the rendezvous is, or ABORTED with the reason some rank gave. The first
-  // failure stays. Costs one atomic load while it is OK.
+  // was lost, perhaps with the rendezvous that it served, DEADLINE_EXCEEDED naming the rank that an
+  // operation waited for too long, or ABORTED with the reason some rank gave. The first failure
+  // stays. Costs one atomic load while it is OK.
   absl::Status Health() const;
   bool IsHealthy() const { return is_healthy_.load(std::memory_order_acquire); }
 
  private:
-  Rendezvous(Socket socket, int rank);
+  Rendezvous(Socket socket, RendezvousJoin join, int serving_rank, std::string serving_host);
   void Listen();
+  void AnswerProbe();
   void Fail(const absl::Status& status);
+  void FailLocked(const absl::Status& status);
+  // Asks for a fact, and returns the number of the question.
+  absl::StatusOr<uint32_t> AskLocked(const std::string& key);
+  // Waits for the answer, the failure of the job or `deadline`. Returns the answer, nothing for the
+  // other two.
+  std::optional<std::string> AwaitAnswer(std::unique_lock<std::mutex>& lock, uint32_t number,
+                                         absl::Duration deadline);
+  absl::Status AwaitFailureLocked(std::unique_lock<std::mutex>& lock, absl::Duration patience);
+  // Returns the failure that the server is lost.
+  absl::Status ServerLoss(const std::string& why) const;
+  // Returns why a wait for a fact takes long, for people.
+  std::string ReasonToWait(std::unique_lock<std::mutex>& lock, const std::string& key);
 
   const Socket socket_;
-  const int rank_;
+  const RendezvousJoin join_;
+  // The rank that serves the rendezvous, -1 if none does, and its host.
+  const int serving_rank_;
+  const std::string serving_host_;
   std::atomic<bool> is_healthy_ = true;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -65,6 +112,9 @@ class Rendezvous {
   uint32_t question_count_ = 0;
   absl::Status failure_;
   bool is_leaving_ = false;
+  // Held while `awaited_` runs.
+  std::mutex awaited_mutex_;
+  std::function<int()> awaited_;  // Guarded by awaited_mutex_.
   std::thread thread_;
 };
 

@@ -1,7 +1,9 @@
 #include "executor/device/comm/rendezvous_server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,6 +14,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "executor/device/comm/steady_clock.h"
@@ -21,6 +25,21 @@ namespace {
 
 // Limit for one rank to take a message, which is short. A rank that takes longer is lost.
 constexpr absl::Duration kRankPatience = absl::Seconds(5);
+// Limit of the bytes of a connection that has not introduced itself, more than any hello has.
+constexpr size_t kMaxHelloSize = 64 << 10;
+// Pause of the listener after it could accept nothing, so that the thread does not spin.
+constexpr absl::Duration kWelcomePause = absl::Milliseconds(100);
+
+// Returns how many connections may be open without having introduced themselves: enough for all
+// ranks to come at once and some strangers, and at most a quarter of the process's descriptors.
+size_t MaxStrangerCount(int world_size) {
+  const rlim_t wanted = 64 + 2 * static_cast<rlim_t>(world_size);
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  return std::clamp<rlim_t>(limit.rlim_cur / 4, 4, wanted);
+}
+
+Socket OpenSpare() { return Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 // Returns whether both are equal, in a time that does not depend on where they differ.
 bool SameSecret(absl::string_view a, absl::string_view b) {
@@ -51,6 +70,9 @@ RendezvousServer::RendezvousServer(RendezvousServerOptions options, Listener lis
       listener_(std::move(listener)),
       wake_in_(std::move(wake_in)),
       wake_out_(std::move(wake_out)),
+      max_stranger_count_(MaxStrangerCount(options_.world_size)),
+      spare_(OpenSpare()),
+      next_welcome_(options_.now()),
       thread_([this] { Serve(); }) {}
 
 RendezvousServer::~RendezvousServer() {
@@ -65,19 +87,29 @@ std::string RendezvousServer::address() const {
 
 void RendezvousServer::Serve() {
   while (true) {
+    const bool welcomes = options_.now() >= next_welcome_;
     std::vector<pollfd> interests = {
         {.fd = wake_out_.descriptor(), .events = POLLIN, .revents = 0},
-        {.fd = listener_.descriptor(), .events = POLLIN, .revents = 0}};
+        {.fd = welcomes ? listener_.descriptor() : -1, .events = POLLIN, .revents = 0}};
     for (const std::unique_ptr<Guest>& guest : guests_) {
       interests.push_back({.fd = guest->socket.descriptor(), .events = POLLIN, .revents = 0});
     }
-    if (::poll(interests.data(), interests.size(), /*timeout=*/-1) < 0) continue;
+    // ppoll takes no infinite time, so an infinite deadline is several waits.
+    const absl::Duration left = NextDeadline() - options_.now();
+    const timespec timeout =
+        absl::ToTimespec(std::clamp(left, absl::ZeroDuration(), absl::Hours(1)));
+    if (::ppoll(interests.data(), interests.size(), &timeout, nullptr) < 0) continue;
     if (interests[0].revents != 0) return;
     // Guests first, by the places they had.
     for (size_t k = 2; k < interests.size(); ++k) {
       if (interests[k].revents != 0) Hear(*guests_[k - 2]);
     }
+    DropLateStrangers();
     if (interests[1].revents != 0) Welcome();
+    if (inquiry_.has_value() &&
+        (inquiry_->answers.IsComplete(inquiry_->lost_rank) || options_.now() >= inquiry_->end)) {
+      EndInquiry();
+    }
     for (auto question = questions_.begin(); question != questions_.end();) {
       question = question->second.guest->is_gone ? questions_.erase(question) : ++question;
     }
@@ -85,11 +117,51 @@ void RendezvousServer::Serve() {
   }
 }
 
+absl::Duration RendezvousServer::NextDeadline() const {
+  absl::Duration next = absl::InfiniteDuration();
+  if (next_welcome_ > options_.now()) next = next_welcome_;
+  if (inquiry_.has_value()) next = std::min(next, inquiry_->end);
+  for (const std::unique_ptr<Guest>& guest : guests_) {
+    if (guest->rank < 0) next = std::min(next, guest->since + options_.hello_patience);
+  }
+  return next;
+}
+
 void RendezvousServer::Welcome() {
   absl::StatusOr<Socket> socket = listener_.Accept(SteadyNow() + kRankPatience);
+  if (absl::IsResourceExhausted(socket.status())) {
+    // Makes room, for the connection that waits or else for its end.
+    DropOldestStranger();
+    spare_.Close();
+    (void)listener_.Accept(SteadyNow() + kWelcomePause);
+    spare_ = OpenSpare();
+    next_welcome_ = options_.now() + kWelcomePause;
+  }
   if (!socket.ok()) return;
   guests_.push_back(std::make_unique<Guest>());
   guests_.back()->socket = *std::move(socket);
+  guests_.back()->since = options_.now();
+  const auto stranger_count = std::count_if(guests_.begin(), guests_.end(), [](const auto& guest) {
+    return guest->rank < 0 && !guest->is_gone;
+  });
+  if (static_cast<size_t>(stranger_count) > max_stranger_count_) DropOldestStranger();
+}
+
+void RendezvousServer::DropOldestStranger() {
+  for (const std::unique_ptr<Guest>& guest : guests_) {
+    if (guest->rank >= 0 || guest->is_gone) continue;
+    guest->is_gone = true;
+    guest->socket.Close();
+    return;
+  }
+}
+
+void RendezvousServer::DropLateStrangers() {
+  for (const std::unique_ptr<Guest>& guest : guests_) {
+    if (guest->rank >= 0 || guest->is_gone) continue;
+    const bool is_late = options_.now() - guest->since >= options_.hello_patience;
+    if (is_late || guest->arrived.size() > kMaxHelloSize) guest->is_gone = true;
+  }
 }
 
 void RendezvousServer::Hear(Guest& guest) {
@@ -98,8 +170,10 @@ void RendezvousServer::Hear(Guest& guest) {
   const ssize_t count = ::recv(guest.socket.descriptor(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count == 0) return Lose(guest, "its connection ended");
   if (count < 0) {
-    if (errno == EAGAIN || errno == EINTR) return;
-    return Lose(guest, ErrnoText(errno));
+    const int error = errno;
+    if (error == EAGAIN || error == EINTR) return;
+    // The kernel has asked in vain for the other side: it may be gone, or this side cut off.
+    return Lose(guest, ErrnoText(error), error == ETIMEDOUT || error == EHOSTUNREACH);
   }
   guest.arrived.append(bytes.data(), count);
   while (!guest.is_gone) {
@@ -110,26 +184,37 @@ void RendezvousServer::Hear(Guest& guest) {
   }
 }
 
-void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
-  if (guest.rank < 0) {
-    int size = 0;
-    if (frame.kind != FrameKind::kHello) return Refuse(guest, "say who you are first");
-    if (!SameSecret(frame.key, options_.token)) return Refuse(guest, "wrong token");
-    if (!absl::SimpleAtoi(frame.value, &size) || size != options_.world_size) {
-      return Refuse(guest,
-                    absl::StrCat("the job has ", options_.world_size, " ranks, not ", frame.value));
-    }
-    const auto rank = static_cast<int>(frame.number);
-    if (rank < 0 || rank >= options_.world_size) return Refuse(guest, "no such rank");
-    if (std::any_of(guests_.begin(), guests_.end(),
-                    [rank](const auto& other) { return other->rank == rank && !other->is_gone; })) {
-      return Refuse(guest, absl::StrCat("rank ", rank, " is here already"));
-    }
-    guest.rank = rank;
-    (void)WriteFrame(guest.socket, {.kind = FrameKind::kWelcome}, SteadyNow() + kRankPatience);
-    if (failure_ != nullptr) (void)WriteFrame(guest.socket, *failure_, SteadyNow() + kRankPatience);
-    return;
+void RendezvousServer::Greet(Guest& guest, const Frame& hello) {
+  int size = 0;
+  if (hello.kind != FrameKind::kHello) return Refuse(guest, "say who you are first");
+  const auto rank = static_cast<int>(hello.number);
+  const bool is_rank = rank >= 0 && rank < options_.world_size;
+  const auto refuse = [&](const std::string& why) {
+    if (is_rank) refusals_[rank] = why;
+    Refuse(guest, why);
+  };
+  if (!SameSecret(hello.key, options_.token)) return refuse("wrong token");
+  if (!absl::SimpleAtoi(hello.value, &size) || size != options_.world_size) {
+    return refuse(absl::StrCat("the job has ", options_.world_size, " ranks, not ", hello.value));
   }
+  if (!is_rank) return refuse("no such rank");
+  if (std::any_of(guests_.begin(), guests_.end(),
+                  [rank](const auto& other) { return other->rank == rank && !other->is_gone; })) {
+    return refuse(absl::StrCat("rank ", rank, " is here already"));
+  }
+  guest.rank = rank;
+  joined_.insert(rank);
+  refusals_.erase(rank);
+  (void)WriteFrame(guest.socket,
+                   {.kind = FrameKind::kWelcome,
+                    .number = static_cast<uint32_t>(options_.serving_rank + 1),
+                    .value = options_.serving_host},
+                   SteadyNow() + kRankPatience);
+  if (failure_ != nullptr) (void)WriteFrame(guest.socket, *failure_, SteadyNow() + kRankPatience);
+}
+
+void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
+  if (guest.rank < 0) return Greet(guest, frame);
   switch (frame.kind) {
     case FrameKind::kSet: {
       const auto [fact, is_new] = facts_.emplace(frame.key, frame.value);
@@ -144,6 +229,7 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
       return;
     }
     case FrameKind::kGet: {
+      if (frame.key == kMissingRanks) return Answer(guest, frame.number, frame.key, Missing());
       const auto fact = facts_.find(frame.key);
       if (fact != facts_.end()) return Answer(guest, frame.number, frame.key, fact->second);
       questions_.insert({frame.key, {&guest, frame.number}});
@@ -154,6 +240,24 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
       return;
     case FrameKind::kAbort:
       return ReportFailure(guest.rank, "aborted", frame.value);
+    case FrameKind::kStalled: {
+      // The rank is about to hear of the failure.
+      if (failure_ != nullptr) return;
+      if (!inquiry_.has_value()) {
+        BeginInquiry({.answers = StallInquiry(options_.world_size, guest.rank),
+                      .what = frame.value,
+                      .lost_rank = -1,
+                      .why_lost = "",
+                      .end = absl::ZeroDuration()});
+      }
+      inquiry_->answers.Answer(guest.rank, static_cast<int>(frame.number) - 1);
+      return;
+    }
+    case FrameKind::kWaits:
+      if (inquiry_.has_value()) {
+        inquiry_->answers.Answer(guest.rank, static_cast<int>(frame.number) - 1);
+      }
+      return;
     default:
       return Lose(guest, "it does not keep to the protocol");
   }
@@ -174,22 +278,102 @@ void RendezvousServer::Refuse(Guest& guest, const std::string& why) {
   guest.is_gone = true;
 }
 
-void RendezvousServer::Lose(Guest& guest, const std::string& why) {
+void RendezvousServer::Lose(Guest& guest, const std::string& why, bool may_be_cut_off) {
   if (guest.is_gone) return;
   guest.is_gone = true;
-  if (guest.rank >= 0 && !guest.said_goodbye) ReportFailure(guest.rank, "lost", why);
+  if (guest.rank < 0 || guest.said_goodbye) return;
+  // While it is open whether this host is cut off, other ranks are lost as well: a connection that
+  // timed out says so once, perhaps to a question of the inquiry, and then just ends.
+  if (inquiry_.has_value() && inquiry_->lost_rank >= 0) return;
+  if (!may_be_cut_off) return ReportLoss(guest.rank, why);
+  if (inquiry_.has_value()) return;
+  // The asker is of no matter here: whoever does not answer is not reached either.
+  BeginInquiry({.answers = StallInquiry(options_.world_size, guest.rank),
+                .what = "",
+                .lost_rank = guest.rank,
+                .why_lost = why,
+                .end = absl::ZeroDuration()});
+}
+
+void RendezvousServer::BeginInquiry(Inquiry inquiry) {
+  inquiry.end = options_.now() + options_.answer_patience;
+  inquiry_ = std::move(inquiry);
+  for (const int rank : joined_) {
+    const auto guest = std::find_if(guests_.begin(), guests_.end(), [rank](const auto& one) {
+      return one->rank == rank && !one->is_gone && !one->said_goodbye;
+    });
+    if (guest != guests_.end()) {
+      (void)WriteFrame((*guest)->socket, {.kind = FrameKind::kProbe}, SteadyNow() + kRankPatience);
+    } else if (rank != inquiry_->lost_rank) {
+      inquiry_->answers.HasLeft(rank);
+    }
+  }
+}
+
+void RendezvousServer::EndInquiry() {
+  const Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
+  const StallVerdict verdict = inquiry.answers.Judge();
+  const std::vector<std::string> hosts = Hosts();
+  if (inquiry.lost_rank < 0) {
+    const uint32_t rank = verdict.ranks.empty() ? 0 : verdict.ranks.front();
+    return ReportFailure(rank, "stalled", DescribeVerdict(verdict, hosts, inquiry.what));
+  }
+  const auto is_here = [&](int rank) {
+    return options_.serving_rank >= 0 && hosts[rank] == hosts[options_.serving_rank];
+  };
+  int away_count = 0;
+  for (int rank = 0; rank < options_.world_size; ++rank) away_count += is_here(rank) ? 0 : 1;
+  const bool reaches_none = away_count > 1 && options_.serving_rank >= 0 &&
+                            static_cast<int>(verdict.ranks.size()) == away_count &&
+                            std::none_of(verdict.ranks.begin(), verdict.ranks.end(), is_here);
+  if (!reaches_none) return ReportLoss(inquiry.lost_rank, inquiry.why_lost);
+  ReportFailure(options_.serving_rank, "lost",
+                absl::StrCat(RankOnHost(options_.serving_rank, options_.serving_host),
+                             " reaches no other host, so it is cut off itself: ranks ",
+                             absl::StrJoin(verdict.ranks, ", "), " do not answer"));
+}
+
+void RendezvousServer::ReportLoss(int rank, const std::string& why) {
+  ReportFailure(rank, "lost", DescribeLoss(rank, Hosts()[rank], why));
 }
 
 void RendezvousServer::ReportFailure(uint32_t rank, const std::string& kind,
                                      const std::string& why) {
   // The first failure explains those that follow from it.
   if (failure_ != nullptr) return;
+  inquiry_.reset();
   failure_ = std::make_unique<Frame>(
       Frame{.kind = FrameKind::kFailure, .number = rank, .key = kind, .value = why});
   for (const std::unique_ptr<Guest>& guest : guests_) {
     if (guest->is_gone || guest->rank < 0) continue;
     (void)WriteFrame(guest->socket, *failure_, SteadyNow() + kRankPatience);
   }
+}
+
+std::string RendezvousServer::Missing() const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    if (joined_.count(rank) == 0) missing.push_back(rank);
+  }
+  if (missing.empty()) return "";
+  std::string text =
+      absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "),
+                   missing.size() == 1 ? " has" : " have", " not come");
+  for (const auto& [rank, why] : refusals_) {
+    absl::StrAppend(&text, "; one that called itself rank ", rank, " was refused: ", why);
+  }
+  return text;
+}
+
+std::vector<std::string> RendezvousServer::Hosts() const {
+  std::vector<std::string> hosts(options_.world_size);
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    const auto fact = facts_.find(RankFact(rank));
+    if (fact == facts_.end()) continue;
+    const std::vector<std::string> parts = absl::StrSplit(fact->second, ' ');
+    hosts[rank] = parts.back().substr(0, parts.back().rfind(':'));
+  }
+  return hosts;
 }
 
 }  // namespace parplan

@@ -6,15 +6,21 @@
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_RENDEZVOUS_SERVER_H_
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/socket.h"
+#include "executor/device/comm/stall_inquiry.h"
+#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 
@@ -26,13 +32,28 @@ struct RendezvousServerOptions {
   // the port too.
   std::string token;
   int world_size = 1;
+  // Rank that serves the rendezvous, and its host: the ranks name it when the server is lost. -1 if
+  // none does, but for example the launcher.
+  int serving_rank = -1;
+  std::string serving_host;
+  // Time for a connection to say who it is.
+  absl::Duration hello_patience = absl::Seconds(5);
+  // Time for all ranks to answer once an operation took too long. Whoever runs answers within
+  // milliseconds; the rest is for ranks of which several share a core.
+  absl::Duration answer_patience = absl::Seconds(5);
+  // The clock of both.
+  std::function<absl::Duration()> now = SteadyNow;
 };
 
 // Serves one job from a thread of its own, in the job's launcher or in its rank 0. A rank is alive
 // as long as its connection is. If that ends without kGoodbye, if a rank breaks the protocol or
 // contradicts a fact, or if it ends the job (kAbort), the server reports it to all ranks at once,
-// and to every rank that joins later. It reports the first such failure only, which explains those
-// that follow from it.
+// and to every rank that joins later. If an operation of a rank takes too long (kStalled), it asks
+// all ranks whom they wait for, and reports the one that is to blame. It reports the first such
+// failure only, which explains those that follow from it.
+//
+// Strangers may connect too: those that do not introduce themselves in time are dropped, the oldest
+// first where they are too many, so that they leave the process descriptors for its own files.
 class RendezvousServer {
  public:
   // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the
@@ -49,6 +70,8 @@ class RendezvousServer {
  private:
   struct Guest {
     Socket socket;
+    // When it came.
+    absl::Duration since;
     // Bytes of a frame that is still incomplete.
     std::string arrived;
     int rank = -1;
@@ -59,27 +82,58 @@ class RendezvousServer {
     Guest* guest;
     uint32_t number;
   };
+  struct Inquiry {
+    StallInquiry answers;
+    // The operation that took too long; empty if the inquiry began because the connection to
+    // `lost_rank` broke.
+    std::string what;
+    int lost_rank = -1;
+    std::string why_lost;
+    absl::Duration end;
+  };
 
   RendezvousServer(RendezvousServerOptions options, Listener listener, Socket wake_in,
                    Socket wake_out);
   void Serve();
+  // Returns when the thread has something to do although no message comes.
+  absl::Duration NextDeadline() const;
   void Welcome();
+  void DropOldestStranger();
+  void DropLateStrangers();
   void Hear(Guest& guest);
+  void Greet(Guest& guest, const Frame& hello);
   void Obey(Guest& guest, const Frame& frame);
   void Answer(Guest& guest, uint32_t number, const std::string& key, const std::string& value);
   void Refuse(Guest& guest, const std::string& why);
-  void Lose(Guest& guest, const std::string& why);
+  void Lose(Guest& guest, const std::string& why, bool may_be_cut_off = false);
+  // Asks all ranks that are here whom they wait for.
+  void BeginInquiry(Inquiry inquiry);
+  void EndInquiry();
+  void ReportLoss(int rank, const std::string& why);
   void ReportFailure(uint32_t rank, const std::string& kind, const std::string& why);
+  // Returns the ranks that have not come yet and those that were refused, for people; empty if all
+  // are here.
+  std::string Missing() const;
+  std::vector<std::string> Hosts() const;
 
   const RendezvousServerOptions options_;
   const Listener listener_;
   // A pipe: closing one end wakes and ends the thread.
   const Socket wake_in_;
   const Socket wake_out_;
+  const size_t max_stranger_count_;
   // The members below belong to the thread.
   std::vector<std::unique_ptr<Guest>> guests_;
+  // A descriptor in reserve, closed to accept and drop a connection where there is no other left.
+  Socket spare_;
+  // The listener is not asked before this time, since it could accept nothing.
+  absl::Duration next_welcome_;
+  std::set<int> joined_;
+  // By rank, why a connection that took its name was refused last.
+  std::map<int, std::string> refusals_;
   std::map<std::string, std::string> facts_;
   std::multimap<std::string, Question> questions_;
+  std::optional<Inquiry> inquiry_;
   std::unique_ptr<Frame> failure_;
   std::thread thread_;
 };

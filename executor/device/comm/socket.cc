@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -21,9 +23,6 @@
 
 namespace parplan {
 namespace {
-
-// Pause between two attempts to connect while nothing listens yet.
-constexpr absl::Duration kBetweenTries = absl::Milliseconds(20);
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -101,17 +100,34 @@ absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duratio
   }
   const absl::string_view host =
       absl::StripSuffix(absl::StripPrefix(absl::string_view(address).substr(0, colon), "["), "]");
-  PARPLAN_ASSIGN_OR_RETURN(const Addresses addresses,
+  PARPLAN_ASSIGN_OR_RETURN(const Addresses found,
                            Resolve(std::string(host), address.substr(colon + 1), /*flags=*/0));
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    addresses.emplace_back().length = each->ai_addrlen;
+    std::memcpy(&addresses.back().address, each->ai_addr, each->ai_addrlen);
+  }
+  return ConnectToAny(addresses, address, deadline);
+}
+
+absl::StatusOr<Socket> Socket::ConnectToAny(absl::Span<const SocketAddress> addresses,
+                                            const std::string& name, absl::Duration deadline,
+                                            absl::Duration address_patience) {
   while (true) {
     int error = 0;
-    for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
-      Socket socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    for (const SocketAddress& each : addresses) {
+      Socket socket(
+          ::socket(each.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket.is_open()) continue;
       error = 0;
-      if (::connect(socket.descriptor(), each->ai_addr, each->ai_addrlen) != 0) error = errno;
+      if (::connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&each.address),
+                    each.length) != 0) {
+        error = errno;
+      }
       if (error == EINPROGRESS) {
-        PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket.descriptor(), POLLOUT, deadline));
+        // An address may swallow all packets, and the next one be well.
+        const absl::Duration end = std::min(deadline, SteadyNow() + address_patience);
+        PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket.descriptor(), POLLOUT, end));
         socklen_t length = sizeof(error);
         ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
         if (!ready) error = ETIMEDOUT;
@@ -121,11 +137,10 @@ absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duratio
         return socket;
       }
     }
-    if (SteadyNow() + kBetweenTries >= deadline) {
-      return absl::UnavailableError(
-          DescribeErrno(error, absl::StrCat("cannot connect to ", address)));
+    if (SteadyNow() + kSocketPause >= deadline) {
+      return absl::UnavailableError(DescribeErrno(error, absl::StrCat("cannot connect to ", name)));
     }
-    ::usleep(static_cast<useconds_t>(absl::ToInt64Microseconds(kBetweenTries)));
+    ::usleep(static_cast<useconds_t>(absl::ToInt64Microseconds(kSocketPause)));
   }
 }
 
@@ -192,8 +207,13 @@ absl::StatusOr<Socket> Listener::Accept(absl::Duration deadline) const {
   PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket_.descriptor(), POLLIN, deadline));
   if (!ready) return absl::DeadlineExceededError("no process connected");
   Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket.is_open())
-    return absl::UnavailableError(DescribeErrno(errno, "cannot accept a connection"));
+  if (!socket.is_open()) {
+    const int error = errno;
+    const std::string what = DescribeErrno(error, "cannot accept a connection");
+    const bool is_exhausted =
+        error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    return is_exhausted ? absl::ResourceExhaustedError(what) : absl::UnavailableError(what);
+  }
   SetUp(socket.descriptor());
   return socket;
 }

@@ -4,15 +4,30 @@
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_SOCKET_H_
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace parplan {
+
+// Pause between two attempts to connect while nothing listens yet.
+inline constexpr absl::Duration kSocketPause = absl::Milliseconds(20);
+// Time that one of several addresses has to answer before the next one is tried.
+inline constexpr absl::Duration kAddressPatience = absl::Seconds(3);
+
+// An address as the kernel takes it.
+struct SocketAddress {
+  sockaddr_storage address = {};
+  socklen_t length = 0;
+};
 
 // Owns the descriptor of a socket, or none.
 class Socket {
@@ -23,10 +38,15 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { Close(); }
 
-  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT"; where that fails, tries again every 20 ms
-  // until `deadline` on SteadyNow(). INVALID_ARGUMENT for a text without a colon, UNAVAILABLE
-  // naming the address, at once for a host that cannot be resolved.
+  // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT": to the addresses of the host in turn, each
+  // for at most kAddressPatience, and where all fail again after kSocketPause, until `deadline` on
+  // SteadyNow(). INVALID_ARGUMENT for a text without a colon, UNAVAILABLE naming the address, at
+  // once for a host that cannot be resolved.
   static absl::StatusOr<Socket> Connect(const std::string& address, absl::Duration deadline);
+  // Does the same for a list of addresses, which `name` says in errors.
+  static absl::StatusOr<Socket> ConnectToAny(absl::Span<const SocketAddress> addresses,
+                                             const std::string& name, absl::Duration deadline,
+                                             absl::Duration address_patience = kAddressPatience);
 
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
@@ -52,8 +72,9 @@ class Listener {
 
   int port() const { return port_; }
   int descriptor() const { return socket_.descriptor(); }
-  // Returns the next connection. DEADLINE_EXCEEDED if none comes until `deadline`, UNAVAILABLE if
-  // it cannot be accepted.
+  // Returns the next connection. DEADLINE_EXCEEDED if none comes until `deadline`,
+  // RESOURCE_EXHAUSTED if this process or machine has no more descriptors or memory for it,
+  // UNAVAILABLE if it cannot be accepted otherwise.
   absl::StatusOr<Socket> Accept(absl::Duration deadline) const;
 
  private:

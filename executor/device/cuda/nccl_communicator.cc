@@ -403,6 +403,10 @@ void NcclCommunicator::Look() {
     status.Update(Collect());
     status.Update(CheckDeadline());
   }
+  // NCCL does not say whom it waits for; a rank that is frozen does not answer the rendezvous.
+  if (absl::IsDeadlineExceeded(status)) {
+    status = group_.job->ReportStall(std::string(status.message()), /*awaited_rank=*/-1);
+  }
   if (!status.ok()) Fail(status);
 }
 

@@ -36,7 +36,14 @@ class ServerSinkTest : public testing::Test {
     ASSERT_OK(harness_.UploadSmallProfile());
     ASSERT_OK_AND_ASSIGN(plan_, harness_.plans().CreatePlan(SmallQuestion()));
     ASSERT_OK_AND_ASSIGN(sink_, MakeServerSink({.target = harness_.address()}));
-    ASSERT_OK_AND_ASSIGN(execution_, sink_->Create(plan_.name(), "one", kTimeout));
+    ASSERT_OK_AND_ASSIGN(execution_, sink_->Create(Opening("one"), kTimeout));
+  }
+
+  v1::CreateExecutionRequest Opening(const std::string& request_id) const {
+    v1::CreateExecutionRequest request;
+    request.set_parent(plan_.name());
+    request.set_request_id(request_id);
+    return request;
   }
 
   v1::Execution Stored() {
@@ -54,8 +61,8 @@ class ServerSinkTest : public testing::Test {
 };
 
 TEST_F(ServerSinkTest, OpensOneExecutionForOneRequestId) {
-  EXPECT_THAT(sink_->Create(plan_.name(), "one", kTimeout), IsOkAndHolds(execution_));
-  EXPECT_THAT(sink_->Create(plan_.name(), "two", kTimeout), IsOkAndHolds(testing::Ne(execution_)));
+  EXPECT_THAT(sink_->Create(Opening("one"), kTimeout), IsOkAndHolds(execution_));
+  EXPECT_THAT(sink_->Create(Opening("two"), kTimeout), IsOkAndHolds(testing::Ne(execution_)));
 }
 
 TEST_F(ServerSinkTest, ReportsWindowsOnceAndCompletes) {

@@ -1,5 +1,6 @@
 #include "clients/cpp/retry.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,10 +9,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/error.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 // Attempts that end with one status after the other, the last one for ever.
 class Attempts {
@@ -56,6 +62,34 @@ TEST(WithRetries, RepeatsNoOtherError) {
     EXPECT_EQ(WithRetries(CallOptions(), attempts).status(), error);
     EXPECT_EQ(attempts.timeouts().size(), 1u);
   }
+}
+
+// The time went into what an earlier attempt says.
+TEST(WithRetries, ADeadlineThatPassesKeepsWhatTheServerSaidBefore) {
+  const absl::Status cause = MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                                       "store: PostgreSQL does not answer", {{"server", "s1"}});
+  const Attempts attempts(
+      {absl::UnavailableError("ends"), cause, absl::DeadlineExceededError("late")});
+  const absl::Status status = WithRetries(CallOptions(), attempts).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                               AllOf(StartsWith("late; "), HasSubstr("UNAVAILABLE"),
+                                     HasSubstr("PostgreSQL does not answer"))));
+  EXPECT_EQ(GetErrorDetail(status)->reason, Reason::kStoreUnavailable);
+  EXPECT_EQ(GetErrorDetail(status)->metadata.at("server"), "s1");
+}
+
+TEST(WithEarlierCause, KeepsAReasonOfTheDeadlineItselfAndChangesNoOtherError) {
+  const absl::Status earlier = MakeError(absl::StatusCode::kUnavailable, Reason::kDraining, "ends");
+  const absl::Status late =
+      MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut, "too late");
+  EXPECT_EQ(GetErrorDetail(WithEarlierCause(late, earlier))->reason, Reason::kSearchTimedOut);
+  EXPECT_THAT(WithEarlierCause(late, earlier),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("UNAVAILABLE: ends")));
+  EXPECT_EQ(WithEarlierCause(late, absl::OkStatus()), late);
+  EXPECT_EQ(WithEarlierCause(earlier, late), earlier);
+  const absl::Status plain = absl::DeadlineExceededError("late");
+  EXPECT_EQ(WithEarlierCause(plain, absl::UnavailableError("away")).message(),
+            "late; the attempt before ended with UNAVAILABLE: away");
 }
 
 TEST(WithRetries, DoesNotPauseBeyondTheTimeout) {

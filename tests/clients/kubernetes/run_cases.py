@@ -8,8 +8,8 @@ import grpc
 
 import parplan_process as parplan
 from machine import PATIENCE_SECONDS, wait_for
-from sidecar_case import (EXECUTIONS, FLAGS, OK, PLANS, UNAVAILABLE, WRONG, Sidecar, SidecarTest,
-                          window)
+from sidecar_case import (EXECUTIONS, FLAGS, OK, PLANS, REFUSED, UNAVAILABLE, WRONG, Sidecar,
+                          SidecarTest, window)
 
 
 def end_of(certificate):
@@ -113,6 +113,33 @@ class RunTest(SidecarTest):
                 self.assertEqual([one.window_count for one in closed], [12])
                 self.assertEqual(len(self.executions(server, plan)), 1)
                 self.assertEqual(sidecar.end(), OK)
+
+    def test_windows_that_the_server_refuses_are_counted_and_told(self):
+        server = self.serve()
+        with server:
+            self.begin(server)
+            with Sidecar(self.folder, server.address) as sidecar:
+                with parplan.Client(server.address) as job:
+                    job.service(EXECUTIONS)
+                    # All of them have come before the server can refuse the execution.
+                    port = server.port
+                    server.kill()
+                    job.channel.close()
+                    job.channel = grpc.insecure_channel(f"unix:{sidecar.socket}")
+                    name = job.call(EXECUTIONS, "CreateExecution", {
+                        "parent": "clusters/lab/plans/nobodys", "request_id": "0b9d0a6e-1"}, 60).name
+                    job.call(EXECUTIONS, "ReportMetrics", [
+                        {"execution": name, "window": window(rank, step)}
+                        for step in (0, 10) for rank in (0, 1)], 60)
+                server.flags += ["--listen", f"127.0.0.1:{port}"]
+                server.start()
+                wait_for("the refusal", lambda: sidecar.metrics()
+                         ["parplan_sidecar_windows_refused_total"] == 4)
+                self.assertEqual(sidecar.metrics()["parplan_sidecar_windows_forwarded_total"], 0)
+                (refused,) = sidecar.events("the server refused")
+                self.assertEqual(refused["windows"], "4")
+                self.assertEqual(sidecar.end(), REFUSED)
+                self.assertIn("4 windows that were taken from the job were refused", sidecar.log())
 
     def test_what_comes_after_the_server_gave_up_is_taken(self):
         with self.serve("--execution-silence", "1s") as server:

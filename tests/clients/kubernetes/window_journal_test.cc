@@ -183,6 +183,7 @@ TEST(WindowJournal, WhatIsRefusedIsSetAside) {
   task = journal->Next(kNow);
   ASSERT_TRUE(task.has_value());
   ASSERT_EQ(task->kind, Kind::kOpen);
+  EXPECT_EQ(task->waiting_window_count, 1);
   journal->Refuse();
   EXPECT_EQ(journal->counts().refused_window_count, 3);
   EXPECT_EQ(journal->counts().waiting_window_count, 0);

@@ -17,6 +17,7 @@ class Executions:
         """`failures` are methods with the codes of their next calls, in order."""
         self.windows: list[object] = []
         self.request_ids: set[str] = set()
+        self.start_times: set[int] = set()
         self.ended: list[str] = []
         self._failures = list(failures)
         self._lock = threading.Lock()
@@ -53,6 +54,8 @@ class Executions:
             context.abort(code, "not now")
 
     def _create(self, request, context):
+        with self._lock:
+            self.start_times.add(request.start_time.seconds)
         self._may_fail("CreateExecution", context)
         self.request_ids.add(request.request_id)
         return messages.Execution(name=f"{request.parent}/executions/e1")

@@ -46,16 +46,20 @@ class FakeServer {
   std::vector<int64_t> first_steps() const { return {steps_.begin(), steps_.end()}; }
   const std::vector<std::string>& ends() const { return ends_; }
   const std::set<std::string>& request_ids() const { return request_ids_; }
+  const std::set<int64_t>& start_seconds() const { return start_seconds_; }
 
  private:
   class Sink : public ExecutionSink {
    public:
     explicit Sink(FakeServer& server) : server_(server) {}
-    absl::StatusOr<std::string> Create(const std::string& plan, const std::string& request_id,
+    absl::StatusOr<std::string> Create(const v1::CreateExecutionRequest& request,
                                        absl::Duration) override {
-      const absl::Status status = server_.Call([&] { server_.request_ids_.insert(request_id); });
+      const absl::Status status = server_.Call([&] {
+        server_.request_ids_.insert(request.request_id());
+        server_.start_seconds_.insert(request.start_time().seconds());
+      });
       if (!status.ok()) return status;
-      return plan + "/executions/e1";
+      return request.parent() + "/executions/e1";
     }
     absl::Status Report(const std::string&, absl::Span<const v1::MeasuredWindow> windows,
                         absl::Duration) override {
@@ -96,6 +100,7 @@ class FakeServer {
   std::set<int64_t> steps_;
   std::vector<std::string> ends_;
   std::set<std::string> request_ids_;
+  std::set<int64_t> start_seconds_;
 };
 
 ReporterOptions PatientOptions() {
@@ -124,6 +129,19 @@ TEST(ExecutionReporter, DeliversAllAndSaysHowItEnded) {
   EXPECT_EQ(summary.delivered_count, 3);
   EXPECT_EQ(summary.lost_count, 0);
   EXPECT_TRUE(summary.is_closed);
+}
+
+// The plan may expire before a server can be reached.
+TEST(ExecutionReporter, SaysWhenTheJobBeganHoweverLateItIsOpened) {
+  FakeServer server;
+  server.Answer(absl::UnavailableError("away"));
+  ReporterOptions options = PatientOptions();
+  options.start_time = absl::FromUnixSeconds(1800000000);
+  ExecutionReporter reporter(options, server.Connect());
+  server.AwaitCalls(3);
+  server.Answer(absl::OkStatus());
+  EXPECT_TRUE(reporter.Finish(absl::OkStatus()).is_closed);
+  EXPECT_THAT(server.start_seconds(), ElementsAre(1800000000));
 }
 
 TEST(ExecutionReporter, ReportsWhyAJobFailed) {

@@ -122,12 +122,19 @@ TEST(LeaseAgent, TwoNodesMeetAtTheRendezvousOfALease) {
   absl::Status met;
   std::thread other([&] {
     const v1::Lease opened = b.AwaitOpened();
-    const auto joined =
-        Rendezvous::Join(opened.rendezvous_address(), opened.token(), 0, 2, kPatience);
+    const auto joined = Rendezvous::Join({.address = opened.rendezvous_address(),
+                                          .token = opened.token(),
+                                          .rank = 0,
+                                          .world_size = 2,
+                                          .patience = kPatience});
     met = joined.ok() ? (*joined)->Set("task", opened.task()) : joined.status();
     if (met.ok()) met = (*joined)->Get("seen", kPatience).status();
   });
-  const auto joined = Rendezvous::Join(rendezvous->address(), lease.token(), 1, 2, kPatience);
+  const auto joined = Rendezvous::Join({.address = rendezvous->address(),
+                                        .token = lease.token(),
+                                        .rank = 1,
+                                        .world_size = 2,
+                                        .patience = kPatience});
   if (joined.ok()) {
     EXPECT_THAT((*joined)->Get("task", kPatience), IsOkAndHolds("measure the link"));
     EXPECT_OK((*joined)->Set("seen", "yes"));

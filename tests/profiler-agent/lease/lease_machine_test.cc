@@ -201,8 +201,29 @@ TEST_F(LeaseMachineTest, AttemptsToConnectComeLaterAndLater) {
 }
 
 TEST_F(LeaseMachineTest, AServerThatRefusesTheAgentIsNotPestered) {
-  machine.StreamEnded(absl::AlreadyExistsError("another agent"), kNow);
+  machine.StreamEnded(absl::PermissionDeniedError("not of this cluster"), kNow);
   EXPECT_EQ(machine.NextDeadline(), kNow + absl::Minutes(1));
+}
+
+// The server takes the agent for present that ran here before its host was started again.
+TEST_F(LeaseMachineTest, WhoFollowsItsFormerSelfTriesAgainSoon) {
+  const absl::Status refused = absl::AlreadyExistsError("another agent");
+  machine.StreamEnded(refused, kNow);
+  absl::Duration now = kNow;
+  while (now < kNow + absl::Minutes(2)) {
+    ASSERT_EQ(machine.NextDeadline(), now + absl::Seconds(5));
+    now += absl::Seconds(5);
+    ASSERT_THAT(Kinds(machine.Tick(now)), ElementsAre(Kind::kConnect));
+    machine.StreamEnded(refused, now);
+  }
+  // By now the former one would be gone: another agent runs on this node.
+  EXPECT_EQ(machine.NextDeadline(), now + absl::Minutes(1));
+  // A welcome ends the conflict, and the next one is judged anew.
+  now += absl::Minutes(1);
+  machine.Tick(now);
+  machine.Received(Welcome(), now);
+  machine.StreamEnded(refused, now);
+  EXPECT_EQ(machine.NextDeadline(), now + absl::Seconds(5));
 }
 
 TEST_F(LeaseMachineTest, AServerThatSaysNothingIsLeft) {
@@ -239,7 +260,7 @@ TEST_F(LeaseMachineTest, AnotherReplicaWouldRefuseTheAgentToo) {
   machine.StreamEnded(absl::UnavailableError("gone"), kNow);
   machine.Tick(kNow + absl::Seconds(1));
   EXPECT_THAT(
-      machine.StreamEnded(absl::AlreadyExistsError("another agent"), kNow + absl::Seconds(1), true),
+      machine.StreamEnded(absl::PermissionDeniedError("no role"), kNow + absl::Seconds(1), true),
       IsEmpty());
   EXPECT_EQ(machine.NextDeadline(), kNow + absl::Seconds(61));
 }

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/wire/duration_wire.h"
 #include "tests/server/core/core_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -146,6 +147,37 @@ TEST_F(ExecutionCoreTest, NobodyStartsUnderAnExpiredPlanButARetryFindsWhatWasOpe
   EXPECT_EQ(Open("one")->name(), opened.name());
   // A long job reports on after the plan it began with has expired.
   EXPECT_OK(core().executions().StartReport()->Add(Window(opened.name(), 0, 0, 0.1)));
+}
+
+// A sidecar kept the report while no server could be reached, and the plan expired meanwhile.
+TEST_F(ExecutionCoreTest, AJobThatBeganUnderAValidPlanIsOpenedAfterItsExpiry) {
+  const absl::Time issued = clock.Now();
+  const auto open_with = [this](const std::string& id, absl::Time start) {
+    v1::CreateExecutionRequest request;
+    request.set_parent(plan_name_);
+    request.set_request_id(id);
+    *request.mutable_start_time() = TimestampToProto(start);
+    return core().executions().Create(request).status();
+  };
+  clock.Advance(absl::Hours(25));
+  EXPECT_OK(open_with("late", issued + absl::Hours(23)));
+  EXPECT_OK(open_with("at-once", issued));
+  // The clock of the job's host may be a little slow.
+  EXPECT_OK(open_with("slow", issued - absl::Seconds(59)));
+  EXPECT_EQ(ReasonOf(open_with("expired", issued + absl::Hours(24))), Reason::kPlanExpired);
+  // Times that cannot be make nothing valid, and nothing invalid.
+  const absl::Time before = issued - absl::Hours(1);
+  const absl::Time after = issued + absl::Hours(48);
+  EXPECT_EQ(ReasonOf(open_with("before", before)), Reason::kPlanExpired);
+  EXPECT_EQ(ReasonOf(open_with("future", after)), Reason::kPlanExpired);
+  clock.Jump(-absl::Hours(24));
+  EXPECT_OK(open_with("before", before));
+  EXPECT_OK(open_with("future", after));
+  v1::CreateExecutionRequest request;
+  request.set_parent(plan_name_);
+  request.set_request_id("malformed");
+  request.mutable_start_time()->set_nanos(-1);
+  EXPECT_EQ(ReasonOf(core().executions().Create(request).status()), Reason::kSpecInvalid);
 }
 
 TEST_F(ExecutionCoreTest, AClockSetBackEndsNoExecutionBeforeItBegan) {

@@ -21,6 +21,8 @@
 namespace parplan {
 namespace {
 
+using testing::HasSubstr;
+
 // The turns of servers in one process.
 class TurnTable {
  public:
@@ -31,6 +33,9 @@ class TurnTable {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return waiting_.size() == count; });
   }
+
+  // Lets all who wait go on without a turn, as when the holder gives no sign of life.
+  void GiveUpWaiting() { StopAll(); }
 
   // From now on turns are unavailable.
   void Break() {
@@ -224,6 +229,33 @@ TEST_F(ReplicasTest, ACallerWhoLeavesWhileAnotherServerSearchesHearsSoAtOnce) {
   planner.is_open = true;
   EXPECT_OK(answers[0].get());
   EXPECT_EQ(planner.search_count, 1);
+}
+
+// The holder of the turn is frozen, say.
+TEST_F(ReplicasTest, WhoWaitsInVainForAnotherServerSearchesItself) {
+  AskBoth(Question(), Question());
+  turns.AwaitWaiting(1);
+  turns.GiveUpWaiting();
+  while (planner.search_count < 2) std::this_thread::yield();
+  planner.is_open = true;
+  EXPECT_OK(answers[1].get());
+  EXPECT_OK(answers[0].get());
+}
+
+TEST_F(ReplicasTest, ADeadlineThatPassesWhileAnotherServerSearchesSaysSo) {
+  planner.is_open = false;
+  answers[0] = AskLater(*first, Question(), Call());
+  while (planner.search_count == 0) std::this_thread::yield();
+  answers[1] = AskLater(*second, Question(), Call(absl::Seconds(10)));
+  turns.AwaitWaiting(1);
+  clock.Advance(absl::Seconds(10));
+  turns.GiveUpWaiting();
+  const auto late = answers[1].get();
+  EXPECT_THAT(late, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("another server")));
+  EXPECT_EQ(ReasonOf(late.status()), Reason::kSearchTimedOut);
+  EXPECT_EQ(planner.search_count, 1);
+  planner.is_open = true;
+  EXPECT_OK(answers[0].get());
 }
 
 TEST_F(ReplicasTest, ADrainNotifiesThoseWhoWaitForAnotherServer) {

@@ -165,6 +165,60 @@ TEST(PostgresPool, WhoGivesUpDoesNotWaitForADatabaseThatHangs) {
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST(PostgresPool, AnOutageThatIsNotToleratedRefusesCallsAtOnceUntilItEnds) {
+  ASSERT_OK_AND_ASSIGN(const auto pool,
+                       PostgresPool::Open({.uri = PostgresProcess::Shared().uri(),
+                                           .max_connection_count = 1,
+                                           .patience = absl::Milliseconds(1),
+                                           .longest_transaction = absl::Minutes(3),
+                                           .tolerated_outage = absl::ZeroDuration(),
+                                           .probe_interval = absl::Milliseconds(1)}));
+  const auto ask = [](pqxx::transaction_base& transaction) {
+    transaction.exec("SELECT 1");
+    return absl::OkStatus();
+  };
+  EXPECT_OK(pool->Read(ask));
+  PostgresProcess::Shared().Stop();
+  // The first call waits as long as it may, and says what happened.
+  EXPECT_THAT(pool->Read(ask), StatusIs(absl::StatusCode::kUnavailable));
+  // Those that follow say so too, without another attempt.
+  const absl::Status refused = pool->Write(ask);
+  EXPECT_THAT(refused,
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("refuses calls at once")));
+  EXPECT_EQ(GetErrorDetail(refused)->reason, Reason::kStoreUnavailable);
+  PostgresProcess::Shared().Start();
+  // It finds the way back by itself.
+  while (!pool->Read(ask).ok()) std::this_thread::yield();
+}
+
+TEST(PostgresPool, CallsInProgressEndWhenAnOutageIsNotTolerated) {
+  ASSERT_OK_AND_ASSIGN(const auto pool, OpenPool({.max_connection_count = 2,
+                                                  .longest_wait = absl::Minutes(3),
+                                                  .longest_transaction = absl::Minutes(3),
+                                                  .tolerated_outage = absl::ZeroDuration(),
+                                                  .last_chance = absl::Milliseconds(10)}));
+  Stopped server;
+  std::atomic<bool> hangs = false;
+  absl::Status hung;
+  std::thread caller([&] {
+    hung = pool->Read([&](pqxx::transaction_base& transaction) {
+      if (hangs) return absl::OkStatus();
+      server.Stop(ServerOf(transaction));
+      hangs = true;
+      transaction.exec("SELECT 1");
+      return absl::OkStatus();
+    });
+  });
+  while (!hangs) std::this_thread::yield();
+  // Another call finds out that the database is out of reach.
+  const absl::Status failed = pool->Read([](pqxx::transaction_base&) -> absl::Status {
+    throw pqxx::broken_connection("no packet comes back");
+  });
+  EXPECT_THAT(failed, StatusIs(absl::StatusCode::kUnavailable));
+  caller.join();
+  EXPECT_THAT(hung, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("does not answer")));
+}
+
 TEST(PostgresPool, WhatIsUnhurriedTakesAsLongAsItTakes) {
   const auto pool = OpenHurried();
   EXPECT_OK(pool->WriteUnhurried([](pqxx::transaction_base& transaction) {

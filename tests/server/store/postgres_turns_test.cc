@@ -159,6 +159,58 @@ TEST(PostgresTurns, NobodyWaitsForADatabaseThatHangs) {
   EXPECT_EQ(kill(server, SIGCONT), 0);
 }
 
+// A session that takes the turn of `key` and never says a word, as that of a frozen server.
+class FrozenHolder {
+ public:
+  explicit FrozenHolder(const std::string& key)
+      : connection_(PostgresProcess::Shared().uri()), transaction_(connection_) {
+    transaction_.exec_params("SELECT pg_advisory_lock(hashtextextended($1, 0))", key);
+  }
+
+ private:
+  pqxx::connection connection_;
+  pqxx::nontransaction transaction_;
+};
+
+TEST(PostgresTurns, NobodyWaitsForAHolderThatGivesNoSignOfLife) {
+  const FrozenHolder holder("frozen");
+  PostgresTurns waiter({.uri = PostgresProcess::Shared().uri(),
+                        .poll_interval = absl::Milliseconds(10),
+                        .longest_statement = absl::Minutes(3),
+                        .longest_silence = absl::Milliseconds(100)});
+  auto first = Ask(waiter, "frozen");
+  auto second = Ask(waiter, "frozen");
+  EXPECT_EQ(first.get(), nullptr);
+  EXPECT_EQ(second.get(), nullptr);
+}
+
+TEST(PostgresTurns, AHolderGivesSignsOfLifeUntilItReturnsTheTurn) {
+  PostgresTurns holder({.uri = PostgresProcess::Shared().uri(),
+                        .longest_statement = absl::Minutes(3),
+                        .sign_interval = absl::Milliseconds(10)});
+  pqxx::connection connection(PostgresProcess::Shared().uri());
+  class Signs : public pqxx::notification_receiver {
+   public:
+    explicit Signs(pqxx::connection& connection)
+        : pqxx::notification_receiver(connection, "parplan_turn_signs") {}
+    void operator()(const std::string& key, int) override { keys.push_back(key); }
+    std::vector<std::string> keys;
+  } signs(connection);
+  std::unique_ptr<Turn> held = Ask(holder, "works").get();
+  ASSERT_NE(held, nullptr);
+  while (signs.keys.size() < 3) connection.await_notification();
+  EXPECT_EQ(signs.keys.front(), "works");
+  held.reset();
+  // Answered after the turn was returned; what was sent until then is read, and nothing comes
+  // after.
+  std::unique_ptr<Turn> other = Ask(holder, "another").get();
+  ASSERT_NE(other, nullptr);
+  while (signs.keys.back() != "another") connection.await_notification();
+  signs.keys.clear();
+  while (signs.keys.size() < 3) connection.await_notification();
+  for (const std::string& key : signs.keys) EXPECT_EQ(key, "another");
+}
+
 TEST(PostgresTurns, StoppingLetsEverybodyGo) {
   const auto holder = OpenTurns();
   const auto waiter = OpenTurns(absl::Hours(1));

@@ -59,6 +59,8 @@ class Reporter:
         self._client = client
         self._plan = plan
         self._request_id = str(uuid.uuid4())
+        # By this the server judges whether the plan had expired, however late it is reached.
+        self._start_time = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._changed = threading.Condition()
         # Guarded by the condition.
         self._queue: collections.deque[dict[str, Any]] = collections.deque()
@@ -115,7 +117,8 @@ class Reporter:
         summary = self._summary
         if not summary.execution:
             made = self._call("CreateExecution", {"parent": self._plan,
-                                                  "request_id": self._request_id})
+                                                  "request_id": self._request_id,
+                                                  "start_time": self._start_time})
             summary.execution = str(made.name)
             return False
         with self._changed:

@@ -10,6 +10,7 @@ import parplan_process
 import pytest
 
 import parplan
+from parplan import channel
 from parplan.wire import messages
 
 
@@ -183,6 +184,29 @@ def test_settings_that_cannot_work_are_named(tmp_path):
         parplan.Client("a:1", tls=parplan.Tls(key_file=tmp_path / "none"))
     with pytest.raises(parplan.errors.SpecInvalid, match="ca_file"):
         parplan.Client("a:1", tls=parplan.Tls(ca_file=tmp_path / "none"))
+
+
+class Failure(grpc.RpcError):
+    """How an attempt ended."""
+
+    def __init__(self, code, details):
+        super().__init__()
+        self.code, self.details = lambda: code, lambda: details
+        self.trailing_metadata = lambda: ()
+
+
+def test_a_deadline_that_passes_keeps_what_the_server_said_before():
+    ends = [Failure(grpc.StatusCode.UNAVAILABLE, "PostgreSQL does not answer"),
+            Failure(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")]
+
+    def attempt(_):
+        raise ends.pop(0)
+
+    with pytest.raises(parplan.Error) as raised:
+        channel._retried(attempt, 60.0, True)
+    assert raised.value.code == "DEADLINE_EXCEEDED"
+    assert raised.value.message == ("Deadline Exceeded; the attempt before ended with UNAVAILABLE: "
+                                    "PostgreSQL does not answer")
 
 
 class Flaky:

@@ -2,23 +2,25 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "executor/device/comm/frame.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
+#include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -38,7 +40,11 @@ std::unique_ptr<RendezvousServer> StartServer(int world_size) {
 absl::StatusOr<std::unique_ptr<Rendezvous>> Join(const RendezvousServer& server, int rank,
                                                  int world_size,
                                                  const std::string& token = "secret") {
-  return Rendezvous::Join(server.address(), token, rank, world_size, absl::Seconds(20));
+  return Rendezvous::Join({.address = server.address(),
+                           .token = token,
+                           .rank = rank,
+                           .world_size = world_size,
+                           .patience = absl::Seconds(20)});
 }
 
 TEST(Rendezvous, FactsAreToldBeforeAndAfterTheyAreAskedFor) {
@@ -51,7 +57,8 @@ TEST(Rendezvous, FactsAreToldBeforeAndAfterTheyAreAskedFor) {
   ASSERT_OK(second->Set("b", "2"));
   waits.join();
   EXPECT_THAT(first->Get("c", absl::Milliseconds(10)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("\"c\"")));
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("\"c\""), HasSubstr("all ranks have come"))));
   // Again the same is no contradiction.
   ASSERT_OK(second->Set("b", "2"));
   EXPECT_THAT(second->Get("b", absl::Seconds(20)), IsOkAndHolds("2"));
@@ -69,6 +76,36 @@ TEST(Rendezvous, RefusesStrangersAndSecondRanks) {
   EXPECT_THAT(refused(Join(*server, 1, 3)), HasSubstr("the job has 2 ranks, not 3"));
   EXPECT_THAT(refused(Join(*server, 2, 2)), HasSubstr("no such rank"));
   EXPECT_OK(first->Health());
+}
+
+TEST(Rendezvous, WhoWaitsHearsForWhom) {
+  const std::unique_ptr<RendezvousServer> server = StartServer(3);
+  std::promise<std::string> first_notice;
+  bool has_notice = false;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> rank,
+                       Rendezvous::Join({.address = server->address(),
+                                         .token = "secret",
+                                         .rank = 0,
+                                         .world_size = 3,
+                                         .patience = absl::Seconds(20),
+                                         .on_notice =
+                                             [&](const std::string& notice) {
+                                               if (!std::exchange(has_notice, true))
+                                                 first_notice.set_value(notice);
+                                             },
+                                         .notice_interval = absl::Milliseconds(10)}));
+  EXPECT_EQ(Join(*server, 2, 3, "guess").status().code(), absl::StatusCode::kPermissionDenied);
+  std::thread waits([&] { EXPECT_THAT(rank->Get("rank/2", kLong), IsOkAndHolds("here")); });
+  EXPECT_THAT(first_notice.get_future().get(),
+              AllOf(HasSubstr("rank 0 waits since"), HasSubstr("ranks 1, 2 have not come"),
+                    HasSubstr("rank 2 was refused: wrong token")));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> last, Join(*server, 2, 3));
+  ASSERT_OK(last->Set("rank/2", "here"));
+  waits.join();
+  // Whoever gives up says the same.
+  EXPECT_THAT(last->Get("rank/1", absl::Milliseconds(10)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("\"rank/1\""), HasSubstr("rank 1 has not come"))));
 }
 
 TEST(Rendezvous, JunkHarmsNobody) {
@@ -105,25 +142,29 @@ TEST(Rendezvous, OneThatLeavesWithAGoodByeIsNotLost) {
   EXPECT_OK(first->Health());
 }
 
-// A machine without power says no word; its peers must ask.
-TEST(Socket, BothEndsAskAfterASilentPeer) {
-  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
-  const absl::Duration deadline = SteadyNow() + absl::Minutes(5);
-  ASSERT_OK_AND_ASSIGN(const Socket caller,
-                       Socket::Connect(absl::StrCat("127.0.0.1:", listener.port()), deadline));
-  ASSERT_OK_AND_ASSIGN(const Socket called, listener.Accept(deadline));
-  for (const Socket* socket : {&caller, &called}) {
-    const auto option = [&](int level, int name) {
-      int value = 0;
-      socklen_t length = sizeof(value);
-      EXPECT_EQ(::getsockopt(socket->descriptor(), level, name, &value, &length), 0);
-      return value;
-    };
-    EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
-    EXPECT_LE(option(IPPROTO_TCP, TCP_KEEPIDLE) +
-                  option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT),
-              30);
+TEST(Rendezvous, ALostRankThatServesTheRendezvousIsNamed) {
+  absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(
+      {.token = "secret", .world_size = 1, .serving_rank = 0, .serving_host = "h1"});
+  ASSERT_OK(server);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> rank, Join(**server, 0, 1));
+  server->reset();
+  EXPECT_THAT(rank->Get("never", absl::Seconds(20)),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("rank 0 is lost on host h1"), HasSubstr("serves"))));
+}
+
+TEST(Rendezvous, ALostRankIsNamedWithItsHost) {
+  const std::unique_ptr<RendezvousServer> server = StartServer(2);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> first, Join(*server, 0, 2));
+  {
+    RawRank second(*server, 1, 2);
+    ASSERT_OK(WriteFrame(second.socket,
+                         {.kind = FrameKind::kSet, .key = RankFact(1), .value = "boot h2:4711"},
+                         SteadyNow() + kLong));
+    EXPECT_THAT(first->Get(RankFact(1), kLong), IsOkAndHolds("boot h2:4711"));
   }
+  EXPECT_THAT(first->Get("never", kLong),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 1 is lost on host h2: ")));
 }
 
 TEST(Rendezvous, ALostServerIsNoticed) {
@@ -145,6 +186,34 @@ void RunAndDie(const std::string& address, int rank, int world_size, TransportKi
   absl::StatusOr<std::unique_ptr<Communicator>> all = (*fabric)->MakeGroup("all", {0, 1, 2});
   if (!all.ok() || !(*all)->Barrier().ok()) ::_exit(3);
   ::raise(SIGKILL);
+}
+
+TEST(Rendezvous, ARankThatServesTheRendezvousAndIsFrozenIsNamed) {
+  // A server that welcomes and then says nothing.
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  std::thread server([&] {
+    ASSERT_OK_AND_ASSIGN(const Socket guest, listener.Accept(SteadyNow() + kLong));
+    ASSERT_OK(ReadFrame(guest, SteadyNow() + kLong).status());
+    ASSERT_OK(WriteFrame(guest, {.kind = FrameKind::kWelcome, .number = 0 + 1, .value = "h1"},
+                         SteadyNow() + kLong));
+    while (ReadFrame(guest, SteadyNow() + kLong).ok()) {
+    }
+  });
+  {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> rank,
+                         Rendezvous::Join({.address = absl::StrCat("127.0.0.1:", listener.port()),
+                                           .token = "secret",
+                                           .rank = 1,
+                                           .world_size = 2,
+                                           .patience = kLong,
+                                           .verdict_patience = absl::Milliseconds(20)}));
+    const absl::Status told = rank->ReportStall("a sum took long", 0);
+    EXPECT_THAT(told, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                               AllOf(HasSubstr("rank 0 on host h1"), HasSubstr("does not answer"),
+                                     HasSubstr("a sum took long"))));
+    EXPECT_EQ(rank->Health(), told);
+  }
+  server.join();
 }
 
 class LostRank : public testing::TestWithParam<TransportKind> {};
@@ -177,9 +246,9 @@ TEST_P(LostRank, EndsTheWaitOfTheOthersAndNamesIt) {
                                             .transport = GetParam()}));
       ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> all,
                            fabric->MakeGroup("all", {0, 1, 2}));
-      ASSERT_OK(all->Barrier());
+      // The other may be lost while these two still meet.
+      absl::Status status = all->Barrier();
       std::vector<float> data(1'000'000, 1.0f);
-      absl::Status status;
       while (status.ok()) status = all->AllReduce(ElementType::kFloat32, data.data(), 1'000'000);
       // By the rendezvous, or first by the connection to it.
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,

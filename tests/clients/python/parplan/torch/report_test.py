@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import time
 
 import grpc
 import pytest
@@ -69,6 +70,7 @@ def test_a_server_that_comes_back_gets_all_windows(socket, monkeypatch):
     failures = [("CreateExecution", grpc.StatusCode.INTERNAL)] * 2 + [
         ("ReportMetrics", grpc.StatusCode.UNKNOWN)] * 2 + [
         ("CompleteExecution", grpc.StatusCode.INTERNAL)]
+    before = int(time.time())
     with Executions(socket, failures) as server, parplan.Client(socket) as client:
         reporter = report.Reporter(client, PLAN)
         for step in range(3):
@@ -78,6 +80,9 @@ def test_a_server_that_comes_back_gets_all_windows(socket, monkeypatch):
     assert summary.trouble.code == "INTERNAL"
     assert [one.first_step for one in server.windows] == [0, 10, 20]
     assert len(server.request_ids) == 1 and server.ended == [""]
+    # Every attempt says when the job began, however late the server hears it.
+    (start,) = server.start_times
+    assert before <= start <= time.time()
 
 
 def test_windows_that_the_server_refuses_are_lost_and_the_rest_goes_on(socket):

@@ -1,0 +1,56 @@
+// A rank of a rendezvous whose every message a test writes and reads: it answers nothing by itself.
+
+#ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_RAW_RANK_H_
+#define PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_RAW_RANK_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "executor/device/comm/frame.h"
+#include "executor/device/comm/rendezvous_server.h"
+#include "executor/device/comm/socket.h"
+#include "executor/device/comm/steady_clock.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+
+inline constexpr absl::Duration kLong = absl::Minutes(3);
+
+// The token is `secret`.
+struct RawRank {
+  RawRank(const RendezvousServer& server, int rank, int world_size) {
+    absl::StatusOr<Socket> made = Socket::Connect(server.address(), SteadyNow() + kLong);
+    EXPECT_OK(made.status());
+    socket = *std::move(made);
+    Write({.kind = FrameKind::kHello,
+           .number = static_cast<uint32_t>(rank),
+           .key = "secret",
+           .value = absl::StrCat(world_size)});
+    EXPECT_EQ(Read().kind, FrameKind::kWelcome);
+  }
+  void Write(const Frame& frame) const {
+    EXPECT_OK(WriteFrame(socket, frame, SteadyNow() + kLong));
+  }
+  Frame Read() const {
+    absl::StatusOr<Frame> frame = ReadFrame(socket, SteadyNow() + kLong);
+    EXPECT_OK(frame.status());
+    return frame.ok() ? *std::move(frame) : Frame();
+  }
+  // Returns once the server has heard all that was written before, and has then looked at its
+  // clock.
+  void Meet() const {
+    for (uint32_t round = 1; round <= 2; ++round) {
+      Write({.kind = FrameKind::kGet, .number = round, .key = kMissingRanks});
+      EXPECT_EQ(Read().kind, FrameKind::kValue);
+    }
+  }
+
+  Socket socket;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_COMM_RAW_RANK_H_

@@ -1,0 +1,187 @@
+#include "executor/device/comm/rendezvous_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "executor/device/comm/frame.h"
+#include "executor/device/comm/socket.h"
+#include "executor/device/comm/steady_clock.h"
+#include "tests/executor/device/comm/raw_rank.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// A clock that a test moves.
+struct HandClock {
+  std::function<absl::Duration()> Function() {
+    return [this] { return absl::Milliseconds(milliseconds.load()); };
+  }
+  void Advance(absl::Duration time) { milliseconds += absl::ToInt64Milliseconds(time); }
+  std::atomic<int64_t> milliseconds = 1'000'000;
+};
+
+std::unique_ptr<RendezvousServer> ServerOf(int world_size, HandClock* clock = nullptr) {
+  RendezvousServerOptions options = {.token = "secret", .world_size = world_size};
+  if (clock != nullptr) options.now = clock->Function();
+  absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(options);
+  EXPECT_OK(server.status());
+  return *std::move(server);
+}
+
+// A stopped process has connections that hold, and answers nothing.
+TEST(RendezvousServer, NamesTheRankThatDoesNotAnswerToAll) {
+  HandClock clock;
+  const std::unique_ptr<RendezvousServer> server = ServerOf(3, &clock);
+  const RawRank first(*server, 0, 3);
+  const RawRank second(*server, 1, 3);
+  const RawRank frozen(*server, 2, 3);
+  // Its neighbour waits for rank 2, and this one for the neighbour.
+  first.Write({.kind = FrameKind::kStalled, .number = 1 + 1, .value = "a sum took long"});
+  EXPECT_EQ(first.Read().kind, FrameKind::kProbe);
+  EXPECT_EQ(second.Read().kind, FrameKind::kProbe);
+  second.Write({.kind = FrameKind::kWaits, .number = 2 + 1});
+  second.Meet();
+  clock.Advance(absl::Seconds(5));
+  second.Write({.kind = FrameKind::kWaits, .number = 2 + 1});
+  EXPECT_EQ(frozen.Read().kind, FrameKind::kProbe);
+  for (const RawRank* const rank : {&first, &second, &frozen}) {
+    const Frame told = rank->Read();
+    EXPECT_EQ(told.kind, FrameKind::kFailure);
+    EXPECT_EQ(told.key, "stalled");
+    EXPECT_THAT(told.value, AllOf(HasSubstr("rank 2 does not answer"), HasSubstr("a sum took")));
+    EXPECT_THAT(told.value, Not(AnyOf(HasSubstr("rank 0"), HasSubstr("rank 1"))));
+  }
+}
+
+TEST(RendezvousServer, FollowsTheWaitsToTheRankThatWaitsForNone) {
+  const std::unique_ptr<RendezvousServer> server = ServerOf(3);
+  const RawRank first(*server, 0, 3);
+  const RawRank second(*server, 1, 3);
+  const RawRank busy(*server, 2, 3);
+  first.Write({.kind = FrameKind::kStalled, .number = 1 + 1, .value = "a sum took long"});
+  second.Write({.kind = FrameKind::kStalled, .number = 2 + 1, .value = "a sum took long"});
+  EXPECT_EQ(first.Read().kind, FrameKind::kProbe);
+  EXPECT_EQ(busy.Read().kind, FrameKind::kProbe);
+  first.Write({.kind = FrameKind::kWaits, .number = 1 + 1});
+  busy.Write({.kind = FrameKind::kWaits, .number = 0});
+  const Frame told = first.Read();
+  EXPECT_EQ(told.kind, FrameKind::kFailure);
+  EXPECT_THAT(told.value, HasSubstr("rank 2 is the one that is waited for"));
+}
+
+TEST(RendezvousServer, StrangersThatSayNothingAreDroppedInTime) {
+  HandClock clock;
+  const std::unique_ptr<RendezvousServer> server = ServerOf(1, &clock);
+  ASSERT_OK_AND_ASSIGN(const Socket silent,
+                       Socket::Connect(server->address(), SteadyNow() + kLong));
+  ASSERT_OK_AND_ASSIGN(const Socket slow, Socket::Connect(server->address(), SteadyNow() + kLong));
+  ASSERT_OK(slow.WriteAll(std::string(1, '\1'), SteadyNow() + kLong));
+  // Accepted after both.
+  const RawRank rank(*server, 0, 1);
+  clock.Advance(absl::Seconds(5));
+  rank.Meet();
+  char byte = 0;
+  for (const Socket* const stranger : {&silent, &slow}) {
+    EXPECT_THAT(stranger->ReadAll(&byte, 1, SteadyNow() + kLong),
+                StatusIs(absl::StatusCode::kUnavailable));
+  }
+  rank.Meet();
+}
+
+// A limit of the descriptors of this process while it exists.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t limit) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit lower = {.rlim_cur = limit, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
+  }
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(RendezvousServer, ManyStrangersTakeNoDescriptorsFromTheJob) {
+  std::unique_ptr<RendezvousServer> server;
+  {
+    const DescriptorLimit limit(128);
+    server = ServerOf(1);
+  }
+  // More than the server's process may have; this one has the other ends.
+  std::vector<Socket> strangers;
+  for (int k = 0; k < 200; ++k) {
+    absl::StatusOr<Socket> stranger = Socket::Connect(server->address(), SteadyNow() + kLong);
+    ASSERT_OK(stranger);
+    strangers.push_back(*std::move(stranger));
+  }
+  const RawRank rank(*server, 0, 1);
+  rank.Meet();
+  // A quarter of 128 is left, the oldest are gone.
+  char byte = 0;
+  for (int k = 0; k < 200 - 32; ++k) {
+    EXPECT_THAT(strangers[k].ReadAll(&byte, 1, SteadyNow() + kLong),
+                StatusIs(absl::StatusCode::kUnavailable))
+        << k;
+  }
+  rank.Meet();
+}
+
+// Nothing is left to accept a connection with, but for the one in reserve.
+TEST(RendezvousServer, GoesOnWhenTheProcessHasNoDescriptorsLeft) {
+  const std::unique_ptr<RendezvousServer> server = ServerOf(1);
+  const RawRank rank(*server, 0, 1);
+  std::vector<Socket> strangers;
+  for (int k = 0; k < 3; ++k) {
+    // Made before, so that connecting needs no descriptor.
+    strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  }
+  const std::string address = server->address();
+  int port = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  {
+    // Every number below the highest in use is taken, and no higher one is allowed.
+    std::vector<Socket> fillers;
+    const DescriptorLimit limit(static_cast<rlim_t>(strangers.back().descriptor()) + 64);
+    while (true) {
+      Socket filler(::dup(rank.socket.descriptor()));
+      if (!filler.is_open()) break;
+      fillers.push_back(std::move(filler));
+    }
+    for (const Socket& stranger : strangers) {
+      ASSERT_EQ(
+          ::connect(stranger.descriptor(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+      char byte = 0;
+      EXPECT_THAT(stranger.ReadAll(&byte, 1, SteadyNow() + kLong),
+                  StatusIs(absl::StatusCode::kUnavailable));
+    }
+    rank.Meet();
+  }
+  rank.Meet();
+  ASSERT_OK(Socket::Connect(address, SteadyNow() + kLong).status());
+}
+
+}  // namespace
+}  // namespace parplan
