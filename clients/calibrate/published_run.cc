@@ -134,13 +134,14 @@ void ReadParallelism(const RowFields& fields, PublishedRun* run) {
 void ReadRecompute(const RowFields& fields, PublishedRun* run) {
   const RowFields::Names names = {"recompute", "activation_checkpointing", "ac"};
   const Json* value = fields.Any(names);
-  if (value == nullptr) return;
-  if (value->is_boolean()) {
-    run->recompute = value->get<bool>() ? "full" : "none";
-  } else if (value->is_string()) {
-    run->recompute = value->get<std::string>();
-  } else {
-    fields.Fault("recompute", "must be a text, true or false");
+  if (value != nullptr) {
+    if (value->is_boolean()) {
+      run->recompute = value->get<bool>() ? "full" : "none";
+    } else if (value->is_string()) {
+      run->recompute = value->get<std::string>();
+    } else {
+      fields.Fault("recompute", "must be a text, true or false");
+    }
   }
   if (const Json* modules = fields.Any({"recompute_modules"})) {
     if (!modules->is_array()) return fields.Fault("recompute_modules", "must be a list of names");

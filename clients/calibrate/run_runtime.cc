@@ -265,7 +265,9 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   const bool fp16 = absl::StrContains(precision, "fp16") && !absl::StrContains(precision, "bf16");
   std::optional<bool> fp32_gradients = said.fp32_gradients;
   if (!fp32_gradients.has_value() && megatron_family) {
-    if (fp16 || traits->runtime_id != "megatron-deepspeed") fp32_gradients = !fp16;
+    const bool has_own =
+        traits->runtime_id == "megatron-deepspeed" || traits->runtime_id == "megatron-bridge";
+    if (fp16 || !has_own) fp32_gradients = !fp16;
   }
   if (absl::StrContains(precision, "fp32 grad")) {
     fp32_gradients = true;

@@ -30,6 +30,30 @@ double RanksOfToken(int experts, int rank_count) {
   return rank_count * (1.0 - std::pow(1.0 - 1.0 / rank_count, experts));
 }
 
+// Returns the exchanges with the experts of `group` that send a token once to a rank. A token
+// leaves its node once for each other node that has some of its experts, and is handed on inside of
+// that; backward the gradients come the same way. `message` has a copy of each token for each of
+// its experts.
+PassCollectives OnceARank(int experts_per_token, const GroupShape& group, int devices_per_node,
+                          double message) {
+  PassCollectives calls;
+  const auto add = [&](const GroupShape& part) {
+    const double bytes =
+        message * RanksOfToken(experts_per_token, part.participant_count) / experts_per_token;
+    calls.forward.Add(Collective::kAllToAll, part, bytes, 2);
+    calls.backward.Add(Collective::kAllToAll, part, bytes, 2);
+  };
+  const int ranks = std::max(1, devices_per_node / group.rank_stride);
+  if (group.participant_count <= ranks || group.participant_count % ranks != 0 ||
+      devices_per_node % group.rank_stride != 0) {
+    add(group);
+    return calls;
+  }
+  add({group.participant_count / ranks, group.rank_stride * ranks});
+  if (ranks > 1) add({ranks, group.rank_stride});
+  return calls;
+}
+
 }  // namespace
 
 Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) {
@@ -284,7 +308,9 @@ PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definitio
                    definition.hidden_size * definition.experts_per_token * ElementBytes() *
                    expert_imbalance_;
   if (runtime_.expert_exchange == ExpertExchange::kOnceARank) {
-    message *= RanksOfToken(definition.experts_per_token, expert) / definition.experts_per_token;
+    return OnceARank(
+        definition.experts_per_token, group, devices_per_node_,
+        strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message);
   }
   if (runtime_.expert_exchange == ExpertExchange::kRows) {
     const double choices = samples * definition.sequence_length / strategy.context_parallel_degree *

@@ -138,7 +138,8 @@ RuntimeTraits NemoAutomodel() {
 
 // Megatron Core as Megatron-Bridge and NeMo configure it (src/megatron/bridge/recipes and
 // training/mixed_precision.py): no dropout, grouped products of Transformer Engine, which are one
-// kernel an expert, and 8-bit parameters where the recipe has them (`fp8_param_gather`).
+// kernel an expert, 8-bit parameters where the recipe has them (`fp8_param_gather`), and, as in all
+// of its performance recipes, 16-bit gradients (`grad_reduce_in_fp32 = False`).
 RuntimeTraits MegatronBridge() {
   RuntimeTraits traits = MegatronCore();
   traits.runtime_id = "megatron-bridge";
@@ -146,6 +147,8 @@ RuntimeTraits MegatronBridge() {
   traits.hidden_dropout = false;
   traits.launches_each_expert = true;
   traits.quantised_parameters = true;
+  traits.gradient_bytes = 2;
+  traits.gradient_message_bytes = 2;
   return traits;
 }
 

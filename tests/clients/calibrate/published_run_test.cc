@@ -210,13 +210,12 @@ TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
 
 // A condition of the run stands in the row.
 TEST(ReadPublishedRuns, ReadsConditionsOfTheRow) {
-  const PublishedRun run =
-      RunOf(With(GptRow(), R"("recompute": "full")",
-                 R"("recompute": "selective", "recompute_modules": ["moe_act"],
+  const PublishedRun run = RunOf(With(GptRow(), R"("recompute": "full")",
+                                      R"("recompute": "selective", "recompute_modules": ["moe_act"],
                     "cluster": "here", "memory_view": "device_total", "blocking_launches": true,
                     "dropout": 0.0, "failed": true, "moe_dispatcher": "deepep",
                     "offload_layers": 3, "notes": ["cuda graphs: full_iteration", "other",
-                    "fp8 parameters gathered", "precision-aware optimizer (states below fp32)"])"));
+                    "fp8 parameters gathered", "precision-aware optimizer"])"));
   EXPECT_EQ(run.cluster, "here");
   EXPECT_EQ(run.memory_view, MemoryView::kDeviceTotal);
   EXPECT_EQ(run.runtime.blocking_launches, true);

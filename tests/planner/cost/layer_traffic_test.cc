@@ -83,11 +83,12 @@ CostModel ExpertCosts(const RuntimeTraits& runtime, double expert_imbalance = 1.
   options.decoder_count = 4;
   options.hidden_size = 1024;
   options.attention_head_count = 16;
-  options.expert_count = 8;
+  options.expert_count = 16;
   options.global_batch_size = 32;
   options.rules.runtime = runtime;
   const PlanningProblem plain = EstimatedProblem(options);
   Calibration::Content content;
+  content.provenance.agent = "test";
   content.coefficient_values = {{Coefficient::kExpertImbalance, {}, expert_imbalance}};
   const absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(
       std::make_shared<const ModelSpec>(plain.model()),
@@ -106,26 +107,35 @@ LayerCost ExpertLayer(const RuntimeTraits& runtime, double expert_imbalance = 1.
 }
 
 // Two of eight ranks have a token's experts, but both experts are on one rank for one token in
-// eight: 8 (1 - (7/8)^2) = 1.875 ranks.
-TEST(LayerTraffic, ATokenTravelsOnceToARank) {
+// eight: 8 (1 - (7/8)^2) = 1.875 ranks. Sixteen ranks on two nodes: 2 (1 - 1/4) = 1.5 nodes.
+TEST(LayerTraffic, ATokenTravelsOnceToANodeAndOnceToARank) {
   RuntimeTraits runtime;
   const CostModel each = ExpertCosts(runtime);
   runtime.expert_exchange = ExpertExchange::kOnceARank;
   const CostModel once = ExpertCosts(runtime);
-  Strategy strategy = Degrees(1, 16);
-  strategy.expert_parallel_degree = 8;
-  const auto bytes = [&strategy](const CostModel& costs) {
+  const auto calls = [](const CostModel& costs, int expert) {
+    Strategy strategy = Degrees(1, 16);
+    strategy.expert_parallel_degree = expert;
     const GroupCosts& group = costs.group(kFirstGroup);
     return group.traffic()
         .ExpertCollectives(group.layer_source(1).definition(), strategy, 2.0)
-        .forward.begin()
-        ->bytes;
+        .forward;
   };
-  EXPECT_DOUBLE_EQ(bytes(once) / bytes(each), 1.875 / 2.0);
+  const double all = calls(each, 8).begin()->bytes;
+  EXPECT_DOUBLE_EQ(calls(once, 8).begin()->bytes / all, 1.875 / 2.0);
+  const CollectiveList two_nodes = calls(once, 16);
+  const LayerCollective* const between = two_nodes.begin();
+  EXPECT_EQ(between->group, (GroupShape{2, 8}));
+  EXPECT_DOUBLE_EQ(between->bytes / all, 1.5 / 2.0);
+  const LayerCollective* const inside = between + 1;
+  EXPECT_EQ(inside->group, (GroupShape{8, 1}));
+  EXPECT_DOUBLE_EQ(inside->bytes / all, 1.875 / 2.0);
 }
 
 TEST(LayerTraffic, ExchangesThatOverlapAreNeverSlower) {
   RuntimeTraits runtime;
+  // Otherwise a pass takes as long as the host launches its kernels.
+  runtime.eager = false;
   const LayerCost exposed = ExpertLayer(runtime);
   runtime.overlap_expert_exchange = true;
   const LayerCost hidden = ExpertLayer(runtime);
