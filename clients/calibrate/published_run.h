@@ -81,7 +81,7 @@ struct PublishedHardware {
   int nvlink_domain = 0;
   // The device of the library that is taken if it has none of `device_name`.
   std::string similar_device_name;
-  // What differs from the device of the library; 0: nothing.
+  // Values in place of those of the library; 0: no other.
   double power_limit_watts = 0.0;
   double memory_terabytes_per_second = 0.0;
 };

@@ -11,7 +11,7 @@
 namespace parplan::accuracy {
 namespace {
 
-// A phrase of `notes`, and the setting that it tells.
+// A phrase of `notes`, and the setting that it stands for.
 struct NotePhrase {
   absl::string_view phrase;
   std::optional<bool> PublishedRuntime::*setting;

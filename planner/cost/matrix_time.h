@@ -50,7 +50,7 @@ class MatrixTime {
   Seconds Time(const ProductShape& product) const;
 
  private:
-  // What depends on the format of the operands.
+  // The values that depend on the format of the operands.
   struct Rate {
     double flops_per_multiprocessor;  // per second, with large tiles
     double operand_bytes;

@@ -17,7 +17,7 @@ TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision
   TensorSizes shape;
   shape.element = static_cast<double>(BytesPerElement(precision));
   const std::optional<Quantisation> quantisation = QuantisationOf(definition, precision);
-  // Of both quantised copies the one for the gradient of the weights is kept.
+  // The quantised copy for the gradient of the weights is kept, the other is not.
   shape.input = quantisation.has_value() ? quantisation->operand_bytes : shape.element;
   shape.all_tokens = definition.sequence_length;
   shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
