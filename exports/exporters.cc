@@ -16,6 +16,7 @@
 #include "exports/megatron_plan_export.h"
 #include "exports/torch_plan_export.h"
 #include "exports/torchtitan_plan_export.h"
+#include "planner/model/precision.h"
 
 namespace parplan {
 namespace {
@@ -99,6 +100,19 @@ absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporte
                                                      const ModelSpec& model,
                                                      const ExportFacts& facts) {
   PARPLAN_RETURN_IF_ERROR(CheckLayers(plan, model));
+  const PrecisionTraits& precision = TraitsOf(model.precision());
+  if (precision.quantisation.has_value()) {
+    return FieldError(Reason::kSpecInvalid, "model.precision",
+                      absl::StrCat("is ", precision.name,
+                                   ", which no export writes; export the plan for bf16 and set the "
+                                   "recipe in the program's own configuration"));
+  }
+  for (const LayerDefinition& definition : model.layer_definitions()) {
+    if (!definition.frozen) continue;
+    return FieldError(Reason::kSpecInvalid, "model.layer_definitions",
+                      absl::StrCat("hold frozen weights (`", definition.layer_definition_id,
+                                   "`), which no export writes"));
+  }
   PARPLAN_ASSIGN_OR_RETURN(std::vector<ExportedFile> files, exporter.write(plan, model, facts));
   std::set<absl::string_view> names;
   for (const ExportedFile& file : files) names.insert(file.name);

@@ -98,6 +98,13 @@ absl::string_view TorchTypeName(Precision precision) {
     case Precision::kFp32:
       return "float32";
     case Precision::kBf16:
+    // Weights and activations lie in memory as with bf16.
+    case Precision::kFp8Delayed:
+    case Precision::kFp8Current:
+    case Precision::kFp8Rowwise:
+    case Precision::kFp8Blockwise:
+    case Precision::kMxfp8:
+    case Precision::kNvfp4:
       return "bfloat16";
     case Precision::kFp16:
       return "float16";

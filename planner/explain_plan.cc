@@ -143,6 +143,8 @@ void SpeedUp(std::vector<MeasuredLayer>& layers, double factor) {
 void SpeedUp(DeviceDescription& device, double factor) {
   device.matrix_flops_16_bit *= factor;
   device.matrix_flops_fp32 *= factor;
+  device.matrix_flops_8_bit *= factor;
+  device.matrix_flops_4_bit *= factor;
   device.vector_flops_fp32 *= factor;
   device.memory_bytes_per_second *= factor;
 }

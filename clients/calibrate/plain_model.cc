@@ -77,6 +77,48 @@ void ReadExperts(const RowFields& fields, PublishedModel* model) {
   if (width == 0) fields.Fault(dense_layers ? "ffn" : "moe_ffn", "is missing");
 }
 
+// Reads multi-head latent attention, whose queries have a part without and a part with position.
+void ReadLatentAttention(const RowFields& fields, PublishedModel* model) {
+  if (!fields.Flag({"mla", "multi_latent_attention"}).value_or(false)) return;
+  LatentAttention latent;
+  latent.query_rank = fields.Count({"q_lora_rank"}, 0).value_or(0);
+  latent.key_value_rank = fields.RequiredCount({"kv_lora_rank"});
+  latent.rotary_head_size = fields.RequiredCount({"qk_rope_head_dim"});
+  latent.value_head_size = fields.RequiredCount({"v_head_dim"});
+  model->head_size = fields.RequiredCount({"qk_nope_head_dim"}) + latent.rotary_head_size;
+  model->latent_attention = latent;
+}
+
+// Reads the layers of a hybrid, of which each is one letter of `layer_pattern`.
+void ReadPattern(const RowFields& fields, PublishedRun* run) {
+  PublishedModel& model = run->model;
+  const std::string pattern = fields.Text({"layer_pattern"}).value_or("");
+  if (pattern.empty()) {
+    run->beyond.push_back("the order of a hybrid's layers is not said");
+    return;
+  }
+  if (pattern.find_first_not_of("M*E-") != std::string::npos) {
+    fields.Fault("layer_pattern", "must consist of `M`, `*`, `E` and `-`");
+    return;
+  }
+  model.layer_pattern = pattern;
+  model.layer_count = static_cast<int>(pattern.size());
+  if (fields.Has({"moe_latent"})) {
+    run->beyond.push_back("experts of a narrower width than the layers' are not modelled");
+  }
+  if (!absl::StrContains(pattern, 'M')) return;
+  StateSpace space;
+  space.kind = StateSpaceKind::kDual;
+  space.head_count = fields.RequiredCount({"mamba_heads"});
+  space.inner_size = space.head_count * fields.RequiredCount({"mamba_head_dim"});
+  space.group_count = fields.RequiredCount({"mamba_groups"});
+  space.state_size = fields.RequiredCount({"mamba_state_dim"});
+  // Megatron Core's (ssm/mamba_mixer.py, d_conv and chunk_size).
+  space.convolution_width = 4;
+  space.chunk_size = 128;
+  model.state_space = space;
+}
+
 }  // namespace
 
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run) {
@@ -95,19 +137,18 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
   if (absl::StrContains(lower, "t5")) {
     run->beyond.push_back("encoder-decoder models are not read");
   }
-  if (absl::StrContains(lower, "deepseek") ||
-      fields.Flag({"mla", "multi_latent_attention"}).value_or(false)) {
-    run->beyond.push_back("multi-latent attention is not modelled");
-  }
-  if (absl::StrContains(lower, "mamba") || absl::StrContains(lower, "hybrid") ||
-      absl::StrContains(lower, "nemotron-h") || absl::StrContains(lower, "nemotron_h")) {
-    run->beyond.push_back("Mamba layers are not modelled");
-  }
+  const bool is_hybrid = absl::StrContains(lower, "mamba") || absl::StrContains(lower, "hybrid") ||
+                         absl::StrContains(lower, "nemotron-h") ||
+                         absl::StrContains(lower, "nemotron_h");
   FillKnownModel(model.name, &model);
+  if (is_hybrid) ReadPattern(fields, run);
   const auto require = [&fields](RowFields::Names names, int* size) {
     if (*size == 0 || fields.Has(names)) *size = fields.RequiredCount(names);
   };
   require({"layers", "num_layers", "n_layers"}, &model.layer_count);
+  if (!model.layer_pattern.empty()) {
+    model.layer_count = static_cast<int>(model.layer_pattern.size());
+  }
   require({"hidden", "hidden_size", "d_model"}, &model.hidden_size);
   require({"heads", "num_heads", "n_heads", "num_attention_heads"}, &model.attention_head_count);
   require({"seq", "seq_len", "seq_length", "sequence_length", "max_seq_len"},
@@ -120,6 +161,10 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
                  1)
           .value_or(model.key_value_head_count);
   model.head_size = fields.Count({"head_dim", "head_size", "kv_channels", "kv_dim"}, 1).value_or(0);
+  ReadLatentAttention(fields, &model);
+  model.prediction_layer_count = fields.Count({"mtp_layers"}, 0).value_or(0);
+  model.attention_window = fields.Count({"window_size"}, 1).value_or(0);
+  model.window_interval = fields.Count({"window_every"}, 1).value_or(1);
   if (const auto tied =
           fields.Flag({"tied", "tied_embedding", "tied_embeddings", "tie_embeddings",
                        "tie_word_embeddings", "share_embeddings_and_output_weights"})) {

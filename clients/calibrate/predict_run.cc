@@ -74,6 +74,7 @@ absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
   prediction.memory_items =
       ItemsInView(JudgedStage(predicted, question.memory_view).memory, question.memory_view);
   prediction.memory = prediction.memory_items.Total();
+  prediction.memory_bound = costs.group(kFirstGroup).overheads().Upper(prediction.memory);
   prediction.memory_upper = predicted.peak_memory_upper;
   return prediction;
 }

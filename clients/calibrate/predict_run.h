@@ -28,6 +28,9 @@ struct RunPrediction {
   MemoryItems memory_items;
   // Sum of `memory_items`, which is compared with the measured peak.
   Bytes memory;
+  // The bound of `memory` at the risk that the planner accepts: measured peaks are above it as
+  // often.
+  Bytes memory_bound;
   // Total memory of the fullest device (whatever the source published) at the risk that the planner
   // accepts: a run is refused if this is above the device's memory.
   Bytes memory_upper;

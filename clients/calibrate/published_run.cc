@@ -12,6 +12,7 @@
 #include "clients/calibrate/megatron_arguments.h"
 #include "clients/calibrate/plain_model.h"
 #include "clients/calibrate/row_fields.h"
+#include "clients/calibrate/row_runtime.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -46,6 +47,11 @@ void ReadHardware(const RowFields& fields, PublishedHardware* hardware) {
   hardware->heterogeneous = fields.Flag({"heterogeneous"}).value_or(false);
   hardware->interconnect =
       fields.Text({"interconnect", "network", "fabric", "gpu_note"}).value_or("");
+  hardware->network_text = fields.Text({"network_text"}).value_or("");
+  hardware->nvlink_domain = fields.Count({"nvlink_domain"}, 1).value_or(0);
+  hardware->similar_device_name = fields.Text({"gpu_like"}).value_or("");
+  hardware->power_limit_watts = fields.Number({"power_limit_w"}).value_or(0.0);
+  hardware->memory_terabytes_per_second = fields.Number({"mem_bandwidth_tb_s"}).value_or(0.0);
 }
 
 // `true`, the name of a strategy, or the degree.
@@ -115,63 +121,40 @@ void ReadParallelism(const RowFields& fields, PublishedRun* run) {
     parallelism.layers_per_stage = *std::move(layers);
   }
   if (fields.Has({"stage_gpus"})) run->hardware.heterogeneous = true;
+  parallelism.layout = fields.Text({"layout"}).value_or("");
+  const bool embedding = fields.Flag({"asym_pp_embed"}).value_or(false);
+  const bool loss = fields.Flag({"asym_pp_loss"}).value_or(false);
+  if (embedding != loss) {
+    run->beyond.push_back("only one end of the model counts as a layer of the pipeline split");
+  }
+  if (embedding && loss) parallelism.ends_count_as_layers = true;
 }
 
 // A text, or true for `full` and false for `none`.
 void ReadRecompute(const RowFields& fields, PublishedRun* run) {
   const RowFields::Names names = {"recompute", "activation_checkpointing", "ac"};
   const Json* value = fields.Any(names);
-  if (value == nullptr) return;
-  if (value->is_boolean()) {
-    run->recompute = value->get<bool>() ? "full" : "none";
-  } else if (value->is_string()) {
-    run->recompute = value->get<std::string>();
-  } else {
-    fields.Fault("recompute", "must be a text, true or false");
-  }
-}
-
-void ReadRuntime(const RowFields& fields, PublishedRun* run) {
-  if (const auto kernel = fields.Text({"attention", "attn", "attn_impl", "attention_backend"})) {
-    const std::string lower = absl::AsciiStrToLower(*kernel);
-    if (absl::StrContains(lower, "flash") || absl::StrContains(lower, "fused") ||
-        absl::StrContains(lower, "sdpa") || absl::StrContains(lower, "triton") ||
-        absl::StrContains(lower, "cudnn")) {
-      run->runtime.attention_kernel = AttentionKernel::kFlash;
-    }
-    if (absl::StrContains(lower, "cudnn") || absl::StrContains(lower, "3")) {
-      run->runtime.flash_kernel = FlashKernel::kNative;
-    } else if (absl::StrContains(lower, "sdpa") || absl::StrContains(lower, "2")) {
-      run->runtime.flash_kernel = FlashKernel::kSecond;
-    } else if (absl::StrContains(lower, "triton")) {
-      run->runtime.flash_kernel = FlashKernel::kFirst;
-    }
-    if (absl::StrContains(lower, "unfused") || lower == "torch" || lower == "local" ||
-        lower == "eager") {
-      run->runtime.attention_kernel = AttentionKernel::kUnfused;
+  if (value != nullptr) {
+    if (value->is_boolean()) {
+      run->recompute = value->get<bool>() ? "full" : "none";
+    } else if (value->is_string()) {
+      run->recompute = value->get<std::string>();
+    } else {
+      fields.Fault("recompute", "must be a text, true or false");
     }
   }
-  if (const auto flash = fields.Flag({"flash_attention", "flash_attn"})) {
-    run->runtime.attention_kernel = *flash ? AttentionKernel::kFlash : AttentionKernel::kUnfused;
-  }
-  for (const std::string& text : {run->framework, run->note}) {
-    const std::string lower = absl::AsciiStrToLower(text);
-    if (absl::StrContains(lower, "no torch.compile") ||
-        absl::StrContains(lower, "without torch.compile")) {
-      run->runtime.compiled = false;
-    } else if (absl::StrContains(lower, "torch.compile") || absl::StrContains(lower, "compiled")) {
-      run->runtime.compiled = true;
-    }
-    if (absl::StrContains(lower, "async tp") || absl::StrContains(lower, "asynctp")) {
-      run->runtime.overlap_tensor_parallel = true;
+  if (const Json* modules = fields.Any({"recompute_modules"})) {
+    if (!modules->is_array()) return fields.Fault("recompute_modules", "must be a list of names");
+    for (const Json& module : *modules) {
+      if (!module.is_string()) return fields.Fault("recompute_modules", "must be a list of names");
+      run->recompute_modules.push_back(module.get<std::string>());
     }
   }
-  if (const auto compiled = fields.Flag({"compile", "torch_compile"})) {
-    run->runtime.compiled = *compiled;
+  const RowFields detail = fields.Section("recompute_detail");
+  if (detail.Text({"method"}).value_or("") == "block") {
+    run->recompute_layer_count = detail.Count({"num_layers"}, 1).value_or(0);
   }
-  if (const auto overlap = fields.Flag({"async_tp", "tp_overlap", "tp_comm_overlap"})) {
-    run->runtime.overlap_tensor_parallel = *overlap;
-  }
+  run->offloaded_layer_count = fields.Count({"offload_layers"}, 1).value_or(0);
 }
 
 void ReadMeasured(const RowFields& fields, PublishedRun* run) {
@@ -237,9 +220,16 @@ void ReadRow(const RowFields& fields, PublishedRun* run) {
   ReadRecompute(fields, run);
   if (const auto precision = fields.Text({"precision", "dtype"})) run->precision = *precision;
   if (const auto split = fields.Text({"pipeline_split"})) {
-    run->parallelism.ends_count_as_layers = absl::StrContains(*split, "layer slots");
+    run->parallelism.ends_count_as_layers |= absl::StrContains(*split, "layer slots");
+  }
+  run->expert_dispatcher = fields.Text({"moe_dispatcher"}).value_or("");
+  if (const auto exchange = fields.Text({"cp_comm"})) {
+    const bool is_ulysses = *exchange == "a2a";
+    run->parallelism.context_kind = is_ulysses ? ContextKind::kUlysses : ContextKind::kRing;
   }
   ReadRuntime(fields, run);
+  ReadNotes(fields, run);
+  ReadConditions(fields, run);
   ReadMeasured(fields.Section("measured"), run);
   if (run->hardware.heterogeneous) {
     run->beyond.push_back("a plan is for devices of one kind; this run used several kinds");

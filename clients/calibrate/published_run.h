@@ -45,6 +45,22 @@ struct PublishedModel {
   // Layers with experts: from `dense_layer_count` on, each `expert_layer_interval`-th.
   int dense_layer_count = 0;
   int expert_layer_interval = 1;
+  // Attention over narrow vectors; `head_size` is then the width of a query.
+  std::optional<LatentAttention> latent_attention;
+  // One letter a layer if each has one part only: `M` a state space, `*` attention, `E` experts,
+  // `-` a dense feed-forward part. Empty: blocks of attention and feed-forward part.
+  std::string layer_pattern;
+  std::optional<StateSpace> state_space;
+  // Layers behind the last one that each predict a further token.
+  int prediction_layer_count = 0;
+  // Whether weights are frozen, with adapters beside the linear maps of attention and of the
+  // feed-forward part; 0: none.
+  bool frozen = false;
+  int attention_adapter_rank = 0;
+  int feed_forward_adapter_rank = 0;
+  // Tokens that attention reads in each `window_interval`-th layer from the first on; 0: all.
+  int attention_window = 0;
+  int window_interval = 1;
 };
 
 struct PublishedHardware {
@@ -59,6 +75,15 @@ struct PublishedHardware {
   bool heterogeneous = false;
   // The links in the words of the source, read by FabricOf (run_system.h); empty: not said.
   std::string interconnect;
+  // All networks of a node in the words of the source, storage and management among them.
+  std::string network_text;
+  // Devices that NVLink connects, across nodes too; 0: not said.
+  int nvlink_domain = 0;
+  // The device of the library that is taken if it has none of `device_name`.
+  std::string similar_device_name;
+  // Values in place of those of the library; 0: no other.
+  double power_limit_watts = 0.0;
+  double memory_terabytes_per_second = 0.0;
 };
 
 struct PublishedParallelism {
@@ -80,6 +105,10 @@ struct PublishedParallelism {
   std::vector<int> layers_per_stage;
   // Whether embedding and head count as one layer each when layers are split into stages.
   bool ends_count_as_layers = false;
+  // How layers are spread over stages in the words of Megatron (`Et*4|(t*4|)*14tmL`) or of the
+  // source, read by LayersPerStage (run_stages.h); empty: not said.
+  std::string layout;
+  ContextKind context_kind = ContextKind::kRing;
 };
 
 // Settings of the runtime in the row, apart from its name. Absent: the runtime's default.
@@ -95,6 +124,19 @@ struct PublishedRuntime {
   std::optional<bool> overlap_parameter_gather;
   // Whether gradients are kept and reduced in 4 bytes instead of 2.
   std::optional<bool> fp32_gradients;
+  // Whether the host waits for every kernel.
+  std::optional<bool> blocking_launches;
+  // Whether CUDA graphs launch whole passes.
+  std::optional<bool> cuda_graphs;
+  // Whether weights exist in the narrow format of the products only, and are gathered in it.
+  std::optional<bool> narrow_parameters;
+  // Whether attention multiplies in 8 bits.
+  std::optional<bool> narrow_attention;
+  // Whether optimizer states take fewer than 4 bytes.
+  std::optional<bool> narrow_optimizer_states;
+  // Whether tokens travel to experts while another micro-batch computes.
+  std::optional<bool> hides_expert_exchange;
+  std::optional<bool> expandable_segments;
 };
 
 // The kind of peak that a source published, with which the prediction is compared.
@@ -131,7 +173,11 @@ struct PublishedRun {
   std::string recompute;
   // Layers of each stage that recompute; 0: all.
   int recompute_layer_count = 0;
-  // `fp16`, `bf16`, `fp32`, `bf16+fp32 grad accumulation`, other texts.
+  // The modules that selective recomputation repeats, by Megatron's names; empty: attention.
+  std::vector<std::string> recompute_modules;
+  // Layers whose activations are kept on the host.
+  int offloaded_layer_count = 0;
+  // `fp16`, `bf16`, `fp32`, `bf16+fp32 grad accumulation`, `mxfp8`, other texts.
   std::string precision;
   // Present if the row names the kind of its memory figure.
   std::optional<MemoryView> memory_view;
@@ -144,6 +190,12 @@ struct PublishedRun {
   std::optional<Bytes> allocated_memory;
   // Absent if the source does not say.
   std::optional<bool> out_of_memory;
+  // The run gave no figure, for lack of memory or another reason.
+  bool failed = false;
+  // The way tokens reach experts: `alltoall`, `deepep`, `hybridep`; empty: not said.
+  std::string expert_dispatcher;
+  // The machine it ran on, by the name that calibrations know; empty: not said.
+  std::string cluster;
 
   // Reasons why the planner can't express this run, one sentence per entry.
   std::vector<std::string> beyond;

@@ -9,100 +9,16 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "clients/calibrate/run_error.h"
+#include "clients/calibrate/run_model.h"
 #include "clients/calibrate/run_runtime.h"
 #include "clients/calibrate/run_stages.h"
 #include "clients/calibrate/run_system.h"
-#include "clients/import/model_facts.h"
 #include "planner/model/pass_order.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/stage_layers.h"
 
 namespace parplan::accuracy {
 namespace {
-
-// Places of the definitions in a `ModelSpec` made here.
-constexpr int kEmbedding = 0;
-constexpr int kHead = 1;
-
-int PaddedVocabularySize(int vocabulary_size, int tensor_parallel_degree) {
-  const int multiple = 128 * tensor_parallel_degree;
-  return (vocabulary_size + multiple - 1) / multiple * multiple;
-}
-
-bool HasExperts(const PublishedModel& model, int layer) {
-  return model.expert_count > 0 && layer >= model.dense_layer_count &&
-         (layer - model.dense_layer_count) % model.expert_layer_interval == 0;
-}
-
-LayerDefinition Table(const PublishedModel& model, LayerKind kind, int vocabulary_size) {
-  LayerDefinition table;
-  table.layer_definition_id = kind == LayerKind::kHead ? "head" : "embedding";
-  table.kind = kind;
-  table.hidden_size = model.hidden_size;
-  table.sequence_length = model.sequence_length;
-  table.vocabulary_size = vocabulary_size;
-  if (kind == LayerKind::kHead) {
-    table.tied_embedding = model.tied_embedding;
-  } else if (model.learned_positions) {
-    table.parameter_count =
-        int64_t{model.hidden_size} * (int64_t{vocabulary_size} + model.sequence_length);
-  }
-  return table;
-}
-
-LayerDefinition Block(const PublishedModel& model, bool with_experts) {
-  LayerDefinition block;
-  block.layer_definition_id = with_experts ? "experts" : "block";
-  block.kind = model.encoder ? LayerKind::kEncoder : LayerKind::kDecoder;
-  block.hidden_size = model.hidden_size;
-  block.attention_head_count = model.attention_head_count;
-  block.key_value_head_count = model.key_value_head_count;
-  block.head_size = model.head_size;
-  block.feed_forward_kind = model.feed_forward_kind;
-  block.sequence_length = model.sequence_length;
-  if (with_experts) {
-    block.expert_count = model.expert_count;
-    block.experts_per_token = model.experts_per_token;
-    block.expert_feed_forward_size = model.expert_feed_forward_size;
-    block.shared_expert_feed_forward_size = model.shared_expert_feed_forward_size;
-  } else {
-    block.feed_forward_size = model.feed_forward_size;
-  }
-  return block;
-}
-
-absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime) {
-  const PublishedModel& model = run.model;
-  const int vocabulary_size =
-      runtime.pads_vocabulary
-          ? PaddedVocabularySize(model.vocabulary_size, run.parallelism.tensor_parallel_degree)
-          : model.vocabulary_size;
-  std::vector<LayerDefinition> definitions = {Table(model, LayerKind::kEmbedding, vocabulary_size),
-                                              Table(model, LayerKind::kHead, vocabulary_size)};
-  std::vector<ModelLayerRun> runs = {{kEmbedding, 1}};
-  int dense = -1;
-  int expert = -1;
-  for (int layer = 0; layer < model.layer_count; ++layer) {
-    const bool with_experts = HasExperts(model, layer);
-    int& index = with_experts ? expert : dense;
-    if (index < 0) {
-      index = static_cast<int>(definitions.size());
-      definitions.push_back(Block(model, with_experts));
-    }
-    if (runs.back().definition_index == index) {
-      ++runs.back().layer_count;
-    } else {
-      runs.push_back({index, 1});
-    }
-  }
-  runs.push_back({kHead, 1});
-  for (LayerDefinition& definition : definitions) {
-    PARPLAN_ASSIGN_OR_RETURN(definition, LayerDefinition::Create(std::move(definition), "model"));
-  }
-  const std::string name = model.name.empty() ? run.id : model.name;
-  return ModelSpec::Create(ModelIdFrom(name), std::move(definitions), std::move(runs),
-                           runtime.precision, Optimizer::kAdam);
-}
 
 // The degrees of a run once everything is filled in.
 struct Degrees {
@@ -242,6 +158,7 @@ Strategy StrategyOf(const PublishedRun& run, const RunRuntime& runtime, const De
   strategy.tensor_parallel_degree = degrees.tensor;
   strategy.data_parallel_degree = degrees.data;
   strategy.context_parallel_degree = degrees.context;
+  if (degrees.context > 1) strategy.context_kind = run.parallelism.context_kind;
   strategy.sequence_parallel = degrees.tensor > 1 && run.parallelism.sequence_parallel.value_or(
                                                          runtime.default_sequence_parallel);
   static constexpr ShardingLevel kLevels[] = {ShardingLevel::kNone, ShardingLevel::kOptimizer,
@@ -284,7 +201,14 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
       if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
       AppendLayer(model, next, strategy, &stage);
     }
-    if (index == stage_count - 1) AppendLayer(model, next, plain, &stage);
+    if (index == stage_count - 1) {
+      // Layers that predict further tokens, and the head.
+      for (; next < model.layer_count(); ++next) {
+        Strategy strategy = plain;
+        if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
+        AppendLayer(model, next, strategy, &stage);
+      }
+    }
     plan.stages.push_back(std::move(stage));
   }
   return plan;
@@ -300,15 +224,16 @@ constexpr SourceCluster kSourceClusters[] = {
     {"bigscience", "jean-zay"}, {"sailor-clariden", "clariden"},
 };
 
-std::string ClusterOf(const std::string& source) {
+std::string ClusterOf(const PublishedRun& run) {
+  if (!run.cluster.empty()) return run.cluster;
   for (const SourceCluster& known : kSourceClusters) {
-    if (absl::StartsWith(source, known.source)) return std::string(known.cluster);
+    if (absl::StartsWith(run.source, known.source)) return std::string(known.cluster);
   }
   return kUnnamedCluster;
 }
 
 absl::StatusOr<Topology> TopologyOf(const Degrees& degrees, const Hardware& hardware,
-                                    const std::string& source) {
+                                    const PublishedRun& run) {
   NodeGroup group;
   group.node_group_id = "nodes";
   group.device_kind = hardware.device.device_id;
@@ -317,7 +242,7 @@ absl::StatusOr<Topology> TopologyOf(const Degrees& degrees, const Hardware& hard
   group.device_memory = hardware.device.memory;
   std::vector<LinkTier> tiers = {{"node", degrees.devices_per_node}};
   if (group.node_count > 1) tiers.push_back({"cluster", degrees.device_count});
-  return Topology::Create(ClusterOf(source), {group}, std::move(tiers), hardware.fabric.fabric_id);
+  return Topology::Create(ClusterOf(run), {group}, std::move(tiers), hardware.fabric.fabric_id);
 }
 
 absl::Status CheckDegrees(const PublishedModel& model, const Degrees& degrees) {
@@ -368,10 +293,13 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
   PARPLAN_ASSIGN_OR_RETURN(question.plan, PlanOf(run, runtime, model, degrees, assumptions));
   FabricDescription fabric =
       FabricOf(run.hardware, device, degrees.devices_per_node, degrees.device_count, assumptions);
+  if (run.offloaded_layer_count > 0) {
+    assumptions->push_back("activations kept on the host are taken as kept on the device");
+  }
   question.device_memory = device.memory;
   question.hardware =
       std::make_shared<const Hardware>(Hardware{std::move(device), std::move(fabric)});
-  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyOf(degrees, *question.hardware, run.source));
+  PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyOf(degrees, *question.hardware, run));
   question.model = std::make_shared<const ModelSpec>(std::move(model));
   question.topology = std::make_shared<const Topology>(std::move(topology));
   question.runtime = runtime.traits;

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "clients/calibrate/run_error.h"
@@ -29,18 +30,19 @@ struct KnownFramework {
 };
 constexpr KnownFramework kFrameworks[] = {
     {"deepspeed", "megatron-deepspeed", 0, true, false},
-    {"automodel", "fsdp", 3, false, true},
-    {"bridge", "megatron-core", 1, true, true, true},
-    {"nemo", "megatron-core", 1, true, true, true},
+    {"automodel", "nemo-automodel", 3, false, true},
+    {"bridge", "megatron-bridge", 1, true, true, true},
+    {"nemo", "megatron-bridge", 1, true, true, true},
+    {"nanotron", "nanotron", 0, false, true, true},
     {"megatron-lm main", "megatron-core", 0, true, false},
     {"megatron core", "megatron-core", 0, true, false},
     {"megatron-core", "megatron-core", 0, true, false},
     {"mcore", "megatron-core", 0, true, false},
     {"megatron", "megatron-2021", 0, true, false},
-    {"foundry", "fsdp", 3, false, true},
-    {"mosaic", "fsdp", 3, false, true},
-    {"composer", "fsdp", 3, false, true},
-    {"torchtitan", "fsdp", 3, false, true, true},
+    {"foundry", "llm-foundry", 3, false, true},
+    {"mosaic", "llm-foundry", 3, false, true},
+    {"composer", "llm-foundry", 3, false, true},
+    {"torchtitan", "torchtitan", 3, false, true, true},
     {"fsdp", "fsdp", 3, false, true},
 };
 
@@ -134,10 +136,11 @@ std::string Filled(const PublishedRun& run, const std::string& text, const char*
 }
 
 absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
+  if (const std::optional<Precision> named = FindPrecision(text)) return *named;
   for (const char* word : {"fp8", "float8", "mxfp", "nvfp", "fp4", "int8"}) {
     if (absl::StrContains(text, word)) {
       return RunFieldError(
-          "precision", absl::StrCat("`", text, "`: products of 8 bits or fewer are not modelled"));
+          "precision", absl::StrCat("`", text, "` is no recipe of 8 or 4 bits that is known here"));
     }
   }
   if (const std::optional<Precision> found = FindPrecisionIn(text)) return *found;
@@ -154,6 +157,14 @@ std::optional<int> NumberIn(const std::string& text) {
     number = 10 * number + (*at - '0');
   }
   return number;
+}
+
+// Whether the runtime is a trainer on PyTorch's FSDP.
+bool IsOnFsdp(const RuntimeTraits& traits) {
+  for (const char* id : {"fsdp", "torchtitan", "nemo-automodel", "llm-foundry"}) {
+    if (traits.runtime_id == id) return true;
+  }
+  return false;
 }
 
 absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
@@ -174,7 +185,7 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
              absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {
     runtime->recompute_level = RecomputeLevel::kSelective;
     // Trainers on PyTorch's FSDP recompute by operator if selective, Megatron attention only.
-    if (runtime->traits.runtime_id == "fsdp" && !absl::StrContains(text, "attention") &&
+    if (IsOnFsdp(runtime->traits) && !absl::StrContains(text, "attention") &&
         !absl::StrContains(text, "core")) {
       runtime->traits.selective_recompute = SelectiveRecompute::kOperators;
     }
@@ -185,24 +196,21 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
   return absl::OkStatus();
 }
 
-// Sets the peculiarities of trainers on PyTorch's FSDP, by the word of `kFrameworks`.
-void RefineFsdp(absl::string_view word, RuntimeTraits* traits) {
-  if (word == "foundry" || word == "mosaic" || word == "composer") {
-    // llm-foundry's configurations and Composer as of the published tables:
-    // `attn_impl: triton`, decoupled_adamw operation by operation, PyTorch 1.13 and 2.0,
-    // fused cross-entropy on 16-bit logits.
-    traits->flash_kernel = FlashKernel::kFirst;
-    traits->fused_optimizer = false;
-    traits->recompute_stops_early = false;
-    traits->fp32_logits = false;
-  } else if (word == "torchtitan") {
-    // `mixed_precision_reduce` is float32.
-    traits->gradient_message_bytes = 4;
-  } else if (word == "automodel") {
-    // Transformer Engine's norms, linear maps and attention.
-    traits->flash_kernel = FlashKernel::kNative;
-    traits->fused_elementwise = true;
-  }
+// Sets what recipes of 8 and 4 bits leave to the runtime. `precision` is the name of one, or
+// another description.
+void RefineQuantisation(const PublishedRuntime& said, const std::string& precision,
+                        RuntimeTraits* traits) {
+  const std::optional<Precision> named = FindPrecision(precision);
+  const bool is_mx = named == Precision::kMxfp8;
+  const bool has_parameters =
+      is_mx ||
+      (named.has_value() && TraitsOf(*named).quantisation.has_value() &&
+       TraitsOf(*named).quantisation->gathers_weights && *named != Precision::kFp8Blockwise);
+  // Neither rows nor 4 bits have parameters of their own, and blocks of 128 have none by default.
+  traits->quantised_parameters =
+      has_parameters && said.narrow_parameters.value_or(traits->quantised_parameters);
+  traits->quantised_attention = said.narrow_attention.value_or(false);
+  if (said.narrow_optimizer_states.value_or(false)) traits->moment_bytes = 2;
 }
 
 // Replaces values of the preset by those of the row.
@@ -226,6 +234,16 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
     traits->runtime_id = runtime_id;
     traits->overlap_tensor_parallel = true;
   }
+  if (said.blocking_launches.has_value()) traits->blocking_launches = *said.blocking_launches;
+  if (said.cuda_graphs.value_or(false)) traits->eager = false;
+  if (said.expandable_segments.has_value()) traits->expandable_segments = *said.expandable_segments;
+  RefineQuantisation(said, precision, traits);
+  if (run.expert_dispatcher == "deepep" || run.expert_dispatcher == "hybridep") {
+    traits->expert_exchange = ExpertExchange::kOnceARank;
+  }
+  if (said.hides_expert_exchange.has_value()) {
+    traits->overlap_expert_exchange = *said.hides_expert_exchange;
+  }
   if (said.attention_kernel.has_value()) traits->attention_kernel = *said.attention_kernel;
   if (said.flash_kernel.has_value()) traits->flash_kernel = *said.flash_kernel;
   if (said.compiled.value_or(false)) traits->fused_elementwise = true;
@@ -247,7 +265,9 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   const bool fp16 = absl::StrContains(precision, "fp16") && !absl::StrContains(precision, "bf16");
   std::optional<bool> fp32_gradients = said.fp32_gradients;
   if (!fp32_gradients.has_value() && megatron_family) {
-    if (fp16 || traits->runtime_id != "megatron-deepspeed") fp32_gradients = !fp16;
+    const bool has_own =
+        traits->runtime_id == "megatron-deepspeed" || traits->runtime_id == "megatron-bridge";
+    if (fp16 || !has_own) fp32_gradients = !fp16;
   }
   if (absl::StrContains(precision, "fp32 grad")) {
     fp32_gradients = true;
@@ -282,7 +302,6 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
       runtime.traits.attention_dropout = false;
       runtime.traits.hidden_dropout = false;
     }
-    if (known->runtime_id == "fsdp") RefineFsdp(known->word, &runtime.traits);
   }
   runtime.pads_vocabulary = megatron_family;
   runtime.fills_stages_from_front = runtime.traits.runtime_id == "megatron-deepspeed";
@@ -297,6 +316,13 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
   const std::string recompute =
       Filled(run, run.recompute, "recompute", &UnstatedDefault::recompute, "none", assumptions);
   PARPLAN_RETURN_IF_ERROR(SetRecompute(recompute, &runtime));
+  const std::vector<std::string>& modules = run.recompute_modules;
+  if (runtime.recompute_level == RecomputeLevel::kSelective && !modules.empty() &&
+      std::find(modules.begin(), modules.end(), "core_attn") == modules.end()) {
+    runtime.recompute_level = RecomputeLevel::kNone;
+    assumptions->push_back(
+        absl::StrCat("recomputation of ", absl::StrJoin(modules, ", "), " is taken as none"));
+  }
 
   Refine(run, precision, megatron_family, &runtime.traits);
   return runtime;

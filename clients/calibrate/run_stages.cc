@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "clients/calibrate/run_error.h"
 
@@ -15,7 +18,55 @@ std::vector<int> SpreadLayers(int layer_count, int stage_count) {
   return layers;
 }
 
+constexpr size_t kMaxLayoutSize = 4096;
+constexpr int kMaxLayoutDepth = 8;
+
+// Appends what `layout` stands for from `*at` to its end, or to the bracket that closes `depth`.
+// Returns whether it is a layout.
+bool ExpandLayout(absl::string_view layout, int depth, size_t* at, std::string* expanded) {
+  while (*at < layout.size()) {
+    const char symbol = layout[*at];
+    if (symbol == ')') return depth > 0;
+    ++*at;
+    std::string item;
+    if (symbol == '(') {
+      if (depth == kMaxLayoutDepth || !ExpandLayout(layout, depth + 1, at, &item)) return false;
+      if (*at == layout.size()) return false;
+      ++*at;
+    } else if (absl::string_view("EtmL|").find(symbol) != absl::string_view::npos) {
+      item = symbol;
+    } else {
+      return false;
+    }
+    size_t count = 1;
+    if (*at < layout.size() && layout[*at] == '*') {
+      ++*at;
+      count = 0;
+      for (; *at < layout.size() && absl::ascii_isdigit(layout[*at]); ++*at) {
+        count = 10 * count + static_cast<size_t>(layout[*at] - '0');
+        if (count > kMaxLayoutSize) return false;
+      }
+      if (count == 0) return false;
+    }
+    if (expanded->size() + count * item.size() > kMaxLayoutSize) return false;
+    for (size_t i = 0; i < count; ++i) *expanded += item;
+  }
+  return depth == 0;
+}
+
 }  // namespace
+
+std::optional<std::vector<int>> LayersOfLayout(absl::string_view layout) {
+  std::string expanded;
+  size_t at = 0;
+  if (!ExpandLayout(layout, 0, &at, &expanded)) return std::nullopt;
+  std::vector<int> layers = {0};
+  for (const char symbol : expanded) {
+    if (symbol == '|') layers.push_back(0);
+    if (symbol == 't') ++layers.back();
+  }
+  return layers;
+}
 
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front) {
   if (!from_front) return SpreadLayers(layer_count, stage_count);
@@ -37,6 +88,16 @@ absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int sta
   const int layer_count = run.model.layer_count;
   std::vector<int> layers = run.parallelism.layers_per_stage;
   bool with_ends = run.parallelism.ends_count_as_layers;
+  const std::string& layout = run.parallelism.layout;
+  if (layers.empty() && absl::StrContains(layout, '|')) {
+    const std::optional<std::vector<int>> said = LayersOfLayout(layout);
+    if (!said.has_value()) {
+      return RunFieldError("parallel.layout", absl::StrCat("`", layout, "` is no layout"));
+    }
+    layers = *said;
+  }
+  // Megatron-Bridge's layouts of 61 layers: equal stages, the last with the rest.
+  if (absl::StrContains(layout, "equal stages, the last with fewer")) from_front = true;
   if (!layers.empty()) {
     if (static_cast<int>(layers.size()) != stage_count) {
       return RunFieldError(

@@ -3,10 +3,12 @@
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_STAGES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "clients/calibrate/published_run.h"
 
 namespace parplan::accuracy {
@@ -19,13 +21,19 @@ namespace parplan::accuracy {
 // `stage_count` is at least 1.
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front);
 
+// Returns the number of transformer layers (`t`) of each stage of a layout in Megatron's words:
+// `E` the embedding, `m` a layer that predicts a further token, `L` the loss, `|` between stages,
+// `*n` for n of the item or of the brackets before it. Absent if the text is no such layout, or
+// stands for more than 4,096 items.
+std::optional<std::vector<int>> LayersOfLayout(absl::string_view layout);
+
 // Returns the number of transformer layers of each stage, first to last, without embedding and
 // head. `stage_count` counts virtual stages: the pipeline degree times those of a device. The
-// numbers are those of `layers_per_stage` of the run, or else of `SplitLayers`, for which embedding
-// and head are one layer each if `ends_count_as_layers`. A list that adds up to two more than the
-// layers of the model counts embedding and head, whatever `ends_count_as_layers` says.
-// `from_front` is `RunRuntime::fills_stages_from_front`. Adds a sentence to `assumptions`, which
-// must not be null, if the run has no list and layers do not divide evenly.
+// numbers are those of `layers_per_stage` or of `layout` of the run, or else of `SplitLayers`, for
+// which embedding and head are one layer each if `ends_count_as_layers`. A list that adds up to two
+// more than the layers of the model counts embedding and head, whatever `ends_count_as_layers`
+// says. `from_front` is `RunRuntime::fills_stages_from_front`. Adds a sentence to `assumptions`,
+// which must not be null, if the run has no list and layers do not divide evenly.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `parallel.layers_per_stage` if the list does not
 // have `stage_count` entries, or adds up to neither the layers nor two more; naming `parallel.pp`

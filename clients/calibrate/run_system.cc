@@ -81,6 +81,39 @@ int CountInClause(absl::string_view text, size_t end) {
   return 1;
 }
 
+// Returns the kind of InfiniBand whose adapters have this rate; empty if there is none.
+absl::string_view InfiniBandOf(int gigabits_per_second) {
+  switch (gigabits_per_second) {
+    case 100:
+      return "edr";
+    case 200:
+      return "hdr";
+    case 400:
+      return "ndr";
+    case 800:
+      return "xdr";
+    default:
+      return "";
+  }
+}
+
+// Returns the part of a text on all networks of a node that computation uses.
+absl::string_view ComputeNetwork(absl::string_view text) {
+  const size_t at = text.find("Compute:");
+  if (at == absl::string_view::npos) return text;
+  text.remove_prefix(at);
+  return text.substr(0, text.find(", "));
+}
+
+// Returns `device` with what the source says of it beyond the data sheet.
+DeviceDescription Adjusted(DeviceDescription device, const PublishedHardware& hardware) {
+  if (hardware.memory_terabytes_per_second > 0.0) {
+    device.memory_bytes_per_second = hardware.memory_terabytes_per_second * 1e12;
+  }
+  if (hardware.power_limit_watts > 0.0) device.power_limit_watts = hardware.power_limit_watts;
+  return device;
+}
+
 const FabricDescription* NamedFabric(absl::string_view text) {
   const HardwareLibrary& library = HardwareLibrary::BuiltIn();
   const std::string loose = Loose(text);
@@ -117,6 +150,10 @@ std::optional<AdapterText> AdaptersIn(absl::string_view text) {
       if (!counted && adapters.kind.empty()) continue;
       adapters.gigabits_per_second = rate;
       adapters.count = counted ? std::max(1, CountBefore(view, begin)) : CountInClause(view, begin);
+      if (adapters.kind.empty() &&
+          (HasWords(lower, "ib") || absl::StrContains(lower, "infiniband"))) {
+        adapters.kind = std::string(InfiniBandOf(rate));
+      }
       return adapters;
     }
   }
@@ -142,13 +179,16 @@ absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware) {
         library.FindDevice(absl::StrCat(text, "-", std::lround(hardware.memory_gb), "GB"));
     if (variant != nullptr) device = variant;
   }
+  if (device == nullptr && !hardware.similar_device_name.empty()) {
+    device = library.FindDevice(hardware.similar_device_name);
+  }
   if (device == nullptr) {
     return FieldError(
         Reason::kSpecInvalid, "hardware.gpu",
         absl::StrCat("`", hardware.device_name,
                      "` is not in the library of devices; add it (docs/hardware.md)"));
   }
-  return *device;
+  return Adjusted(*device, hardware);
 }
 
 int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
@@ -177,7 +217,15 @@ FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescri
   PARPLAN_CHECK(usual != nullptr);
   const bool several_nodes = device_count > devices_per_node;
   if (const FabricDescription* named = NamedFabric(hardware.interconnect)) return *named;
-  const std::optional<AdapterText> adapters = AdaptersIn(hardware.interconnect);
+  // NVLink reaches all devices, whatever adapters their nodes have.
+  if (hardware.nvlink_domain >= device_count) return *usual;
+  std::optional<AdapterText> adapters = AdaptersIn(hardware.interconnect);
+  if (!adapters.has_value()) adapters = AdaptersIn(ComputeNetwork(hardware.network_text));
+  if (adapters.has_value() && devices_per_node > hardware.devices_per_node &&
+      hardware.devices_per_node > 0) {
+    // The text is of a tray, and the node is a rack.
+    adapters->count *= devices_per_node / hardware.devices_per_node;
+  }
   if (!adapters.has_value()) {
     if (several_nodes) {
       assumptions->push_back(absl::StrCat("the network is not said; taken as ", usual->fabric_id));

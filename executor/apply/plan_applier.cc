@@ -17,7 +17,7 @@ absl::StatusOr<ElementType> TypeOf(Precision precision) {
       return ElementType::kFloat32;
     case Precision::kBf16:
       return ElementType::kBfloat16;
-    case Precision::kFp16:
+    default:
       break;
   }
   return FieldError(Reason::kSpecInvalid, "precision", "the executor trains in fp32 and bf16");

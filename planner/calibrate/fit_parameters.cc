@@ -40,6 +40,7 @@ constexpr Widths kWidths[] = {
     {kContextMemory, kMemory, 0.25, 0.10, 0.10},    {kCommunicatorMemory, kMemory, 0.60, 0.0, 0.30},
     {kWorkspaceMemory, kMemory, 0.50, 0.30, 0.0},   {kFragmentation, kMemory, 0.60, 0.0, 0.40},
     {kTimeFactor, kStep, 0.0, 0.0, 0.10},           {kActivationFactor, kMemory, 0.0, 0.0, 0.05},
+    {kExpertImbalance, kStep, 0.10, 0.0, 0.10},
 };
 
 bool HasLayerKinds(Coefficient coefficient) {

@@ -19,6 +19,12 @@ double ScoreElements(const TensorSizes& shape) {
   return shape.heads * shape.tokens * shape.all_tokens / shape.tensor;
 }
 
+// Returns the bytes that the input of a linear map takes which is as wide as the layer.
+double InputBytes(const TensorSizes& shape, const RuntimeTraits& traits) {
+  const double input = shape.input * shape.tokens * shape.hidden / shape.sequence;
+  return traits.keeps_gathered_inputs ? input * shape.sequence : input;
+}
+
 // Returns the lifetime of tensors that selective recomputation of operators repeats: all but those
 // of fused attention and the outputs of every second product.
 TensorLifetime LifetimeOfRecomputed(const RuntimeTraits& traits) {
@@ -37,13 +43,18 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
   const double value =
       shape.element * shape.tokens * std::max(shape.value / shape.tensor, shape.value_head);
   const double scores = ScoreElements(shape);
-  const double input = traits.keeps_gathered_inputs ? residual * shape.sequence : residual;
+  const double input = InputBytes(shape, traits);
+  const bool is_quantised = shape.input != shape.element;
   const TensorLifetime again = LifetimeOfRecomputed(traits);
 
   tensors.Add(cross ? "cross-attention norm input" : "attention norm input", "e s h / r", residual,
               cross ? kLayer : kCheckpoint);
-  tensors.Add("query, key and value projection input", "e s h / r (e s h if kept gathered)", input,
-              again);
+  // Only the gradient of the weights reads the input of a linear map.
+  const bool keeps_inputs = !definition.frozen || definition.attention_adapter_rank > 0;
+  if (keeps_inputs) {
+    tensors.Add("query, key and value projection input", "i s h / r (i s h if kept gathered)",
+                input, again);
+  }
   if (definition.latent_attention.has_value()) {
     AddCompressedVectors(*definition.latent_attention, shape, again, tensors);
   }
@@ -54,7 +65,8 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
     tensors.Add("log-sum-exp of scores", "4 a s / t",
                 4.0 * shape.heads * shape.tokens / shape.tensor,
                 again == kLayer ? kAttentionCore : kLayer);
-    if (traits.attention_output_copied) {
+    // Attention's backward pass reads its output as it was before quantisation.
+    if (traits.attention_output_copied || is_quantised) {
       tensors.Add("attention output before its copy", "e s q / t", output, kAttentionCore);
     }
   } else {
@@ -65,7 +77,11 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
                   kAttentionCore);
     }
   }
-  tensors.Add("attention projection input", "e s q / t", output, kLayer);
+  // Fused attention needs it in 16 bits too, which it is unless it was quantised.
+  if (keeps_inputs || !is_quantised) {
+    tensors.Add("attention projection input", "i s q / t",
+                shape.input * shape.tokens * shape.output / shape.tensor, kLayer);
+  }
   if (traits.hidden_dropout) {
     tensors.Add("dropout mask after attention", "s h / r",
                 shape.tokens * shape.hidden / shape.sequence, kLayer);
@@ -75,8 +91,11 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
 // Adds the tensors of a feed-forward part of width `width`, after its norm, for `passes` copies of
 // every token. Returns the bytes of its inner tensors.
 double AddFeedForward(const TensorSizes& shape, const RuntimeTraits& traits, FeedForwardKind kind,
-                      double width, double passes, ActivationTensors& tensors) {
+                      double width, double passes, bool keeps_inputs, ActivationTensors& tensors) {
   const double inner = shape.element * passes * shape.tokens * width / shape.tensor;
+  // The input of the second map, which only the gradient of its weights reads.
+  const double input =
+      keeps_inputs ? shape.input * passes * shape.tokens * width / shape.tensor : 0.0;
   const TensorLifetime again = LifetimeOfRecomputed(traits);
   if (kind == FeedForwardKind::kSwiglu) {
     tensors.Add("gate projection output", "n e s f / t", inner, kLayer);
@@ -84,12 +103,12 @@ double AddFeedForward(const TensorSizes& shape, const RuntimeTraits& traits, Fee
     if (!traits.fused_elementwise) {
       tensors.Add("activated gate", "n e s f / t", inner, again);
     }
-    tensors.Add("down projection input", "n e s f / t", inner, again);
-    return (traits.fused_elementwise ? 3.0 : 4.0) * inner;
+    tensors.Add("down projection input", "n i s f / t", input, again);
+    return (traits.fused_elementwise ? 2.0 : 3.0) * inner + input;
   }
   tensors.Add("GELU input", "n e s f / t", inner, kLayer);
-  tensors.Add("second feed-forward matrix input", "n e s f / t", inner, again);
-  return 2.0 * inner;
+  tensors.Add("second feed-forward matrix input", "n i s f / t", input, again);
+  return inner + input;
 }
 
 // Adds the needs of the backward pass of a runtime with `reuses_activations`. `inner` bytes of the
@@ -145,10 +164,13 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   }
   if (definition.state_space.has_value()) AddStateSpace(*definition.state_space, shape, tensors);
   const TensorLifetime again = LifetimeOfRecomputed(traits);
+  const bool keeps_inputs = !definition.frozen || definition.feed_forward_adapter_rank > 0;
   if (definition.has_feed_forward()) {
     tensors.Add("feed-forward norm input", "e s h / r", residual, has_mixer ? again : kCheckpoint);
-    tensors.Add("first feed-forward matrix input", "e s h / r (e s h if kept gathered)",
-                traits.keeps_gathered_inputs ? residual * shape.sequence : residual, again);
+    if (keeps_inputs) {
+      tensors.Add("first feed-forward matrix input", "i s h / r (i s h if kept gathered)",
+                  InputBytes(shape, traits), again);
+    }
   }
   if (again != kLayer && swiglu) {
     tensors.Add("saved output of the layer's last product", "e s h / r", residual, kLayer);
@@ -159,7 +181,7 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   double feed_forward_gradients = 0.0;
   if (!definition.has_experts()) {
     inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
-                           definition.feed_forward_size, 1.0, tensors);
+                           definition.feed_forward_size, 1.0, keeps_inputs, tensors);
     // Autograd has freed the last matrix's input, as large as one of them, when it makes the
     // others.
     const double count = (swiglu ? 3.0 : 2.0) - (traits.measures_saved_tensors ? 1.0 : 0.0);
@@ -173,18 +195,20 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
     tensors.Add("router scores", "8 s E / r",
                 8.0 * shape.tokens * definition.expert_count / shape.sequence, kLayer);
     tensors.Add("tokens before the experts", "n e s h", routed, kLayer);
-    tensors.Add("tokens in the experts' order", "n e s h", routed, kLayer);
+    const double sorted = keeps_inputs ? routed / shape.element * shape.input : 0.0;
+    tensors.Add("tokens in the experts' order", "n i s h", sorted, kLayer);
     tensors.Add("expert output", "n e s h", routed, kLayer);
     inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
-                           definition.expert_feed_forward_size, passes, tensors);
+                           definition.expert_feed_forward_size, passes, keeps_inputs, tensors);
     const double one =
         shape.element * passes * shape.tokens * definition.expert_feed_forward_size / shape.tensor;
     if (!swiglu) tensors.Add("activation weighted by the router", "n e s f / t", one, kLayer);
     feed_forward_gradients = (swiglu ? 3.0 : 2.0) * one + 2.0 * routed;
-    inner += 3.0 * routed;
+    inner += 2.0 * routed + sorted;
     if (definition.shared_expert_feed_forward_size > 0) {
-      inner += AddFeedForward(shape, traits, definition.feed_forward_kind,
-                              definition.shared_expert_feed_forward_size, 1.0, tensors);
+      inner +=
+          AddFeedForward(shape, traits, definition.feed_forward_kind,
+                         definition.shared_expert_feed_forward_size, 1.0, keeps_inputs, tensors);
     }
   }
   if (traits.hidden_dropout && definition.has_feed_forward()) {
@@ -315,8 +339,8 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
                             (traits.gathers_logits ? 1.0 : shape.tensor);
       const double input = traits.keeps_gathered_inputs ? residual * shape.sequence : residual;
       tensors.Add("final norm input", "e s h / r", residual, kCheckpoint);
-      tensors.Add("output matrix input", "e s h / r (e s h if kept gathered)", predictions * input,
-                  kLayer);
+      tensors.Add("output matrix input", "e s h / r (e s h if kept gathered)",
+                  definition.frozen ? 0.0 : predictions * input, kLayer);
       const double bytes_per_logit =
           traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
       if (traits.reuses_activations) {

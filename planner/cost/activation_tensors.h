@@ -45,7 +45,8 @@ enum class TensorLifetime {
 struct ActivationTensor {
   absl::string_view name;
   // The formula in the symbols of docs/cost-model-memory.md: s tokens of a rank, S of a sample, h
-  // hidden size, t tensor-parallel degree, r = t with sequence parallelism and 1 without, q and k
+  // hidden size, i bytes per element of an input of a linear map (e unless the precision
+  // quantises), t tensor-parallel degree, r = t with sequence parallelism and 1 without, q and k
   // width of all query and of all key-value heads, a heads, f feed-forward size, e bytes per
   // element, V padded vocabulary, n experts per token.
   absl::string_view formula;

@@ -41,7 +41,8 @@ class AnalyticLayer {
   AnalyticLayer(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                 const DeviceDescription& device, const Coefficients& coefficients);
 
-  // Returns the times for `samples` samples on this device, a number that may be a fraction.
+  // Returns the times for `samples` samples on this device, a number that may be a fraction. Of
+  // expert-parallel ranks it is the one with most tokens, whatever `shape.expert_load` says.
   // Collectives are not included (`FabricTime` has them). A call takes about a microsecond and
   // allocates nothing.
   AnalyticTimes Times(const LayerShape& shape, double samples) const;
@@ -63,6 +64,7 @@ class AnalyticLayer {
   double vector_flops_per_second_;
   double random_numbers_per_second_;
   double kernel_overhead_;
+  double expert_imbalance_;
   double backward_launch_interval_;
   double forward_launch_interval_;
 };

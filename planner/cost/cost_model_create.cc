@@ -308,7 +308,8 @@ GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const P
           ? std::optional<double>(coefficients_[Coefficient::kContention])
           : std::nullopt;
   const double slowdown = OverlapSlowdown(profile, contention, allow_estimates, has_overlap, notes);
-  traffic_ = LayerTraffic(problem, group, std::move(collectives), slowdown);
+  traffic_ = LayerTraffic(problem, group, std::move(collectives), slowdown,
+                          coefficients_[Coefficient::kExpertImbalance]);
   ResolveOptimizer(profile);
   ResolveOverheads(profile, allow_estimates, notes);
 }

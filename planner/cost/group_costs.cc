@@ -168,6 +168,29 @@ Seconds GroupCosts::OptimizerTime(int64_t parameter_count, ShardingLevel level,
                            coefficients_);
 }
 
+Seconds GroupCosts::QuantisationTime(const LayerFootprint& footprint, ShardingLevel level,
+                                     const Strategy& strategy) const {
+  const std::optional<Quantisation>& quantisation = TraitsOf(precision_).quantisation;
+  // Frozen weights are quantised once for all steps.
+  if (!quantisation.has_value() || !device_.has_value() || footprint.frozen_parameter_count > 0) {
+    return Seconds();
+  }
+  const bool quantises_shard = level != ShardingLevel::kNone && quantisation->gathers_weights &&
+                               runtime_.quantised_parameters;
+  const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
+  const auto own = [quantises_shard](int64_t count, int ranks) {
+    return static_cast<double>(count) / (quantises_shard ? ranks : 1);
+  };
+  const double elements =
+      own(footprint.quantised_parameter_count, replicas) +
+      own(footprint.quantised_expert_parameter_count, replicas / strategy.expert_parallel_degree);
+  const double bytes =
+      elements * (static_cast<double>(quantisation->read_count * BytesPerElement(precision_)) +
+                  Quantisation::kCopyCount * quantisation->operand_bytes);
+  return Seconds::Of(
+      bytes / (device_->memory_bytes_per_second * coefficients_[Coefficient::kMemoryEfficiency]));
+}
+
 Seconds GroupCosts::ShardedGradientTime(int64_t parameter_count, int replica_count) const {
   if (!optimizer_time_.has_value()) return Seconds();
   return OptimizerTime(parameter_count, ShardingLevel::kNone, replica_count) *

@@ -110,6 +110,10 @@ class GroupCosts {
   // Returns the time of the optimizer's step over the parameters of a layer that `replica_count`
   // ranks have in common.
   Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
+  // Returns the time to quantise the weights of a layer once a step: those of its shard, if ranks
+  // gather quantised weights. 0 if the precision quantises none or the device is unknown.
+  Seconds QuantisationTime(const LayerFootprint& footprint, ShardingLevel level,
+                           const Strategy& strategy) const;
   // Returns the time by which a backward pass is longer because it updates its shard of the
   // gradients over `parameter_count` parameters; 0 if the optimizer was not measured.
   Seconds ShardedGradientTime(int64_t parameter_count, int replica_count) const;

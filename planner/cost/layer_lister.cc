@@ -35,14 +35,41 @@ void LayerLister::List() {
 
 void LayerLister::Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
                          double batch_count) {
-  forward_.AddProduct({rows, columns, inner, batch_count});
-  backward_.AddProduct({rows, inner, columns, batch_count});
-  backward_.AddProduct({inner, columns, rows, batch_count}, cut == Cut::kColumns);
+  Quantise(rows * inner * batch_count, forward_);
+  Quantise(rows * columns * batch_count, backward_);
+  forward_.AddProduct(LinearShape(rows, columns, inner, batch_count));
+  backward_.AddProduct(LinearShape(rows, inner, columns, batch_count));
+  if (layer_.frozen) return Adapter(rows, inner, columns, batch_count);
+  backward_.AddProduct(LinearShape(inner, columns, rows, batch_count), cut == Cut::kColumns);
   AccumulateGradient(inner * columns * batch_count);
   if (!has_bias) return;
   backward_.AddElementwise(rows * columns * element_);
   // The bias and its gradient's sum are small.
   backward_.AddLaunches(1);
+}
+
+void LayerLister::Adapter(double rows, double inner, double columns, double batch_count) {
+  const double rank = adapter_rank_;
+  if (rank == 0.0) return;
+  forward_.AddProduct({rows, rank, inner, batch_count});
+  forward_.AddProduct({rows, columns, rank, batch_count});
+  const double output = rows * columns * batch_count;
+  forward_.AddElementwise(Traffic(2.0 * output, output));
+  backward_.AddProduct({rank, columns, rows, batch_count});
+  backward_.AddProduct({rows, rank, columns, batch_count});
+  backward_.AddProduct({inner, rank, rows, batch_count});
+  backward_.AddProduct({rows, inner, rank, batch_count});
+  const double input = rows * inner * batch_count;
+  backward_.AddElementwise(Traffic(2.0 * input, input));
+  AccumulateGradient((inner + columns) * rank * batch_count);
+}
+
+void LayerLister::Router(double rows, double inner, double columns) {
+  forward_.AddProduct({rows, columns, inner});
+  backward_.AddProduct({rows, inner, columns});
+  if (layer_.frozen) return;
+  backward_.AddProduct({inner, columns, rows});
+  AccumulateGradient(inner * columns);
 }
 
 void LayerLister::AccumulateGradient(double parameter_count) {
@@ -95,11 +122,12 @@ void LayerLister::TensorCollectives(int forward_count, int backward_count) {
 
 void LayerLister::FeedForward() {
   if (!layer_.has_feed_forward()) return;
+  adapter_rank_ = layer_.feed_forward_adapter_rank;
   Norm();
   if (!layer_.has_experts()) {
     const double width = layer_.feed_forward_size / tensor_;
     Dense(tokens_, width, 1.0);
-    last_forward_product_ = {tokens_, static_cast<double>(layer_.hidden_size), width, 1.0};
+    last_forward_product_ = LinearShape(tokens_, layer_.hidden_size, width, 1.0);
   } else {
     Experts();
   }
@@ -132,17 +160,18 @@ void LayerLister::Dense(double rows, double width, double batch_count) {
 
 void LayerLister::Experts() {
   const double hidden = layer_.hidden_size;
-  const double routed = tokens_ * layer_.experts_per_token;
+  const double routed = tokens_ * layer_.experts_per_token * shape_.expert_load;
   const double own_experts =
       static_cast<double>(layer_.expert_count) / shape_.expert_parallel_degree;
   // The router, its softmax and its choice.
-  Linear(Cut::kRows, residual_ / hidden, hidden, layer_.expert_count, false);
+  Router(residual_ / hidden, hidden, layer_.expert_count);
   forward_.AddLaunches(8);
   backward_.AddLaunches(8);
-  // Tokens sorted by expert and back.
-  const double moved = Traffic(2.0 * routed * hidden, 2.0 * routed * hidden);
-  forward_.AddElementwise(moved, 4);
-  backward_.AddElementwise(moved, 4);
+  // Tokens sorted by expert and back; once each way if the exchange sorts them too.
+  const bool sorts = runtime_.expert_exchange == ExpertExchange::kOnceARank;
+  const double moved = Traffic(2.0 * routed * hidden, 2.0 * routed * hidden) * (sorts ? 0.5 : 1.0);
+  forward_.AddElementwise(moved, sorts ? 2 : 4);
+  backward_.AddElementwise(moved, sorts ? 2 : 4);
   if (shape_.expert_parallel_degree > 1) {
     forward_.AddLaunches(2);
     backward_.AddLaunches(2);
@@ -150,6 +179,11 @@ void LayerLister::Experts() {
   // Experts get equal shares of the tokens: `expert_parallel_degree` times fewer experts work for
   // as many more ranks, so the number of rows stays that of this rank's tokens.
   Dense(routed / own_experts, layer_.expert_feed_forward_size / tensor_, own_experts);
+  if (runtime_.launches_each_expert && own_experts > 1.0) {
+    // Two products forward, four backward; the grouped kernel is one of each.
+    forward_.AddLaunches(static_cast<int>(2.0 * (own_experts - 1.0)));
+    backward_.AddLaunches(static_cast<int>(4.0 * (own_experts - 1.0)));
+  }
   if (layer_.shared_expert_feed_forward_size > 0) {
     Dense(tokens_, layer_.shared_expert_feed_forward_size / tensor_, 1.0);
   }
@@ -162,12 +196,14 @@ void LayerLister::Embedding() {
   forward_.AddElementwise(Traffic(2.0 * elements, 2.0 * elements), 2);
   if (runtime_.hidden_dropout) {
     forward_.AddElementwise(Traffic(residual_, residual_) + residual_, 1, residual_);
-    backward_.AddElementwise(Traffic(residual_, residual_) + residual_);
+    if (!layer_.frozen) backward_.AddElementwise(Traffic(residual_, residual_) + residual_);
   }
   TensorCollectives(1, shape_.sequence_parallel ? 1 : 0);
-  // The gradient is a whole table: zeroed, rows added, then accumulated.
-  backward_.AddElementwise(Traffic(elements, elements) + table * element_, 3);
-  backward_.AddElementwise(table * (element_ + 2.0 * GradientBytes()));
+  if (!layer_.frozen) {
+    // The gradient is a whole table: zeroed, rows added, then accumulated.
+    backward_.AddElementwise(Traffic(elements, elements) + table * element_, 3);
+    backward_.AddElementwise(table * (element_ + 2.0 * GradientBytes()));
+  }
   // Batches loaded, positions and masks made.
   forward_.AddLaunches(kBatchLaunches);
 }

@@ -4,9 +4,11 @@
 #define PARPLAN_PLANNER_COST_LAYER_LISTER_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "planner/cost/layer_operations.h"
 #include "planner/model/layer_matrices.h"
+#include "planner/model/layer_precision.h"
 
 namespace parplan {
 
@@ -24,6 +26,7 @@ class LayerLister {
         last_forward_product_(operations.last_forward_product),
         by_operators_(runtime.selective_recompute == SelectiveRecompute::kOperators),
         element_(static_cast<double>(BytesPerElement(precision))),
+        quantisation_(QuantisationOf(layer, precision)),
         tensor_(shape.tensor_parallel_degree),
         samples_(samples),
         sequence_(layer.sequence_length),
@@ -50,16 +53,37 @@ class LayerLister {
 
   // Adds a product that selective recomputation of operators repeats.
   void RecomputeProduct(double rows, double columns, double inner, double batch_count = 1.0) {
-    if (by_operators_) selective_.AddProduct({rows, columns, inner, batch_count});
+    if (by_operators_) selective_.AddProduct(LinearShape(rows, columns, inner, batch_count));
+  }
+
+  // Returns a product of a linear map that the recipe of the precision quantises.
+  ProductShape LinearShape(double rows, double columns, double inner, double batch_count) const {
+    return {rows, columns, inner, batch_count, quantisation_.has_value()};
+  }
+
+  // Adds the kernels that quantise a tensor for both directions of products.
+  void Quantise(double elements, OperationList& pass) const {
+    if (!quantisation_.has_value()) return;
+    pass.AddElementwise(elements * (quantisation_->read_count * element_ +
+                                    Quantisation::kCopyCount * quantisation_->operand_bytes),
+                        quantisation_->read_count);
   }
 
   // The way tensor parallelism splits the weights of a linear map. If by columns, the gradient of
   // the input is summed over the ranks.
   enum class Cut { kColumns, kRows };
 
-  // Adds the product of rows x inner with the weights, and both gradients.
+  // Adds the product of rows x inner with the weights, and both gradients. The input and the
+  // gradient of the output are quantised if the precision says so.
   void Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
               double batch_count = 1.0);
+
+  // Adds the product with a router's weights, which no recipe quantises.
+  void Router(double rows, double inner, double columns);
+
+  // Adds the narrow products beside a frozen linear map: there and back forward, and four backward
+  // for the gradients of both matrices, of what is between them, and of the input.
+  void Adapter(double rows, double inner, double columns, double batch_count);
 
   // Adds a fresh gradient to the buffer.
   void AccumulateGradient(double parameter_count);
@@ -146,7 +170,10 @@ class LayerLister {
   ProductShape& last_forward_product_;
   // Selective recomputation does all element-wise work again.
   const bool by_operators_;
+  // Rank of the adapters beside the linear maps of the part that is being listed; 0 for none.
+  double adapter_rank_ = 0.0;
   const double element_;
+  const std::optional<Quantisation> quantisation_;
   const double tensor_;
   const double samples_;
   const double sequence_;

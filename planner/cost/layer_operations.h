@@ -22,6 +22,8 @@ struct LayerShape {
   // With rings a context-parallel rank has all heads of its tensor-parallel part and some of the
   // queries; with Ulysses it has some of these heads and all queries.
   ContextKind context_kind = ContextKind::kRing;
+  // Tokens of this rank's experts over those of the average rank.
+  double expert_load = 1.0;
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 

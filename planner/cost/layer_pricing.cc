@@ -62,7 +62,7 @@ void LayerPricing::PriceExchanges() {
   const LayerDefinition& definition = layer_.definition();
   const LayerTraffic& traffic = costs_.traffic();
   tensor_ = traffic.TensorParallel(definition, strategy_, samples_, work_.bare.hiding_backward);
-  expert_ = traffic.ExpertParallel(definition, strategy_, samples_);
+  expert_ = traffic.ExpertParallel(definition, strategy_, samples_, work_.bare);
   context_ = traffic.ContextParallel(definition, strategy_, samples_, work_.bare);
 }
 
@@ -105,7 +105,10 @@ const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
 
 const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel sharding) {
   // Sharded gradients are scattered in the same way whether parameters are sharded or not.
-  const ShardingLevel alike = std::min(sharding, ShardingLevel::kGradients);
+  // Frozen parameters are gathered only if they are sharded.
+  const ShardingLevel alike = footprint().frozen_parameter_count > 0
+                                  ? sharding
+                                  : std::min(sharding, ShardingLevel::kGradients);
   std::optional<Exchange>& known = data_[static_cast<int>(alike) - 1];
   if (!known.has_value()) known = costs_.traffic().DataParallel(footprint(), strategy_, alike);
   return *known;
@@ -130,7 +133,8 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
   cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
                         costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
-                                             replicas / strategy_.expert_parallel_degree);
+                                             replicas / strategy_.expert_parallel_degree) +
+                        costs_.QuantisationTime(footprint, sharding, strategy_);
   if (sharding >= ShardingLevel::kGradients && replicas > 1) {
     const Seconds work = costs_.ShardedGradientTime(
         footprint.parameter_count + footprint.expert_parameter_count, replicas);

@@ -1,10 +1,13 @@
 #include "planner/cost/layer_traffic.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "planner/cost/tensor_parallel_traffic.h"
 #include "planner/model/layer_matrices.h"
+#include "planner/model/layer_precision.h"
 
 namespace parplan {
 namespace {
@@ -21,6 +24,36 @@ GroupShape ReplicaGroup(const Strategy& strategy) {
           tensor_inner ? strategy.tensor_parallel_degree : 1};
 }
 
+// Returns how many of `rank_count` ranks a token's `experts` are on, on average, if it chooses each
+// of them with equal probability.
+double RanksOfToken(int experts, int rank_count) {
+  return rank_count * (1.0 - std::pow(1.0 - 1.0 / rank_count, experts));
+}
+
+// Returns the exchanges with the experts of `group` that send a token once to a rank. A token
+// leaves its node once for each other node that has some of its experts, and is handed on inside of
+// that; backward the gradients come the same way. `message` has a copy of each token for each of
+// its experts.
+PassCollectives OnceARank(int experts_per_token, const GroupShape& group, int devices_per_node,
+                          double message) {
+  PassCollectives calls;
+  const auto add = [&](const GroupShape& part) {
+    const double bytes =
+        message * RanksOfToken(experts_per_token, part.participant_count) / experts_per_token;
+    calls.forward.Add(Collective::kAllToAll, part, bytes, 2);
+    calls.backward.Add(Collective::kAllToAll, part, bytes, 2);
+  };
+  const int ranks = std::max(1, devices_per_node / group.rank_stride);
+  if (group.participant_count <= ranks || group.participant_count % ranks != 0 ||
+      devices_per_node % group.rank_stride != 0) {
+    add(group);
+    return calls;
+  }
+  add({group.participant_count / ranks, group.rank_stride * ranks});
+  if (ranks > 1) add({ranks, group.rank_stride});
+  return calls;
+}
+
 }  // namespace
 
 Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) {
@@ -28,12 +61,14 @@ Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown) 
 }
 
 LayerTraffic::LayerTraffic(const PlanningProblem& problem, GroupIndex group,
-                           CollectiveCosts collectives, double overlap_slowdown)
+                           CollectiveCosts collectives, double overlap_slowdown,
+                           double expert_imbalance)
     : precision_(problem.model().precision()),
       runtime_(problem.rules().runtime),
       device_count_(problem.device_count()),
       devices_per_node_(problem.node_group(group).devices_per_node),
       overlap_slowdown_(overlap_slowdown),
+      expert_imbalance_(expert_imbalance),
       collectives_(std::move(collectives)) {
   const ModelSpec& model = problem.model();
   if (const LayerDefinition& head = model.layer(model.layer_count() - 1); head.tied_embedding) {
@@ -77,6 +112,11 @@ LayerTraffic::Exchange LayerTraffic::ExchangeOf(const PassCollectives& calls) co
   return exchange;
 }
 
+double LayerTraffic::GatheredShare(const LayerDefinition& definition) const {
+  const std::optional<Quantisation> quantisation = QuantisationOf(definition, precision_);
+  return quantisation.has_value() ? quantisation->operand_bytes / ElementBytes() : 1.0;
+}
+
 PassCollectives LayerTraffic::TensorCollectives(const LayerDefinition& definition,
                                                 const Strategy& strategy, double samples) const {
   PassCollectives calls;
@@ -97,10 +137,11 @@ PassCollectives LayerTraffic::TensorCollectives(const LayerDefinition& definitio
   const double inner_message = message / definition.hidden_size * traffic.inner_width;
   // The last exchange of a transformer layer is a sum.
   const double kept = IsTransformer(definition.kind) && !runtime_.repeats_last_sum ? 1.0 : 0.0;
+  const double gathered = GatheredShare(definition);
   const auto add = [&](const PassTraffic& pass, double bytes, double not_repeated,
                        CollectiveList& list) {
     list.Add(Collective::kAllReduce, group, bytes, pass.all_reduces, not_repeated);
-    list.Add(Collective::kAllGather, group, bytes, pass.gathers);
+    list.Add(Collective::kAllGather, group, bytes * gathered, pass.gathers);
     list.Add(Collective::kReduceScatter, group, bytes, pass.scatters, not_repeated);
   };
   add(traffic.forward, message, kept, calls.forward);
@@ -157,7 +198,7 @@ LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& defin
           std::pair(traffic.inner_hidden,
                     message / definition.hidden_size * traffic.inner_width)}) {
       calls.Add(Collective::kAllReduce, group, bytes, pass.all_reduces);
-      calls.Add(Collective::kAllGather, group, bytes, pass.gathers);
+      calls.Add(Collective::kAllGather, group, bytes * GatheredShare(definition), pass.gathers);
       calls.Add(Collective::kReduceScatter, group, bytes, pass.scatters);
     }
     const Seconds hidden = TimeOf(calls);
@@ -252,7 +293,13 @@ PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definitio
   if (expert == 1 || definition.expert_count == 0) return calls;
   const GroupShape group{expert, ReplicaGroup(strategy).rank_stride};
   double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                   definition.hidden_size * definition.experts_per_token * ElementBytes();
+                   definition.hidden_size * definition.experts_per_token * ElementBytes() *
+                   expert_imbalance_;
+  if (runtime_.expert_exchange == ExpertExchange::kOnceARank) {
+    return OnceARank(
+        definition.experts_per_token, group, devices_per_node_,
+        strategy.sequence_parallel ? message / strategy.tensor_parallel_degree : message);
+  }
   if (runtime_.expert_exchange == ExpertExchange::kRows) {
     const double choices = samples * definition.sequence_length / strategy.context_parallel_degree *
                            definition.experts_per_token;
@@ -267,9 +314,14 @@ PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definitio
 }
 
 LayerTraffic::Exchange LayerTraffic::ExpertParallel(const LayerDefinition& definition,
-                                                    const Strategy& strategy,
-                                                    double samples) const {
-  return ExchangeOf(ExpertCollectives(definition, strategy, samples));
+                                                    const Strategy& strategy, double samples,
+                                                    const LayerPasses& passes) const {
+  Exchange exchange = ExchangeOf(ExpertCollectives(definition, strategy, samples));
+  if (!runtime_.overlap_expert_exchange) return exchange;
+  exchange.forward = Exposed(passes.forward, exchange.forward, /*overlaps=*/true);
+  exchange.backward = Exposed(passes.backward, exchange.backward, /*overlaps=*/true);
+  exchange.repeated = exchange.forward;
+  return exchange;
 }
 
 Seconds LayerTraffic::Exposed(Seconds compute, Seconds communication, bool overlaps) const {
@@ -300,16 +352,24 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
   const int expert = strategy.expert_parallel_degree;
   struct Part {
     int64_t parameter_count;
+    int64_t quantised_parameter_count;
     GroupShape group;
   };
   // Each expert is on fewer ranks than the rest. Both parts share the computation that hides them.
-  Part parts[] = {{footprint.parameter_count, replicas},
-                  {footprint.expert_parameter_count,
-                   {replicas.participant_count / expert, replicas.rank_stride * expert}}};
+  const bool is_frozen = footprint.frozen_parameter_count > 0;
+  Part parts[] = {
+      {footprint.parameter_count, is_frozen ? 0 : footprint.quantised_parameter_count, replicas},
+      {footprint.expert_parameter_count,
+       footprint.expert_parameter_count,
+       {replicas.participant_count / expert, replicas.rank_stride * expert}}};
   if (expert == 1 && runtime_.expert_exchange == ExpertExchange::kRows) {
     parts[0].parameter_count += parts[1].parameter_count;
+    parts[0].quantised_parameter_count += parts[1].quantised_parameter_count;
     parts[1].parameter_count = 0;
   }
+  const std::optional<Quantisation>& quantisation = TraitsOf(precision_).quantisation;
+  const bool gathers_quantised =
+      quantisation.has_value() && quantisation->gathers_weights && runtime_.quantised_parameters;
   const bool all_reduces =
       level == ShardingLevel::kNone ||
       (level == ShardingLevel::kOptimizer && runtime_.all_reduces_sharded_gradients);
@@ -323,8 +383,20 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
     AddBuckets(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter, part.group,
                count * gradient_bytes, in_buckets, calls.backward);
     if (level == ShardingLevel::kNone) continue;
-    AddBuckets(Collective::kAllGather, part.group, count * ElementBytes(), in_buckets,
-               calls.forward);
+    double bytes = count * ElementBytes();
+    if (gathers_quantised) {
+      bytes -= static_cast<double>(part.quantised_parameter_count) *
+               (ElementBytes() - quantisation->operand_bytes);
+    }
+    AddBuckets(Collective::kAllGather, part.group, bytes, in_buckets, calls.forward);
+  }
+  if (is_frozen && level == ShardingLevel::kParameters && replicas.participant_count > 1) {
+    double bytes = static_cast<double>(footprint.frozen_parameter_count) * ElementBytes();
+    if (gathers_quantised) {
+      bytes -= static_cast<double>(footprint.quantised_parameter_count) *
+               (ElementBytes() - quantisation->operand_bytes);
+    }
+    calls.forward.Add(Collective::kAllGather, replicas, bytes, 1);
   }
   return calls;
 }

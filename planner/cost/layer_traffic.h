@@ -34,9 +34,10 @@ class LayerTraffic {
 
   LayerTraffic() = default;
   // Takes collectives whose shapes are resolved. `overlap_slowdown` is how many times slower
-  // computation and communication run while they overlap, at least 1.
+  // computation and communication run while they overlap, at least 1, `expert_imbalance` the tokens
+  // of the busiest expert-parallel rank over those of the average one.
   LayerTraffic(const PlanningProblem& problem, GroupIndex group, CollectiveCosts collectives,
-               double overlap_slowdown);
+               double overlap_slowdown, double expert_imbalance = 1.0);
 
   // Returns the part of the exchange that products do not hide. Up to `hiding_backward` of the
   // backward pass can.
@@ -46,8 +47,10 @@ class LayerTraffic {
   // Ulysses.
   Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
                            double samples, const LayerPasses& passes) const;
+  // Returns the part of the exchange that the passes of another micro-batch do not hide, if the
+  // runtime overlaps the two.
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
-                          double samples) const;
+                          double samples, const LayerPasses& passes) const;
   // Returns the times to gather all parameters (forward) and to reduce all gradients (backward),
   // before any of it is hidden.
   Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
@@ -107,6 +110,10 @@ class LayerTraffic {
                   CollectiveList& calls) const;
   // Returns the time that `communication` adds to `compute`; all of it unless they overlap.
   Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
+  // Returns the bytes of an activation that sequence parallelism gathers, over those in memory:
+  // inputs of linear maps are quantised before they are gathered (Transformer Engine,
+  // `gather_along_first_dim` with a quantizer; torchao, `Float8ColwiseParallel`).
+  double GatheredShare(const LayerDefinition& definition) const;
   // Bytes of one activation or parameter in a message.
   double ElementBytes() const {
     return static_cast<double>(BytesPerElement(TraitsOf(precision_).communication));
@@ -119,6 +126,7 @@ class LayerTraffic {
   // Vocabulary size of the shared table if the head is tied to the embedding, else 0.
   int tied_vocabulary_size_ = 0;
   double overlap_slowdown_ = 1.0;
+  double expert_imbalance_ = 1.0;
   CollectiveCosts collectives_;
 };
 

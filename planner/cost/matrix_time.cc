@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
+
+#include "planner/cost/sustained_clock.h"
 
 namespace parplan {
 namespace {
@@ -48,46 +51,68 @@ bool IsMultiple(double size, int64_t of) {
 
 MatrixTime::MatrixTime(const DeviceDescription& device, const Coefficients& coefficients,
                        Precision precision)
-    : flops_per_multiprocessor_(device.MatrixFlops(TraitsOf(precision).compute) *
-                                coefficients[Coefficient::kMatrixEfficiency] /
-                                device.multiprocessor_count),
-      multiprocessor_count_(device.multiprocessor_count),
+    : multiprocessor_count_(device.multiprocessor_count),
       bytes_per_second_(device.memory_bytes_per_second *
                         coefficients[Coefficient::kMemoryEfficiency]),
       element_bytes_(static_cast<double>(BytesPerElement(precision))),
-      aligned_elements_(16 / BytesPerElement(TraitsOf(precision).compute)),
-      misaligned_ratio_(std::min(
-          1.0, device.vector_flops_fp32 / device.MatrixFlops(TraitsOf(precision).compute))),
-      reduction_ramp_(coefficients[Coefficient::kReductionRamp]),
-      kernel_overhead_(coefficients[Coefficient::kKernelOverhead]) {}
+      kernel_overhead_(coefficients[Coefficient::kKernelOverhead]),
+      plain_(RateOf(device, coefficients, TraitsOf(precision).compute, element_bytes_)),
+      quantised_(plain_) {
+  const std::optional<Quantisation>& quantisation = TraitsOf(precision).quantisation;
+  if (!quantisation.has_value()) return;
+  quantised_ = RateOf(device, coefficients, quantisation->format, quantisation->operand_bytes);
+  quantised_.reduction_ramp *=
+      quantised_.flops_per_multiprocessor / plain_.flops_per_multiprocessor;
+}
+
+MatrixTime::Rate MatrixTime::RateOf(const DeviceDescription& device,
+                                    const Coefficients& coefficients, ComputeFormat format,
+                                    double operand_bytes) const {
+  Rate rate;
+  rate.flops_per_multiprocessor = device.MatrixFlops(format) *
+                                  coefficients[Coefficient::kMatrixEfficiency] *
+                                  SustainedClockShare(device) / device.multiprocessor_count;
+  rate.operand_bytes = operand_bytes;
+  rate.aligned_elements = static_cast<int64_t>(16.0 / BytesPerElement(format));
+  rate.misaligned_ratio = std::min(1.0, device.vector_flops_fp32 / device.MatrixFlops(format));
+  rate.reduction_ramp = coefficients[Coefficient::kReductionRamp];
+  return rate;
+}
 
 Seconds MatrixTime::Time(const ProductShape& product) const {
   if (product.Flops() <= 0.0) return Seconds();
+  const Rate& format = product.is_quantised ? quantised_ : plain_;
   double computing = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles = Ceil(product.rows / tile.rows) * Ceil(product.columns / tile.columns) *
                          std::max(product.batch_count, 1.0);
-    const double rate = flops_per_multiprocessor_ * tile.rate;
+    const double rate = format.flops_per_multiprocessor * tile.rate;
     const double tile_flops = 2.0 * tile.rows * tile.columns;
-    double time =
-        Ceil(tiles / multiprocessor_count_) * tile_flops * (product.inner + reduction_ramp_) / rate;
+    double time = Ceil(tiles / multiprocessor_count_) * tile_flops *
+                  (product.inner + format.reduction_ramp) / rate;
     if (2.0 * tiles <= multiprocessor_count_ && product.inner >= 2.0 * kShortestSplit) {
       const double split =
           std::min(Floor(multiprocessor_count_ / tiles), Floor(product.inner / kShortestSplit));
-      const double split_time = tile_flops * (product.inner / split + reduction_ramp_) / rate +
-                                split * product.rows * product.columns * product.batch_count *
-                                    kSplitBytes / bytes_per_second_;
+      const double split_time =
+          tile_flops * (product.inner / split + format.reduction_ramp) / rate +
+          split * product.rows * product.columns * product.batch_count * kSplitBytes /
+              bytes_per_second_;
       time = std::min(time, split_time);
     }
     computing = std::min(computing, time);
   }
-  if (!IsMultiple(product.columns, aligned_elements_) ||
-      !IsMultiple(product.inner, aligned_elements_)) {
-    computing /= misaligned_ratio_;
+  if (!IsMultiple(product.columns, format.aligned_elements) ||
+      !IsMultiple(product.inner, format.aligned_elements)) {
+    computing /= format.misaligned_ratio;
   }
-  const double elements = product.rows * product.columns + product.rows * product.inner +
-                          product.inner * product.columns;
-  const double moving = elements * product.batch_count * element_bytes_ / bytes_per_second_;
+  const double result = product.rows * product.columns;
+  const double operands = product.rows * product.inner + product.inner * product.columns;
+  const double bytes =
+      product.is_quantised
+          ? result * element_bytes_ + operands * format.operand_bytes
+          : (result + product.rows * product.inner + product.inner * product.columns) *
+                element_bytes_;
+  const double moving = bytes * product.batch_count / bytes_per_second_;
   // Neither hides the other completely: tiles are written once their products are done.
   return Seconds::Of(kernel_overhead_ + std::sqrt(computing * computing + moving * moving));
 }

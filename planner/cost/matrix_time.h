@@ -19,12 +19,14 @@ struct ProductShape {
   double columns = 0.0;
   double inner = 0.0;
   double batch_count = 1.0;
+  // Whether the operands are quantised by the recipe of the precision. The result is not.
+  bool is_quantised = false;
 
   // Returns the floating-point operations; a multiply-add counts as two.
   double Flops() const { return 2.0 * rows * columns * inner * batch_count; }
 };
 
-// Times on one device at one precision. Plain data of about a hundred bytes.
+// Times on one device at one precision. Plain data of less than two hundred bytes.
 class MatrixTime {
  public:
   MatrixTime(const DeviceDescription& device, const Coefficients& coefficients,
@@ -38,7 +40,9 @@ class MatrixTime {
   // Multiplication Background User's Guide", tile and wave quantisation). Of the usual tile shapes
   // the quickest is taken, as the library's heuristics would. A tile costs its inner dimension
   // plus `kReductionRamp`; if there are few tiles, the inner dimension is split among idle
-  // multiprocessors.
+  // multiprocessors. Beginning and end of a tile take as long with quantised operands, whose inner
+  // dimension is worked off faster: `kReductionRamp` grows with the ratio of the rates. The rate is
+  // that of `SustainedClockShare`.
   //
   // The matrix units' instructions cannot load rows whose size is no multiple of 16 bytes (same
   // guide, section 3); the library falls back on kernels that sum up in 32 bits on the vector
@@ -46,14 +50,23 @@ class MatrixTime {
   Seconds Time(const ProductShape& product) const;
 
  private:
-  double flops_per_multiprocessor_;  // per second, with large tiles
+  // The values that depend on the format of the operands.
+  struct Rate {
+    double flops_per_multiprocessor;  // per second, with large tiles
+    double operand_bytes;
+    int64_t aligned_elements;
+    double misaligned_ratio;  // share of the rate without the matrix units
+    double reduction_ramp;
+  };
+  Rate RateOf(const DeviceDescription& device, const Coefficients& coefficients,
+              ComputeFormat format, double operand_bytes) const;
+
   double multiprocessor_count_;
   double bytes_per_second_;
   double element_bytes_;
-  int64_t aligned_elements_;
-  double misaligned_ratio_;  // share of the rate without the matrix units
-  double reduction_ramp_;
   double kernel_overhead_;
+  Rate plain_;
+  Rate quantised_;
 };
 
 }  // namespace parplan

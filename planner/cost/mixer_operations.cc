@@ -88,6 +88,7 @@ void LayerLister::Attention(bool causal) {
   const double key = key_value_heads * static_cast<double>(widths.key_head);
   const double value = key_value_heads * static_cast<double>(widths.value_head);
   const bool unfused = runtime_.attention_kernel == AttentionKernel::kUnfused;
+  adapter_rank_ = layer_.attention_adapter_rank;
   Norm();
   QueriesKeysAndValues(query, key, value);
   const double projected = tokens_ * (query + (key + value));
@@ -141,7 +142,9 @@ void LayerLister::Prediction() {
   const double elements = tokens_ * layer_.hidden_size;
   forward_.AddElementwise(Traffic(elements, elements));
   const double table = static_cast<double>(layer_.hidden_size) * layer_.vocabulary_size / tensor_;
-  backward_.AddElementwise(Traffic(elements, elements) + table * element_, 3);
+  if (!layer_.frozen) {
+    backward_.AddElementwise(Traffic(elements, elements) + table * element_, 3);
+  }
   for (int i = 0; i < 3; ++i) Norm();
   Linear(Cut::kColumns, tokens_, 2.0 * layer_.hidden_size, layer_.hidden_size / tensor_, false);
   TensorCollectives(1, 2);

@@ -1,11 +1,13 @@
 #include "planner/cost/rank_memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "planner/model/in_flight.h"
 #include "planner/model/layer_matrices.h"
+#include "planner/model/layer_precision.h"
 
 namespace parplan {
 namespace {
@@ -25,7 +27,7 @@ int64_t LargestFeedForwardMatrix(const LayerDefinition& layer, const RuntimeTrai
 }
 
 LayerFootprint TransformerFootprint(const LayerDefinition& layer, const RuntimeTraits& traits,
-                                    const Strategy& strategy) {
+                                    bool is_quantised, const Strategy& strategy) {
   const int64_t degree = strategy.tensor_parallel_degree;
   LayerFootprint footprint;
   if (layer.kind == LayerKind::kOpaque) {
@@ -52,6 +54,11 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const RuntimeT
                                          NormCount(layer) * hidden + PredictionNormElements(layer));
   footprint.parameter_count =
       attention + CeilDiv(feed_forward.dense, degree) + feed_forward.router + rest;
+  if (is_quantised) {
+    footprint.quantised_parameter_count = attention - CeilDiv(mixer.vectors.split, degree) -
+                                          mixer.vectors.copied +
+                                          CeilDiv(feed_forward.dense, degree);
+  }
   footprint.largest_matrix_parameter_count =
       std::max({LargestMixerMatrix(layer, degree),
                 CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.dense), degree),
@@ -61,6 +68,7 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const RuntimeT
     footprint.expert_parameter_count =
         CeilDiv(layer.expert_count, strategy.expert_parallel_degree) *
         CeilDiv(feed_forward.expert, degree);
+    if (is_quantised) footprint.quantised_expert_parameter_count = footprint.expert_parameter_count;
   }
   return footprint;
 }
@@ -90,12 +98,32 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
   }
   states.gradients = gradient_bytes * gradient_part;
   if (mixed && traits.separate_gradient_buffer) states.gradients += element * gradient_part;
-  states.optimizer_states = (optimizer == Optimizer::kAdam ? 8 : 0) * optimizer_part;
+  states.optimizer_states =
+      (optimizer == Optimizer::kAdam ? 2 * traits.moment_bytes : 0) * optimizer_part;
   if (mixed) states.master_parameters = 4 * optimizer_part;
   if (mixed && gradient_bytes == 2 && traits.widens_gradients_in_step) {
     states.step = 4 * optimizer_part;
   }
   return states;
+}
+
+// Adds the quantised copies of the weights of linear maps, `own` on each of `replicas` ranks that
+// have the same. Ranks that shard parameters make the copies of a layer while it runs. Without
+// 16-bit weights the copies take their place.
+void AddQuantisedWeights(int64_t own, int64_t replicas, Precision precision,
+                         const RuntimeTraits& traits, ShardingLevel level, LayerMemory* memory) {
+  const std::optional<Quantisation>& quantisation = TraitsOf(precision).quantisation;
+  if (own == 0 || !quantisation.has_value()) return;
+  const bool shards = level == ShardingLevel::kParameters && replicas > 1;
+  const Bytes copies = Bytes::Ceil(static_cast<double>(own) * Quantisation::kCopyCount *
+                                   quantisation->operand_bytes);
+  const Bytes wide = Bytes::Of(BytesPerElement(precision) * own);
+  if (shards) {
+    memory->gathered += traits.quantised_parameters ? copies - std::min(copies, wide) : copies;
+    return;
+  }
+  memory->parameters += copies;
+  if (traits.quantised_parameters && traits.keep_16_bit_parameters) memory->parameters -= wide;
 }
 
 // Number of virtual stages up to which nothing is allocated. Not measured: more than usual plans
@@ -182,7 +210,8 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
                            bool copies_tied_table) {
   LayerFootprint footprint;
   if (IsTransformer(definition.kind)) {
-    footprint = TransformerFootprint(definition, traits, strategy);
+    footprint = TransformerFootprint(definition, traits,
+                                     QuantisationOf(definition, precision).has_value(), strategy);
     if (copies_tied_table) {
       // A layer that predicts further tokens looks them up in a table of its own stage.
       footprint.parameter_count += CeilDiv(PaddedVocabularySize(definition.vocabulary_size, traits,
@@ -211,6 +240,15 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
       footprint.borrowed_parameter_count = table_part;
     }
   }
+  if (definition.frozen) {
+    footprint.frozen_parameter_count = footprint.parameter_count + footprint.expert_parameter_count;
+    footprint.quantised_parameter_count += footprint.quantised_expert_parameter_count;
+    footprint.quantised_expert_parameter_count = 0;
+    footprint.parameter_count =
+        CeilDiv(AdapterElements(definition), strategy.tensor_parallel_degree);
+    footprint.expert_parameter_count = 0;
+    footprint.largest_matrix_parameter_count = 0;
+  }
   footprint.kind = definition.kind;
   footprint.activations = ActivationBytesOf(definition, precision, traits, strategy);
   return footprint;
@@ -231,11 +269,18 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const bool is_table = !IsTransformer(footprint.kind);
 
   LayerMemory memory;
-  memory.parameters = Bytes::Of(dense.parameters + experts.parameters);
+  const bool shards_parameters = strategy.sharding_level == ShardingLevel::kParameters;
+  const int64_t frozen = shards_parameters ? CeilDiv(footprint.frozen_parameter_count, replicas)
+                                           : footprint.frozen_parameter_count;
+  memory.parameters = Bytes::Of(dense.parameters + experts.parameters + element * frozen);
   memory.gradients = Bytes::Of(dense.gradients + experts.gradients);
   memory.optimizer_states = Bytes::Of(dense.optimizer_states + experts.optimizer_states);
   memory.master_parameters = Bytes::Of(dense.master_parameters + experts.master_parameters);
   memory.step = Bytes::Of(dense.step + experts.step);
+  AddQuantisedWeights(footprint.quantised_parameter_count, replicas, precision, traits,
+                      strategy.sharding_level, &memory);
+  AddQuantisedWeights(footprint.quantised_expert_parameter_count, expert_replicas, precision,
+                      traits, strategy.sharding_level, &memory);
   // Parameters that more than one rank holds.
   const int64_t shared_count = (replicas > 1 ? footprint.parameter_count : 0) +
                                (expert_replicas > 1 ? footprint.expert_parameter_count : 0);
@@ -280,7 +325,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     memory.gathered += gradient;
   }
   if (strategy.sharding_level == ShardingLevel::kParameters && replicas > 1) {
-    const Bytes whole = Bytes::Of(element * used_count);
+    const Bytes whole = Bytes::Of(element * (used_count + footprint.frozen_parameter_count));
     if (is_table && !traits.gathers_tables_late) {
       memory.gathered_all_time = whole;
     } else if (footprint.kind != LayerKind::kEmbedding || !traits.gathers_tables_late) {

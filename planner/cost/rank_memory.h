@@ -37,6 +37,13 @@ struct LayerFootprint {
   // data-parallel ranks share them.
   int64_t parameter_count = 0;
   int64_t expert_parameter_count = 0;
+  // Parameters of linear maps whose operands the precision quantises: the part of
+  // `parameter_count` in them, or of all frozen parameters; and of `expert_parameter_count`.
+  int64_t quantised_parameter_count = 0;
+  int64_t quantised_expert_parameter_count = 0;
+  // Parameters that are not trained, experts among them, and not part of the counts above: those
+  // are then of the adapters.
+  int64_t frozen_parameter_count = 0;
   // Parameters of the largest matrix, whose gradient exists on its own for a moment.
   int64_t largest_matrix_parameter_count = 0;
   // Parameters of the embedding's table on the same ranks if a head uses it.

@@ -1,6 +1,9 @@
 #include "planner/cost/structure_tensors.h"
 
+#include <optional>
+
 #include "planner/model/layer_matrices.h"
+#include "planner/model/layer_precision.h"
 #include "planner/model/strategy_fields.h"
 
 namespace parplan {
@@ -13,6 +16,9 @@ TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision
                           const Strategy& strategy) {
   TensorSizes shape;
   shape.element = static_cast<double>(BytesPerElement(precision));
+  const std::optional<Quantisation> quantisation = QuantisationOf(definition, precision);
+  // The quantised copy for the gradient of the weights is kept, the other is not.
+  shape.input = quantisation.has_value() ? quantisation->operand_bytes : shape.element;
   shape.all_tokens = definition.sequence_length;
   shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
   shape.hidden = definition.hidden_size;
@@ -37,10 +43,11 @@ TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision
 void AddCompressedVectors(const LatentAttention& latent, const TensorSizes& shape,
                           TensorLifetime lifetime, ActivationTensors& tensors) {
   const double row = shape.element * shape.tokens / shape.sequence;
-  tensors.Add("compressed queries, before and after their norm", "2 e s c / r",
-              2.0 * row * latent.query_rank, lifetime);
-  tensors.Add("compressed keys and values, before and after their norm", "e s (2 c + p) / r",
-              row * (2.0 * latent.key_value_rank + latent.rotary_head_size), lifetime);
+  const double input = shape.input * shape.tokens / shape.sequence;
+  tensors.Add("compressed queries, before and after their norm", "(e + i) s c / r",
+              (row + input) * latent.query_rank, lifetime);
+  tensors.Add("compressed keys and values, before and after their norm", "((e + i) c + e p) s / r",
+              (row + input) * latent.key_value_rank + row * latent.rotary_head_size, lifetime);
 }
 
 void AddStateSpace(const StateSpace& space, const TensorSizes& shape, ActivationTensors& tensors) {
@@ -48,7 +55,8 @@ void AddStateSpace(const StateSpace& space, const TensorSizes& shape, Activation
   const double row = shape.element * shape.tokens / shape.tensor;
   const double inner = row * space.inner_size;
   tensors.Add("state-space norm input", "e s h / r", residual, kCheckpoint);
-  tensors.Add("state-space projection input", "e s h / r", residual, kLayer);
+  tensors.Add("state-space projection input", "i s h / r", residual / shape.element * shape.input,
+              kLayer);
   tensors.Add("state-space projection output", "e s i / t", row * ProjectedWidth(space), kLayer);
   if (space.kind == StateSpaceKind::kSelective) {
     tensors.Add("convolution output", "e s d / t", inner, kLayer);
@@ -61,14 +69,16 @@ void AddStateSpace(const StateSpace& space, const TensorSizes& shape, Activation
                 row * (space.inner_size + 2.0 * space.group_count * space.state_size), kLayer);
   }
   tensors.Add("scan output", "e s d / t", inner, kLayer);
-  tensors.Add("state-space output projection input", "e s d / t", inner, kLayer);
+  tensors.Add("state-space output projection input", "i s d / t",
+              inner / shape.element * shape.input, kLayer);
 }
 
 void AddPrediction(const TensorSizes& shape, ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
   tensors.Add("hidden state and embedding before their norms", "2 e s h / r", 2.0 * residual,
               kLayer);
-  tensors.Add("prediction projection input", "2 e s h / r", 2.0 * residual, kLayer);
+  tensors.Add("prediction projection input", "2 i s h / r",
+              2.0 * residual / shape.element * shape.input, kLayer);
   tensors.Add("prediction norm input", "e s h / r", residual, kLayer);
 }
 

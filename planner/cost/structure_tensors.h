@@ -11,6 +11,7 @@ namespace parplan {
 // The sizes that the formulas name by letters.
 struct TensorSizes {
   double element = 2.0;     // e
+  double input = 2.0;       // i, of an element of a linear map's input as it is kept
   double tokens = 0.0;      // s, of a rank
   double all_tokens = 0.0;  // S, of a sample
   double hidden = 0.0;      // h

@@ -43,6 +43,8 @@ constexpr std::array<CoefficientInfo, kCoefficientCount> kInfos = {{
     {kTimeFactor, "time_factor", 1.0, 0.5, 2.0, "computing time of a layer over the predicted one"},
     {kActivationFactor, "activation_factor", 1.0, 0.5, 2.0,
      "activation memory of a layer over the predicted one"},
+    {kExpertImbalance, "expert_imbalance", 1.0, 1.0, 4.0,
+     "tokens of the busiest expert-parallel rank over those of the average one"},
 }};
 
 constexpr bool IndexedByCoefficient() {
@@ -78,7 +80,9 @@ struct FamilyPrior {
 // 0.78 of a B200's (Bekman, "Machine Learning Engineering", achievable FLOPS of
 // accelerators); trained models keep the chip at its power limit, which takes another
 // twentieth on A100 and up to a sixth where the peak is further above what the limit
-// allows. Turing's and Ada's data-centre cards (T4, L4) have 70 W. V100: 0.76 to 0.80 of
+// allows. Hopper's prior is that of 700 W for 989 TFLOP/s; devices with less power for their peak
+// reach less (sustained_clock.h), and so do B200s, whose prior is what they would reach with as
+// much. Turing's and Ada's data-centre cards (T4, L4) have 70 W. V100: 0.76 to 0.80 of
 // 125 TFLOP/s (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture").
 // Unfused attention moves 40.3 GB in 41.7 ms on an A100 of 1.555 TB/s, 0.62 of the peak
 // (Dao et al., FlashAttention, figure 2, GPT-2 medium), products included.
@@ -93,6 +97,7 @@ constexpr FamilyPrior kFamilyPriors[] = {
     {"ada", kMatrixEfficiency, 0.6},        {"ada", kAttentionEfficiency, 0.45},
     {"hopper", kMatrixEfficiency, 0.66},    {"hopper", kAttentionEfficiency, 0.5},
     {"blackwell", kMatrixEfficiency, 0.65}, {"blackwell", kAttentionEfficiency, 0.4},
+    {"cdna3", kMatrixEfficiency, 0.55},     {"cdna4", kMatrixEfficiency, 0.55},
 };
 
 }  // namespace

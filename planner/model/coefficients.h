@@ -40,8 +40,10 @@ enum class Coefficient {
   // Ratios that the terms above do not explain. Only these two may differ by layer kind.
   kTimeFactor,        // computing time of a layer, measured over predicted
   kActivationFactor,  // activation memory of a layer, measured over predicted
+  // Mixtures of experts.
+  kExpertImbalance,  // tokens of the busiest expert-parallel rank over those of the average one
 };
-inline constexpr int kCoefficientCount = static_cast<int>(Coefficient::kActivationFactor) + 1;
+inline constexpr int kCoefficientCount = static_cast<int>(Coefficient::kExpertImbalance) + 1;
 
 // The prior and the bounds of a coefficient.
 struct CoefficientInfo {

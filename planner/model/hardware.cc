@@ -16,6 +16,10 @@ absl::Status RequireRate(double value, const std::string& field) {
                     absl::StrCat("is ", value, "; give a finite number above 0"));
 }
 
+absl::Status AllowRate(double value, const std::string& field) {
+  return value == 0.0 ? absl::OkStatus() : RequireRate(value, field);
+}
+
 absl::Status RequireName(const std::string& value, const std::string& field) {
   if (!value.empty()) return absl::OkStatus();
   return FieldError(Reason::kSpecInvalid, field, "is empty; give a name");
@@ -47,6 +51,9 @@ absl::StatusOr<DeviceDescription> DeviceDescription::Create(DeviceDescription ra
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.matrix_flops_16_bit, field + ".matrix_flops_16_bit"));
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.matrix_flops_fp32, field + ".matrix_flops_fp32"));
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.vector_flops_fp32, field + ".vector_flops_fp32"));
+  PARPLAN_RETURN_IF_ERROR(AllowRate(raw.matrix_flops_8_bit, field + ".matrix_flops_8_bit"));
+  PARPLAN_RETURN_IF_ERROR(AllowRate(raw.matrix_flops_4_bit, field + ".matrix_flops_4_bit"));
+  PARPLAN_RETURN_IF_ERROR(AllowRate(raw.power_limit_watts, field + ".power_limit_watts"));
   PARPLAN_RETURN_IF_ERROR(RequireRate(raw.memory.as_double(), field + ".memory_bytes"));
   PARPLAN_RETURN_IF_ERROR(
       RequireRate(raw.memory_bytes_per_second, field + ".memory_bytes_per_second"));

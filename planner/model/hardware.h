@@ -20,11 +20,14 @@ struct DeviceDescription {
   // Identifier in the library of devices, for example `a100-sxm-80gb`.
   std::string device_id;
   // Devices whose kernels reach similar shares of their peaks: `volta`, `turing`, `ampere`, `ada`,
-  // `hopper`, `blackwell`, `cdna2`, `cdna3`. Calibrations are fitted by family.
+  // `hopper`, `blackwell`, `cdna2`, `cdna3`, `cdna4`. Calibrations are fitted by family.
   std::string device_family;
   // Floating-point operations per second of the matrix units and of the vector units.
   double matrix_flops_16_bit = 0.0;
   double matrix_flops_fp32 = 0.0;  // TF32 if the device has it
+  // 0 if the matrix units do not multiply operands of so few bits.
+  double matrix_flops_8_bit = 0.0;
+  double matrix_flops_4_bit = 0.0;
   double vector_flops_fp32 = 0.0;
   // The device memory that programs may allocate.
   Bytes memory;
@@ -32,20 +35,35 @@ struct DeviceDescription {
   Bytes last_level_cache;
   // Number of streaming multiprocessors, each of which works on one tile of a matrix at a time.
   int multiprocessor_count = 0;
+  // The most that the device draws for longer than moments, in watts; 0 if unknown.
+  double power_limit_watts = 0.0;
 
   // Returns INVALID_ARGUMENT (SPEC_INVALID) if a number is not finite and above 0, or a name is
-  // empty. The error names the member below `field`.
+  // empty; the rates of 8 and 4 bits and the power limit may be 0. The error names the member below
+  // `field`.
   static absl::StatusOr<DeviceDescription> Create(DeviceDescription raw, const std::string& field);
 
-  // Returns the rate of the matrix units for operands in `format`.
+  // Returns the rate of the matrix units for operands in `format`. Narrow operands that they do not
+  // multiply are widened to the next format that they do.
   double MatrixFlops(ComputeFormat format) const {
     switch (format) {
       case ComputeFormat::kFp32:
         return matrix_flops_fp32;
+      case ComputeFormat::k4Bit:
+        if (matrix_flops_4_bit > 0.0) return matrix_flops_4_bit;
+        [[fallthrough]];
+      case ComputeFormat::k8Bit:
+        if (matrix_flops_8_bit > 0.0) return matrix_flops_8_bit;
+        [[fallthrough]];
       case ComputeFormat::k16Bit:
         return matrix_flops_16_bit;
     }
     PARPLAN_CHECK(false);
+  }
+  // Returns whether the matrix units multiply operands in `format`.
+  bool Multiplies(ComputeFormat format) const {
+    if (format == ComputeFormat::k4Bit) return matrix_flops_4_bit > 0.0;
+    return format != ComputeFormat::k8Bit || matrix_flops_8_bit > 0.0;
   }
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };

@@ -96,6 +96,7 @@ bool SplitsOverTensorRanks(const LayerDefinition& layer, int64_t degree) {
 }
 
 bool HasUsualParts(const LayerDefinition& layer) {
+  if (layer.frozen) return false;
   if (!IsTransformer(layer.kind)) return layer.further_token_count == 0;
   return HasAttention(layer.kind) && layer.has_feed_forward() &&
          !layer.latent_attention.has_value() && layer.prediction_depth == 0;

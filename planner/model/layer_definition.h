@@ -128,6 +128,15 @@ struct LayerDefinition {
   int prediction_depth = 0;
   // Tokens after the next one for which a head also computes logits and loss.
   int further_token_count = 0;
+  // The weights are not trained. Each linear map of attention, and of a dense feed-forward part,
+  // has a pair of narrow trained maps beside it if the rank is not 0 (LoRA: Hu et al., arXiv
+  // 2106.09685, section 4.1).
+  bool frozen = false;
+  int attention_adapter_rank = 0;
+  int feed_forward_adapter_rank = 0;
+  // Linear maps are not quantised, whatever the precision of the model, as recipes have it for the
+  // first and the last layers.
+  bool wide_products = false;
 
   // Checks the rules of the proto and fills in `key_value_head_count`, `head_size`,
   // `parameter_count` and the like if they are 0. Returns INVALID_ARGUMENT (SPEC_INVALID) if a rule
@@ -152,8 +161,8 @@ bool SameLayer(const LayerDefinition& a, const LayerDefinition& b);
 bool SplitsOverTensorRanks(const LayerDefinition& layer, int64_t degree);
 
 // Returns whether the layer is a table, a head of one token, or has attention and a feed-forward
-// part of the usual form, with or without a window: no compressed vectors, recurrence, missing part
-// or further token. Programs that know no other layers refuse the rest.
+// part of the usual form, with or without a window: no compressed vectors, recurrence, missing
+// part, further token or frozen weights. Programs that know no other layers refuse the rest.
 bool HasUsualParts(const LayerDefinition& layer);
 
 // Returns whether ranks may share the tokens of a sample. State-space layers would have to hand on

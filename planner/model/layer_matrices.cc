@@ -108,6 +108,20 @@ int64_t PredictionNormElements(const LayerDefinition& layer) {
   return layer.prediction_depth > 0 ? 3 * int64_t{layer.hidden_size} : 0;
 }
 
+int64_t AdapterElements(const LayerDefinition& layer) {
+  int64_t elements = 0;
+  if (layer.attention_adapter_rank > 0) {
+    const AttentionWidths widths = AttentionWidthsOf(layer);
+    elements +=
+        AttentionBlockCount(layer.kind) * int64_t{layer.attention_adapter_rank} *
+        (2 * int64_t{layer.hidden_size} + widths.query + widths.key + widths.value + widths.output);
+  }
+  const int64_t first = layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 2 : 1;
+  elements += int64_t{layer.feed_forward_adapter_rank} *
+              (2 * int64_t{layer.hidden_size} + (first + 1) * layer.feed_forward_size);
+  return elements;
+}
+
 AttentionWidths AttentionWidthsOf(const LayerDefinition& layer) {
   AttentionWidths widths;
   widths.key_head = layer.head_size;

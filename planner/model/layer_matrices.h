@@ -72,6 +72,10 @@ FeedForwardElements FeedForwardElementsOf(const LayerDefinition& layer);
 int64_t PredictionMatrixElements(const LayerDefinition& layer);
 int64_t PredictionNormElements(const LayerDefinition& layer);
 
+// Returns the elements of the adapters beside the linear maps of a layer: `rank` rows and columns
+// for each row and column of a map. 0 for layers that are trained whole.
+int64_t AdapterElements(const LayerDefinition& layer);
+
 // Widths of the tensors of an attention block, all heads together.
 struct AttentionWidths {
   int64_t query = 0;

@@ -225,6 +225,30 @@ absl::Status CheckPrediction(const LayerDefinition& layer, const std::string& fi
                    "is for embeddings, heads, and decoders with a prediction_depth only");
 }
 
+absl::Status CheckAdapters(const LayerDefinition& layer, const std::string& field) {
+  if (layer.frozen && layer.kind == LayerKind::kOpaque) {
+    return SpecError(field + ".frozen", "is not of an opaque layer");
+  }
+  if (layer.wide_products && !IsTransformer(layer.kind)) {
+    return SpecError(field + ".wide_products", "is for transformer layers only");
+  }
+  if (!layer.frozen) {
+    return CheckAbsent({{".attention_adapter_rank", layer.attention_adapter_rank != 0},
+                        {".feed_forward_adapter_rank", layer.feed_forward_adapter_rank != 0}},
+                       field, "needs frozen weights");
+  }
+  if (layer.attention_adapter_rank != 0 &&
+      (!HasAttention(layer.kind) || layer.latent_attention.has_value())) {
+    return SpecError(field + ".attention_adapter_rank",
+                     "is for attention without compressed vectors only");
+  }
+  if (layer.feed_forward_adapter_rank != 0 &&
+      (layer.has_experts() || layer.feed_forward_size == 0)) {
+    return SpecError(field + ".feed_forward_adapter_rank", "is for dense feed-forward parts only");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTransformer(LayerDefinition& layer, const std::string& field) {
   PARPLAN_RETURN_IF_ERROR(HasAttention(layer.kind) ? CheckAttention(layer, field)
                                                    : CheckNoAttention(layer, field));
@@ -348,8 +372,11 @@ absl::Status ApplyLayerRules(const std::string& field, LayerDefinition& layer) {
                   {".expert_feed_forward_size", layer.expert_feed_forward_size},
                   {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size},
                   {".attention_window", layer.attention_window},
-                  {".attention_chunk_size", layer.attention_chunk_size}},
+                  {".attention_chunk_size", layer.attention_chunk_size},
+                  {".attention_adapter_rank", layer.attention_adapter_rank},
+                  {".feed_forward_adapter_rank", layer.feed_forward_adapter_rank}},
                  field));
+  PARPLAN_RETURN_IF_ERROR(CheckAdapters(layer, field));
   for (const auto& [name, count] : {std::pair{".prediction_depth", layer.prediction_depth},
                                     std::pair{".further_token_count", layer.further_token_count}}) {
     if (count < 0 || count > kMaxFurtherTokenCount) {

@@ -139,6 +139,14 @@ absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const Mo
       profile = std::make_shared<const ProfileSnapshot>(std::move(empty));
     }
     if (absl::Status status = CheckProfile(*profile, group); !status.ok()) return status;
+    if (const std::shared_ptr<const Hardware>& hardware = knowledge.groups[i].hardware;
+        hardware != nullptr &&
+        !hardware->device.Multiplies(TraitsOf(model->precision()).products())) {
+      return SpecError("model.precision",
+                       absl::StrCat("is ", TraitsOf(model->precision()).name, ", which `",
+                                    hardware->device.device_id,
+                                    "` does not multiply: its data sheet has no such rate"));
+    }
     problem.usable_memory_.push_back(Bytes::Of(static_cast<int64_t>(
         std::floor(group.available_memory().as_double() * (1.0 - rules.memory_headroom_ratio)))));
   }

@@ -9,6 +9,19 @@
 namespace parplan {
 namespace {
 
+// Returns bf16 with quantised linear maps.
+constexpr PrecisionTraits Quantised(Precision precision, absl::string_view name,
+                                    Quantisation quantisation) {
+  return {.precision = precision,
+          .name = name,
+          .storage = StorageFormat::kBf16,
+          .compute = ComputeFormat::k16Bit,
+          .accumulation = StorageFormat::kFp32,
+          .communication = StorageFormat::kBf16,
+          .scales_loss = false,
+          .quantisation = quantisation};
+}
+
 constexpr PrecisionTraits kPrecisionTraits[] = {
     {.precision = Precision::kFp32,
      .name = "fp32",
@@ -31,6 +44,18 @@ constexpr PrecisionTraits kPrecisionTraits[] = {
      .accumulation = StorageFormat::kFp32,
      .communication = StorageFormat::kFp16,
      .scales_loss = true},
+    // Transformer Engine, common/recipe: DelayedScaling, Float8CurrentScaling, Float8BlockScaling
+    // (scales of 4 bytes), MXFP8BlockScaling (scales of 1 byte), NVFP4BlockScaling (scales of 1
+    // byte, and one of the tensor); torchao, float8: rowwise scaling. Weights of MXFP8 are gathered
+    // in 16 bits (Megatron Core, reuse_grad_buf_for_mxfp8_param_ag), as are those of NVFP4 and of
+    // rows, which have no 8-bit parameters.
+    Quantised(Precision::kFp8Delayed, "fp8-delayed", {ComputeFormat::k8Bit, 1.0, 1, true}),
+    Quantised(Precision::kFp8Current, "fp8-current", {ComputeFormat::k8Bit, 1.0, 2, true}),
+    Quantised(Precision::kFp8Rowwise, "fp8-rowwise", {ComputeFormat::k8Bit, 1.0, 2, false}),
+    Quantised(Precision::kFp8Blockwise, "fp8-blockwise",
+              {ComputeFormat::k8Bit, 1.0 + 4.0 / 128.0, 1, true}),
+    Quantised(Precision::kMxfp8, "mxfp8", {ComputeFormat::k8Bit, 1.0 + 1.0 / 32.0, 1, false}),
+    Quantised(Precision::kNvfp4, "nvfp4", {ComputeFormat::k4Bit, 0.5 + 1.0 / 16.0, 2, false}),
 };
 
 // `TraitsOf` indexes the table by the value of the enumerator.
@@ -60,6 +85,7 @@ std::optional<Precision> FindPrecision(absl::string_view name) {
 }
 
 std::optional<Precision> FindPrecisionIn(absl::string_view description) {
+  if (const std::optional<Precision> named = FindPrecision(description)) return named;
   // `bfloat16` contains `float16`, so it comes first.
   static constexpr struct {
     absl::string_view word;
@@ -84,12 +110,16 @@ int64_t BytesPerElement(StorageFormat format) {
   PARPLAN_CHECK(false);
 }
 
-int64_t BytesPerElement(ComputeFormat format) {
+double BytesPerElement(ComputeFormat format) {
   switch (format) {
     case ComputeFormat::kFp32:
-      return 4;
+      return 4.0;
     case ComputeFormat::k16Bit:
-      return 2;
+      return 2.0;
+    case ComputeFormat::k8Bit:
+      return 1.0;
+    case ComputeFormat::k4Bit:
+      return 0.5;
   }
   PARPLAN_CHECK(false);
 }

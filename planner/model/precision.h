@@ -5,8 +5,13 @@
 // up, one that travels. Code asks for the format it means:
 //
 //   const PrecisionTraits& formats = TraitsOf(model.precision());
-//   device.MatrixFlops(formats.compute);       // rate of the products
+//   device.MatrixFlops(formats.compute);       // rate of attention, head and router
+//   device.MatrixFlops(formats.products());    // rate of the layers' linear maps
 //   BytesPerElement(formats.storage);          // size of a stored activation
+//
+// Recipes of 8 and 4 bits store weights, activations and gradients in bf16 and quantise the
+// operands of the layers' linear maps (`Quantisation`). Attention, the router, embedding and head
+// keep 16 bits. docs/cost-model.md has the table with its sources.
 //
 // The cost model, the exporters and the importers ask it.
 
@@ -22,8 +27,20 @@
 namespace parplan {
 
 // Values as in proto/parplan/v1/model.proto.
-enum class Precision { kFp32 = 1, kBf16 = 2, kFp16 = 3 };
-inline constexpr int kPrecisionCount = 3;
+enum class Precision {
+  kFp32 = 1,
+  kBf16 = 2,
+  kFp16 = 3,
+  // bf16 with 8-bit linear maps, one scale for each
+  kFp8Delayed = 4,    // tensor, from the largest values of earlier steps
+  kFp8Current = 5,    // tensor, from its own largest value
+  kFp8Rowwise = 6,    // row, from its own largest value
+  kFp8Blockwise = 7,  // 128 elements of activations, 128 x 128 weights
+  kMxfp8 = 8,         // 32 elements
+  // bf16 with 4-bit linear maps, one scale for 16 elements and one for the tensor
+  kNvfp4 = 9,
+};
+inline constexpr int kPrecisionCount = 9;
 
 // A format of numbers in memory and in messages.
 enum class StorageFormat { kFp32, kBf16, kFp16 };
@@ -34,6 +51,28 @@ enum class ComputeFormat {
   kFp32,
   // bf16 or fp16, which matrix units multiply at the same rate.
   k16Bit,
+  k8Bit,
+  k4Bit,
+};
+
+// How the operands of linear maps are quantised: those of the forward pass, and those of both
+// gradients. Quantisation is a kernel of its own over each activation, each gradient of an output,
+// and, once a step, each weight.
+struct Quantisation {
+  ComputeFormat format;
+  // Bytes of one element with its share of the scales.
+  double operand_bytes;
+  // Number of times that quantisation reads a tensor: once to find its largest value if a scale
+  // depends on all of it, and once to convert it.
+  int read_count;
+  // Whether ranks can gather sharded weights quantised: the same numbers serve products that sum
+  // over rows and over columns.
+  bool gathers_weights;
+
+  // Copies of a quantised tensor: one for products that sum over its rows, one for those over its
+  // columns. Scales of rows and columns differ, and Hopper's matrix units read 8-bit operands in
+  // one order only. Blackwell's read scales of whole tensors in both orders, which is not counted.
+  static constexpr int kCopyCount = 2;
 };
 
 struct PrecisionTraits {
@@ -42,7 +81,7 @@ struct PrecisionTraits {
   absl::string_view name;
   // Weights that layers read, activations and their gradients.
   StorageFormat storage;
-  // Operands of the layers' matrix products and of attention.
+  // Operands of attention and of all matrix products that are not quantised.
   ComputeFormat compute;
   // Weights that the optimizer updates, and its moments.
   StorageFormat accumulation;
@@ -51,7 +90,13 @@ struct PrecisionTraits {
   // The loss is scaled so that small gradients do not vanish, and gradients are checked for
   // overflow before each optimizer step.
   bool scales_loss;
+  // The recipe of the layers' linear maps; absent if their operands are as they lie in memory.
+  std::optional<Quantisation> quantisation = std::nullopt;
 
+  // Returns the format of the operands of the layers' linear maps.
+  ComputeFormat products() const {
+    return quantisation.has_value() ? quantisation->format : compute;
+  }
   // The optimizer keeps a copy of the weights in its own format.
   bool has_master_weights() const { return storage != accumulation; }
 };
@@ -66,13 +111,15 @@ const PrecisionTraits& TraitsOf(Precision precision);
 std::optional<Precision> FindPrecision(absl::string_view name);
 
 // Returns the precision that a description such as `bfloat16 mixed` names, or nothing. REQUIRES:
-// its letters are lower-case, and the caller has refused descriptions of products of 8 bits or
-// fewer, which this function may take for the 16-bit format beside them (`bf16 with fp8`).
+// its letters are lower-case, and it is the name of a precision, or the caller has refused
+// descriptions of products of 8 bits or fewer, which this function may take for the 16-bit format
+// beside them (`bf16 with fp8`).
 std::optional<Precision> FindPrecisionIn(absl::string_view description);
 
 // Returns the size of one element in bytes.
 int64_t BytesPerElement(StorageFormat format);
-int64_t BytesPerElement(ComputeFormat format);
+// Without scales: a half in 4 bits.
+double BytesPerElement(ComputeFormat format);
 
 // Returns the size of one stored weight or activation in bytes: that of its storage format.
 int64_t BytesPerElement(Precision precision);

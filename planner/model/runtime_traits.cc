@@ -105,6 +105,78 @@ RuntimeTraits Fsdp() {
   return traits;
 }
 
+// llm-foundry and Composer as of their published tables: `attn_impl: triton`, decoupled_adamw
+// operation by operation, PyTorch 1.13 and 2.0, fused cross-entropy on 16-bit logits.
+RuntimeTraits LlmFoundry() {
+  RuntimeTraits traits = Fsdp();
+  traits.runtime_id = "llm-foundry";
+  traits.flash_kernel = FlashKernel::kFirst;
+  traits.fused_optimizer = false;
+  traits.recompute_stops_early = false;
+  traits.fp32_logits = false;
+  return traits;
+}
+
+// torchtitan: `mixed_precision_reduce` is float32. Its float8 gathers quantised parameters
+// (`enable_fsdp_float8_all_gather`).
+RuntimeTraits Torchtitan() {
+  RuntimeTraits traits = Fsdp();
+  traits.runtime_id = "torchtitan";
+  traits.gradient_message_bytes = 4;
+  traits.quantised_parameters = true;
+  return traits;
+}
+
+// NeMo AutoModel with Transformer Engine's norms, linear maps and attention (`TE` in its table).
+RuntimeTraits NemoAutomodel() {
+  RuntimeTraits traits = Fsdp();
+  traits.runtime_id = "nemo-automodel";
+  traits.flash_kernel = FlashKernel::kNative;
+  traits.fused_elementwise = true;
+  return traits;
+}
+
+// Megatron Core as Megatron-Bridge and NeMo configure it (src/megatron/bridge/recipes and
+// training/mixed_precision.py): no dropout, grouped products of Transformer Engine, which are one
+// kernel an expert, 8-bit parameters where the recipe has them (`fp8_param_gather`), and, as in all
+// of its performance recipes, 16-bit gradients (`grad_reduce_in_fp32 = False`).
+RuntimeTraits MegatronBridge() {
+  RuntimeTraits traits = MegatronCore();
+  traits.runtime_id = "megatron-bridge";
+  traits.attention_dropout = false;
+  traits.hidden_dropout = false;
+  traits.launches_each_expert = true;
+  traits.quantised_parameters = true;
+  traits.gradient_bytes = 2;
+  traits.gradient_message_bytes = 2;
+  return traits;
+}
+
+// nanotron (huggingface/nanotron): FlashAttention-2 and Triton's norms, other operations one by
+// one. `FP32GradientAccumulator` (optim/gradient_accumulator.py) adds the 16-bit gradients of all
+// layers to a 32-bit buffer behind each backward pass; DistributedDataParallel reduces it in
+// buckets of 25 MiB (`ddp_bucket_cap_mb`) during the last one. ZeRO-1 gathers parameters behind its
+// step. Its engine of stages waits for messages (parallel/pipeline_parallel/engine.py).
+RuntimeTraits Nanotron() {
+  RuntimeTraits traits = MegatronCore();
+  traits.runtime_id = "nanotron";
+  traits.flash_kernel = FlashKernel::kSecond;
+  traits.attention_dropout = false;
+  traits.hidden_dropout = false;
+  traits.attention_output_copied = false;
+  traits.fused_elementwise = false;
+  traits.fused_cross_entropy = false;
+  traits.loss_bytes_per_logit = 12;
+  traits.fused_gradient_accumulation = false;
+  traits.widens_gradients_in_step = false;
+  traits.separate_gradient_buffer = true;
+  traits.gradient_bucket = Bytes::Of(int64_t{25} << 20);
+  traits.gathers_parameters_in_step = true;
+  traits.blocking_pipeline_messages = true;
+  traits.pad_vocabulary = false;
+  return traits;
+}
+
 // DeepSpeed 0.19 with models of PyTorch modules, which ds_config.json of the export configures
 // (exports/deepspeed_plan_export.cc). docs/exports.md names the source of each trait.
 RuntimeTraits DeepSpeed() {
@@ -172,8 +244,9 @@ RuntimeTraits TorchCompile() {
 
 absl::Span<const RuntimeTraits> KnownRuntimes() {
   static const auto* const runtimes = new std::vector<RuntimeTraits>{
-      RuntimeTraits(), Megatron2021(), Megatron2022(), MegatronDeepSpeed(), MegatronCore(),
-      Fsdp(),          DeepSpeed(),    Torch(),        TorchCompile()};
+      RuntimeTraits(), Megatron2021(), Megatron2022(),  MegatronDeepSpeed(), MegatronCore(),
+      Fsdp(),          DeepSpeed(),    Torch(),         TorchCompile(),      MegatronBridge(),
+      Nanotron(),      Torchtitan(),   NemoAutomodel(), LlmFoundry()};
   return *runtimes;
 }
 

@@ -40,13 +40,16 @@ enum class SelectiveRecompute {
 
 // How tokens reach experts that ranks share.
 enum class ExpertExchange {
-  // Each rank sends the tokens that it holds, and no numbers are priced.
+  // Each rank sends a copy of a token to each of its experts, and no numbers are priced.
   kTokens = 1,
   // Tensor-parallel ranks first make tokens, numbers of experts and weights whole. Ranks then
   // exchange how many tokens they send, the numbers of the experts, and the tokens
   // (clients/python/parplan/torch/experts.py). The gradients of an expert that one rank of its
   // layer has alone travel with the rest of the layer.
   kRows = 2,
+  // A token travels once to each rank that has some of its experts, which copies and sorts the
+  // tokens in the same kernel (DeepEP and HybridEP: DeepSeek-V3, arXiv 2412.19437, section 3.2.2).
+  kOnceARank = 3,
 };
 
 // The traits of one training program. The defaults are those of parplan's own executor on GPUs.
@@ -133,6 +136,18 @@ struct RuntimeTraits {
   // Otherwise tensor- and context-parallel groups gather and exchange.
   bool exchanges_layouts = false;
   ExpertExchange expert_exchange = ExpertExchange::kTokens;
+  // Tokens travel to their experts while another micro-batch computes (Megatron Core,
+  // overlap_moe_expert_parallel_comm; DeepSeek-V3's DualPipe).
+  bool overlap_expert_exchange = false;
+  // Each expert's products are kernels of their own instead of one grouped kernel.
+  bool launches_each_expert = false;
+  // Fused attention multiplies operands of 8 bits. Only with precisions that quantise.
+  bool quantised_attention = false;
+  // Weights of linear maps exist quantised only, beside 32-bit ones in the optimizer. Only with
+  // precisions that quantise; otherwise 16-bit weights exist in addition.
+  bool quantised_parameters = false;
+  // Bytes of one of the optimizer's moments: 4, or 2 if it keeps them in 16 bits.
+  int moment_bytes = 4;
   // If embedding and head share a table on one rank, all their sharded parameters are one message,
   // which counts as the embedding's.
   bool shards_tied_ends_as_one = false;
@@ -210,8 +225,9 @@ struct RuntimeTraits {
 };
 
 // Returns the known runtimes, `parplan` first: `megatron-2021`, `megatron-2022`,
-// `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`, `torch`, `torch-compile`. The table
-// is static.
+// `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`, `torch`, `torch-compile`,
+// `megatron-bridge`, `nanotron`, `torchtitan`, `nemo-automodel`, `llm-foundry`. The table is
+// static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
 // Returns the runtime of that name, or null.

@@ -41,7 +41,8 @@ absl::StatusOr<ElementType> ElementTypeOf(const std::vector<ModelSpec>& models) 
   }
   if (models.front().precision() == Precision::kBf16) return ElementType::kBfloat16;
   return FieldError(Reason::kSpecInvalid, "model.precision",
-                    "the executor trains in fp32 and bf16, not in fp16");
+                    absl::StrCat("the executor trains in fp32 and bf16, not in ",
+                                 TraitsOf(models.front().precision()).name));
 }
 
 class Probe {

@@ -89,6 +89,14 @@ std::string StructureLines(const v1::LayerDefinition& definition, const std::str
                     CanonicalLine("prediction", {word, IntegerWord(definition.prediction_depth()),
                                                  IntegerWord(definition.further_token_count())}));
   }
+  if (definition.wide_products()) {
+    absl::StrAppend(&text, CanonicalLine("wide_products", {word}));
+  }
+  if (definition.frozen()) {
+    absl::StrAppend(&text,
+                    CanonicalLine("frozen", {word, IntegerWord(definition.attention_adapter_rank()),
+                                             IntegerWord(definition.feed_forward_adapter_rank())}));
+  }
   return text;
 }
 

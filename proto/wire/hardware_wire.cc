@@ -40,6 +40,20 @@ std::string LinkLine(absl::string_view keyword, const LinkDescription& link) {
                 NumberWord(link.bytes_per_second_per_node), NumberWord(link.latency.value())});
 }
 
+// Returns the lines of values that a data sheet may leave out. Devices without them keep the digest
+// that they had before there were fields for them.
+std::string OptionalLines(const DeviceDescription& device) {
+  std::string lines;
+  if (device.matrix_flops_8_bit > 0.0 || device.matrix_flops_4_bit > 0.0) {
+    lines = CanonicalLine("narrow_products", {NumberWord(device.matrix_flops_8_bit),
+                                              NumberWord(device.matrix_flops_4_bit)});
+  }
+  if (device.power_limit_watts > 0.0) {
+    absl::StrAppend(&lines, CanonicalLine("power_limit", {NumberWord(device.power_limit_watts)}));
+  }
+  return lines;
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceDescription> DeviceFromProto(const v1::DeviceDescription& message,
@@ -56,6 +70,9 @@ absl::StatusOr<DeviceDescription> DeviceFromProto(const v1::DeviceDescription& m
   device.memory_bytes_per_second = static_cast<double>(message.memory_bytes_per_second());
   device.last_level_cache = Bytes::Of(message.last_level_cache_bytes());
   device.multiprocessor_count = message.multiprocessor_count();
+  device.matrix_flops_8_bit = message.matrix_flops_8_bit();
+  device.matrix_flops_4_bit = message.matrix_flops_4_bit();
+  device.power_limit_watts = message.power_limit_watts();
   return DeviceDescription::Create(std::move(device), std::string(field));
 }
 
@@ -86,7 +103,7 @@ std::string HardwareText(const Hardware& hardware) {
            NumberWord(device.vector_flops_fp32), IntegerWord(device.memory.count()),
            NumberWord(device.memory_bytes_per_second), IntegerWord(device.last_level_cache.count()),
            IntegerWord(device.multiprocessor_count)}),
-      CanonicalLine("fabric", {StringWord(hardware.fabric.fabric_id)}),
+      OptionalLines(device), CanonicalLine("fabric", {StringWord(hardware.fabric.fabric_id)}),
       LinkLine("intra_node", hardware.fabric.intra_node),
       LinkLine("inter_node", hardware.fabric.inter_node));
 }

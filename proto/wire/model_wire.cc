@@ -165,6 +165,10 @@ absl::StatusOr<LayerDefinition> LayerDefinitionFromProto(const v1::LayerDefiniti
   if (message.has_opaque()) raw.opaque = OpaqueLayerFromProto(message.opaque());
   raw.prediction_depth = message.prediction_depth();
   raw.further_token_count = message.further_token_count();
+  raw.frozen = message.frozen();
+  raw.attention_adapter_rank = message.attention_adapter_rank();
+  raw.feed_forward_adapter_rank = message.feed_forward_adapter_rank();
+  raw.wide_products = message.wide_products();
   absl::StatusOr<LayerDefinition> definition =
       LayerDefinition::Create(std::move(raw), std::string(field));
   if (!definition.ok()) return MoveFieldError(definition.status(), field, field, reason);
@@ -202,6 +206,10 @@ v1::LayerDefinition LayerDefinitionToProto(const LayerDefinition& definition) {
   }
   message.set_prediction_depth(definition.prediction_depth);
   message.set_further_token_count(definition.further_token_count);
+  message.set_frozen(definition.frozen);
+  message.set_attention_adapter_rank(definition.attention_adapter_rank);
+  message.set_feed_forward_adapter_rank(definition.feed_forward_adapter_rank);
+  message.set_wide_products(definition.wide_products);
   return message;
 }
 

@@ -33,6 +33,8 @@ Json FiguresObject(const AccuracyFigures& figures) {
   object["memory_over_bound"] = OrNull(figures.memory_over_bound);
   object["oom_total"] = figures.oom_total;
   object["oom_refused"] = figures.oom_refused;
+  object["failed_total"] = figures.failed_total;
+  object["failed_refused"] = figures.failed_refused;
   object["false_refusals"] = OrNull(figures.false_refusals);
   return object;
 }
@@ -87,6 +89,7 @@ Json RowObject(const AccuracyRow& row) {
                                                               kTimeItemKindCount, SecondsOf);
   object["memory_view"] = ViewName(row.memory_view);
   object["predicted_memory_bytes"] = row.prediction.memory.count();
+  object["predicted_memory_bound_bytes"] = row.prediction.memory_bound.count();
   object["predicted_memory_upper_bytes"] = row.prediction.memory_upper.count();
   object["measured_memory_bytes"] =
       row.measured_memory.has_value() ? Json(row.measured_memory->count()) : Json();

@@ -110,7 +110,11 @@ AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows) {
     if (const auto error = row->MemoryError()) {
       memory.push_back(*error);
       if (*error < 0.0) ++under;
-      if (*row->measured_memory > row->prediction.memory_upper) ++over_bound;
+      if (*row->measured_memory > row->prediction.memory_bound) ++over_bound;
+    }
+    if (row->failed) {
+      ++figures.failed_total;
+      if (row->Refused()) ++figures.failed_refused;
     }
     if (!row->out_of_memory.has_value()) continue;
     if (*row->out_of_memory) {
@@ -244,6 +248,7 @@ AccuracySummary Evaluate(const PublishedRuns& runs, const std::vector<std::strin
     row.measured_memory = run.peak_memory;
     row.memory_view = question->memory_view;
     row.out_of_memory = run.out_of_memory;
+    row.failed = run.failed;
     // A row with a time or a peak has run.
     if (!row.out_of_memory.has_value() && (run.step.has_value() || run.peak_memory.has_value())) {
       row.out_of_memory = false;

@@ -32,6 +32,8 @@ struct AccuracyRow {
   MemoryView memory_view = MemoryView::kAllocatedMax;
   // Whether the run failed for lack of memory; absent if the source does not say.
   std::optional<bool> out_of_memory;
+  // Whether the run gave no figure, for lack of memory or another reason.
+  bool failed = false;
   Bytes device_memory;
   RunPrediction prediction;
   std::vector<std::string> assumptions;
@@ -65,11 +67,14 @@ struct AccuracyFigures {
   std::optional<double> memory_bias;
   // Share of peaks that are predicted lower than measured.
   std::optional<double> memory_under_rate;
-  // Share of peaks above the bound that the planner trusts.
+  // Share of peaks above the bound that the planner trusts, of what the source's view counts.
   std::optional<double> memory_over_bound;
   // Number of runs that failed for lack of memory, and of those among them that are refused.
   int oom_total = 0;
   int oom_refused = 0;
+  // The same of runs that failed for reasons which the source does not say.
+  int failed_total = 0;
+  int failed_refused = 0;
   // Share of the runs that did not fail that are refused nevertheless.
   std::optional<double> false_refusals;
 };

@@ -1,3 +1,4 @@
+#include <cstddef>
 #include <map>
 #include <utility>
 #include <vector>
@@ -57,6 +58,29 @@ std::string RangeTable(const AccuracySummary& summary) {
                                            PercentText(accuracy.all.memory_over_bound)));
   }
   return text;
+}
+
+// Shows how many runs that failed for reasons not said would have been refused.
+std::string FailedTable(const AccuracySummary& summary) {
+  std::string text;
+  for (const auto& [source, accuracy] : summary.sources) {
+    const AccuracyFigures& figures = accuracy.all;
+    if (figures.failed_total == 0) continue;
+    absl::StrAppend(&text, absl::StrFormat("%-26s %6d  %7d\n", source, figures.failed_total,
+                                           figures.failed_refused));
+  }
+  if (text.empty()) return "";
+  return absl::StrCat("\nruns that failed, for memory or another reason\n",
+                      absl::StrFormat("%-26s %6s  %7s\n", "", "failed", "refused"), text);
+}
+
+// Says how much of the collection is predicted.
+std::string SharePredicted(const AccuracySummary& summary) {
+  const size_t all = summary.rows.size() + summary.skipped.size();
+  if (all == 0) return "";
+  return absl::StrFormat(
+      "\npredicted %d of %d rows (%.1f %%)\n", summary.rows.size(), all,
+      100.0 * static_cast<double>(summary.rows.size()) / static_cast<double>(all));
 }
 
 std::string GroupTable(const AccuracySummary& summary) {
@@ -154,9 +178,10 @@ std::vector<SkipReason> SkipReasons(const AccuracySummary& summary) {
 }
 
 std::string AccuracyText(const AccuracySummary& summary) {
-  return absl::StrCat(SourceTableText(summary), RangeTable(summary), GroupTable(summary),
-                      WorstRows(summary), Skipped(summary), "\ncalibration ",
-                      summary.calibration_id, "; ", FittedSliceRule(), "\n");
+  return absl::StrCat(SourceTableText(summary), SharePredicted(summary), RangeTable(summary),
+                      FailedTable(summary), GroupTable(summary), WorstRows(summary),
+                      Skipped(summary), "\ncalibration ", summary.calibration_id, "; ",
+                      FittedSliceRule(), "\n");
 }
 
 }  // namespace parplan::accuracy

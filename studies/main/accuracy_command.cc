@@ -1,11 +1,15 @@
 // `parplan-study accuracy`: predictions against measured runs that others published.
 // Needs no server.
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/calibrate/predict_run.h"
@@ -25,7 +29,7 @@ namespace {
 using planctl::ReadFile;
 using planctl::WriteFile;
 struct AccuracyFlags {
-  std::string runs_path;
+  std::vector<std::string> runs_paths;
   std::vector<std::string> sources;
   std::string calibration_path;
   std::string html_path;
@@ -44,9 +48,14 @@ absl::StatusOr<std::shared_ptr<const Calibration>> CalibrationAt(const std::stri
 absl::Status Accuracy(const Session& session, const AccuracyFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                            CalibrationAt(flags.calibration_path));
-  PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(flags.runs_path));
-  PARPLAN_ASSIGN_OR_RETURN(const accuracy::PublishedRuns runs,
-                           accuracy::ReadPublishedRuns({flags.runs_path, std::move(text)}));
+  accuracy::PublishedRuns runs;
+  for (const std::string& path : flags.runs_paths) {
+    PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+    PARPLAN_ASSIGN_OR_RETURN(accuracy::PublishedRuns part,
+                             accuracy::ReadPublishedRuns({path, std::move(text)}));
+    std::move(part.runs.begin(), part.runs.end(), std::back_inserter(runs.runs));
+    std::move(part.skipped.begin(), part.skipped.end(), std::back_inserter(runs.skipped));
+  }
   const accuracy::AccuracySummary summary = accuracy::Evaluate(
       runs, flags.sources,
       [&calibration](const accuracy::RunQuestion& question) {
@@ -56,7 +65,9 @@ absl::Status Accuracy(const Session& session, const AccuracyFlags& flags) {
   for (const std::string& source : flags.sources) {
     if (summary.sources.count(source) == 0) {
       return FieldError(Reason::kSpecInvalid, "--source",
-                        absl::StrCat(flags.runs_path, " has no rows of `", source, "`"));
+                        absl::StrCat(absl::StrJoin(flags.runs_paths, " and "),
+                                     flags.runs_paths.size() == 1 ? " has" : " have",
+                                     " no rows of `", source, "`"));
     }
   }
   if (!flags.html_path.empty()) {
@@ -75,8 +86,8 @@ void AddAccuracyCommand(Command app, const Session& session, Action& action) {
       app.AddCommand("accuracy", "Compare predictions with measured runs that others published");
   command.Footer(
       "How to read it: docs/accuracy.md.\nExample:\n"
-      "  parplan-study accuracy runs.json --source vtrain-multi --html accuracy.html");
-  command.AddOption("runs", flags->runs_path, "File of schema published_runs/1").Required();
+      "  parplan-study accuracy runs.json modern.json --source vtrain-multi --html accuracy.html");
+  command.AddOption("runs", flags->runs_paths, "Files of schema published_runs/1").Required();
   command.AddOption("--source", flags->sources, "Only rows of this source; may be repeated");
   command.AddOption("--calibration", flags->calibration_path,
                     "Calibration file; `priors` for none [what published runs taught]");

@@ -119,5 +119,17 @@ TEST(ExportPlan, RefusesAPlanForAnotherModel) {
   }
 }
 
+TEST(ExportPlan, RefusesPrecisionsThatQuantise) {
+  const ModelSpec model = DecoderModel({.precision = Precision::kMxfp8});
+  std::mt19937_64 random(10);
+  const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
+  for (const PlanExporter& exporter : AllExporters()) {
+    EXPECT_THAT(ExportPlan(exporter, plan, model, ExportFacts()),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("model.precision"), HasSubstr("mxfp8"))))
+        << exporter.target;
+  }
+}
+
 }  // namespace
 }  // namespace parplan

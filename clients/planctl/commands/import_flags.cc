@@ -51,7 +51,11 @@ void AddModelFlags(Command command, ModelFlags& flags) {
       .AddChoice("--feed-forward-kind", flags.feed_forward_kind, kFeedForwardKinds,
                  "gelu or swiglu")
       .Group(group);
-  command.AddChoice("--precision", flags.precision, PrecisionsByName(), "fp32, bf16 or fp16 [bf16]")
+  command
+      .AddChoice(
+          "--precision", flags.precision, PrecisionsByName(),
+          "fp32, bf16, fp16, or bf16 with quantised layers: fp8-delayed, fp8-current, fp8-rowwise, "
+          "fp8-blockwise, mxfp8, nvfp4 [bf16]")
       .Group(group);
   command.AddChoice("--optimizer", flags.optimizer, kOptimizers, "adam or sgd [adam]").Group(group);
   add("--prediction-layers", flags.prediction_layer_count,

@@ -96,14 +96,24 @@ Json DeviceJson(const DeviceDescription& device, const v1::DeviceDescription& en
           {"device_family", device.device_family},
           {"aliases", JsonList(entry.aliases())},
           {"matrix_flops_16_bit", device.matrix_flops_16_bit},
+          {"matrix_flops_8_bit", device.matrix_flops_8_bit},
+          {"matrix_flops_4_bit", device.matrix_flops_4_bit},
           {"matrix_flops_fp32", device.matrix_flops_fp32},
           {"vector_flops_fp32", device.vector_flops_fp32},
           {"memory_bytes", device.memory.count()},
           {"memory_bytes_per_second", device.memory_bytes_per_second},
           {"last_level_cache_bytes", device.last_level_cache.count()},
           {"multiprocessor_count", device.multiprocessor_count},
+          {"power_limit_watts", device.power_limit_watts},
           {"usual_fabrics", usual_fabrics},
           {"sources", JsonList(entry.sources())}};
+}
+
+std::string Watts(double watts) { return absl::StrFormat("%.0f W", watts); }
+
+// Returns nothing for a value that the data sheet leaves out.
+std::string OptionalLine(const char* name, double value, std::string (*text_of)(double)) {
+  return value > 0.0 ? Line(name, text_of(value)) : std::string();
 }
 
 std::string DeviceText(const DeviceDescription& device, const v1::DeviceDescription& entry) {
@@ -121,12 +131,15 @@ std::string DeviceText(const DeviceDescription& device, const v1::DeviceDescript
   return absl::StrCat(Line("device", device.device_id), Line("family", device.device_family),
                       Line("also", absl::StrJoin(entry.aliases(), ", ")),
                       Line("matrix 16-bit", Tera(device.matrix_flops_16_bit)),
+                      OptionalLine("matrix 8-bit", device.matrix_flops_8_bit, Tera),
+                      OptionalLine("matrix 4-bit", device.matrix_flops_4_bit, Tera),
                       Line("matrix fp32", Tera(device.matrix_flops_fp32)),
                       Line("vector fp32", Tera(device.vector_flops_fp32)),
                       Line("memory", absl::StrFormat("%d bytes, %s", device.memory.count(),
                                                      Gigabytes(device.memory_bytes_per_second))),
                       Line("cache", absl::StrCat(device.last_level_cache.count(), " bytes")),
                       Line("multiprocessors", absl::StrCat(device.multiprocessor_count)),
+                      OptionalLine("power limit", device.power_limit_watts, Watts),
                       Lines("usual fabric", fabrics), Lines("sources", entry.sources()));
 }
 

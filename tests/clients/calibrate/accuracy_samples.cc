@@ -82,6 +82,7 @@ AccuracySummary SampleSummary(int row_count) {
       row.prediction.memory_items[MemoryItemKind::kOptimizerStates] =
           Bytes::Of(row.measured_memory->count() * 25 / 100);
       row.prediction.memory = row.prediction.memory_items.Total();
+      row.prediction.memory_bound = row.prediction.memory * 2;
       row.prediction.memory_upper = row.prediction.memory * 2;
     }
     if (i % 4 == 1) row.measured_step.reset();

@@ -2,7 +2,9 @@
 
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
+#include <tuple>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +16,7 @@
 namespace parplan::accuracy {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -143,7 +146,140 @@ TEST(ReadPublishedRuns, SkipsWhatThePlannerHasNoWordsFor) {
   EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("arch": "gpt")", R"("arch": "t5")")),
               HasSubstr("encoder-decoder"));
   EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("fp16")", R"("fp8 hybrid")")),
-              HasSubstr("8 bits or fewer"));
+              HasSubstr("8 or 4 bits"));
+  EXPECT_THAT(
+      SkipReasonOf(With(GptRow(), R"("sp": false)", R"("sp": false, "asym_pp_loss": true)")),
+      HasSubstr("only one end"));
+  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("fp16")", R"("bf16", "peft": {"kind": "prompts"})")),
+              HasSubstr("fine-tuning by `prompts`"));
+}
+
+// The names of recipes are precisions of their own.
+TEST(ReadPublishedRuns, ReadsRecipesOfFewBits) {
+  for (const PrecisionTraits& traits : KnownPrecisions()) {
+    if (!traits.quantisation.has_value()) continue;
+    std::string row = With(GptRow(), R"("fp16")", "\"" + std::string(traits.name) + "\"");
+    row = With(row, R"("gpu": "A100-SXM-80GB", "mem_gb": 80)", R"("gpu": "B200")");
+    EXPECT_EQ(QuestionOf(RunOf(row))->model->precision(), traits.precision);
+  }
+}
+
+TEST(ReadPublishedRuns, ReadsShapesOfToday) {
+  const PublishedRun latent =
+      RunOf(With(GptRow(), R"("heads": 16,)",
+                 R"("heads": 16, "head_dim": 128, "mla": true, "q_lora_rank": 48,
+                    "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
+                    "v_head_dim": 12, "mtp_layers": 1,)"));
+  ASSERT_TRUE(latent.model.latent_attention.has_value());
+  EXPECT_EQ(latent.model.latent_attention->query_rank, 48);
+  EXPECT_EQ(latent.model.latent_attention->key_value_rank, 32);
+  EXPECT_EQ(latent.model.latent_attention->value_head_size, 12);
+  // The width of a query: with and without position.
+  EXPECT_EQ(latent.model.head_size, 24);
+  EXPECT_EQ(latent.model.prediction_layer_count, 1);
+  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("heads": 16,)", R"("heads": 16, "mla": true,)")),
+              HasSubstr("model.kv_lora_rank is missing"));
+
+  const PublishedRun window =
+      RunOf(With(GptRow(), R"("heads": 16,)", R"("heads": 16, "window_size": 128,
+                                                   "window_every": 2,)"));
+  EXPECT_EQ(window.model.attention_window, 128);
+  EXPECT_EQ(window.model.window_interval, 2);
+}
+
+TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
+  const std::string row =
+      With(GptRow(), R"("arch": "gpt", "name": "GPT tiny", "hidden": 1024, "layers": 2,)",
+           R"("arch": "hybrid", "name": "a mixture", "hidden": 1024, "layer_pattern": "M*E-",
+              "mamba_heads": 32, "mamba_head_dim": 64, "mamba_groups": 8, "mamba_state_dim": 128,
+              "experts": 4, "top_k": 2, "moe_ffn": 512, "swiglu": false,)");
+  const PublishedRun run = RunOf(row);
+  EXPECT_EQ(run.model.layer_count, 4);
+  EXPECT_EQ(run.model.state_space->inner_size, 2048);
+  const RunQuestion question = *QuestionOf(run);
+  ASSERT_EQ(question.model->layer_count(), 6);
+  EXPECT_EQ(question.model->layer(1).kind, LayerKind::kStateSpace);
+  EXPECT_EQ(question.model->layer(2).kind, LayerKind::kDecoder);
+  EXPECT_EQ(question.model->layer(2).feed_forward_kind, FeedForwardKind::kAbsent);
+  EXPECT_TRUE(question.model->layer(3).has_experts());
+  EXPECT_EQ(question.model->layer(4).feed_forward_size, 4096);
+  EXPECT_THAT(SkipReasonOf(With(row, "M*E-", "M*Q-")), HasSubstr("layer_pattern must consist of"));
+  EXPECT_THAT(SkipReasonOf(With(row, R"("moe_ffn")", R"("moe_latent": 256, "moe_ffn")")),
+              HasSubstr("narrower width"));
+}
+
+// A condition of the run stands in the row.
+TEST(ReadPublishedRuns, ReadsConditionsOfTheRow) {
+  const PublishedRun run = RunOf(With(GptRow(), R"("recompute": "full")",
+                                      R"("recompute": "selective", "recompute_modules": ["moe_act"],
+                    "cluster": "here", "memory_view": "device_total", "blocking_launches": true,
+                    "dropout": 0.0, "failed": true, "moe_dispatcher": "deepep",
+                    "offload_layers": 3, "notes": ["cuda graphs: full_iteration", "other",
+                    "fp8 parameters gathered", "precision-aware optimizer"])"));
+  EXPECT_EQ(run.cluster, "here");
+  EXPECT_EQ(run.memory_view, MemoryView::kDeviceTotal);
+  EXPECT_EQ(run.runtime.blocking_launches, true);
+  EXPECT_EQ(run.runtime.dropout, false);
+  EXPECT_EQ(run.runtime.cuda_graphs, true);
+  EXPECT_EQ(run.runtime.narrow_parameters, true);
+  EXPECT_EQ(run.runtime.narrow_optimizer_states, true);
+  EXPECT_EQ(run.runtime.narrow_attention, std::nullopt);
+  EXPECT_TRUE(run.failed);
+  EXPECT_THAT(run.recompute_modules, ElementsAre("moe_act"));
+  const RunQuestion question = *QuestionOf(run);
+  EXPECT_EQ(question.topology->cluster(), "here");
+  EXPECT_FALSE(question.runtime.eager);
+  EXPECT_TRUE(question.runtime.blocking_launches);
+  EXPECT_EQ(question.runtime.expert_exchange, ExpertExchange::kOnceARank);
+  EXPECT_EQ(question.runtime.moment_bytes, 2);
+  EXPECT_THAT(question.assumptions, Contains(HasSubstr("recomputation of moe_act")));
+  EXPECT_THAT(question.assumptions, Contains(HasSubstr("kept on the host")));
+  for (const auto& [from, to, reason] :
+       {std::tuple(R"("sp": false)", R"("layout": 3)", "parallel.layout must be a text"),
+        std::tuple(R"("recompute": "full")", R"("memory_view": "all")", "memory_view `all`"),
+        std::tuple(R"("recompute": "full")", R"("notes": "a note")", "notes must be a list"),
+        std::tuple(R"("recompute": "full")", R"("dropout": "yes")", "dropout must be a rate"),
+        std::tuple(R"("recompute": "full")", R"("recompute_modules": [1])",
+                   "recompute_modules must be a list of names")}) {
+    EXPECT_THAT(SkipReasonOf(With(GptRow(), from, to)), HasSubstr(reason));
+  }
+}
+
+TEST(QuestionOf, FreezesWhatAdaptersStandBeside) {
+  const RunQuestion question = *QuestionOf(
+      RunOf(With(GptRow(), R"("fp16")", R"("bf16", "peft": {"kind": "lora", "rank": 4})")));
+  for (const LayerDefinition& layer : question.model->layer_definitions()) {
+    EXPECT_TRUE(layer.frozen);
+    EXPECT_EQ(layer.attention_adapter_rank, HasAttention(layer.kind) ? 4 : 0);
+    EXPECT_EQ(layer.feed_forward_adapter_rank, 0);
+  }
+  EXPECT_EQ(QuestionOf(RunOf(With(GptRow(), R"("fp16")",
+                                  R"("bf16", "peft": {"kind": "lora", "targets": "all, mlp"})")))
+                ->model->layer(1)
+                .feed_forward_adapter_rank,
+            16);
+}
+
+// The hidden state passes through all layers and then through the one that predicts.
+TEST(QuestionOf, PutsPredictionLayersBehindTheLastOnTheLastStage) {
+  std::string row = With(GptRow(), R"("heads": 16,)", R"("heads": 16, "mtp_layers": 1,)");
+  row = With(row, R"("tp": 2, "pp": 1, "dp": 4)", R"("tp": 2, "pp": 2, "layout": "Et|tmL")");
+  const RunQuestion question = *QuestionOf(RunOf(row));
+  ASSERT_EQ(question.model->layer_count(), 5);
+  EXPECT_EQ(question.model->layer(3).prediction_depth, 1);
+  EXPECT_EQ(question.model->layer(4).further_token_count, 1);
+  ASSERT_EQ(question.plan.stages.size(), 2u);
+  EXPECT_EQ(question.plan.stages[0].layer_count(), 2);
+  EXPECT_EQ(question.plan.stages[1].layer_count(), 3);
+}
+
+TEST(QuestionOf, SharesHeadsIfContextRanksExchangeAllToAll) {
+  std::string row = With(GptRow(), R"("tp": 2, "pp": 1, "dp": 4)", R"("tp": 2, "cp": 4)");
+  EXPECT_EQ(QuestionOf(RunOf(row))->plan.stages[0].layer_runs[1].strategy.context_kind,
+            ContextKind::kRing);
+  row = With(row, R"("recompute": "full")", R"("cp_comm": "a2a")");
+  EXPECT_EQ(QuestionOf(RunOf(row))->plan.stages[0].layer_runs[1].strategy.context_kind,
+            ContextKind::kUlysses);
 }
 
 // A run of Megatron's tests: only arguments, and its defaults where they are absent.

@@ -102,7 +102,7 @@ TEST(QuestionOf, TakesDegreesOfFsdpFromItsFramework) {
   const std::string row =
       With(With(GptRow(), "Megatron-LM", "llm-foundry"), R"("zero": 0)", R"("zero": null)");
   const RunQuestion question = QuestionFor(row);
-  EXPECT_EQ(question.runtime.runtime_id, "fsdp");
+  EXPECT_EQ(question.runtime.runtime_id, "llm-foundry");
   EXPECT_FALSE(question.runtime.attention_dropout);
   EXPECT_EQ(question.plan.stages[0].layer_runs[0].strategy.sharding_level,
             ShardingLevel::kParameters);
@@ -137,7 +137,8 @@ TEST(QuestionOf, KnowsTheWaysOfTrainersOnFsdp) {
   EXPECT_FALSE(titan.runtime.fused_elementwise);
   EXPECT_TRUE(question("torchtitan + torch.compile", "none").runtime.fused_elementwise);
   EXPECT_FALSE(question("torchtitan, no torch.compile", "none").runtime.fused_elementwise);
-  EXPECT_EQ(question("NeMo AutoModel", "none").runtime.runtime_id, "fsdp");
+  EXPECT_EQ(question("NeMo AutoModel", "none").runtime.runtime_id, "nemo-automodel");
+  EXPECT_EQ(question("nanotron", "none").runtime.runtime_id, "nanotron");
   // Megatron's selective recomputation is of attention.
   EXPECT_EQ(question("Megatron-LM", "selective").runtime.selective_recompute,
             SelectiveRecompute::kAttention);

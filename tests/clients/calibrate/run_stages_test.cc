@@ -76,5 +76,32 @@ TEST(LayersPerStage, RefusesAnEmptyStageBetweenTheEnds) {
               HasSubstr("without layers"));
 }
 
+// Megatron's words: the embedding and four layers, fourteen stages of four, and the last with one,
+// a layer that predicts a further token, and the loss.
+TEST(LayersOfLayout, ReadsTheWordsOfMegatron) {
+  std::vector<int> expected(16, 4);
+  expected.back() = 1;
+  EXPECT_EQ(LayersOfLayout("Et*4|(t*4|)*14tmL"), expected);
+  EXPECT_THAT(*LayersOfLayout("Ett|t(t|)*2L"), ElementsAre(2, 2, 1, 0));
+  EXPECT_THAT(*LayersOfLayout("((t*2|)*2t|)*2tL"), ElementsAre(2, 2, 1, 2, 2, 1, 1));
+  for (const char* broken : {"Et*|L", "E(t|L", "Et)|L", "Ex|L", "t*99999|L", "Et*0|L"}) {
+    EXPECT_FALSE(LayersOfLayout(broken).has_value()) << broken;
+  }
+}
+
+TEST(LayersPerStage, TakesThoseOfTheLayout) {
+  PublishedRun run = RunWith(7);
+  std::vector<std::string> assumptions;
+  run.parallelism.layout = "Et*3|t*3|tL";
+  EXPECT_THAT(*LayersPerStage(run, 3, false, &assumptions), ElementsAre(3, 3, 1));
+  EXPECT_THAT(LayersPerStage(run, 4, false, &assumptions).status().message(),
+              HasSubstr("has 3 entries for 4 stages"));
+  run.parallelism.layout = "Et*3|x|tL";
+  EXPECT_THAT(LayersPerStage(run, 3, false, &assumptions).status().message(),
+              HasSubstr("parallel.layout"));
+  run.parallelism.layout = "embedding and 7 layers in equal stages, the last with fewer layers";
+  EXPECT_THAT(*LayersPerStage(run, 3, false, &assumptions), ElementsAre(3, 3, 1));
+}
+
 }  // namespace
 }  // namespace parplan::accuracy

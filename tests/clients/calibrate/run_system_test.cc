@@ -21,7 +21,9 @@ TEST(AdaptersIn, ReadsCountRateAndKind) {
        {Case{"NVLink3 600GB/s; 8x200Gb/s HDR IB per node", "hdr", 8, 200},
         Case{"NVLink3; 4x OmniPath 100Gb/s per node", "omnipath", 4, 100},
         Case{"NVLink4; 8 x 400 Gb/s NDR", "ndr", 8, 400}, Case{"400Gbps RoCE", "roce", 1, 400},
-        Case{"4x100Gb/s", "", 4, 100}}) {
+        Case{"4x100Gb/s", "", 4, 100}, Case{"NVLink4; 8x400Gb/s IB per node", "ndr", 8, 400},
+        Case{"NVLink5; 8x800Gb/s InfiniBand", "xdr", 8, 800},
+        Case{"NVLink4; 32x100Gb/s EFA per node", "efa", 32, 100}}) {
     const std::optional<AdapterText> adapters = AdaptersIn(example.text);
     ASSERT_TRUE(adapters.has_value()) << example.text;
     EXPECT_EQ(adapters->kind, example.kind) << example.text;
@@ -100,6 +102,48 @@ TEST(FabricOf, TakesTheRatesOfAdaptersTheLibraryDoesNotHave) {
   EXPECT_EQ(fabric.inter_node.bytes_per_second_per_node, 12.5e9);
   EXPECT_EQ(fabric.inter_node.bytes_per_second_per_device, 6.25e9);
   EXPECT_GT(fabric.inter_node.latency, Seconds());
+}
+
+TEST(DeviceOf, TakesWhatTheSourceSaysBeyondTheDataSheet) {
+  PublishedHardware hardware;
+  hardware.device_name = "H100-of-a-customer";
+  EXPECT_FALSE(DeviceOf(hardware).ok());
+  hardware.similar_device_name = "H100-SXM-80GB";
+  hardware.memory_terabytes_per_second = 2.4;
+  hardware.power_limit_watts = 500.0;
+  const auto device = DeviceOf(hardware);
+  ASSERT_TRUE(device.ok());
+  EXPECT_EQ(device->memory_bytes_per_second, 2.4e12);
+  EXPECT_EQ(device->power_limit_watts, 500.0);
+  EXPECT_EQ(device->matrix_flops_16_bit, 989.4e12);
+}
+
+TEST(FabricOf, NvlinkOfARackLeavesTheAdaptersAside) {
+  PublishedHardware hardware;
+  hardware.device_name = "GB200";
+  hardware.devices_per_node = 4;
+  hardware.nvlink_domain = 72;
+  hardware.interconnect = "NVLink5 NVL72; 4x400Gb/s IB per node";
+  const DeviceDescription device = *DeviceOf(hardware);
+  std::vector<std::string> assumptions;
+  EXPECT_EQ(FabricOf(hardware, device, 4, 64, &assumptions).fabric_id, "nvlink-5+nvlink-5-rack");
+  // Sixteen trays have 64 adapters.
+  const FabricDescription racks = FabricOf(hardware, device, 64, 256, &assumptions);
+  EXPECT_EQ(racks.inter_node.bytes_per_second_per_node, 64 * 50e9);
+  EXPECT_EQ(racks.inter_node.bytes_per_second_per_device, 50e9);
+  EXPECT_THAT(assumptions, IsEmpty());
+}
+
+TEST(FabricOf, ReadsTheNetworkOfComputation) {
+  PublishedHardware hardware;
+  hardware.device_name = "H200-SXM";
+  hardware.devices_per_node = 8;
+  hardware.network_text =
+      "Storage: 2x ConnectX-7 IB NDR 400Gb/s, Compute: 8x ConnectX-7 IB NDR 400Gb/s, Management: "
+      "100Gb/s Ethernet NIC";
+  std::vector<std::string> assumptions;
+  EXPECT_EQ(FabricOf(hardware, *DeviceOf(hardware), 8, 512, &assumptions).fabric_id,
+            "nvlink-4+ndr-8x400");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "planner/cost/layer_operations.h"
 
 #include "gtest/gtest.h"
+#include "planner/model/layer_matrices.h"
 #include "tests/planner/cost/elementwise_bytes.h"
 #include "tests/planner/cost/hardware_of_tests.h"
 
@@ -202,6 +203,100 @@ TEST(LayerOperations, GrowsInProportionToSamples) {
   EXPECT_DOUBLE_EQ(ElementwiseBytes(one.forward), 2.0 * ElementwiseBytes(half.forward));
   // Gradients are accumulated once however many samples there are.
   EXPECT_LT(ElementwiseBytes(one.backward), 2.0 * ElementwiseBytes(half.backward));
+}
+
+LayerOperations ListAt(Precision precision, const LayerDefinition& layer,
+                       const LayerShape& shape = {}) {
+  LayerOperations operations;
+  ListOperations(layer, precision, RuntimeTraits(), shape, 1.0, operations);
+  return operations;
+}
+
+int QuantisedCount(const OperationList& list) {
+  int count = 0;
+  for (const LayerOperation& operation : list) count += operation.product.is_quantised ? 1 : 0;
+  return count;
+}
+
+// Four linear maps: one product forward and two backward of each. The operations stay the same.
+TEST(LayerOperations, RecipesQuantiseLinearMapsOnly) {
+  const LayerDefinition decoder = LlamaLayer();
+  const LayerOperations wide = ListAt(Precision::kBf16, decoder);
+  const LayerOperations narrow = ListAt(Precision::kMxfp8, decoder);
+  EXPECT_EQ(QuantisedCount(wide.forward) + QuantisedCount(wide.backward), 0);
+  EXPECT_EQ(QuantisedCount(narrow.forward), 4);
+  EXPECT_EQ(QuantisedCount(narrow.backward), 8);
+  EXPECT_EQ(narrow.forward.Flops(), wide.forward.Flops());
+  LayerDefinition first = decoder;
+  first.wide_products = true;
+  EXPECT_EQ(QuantisedCount(ListAt(Precision::kMxfp8, first).forward), 0);
+  const LayerDefinition head = OfKind(LayerKind::kHead);
+  EXPECT_EQ(QuantisedCount(ListAt(Precision::kMxfp8, head).forward), 0);
+  LayerDefinition experts = LlamaLayer();
+  experts.parameter_count = 0;
+  experts.expert_count = 8;
+  experts.experts_per_token = 2;
+  experts.expert_feed_forward_size = 1024;
+  experts.feed_forward_size = 0;
+  experts = *LayerDefinition::Create(experts, "layer");
+  // The router keeps 16 bits.
+  EXPECT_EQ(QuantisedCount(ListAt(Precision::kMxfp8, experts).forward), 4);
+}
+
+// 4096 tokens through 4096 -> 6144, 4096 -> 4096, 4096 -> 28672 and 14336 -> 4096 of 16 bits: each
+// input is read once and written twice in 33/32 bytes, so 4096 * 26624 * (2 + 2 * 33/32) bytes in
+// four kernels. A scale of the tensor's own largest value reads it twice, in eight kernels.
+TEST(LayerOperations, QuantisationIsAPassOverEveryOperand) {
+  const LayerDefinition decoder = LlamaLayer();
+  const OperationList wide = ListAt(Precision::kBf16, decoder).forward;
+  const OperationList block = ListAt(Precision::kMxfp8, decoder).forward;
+  const OperationList current = ListAt(Precision::kFp8Current, decoder).forward;
+  const double elements = 4096.0 * (3.0 * 4096.0 + 14336.0);
+  EXPECT_NEAR(ElementwiseBytes(block) - ElementwiseBytes(wide), elements * (2.0 + 33.0 / 16.0),
+              1.0);
+  EXPECT_NEAR(ElementwiseBytes(current) - ElementwiseBytes(wide), elements * (4.0 + 2.0), 1.0);
+  EXPECT_EQ(block.LaunchCount() - wide.LaunchCount(), 4);
+  EXPECT_EQ(current.LaunchCount() - wide.LaunchCount(), 8);
+}
+
+TEST(LayerOperations, MoreTokensForTheBusiestExpertsAreMoreWork) {
+  LayerDefinition layer = LlamaLayer();
+  layer.parameter_count = 0;
+  layer.expert_count = 8;
+  layer.experts_per_token = 2;
+  layer.expert_feed_forward_size = 1024;
+  layer.feed_forward_size = 0;
+  layer = *LayerDefinition::Create(layer, "layer");
+  double last = 0.0;
+  for (const double load : {1.0, 1.1, 1.5, 3.0}) {
+    LayerShape shape;
+    shape.expert_parallel_degree = 4;
+    shape.expert_load = load;
+    const double flops = ListAt(Precision::kBf16, layer, shape).forward.Flops();
+    EXPECT_GT(flops, last);
+    last = flops;
+  }
+}
+
+// Backwards a frozen layer makes the gradients of its inputs, and none of its weights. Adapters of
+// rank r add r / width of the work.
+TEST(LayerOperations, FrozenWeightsHaveNoGradients) {
+  LayerDefinition layer = LlamaLayer();
+  const LayerOperations whole = List(layer, RuntimeTraits());
+  layer.frozen = true;
+  const LayerOperations frozen = List(layer, RuntimeTraits());
+  EXPECT_EQ(frozen.forward.Flops(), whole.forward.Flops());
+  const double linear =
+      2.0 * 4096.0 *
+      static_cast<double>(MixerElements(layer).matrices.Sum() + FeedForwardElementsOf(layer).dense);
+  EXPECT_NEAR((whole.backward.Flops() - frozen.backward.Flops()) / linear, 1.0, 1e-9);
+  layer.attention_adapter_rank = 16;
+  layer.feed_forward_adapter_rank = 16;
+  const LayerOperations adapted = List(layer, RuntimeTraits());
+  const double adapters = 2.0 * 4096.0 * static_cast<double>(AdapterElements(layer));
+  EXPECT_NEAR((adapted.forward.Flops() - frozen.forward.Flops()) / adapters, 1.0, 1e-9);
+  EXPECT_NEAR((adapted.backward.Flops() - frozen.backward.Flops()) / adapters, 2.0, 1e-9);
+  EXPECT_LT(adapted.backward.Flops(), whole.backward.Flops());
 }
 
 }  // namespace

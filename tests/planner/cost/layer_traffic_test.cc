@@ -1,9 +1,13 @@
 #include "planner/cost/layer_traffic.h"
 
+#include <memory>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "planner/cost/tensor_parallel_traffic.h"
 #include "tests/planner/cost/small_problem.h"
+#include "tests/support/estimated_problem.h"
 
 namespace parplan {
 namespace {
@@ -36,7 +40,7 @@ TEST(LayerTraffic, RanksThatShareNothingExchangeNothing) {
   for (const LayerTraffic::Exchange& exchange :
        {traffic.TensorParallel(source.definition(), alone, 1.0, Seconds()),
         traffic.ContextParallel(source.definition(), alone, 1.0, LayerPasses()),
-        traffic.ExpertParallel(source.definition(), alone, 1.0),
+        traffic.ExpertParallel(source.definition(), alone, 1.0, LayerPasses()),
         traffic.DataParallel(source.Footprint(alone, 1), alone, ShardingLevel::kNone)}) {
     EXPECT_EQ(exchange.forward, Seconds());
     EXPECT_EQ(exchange.backward, Seconds());
@@ -70,6 +74,91 @@ TEST(TrafficOf, TorchGathersNoInputAgain) {
   EXPECT_EQ(split.forward.gathers, 2);
   EXPECT_EQ(split.backward.gathers, 2);
   EXPECT_EQ(split.backward.scatters, 2);
+}
+
+// Sixteen A100 with a mixture of eight experts, two for each token.
+CostModel ExpertCosts(const RuntimeTraits& runtime, double expert_imbalance = 1.0) {
+  EstimatedOptions options;
+  options.device_count = 16;
+  options.decoder_count = 4;
+  options.hidden_size = 1024;
+  options.attention_head_count = 16;
+  options.expert_count = 16;
+  options.global_batch_size = 32;
+  options.rules.runtime = runtime;
+  const PlanningProblem plain = EstimatedProblem(options);
+  Calibration::Content content;
+  content.provenance.agent = "test";
+  content.coefficient_values = {{Coefficient::kExpertImbalance, {}, expert_imbalance}};
+  const absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(plain.model()),
+      std::make_shared<const Topology>(plain.topology()),
+      Knowledge{{{.hardware = std::make_shared<const Hardware>(*plain.hardware(kFirstGroup))}},
+                std::make_shared<const Calibration>(*Calibration::Create(std::move(content)))},
+      options.global_batch_size, options.rules);
+  return *CostModel::Create(*problem);
+}
+
+LayerCost ExpertLayer(const RuntimeTraits& runtime, double expert_imbalance = 1.0) {
+  const CostModel costs = ExpertCosts(runtime, expert_imbalance);
+  Strategy strategy = Degrees(1, 16);
+  strategy.expert_parallel_degree = 8;
+  return costs.group(kFirstGroup).CostOfLayer(1, strategy, 32, 1);
+}
+
+// Two of eight ranks have a token's experts, but both experts are on one rank for one token in
+// eight: 8 (1 - (7/8)^2) = 1.875 ranks. Sixteen ranks on two nodes: 2 (1 - 1/4) = 1.5 nodes.
+TEST(LayerTraffic, ATokenTravelsOnceToANodeAndOnceToARank) {
+  RuntimeTraits runtime;
+  const CostModel each = ExpertCosts(runtime);
+  runtime.expert_exchange = ExpertExchange::kOnceARank;
+  const CostModel once = ExpertCosts(runtime);
+  const auto calls = [](const CostModel& costs, int expert) {
+    Strategy strategy = Degrees(1, 16);
+    strategy.expert_parallel_degree = expert;
+    const GroupCosts& group = costs.group(kFirstGroup);
+    return group.traffic()
+        .ExpertCollectives(group.layer_source(1).definition(), strategy, 2.0)
+        .forward;
+  };
+  const double all = calls(each, 8).begin()->bytes;
+  EXPECT_DOUBLE_EQ(calls(once, 8).begin()->bytes / all, 1.875 / 2.0);
+  const CollectiveList two_nodes = calls(once, 16);
+  const LayerCollective* const between = two_nodes.begin();
+  EXPECT_EQ(between->group, (GroupShape{2, 8}));
+  EXPECT_DOUBLE_EQ(between->bytes / all, 1.5 / 2.0);
+  const LayerCollective* const inside = between + 1;
+  EXPECT_EQ(inside->group, (GroupShape{8, 1}));
+  EXPECT_DOUBLE_EQ(inside->bytes / all, 1.875 / 2.0);
+}
+
+TEST(LayerTraffic, ExchangesThatOverlapAreNeverSlower) {
+  RuntimeTraits runtime;
+  // Otherwise a pass takes as long as the host launches its kernels.
+  runtime.eager = false;
+  const LayerCost exposed = ExpertLayer(runtime);
+  runtime.overlap_expert_exchange = true;
+  const LayerCost hidden = ExpertLayer(runtime);
+  EXPECT_LT(hidden.forward, exposed.forward);
+  EXPECT_LT(hidden.backward, exposed.backward);
+  EXPECT_EQ(hidden.time[TimeItemKind::kForwardCompute],
+            exposed.time[TimeItemKind::kForwardCompute]);
+}
+
+TEST(LayerTraffic, MoreImbalanceIsNeverFaster) {
+  Seconds last;
+  for (const double imbalance : {1.0, 1.05, 1.3, 2.0, 4.0}) {
+    const LayerCost cost = ExpertLayer(RuntimeTraits(), imbalance);
+    EXPECT_GT(cost.forward + cost.backward, last) << imbalance;
+    last = cost.forward + cost.backward;
+  }
+}
+
+TEST(LayerTraffic, AKernelForEachExpertIsNeverFaster) {
+  RuntimeTraits runtime;
+  const LayerCost grouped = ExpertLayer(runtime);
+  runtime.launches_each_expert = true;
+  EXPECT_GE(ExpertLayer(runtime).forward, grouped.forward);
 }
 
 }  // namespace

@@ -117,5 +117,45 @@ TEST(MatrixTime, OfNothingIsNothing) {
   EXPECT_EQ(Time({128, 128, 128, 0}, Coefficients()), 0.0);
 }
 
+DeviceDescription NarrowDevice() {
+  DeviceDescription device = TestDevice();
+  device.matrix_flops_8_bit = 2.0 * device.matrix_flops_16_bit;
+  device.matrix_flops_4_bit = 4.0 * device.matrix_flops_16_bit;
+  return device;
+}
+
+// 108 x 80 tiles of 256 x 128 in eighty waves take half the time with operands of 8 bits.
+TEST(MatrixTime, QuantisedProductsHaveTheRateOfTheirFormat) {
+  const ProductShape plain{256.0 * 108, 128.0 * 80, 65536.0};
+  ProductShape quantised = plain;
+  quantised.is_quantised = true;
+  const double wide = Time(plain, PerfectDevice(), NarrowDevice(), Precision::kMxfp8);
+  EXPECT_EQ(wide, Time(plain, PerfectDevice(), NarrowDevice(), Precision::kBf16));
+  EXPECT_NEAR(Time(quantised, PerfectDevice(), NarrowDevice(), Precision::kMxfp8), wide / 2.0,
+              0.01 * wide);
+  EXPECT_NEAR(Time(quantised, PerfectDevice(), NarrowDevice(), Precision::kNvfp4), wide / 4.0,
+              0.01 * wide);
+}
+
+TEST(MatrixTime, NarrowerOperandsAreNeverSlower) {
+  for (const ProductShape& shape :
+       {ProductShape{8192, 8192, 8192}, ProductShape{16, 4096, 4096}, ProductShape{256, 256, 65536},
+        ProductShape{96, 768, 2048, 128}}) {
+    ProductShape quantised = shape;
+    quantised.is_quantised = true;
+    const double wide = Time(shape, Coefficients(), NarrowDevice(), Precision::kBf16);
+    const double eight = Time(quantised, Coefficients(), NarrowDevice(), Precision::kFp8Delayed);
+    EXPECT_LE(eight, wide);
+    EXPECT_LE(Time(quantised, Coefficients(), NarrowDevice(), Precision::kNvfp4), eight);
+  }
+}
+
+TEST(MatrixTime, HoldsTheClockThatThePowerAllows) {
+  DeviceDescription throttled = TestDevice();
+  throttled.power_limit_watts = 100.0;
+  const ProductShape product{8192, 8192, 8192};
+  EXPECT_GT(Time(product, PerfectDevice(), throttled), 1.2 * Time(product, PerfectDevice()));
+}
+
 }  // namespace
 }  // namespace parplan

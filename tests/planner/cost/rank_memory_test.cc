@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/model/layer_matrices.h"
 #include "tests/planner/cost/hardware_of_tests.h"
 
 namespace parplan {
@@ -533,6 +534,96 @@ TEST(CommunicatorCount, CountsTheGroupsOfARank) {
   EXPECT_EQ(CommunicatorCount(strategy, 1, false), 4);
   EXPECT_EQ(CommunicatorCount(strategy, 8, false), 7);
   EXPECT_EQ(CommunicatorCount(strategy, 8, true), 8);
+}
+
+// A decoder of 12 h^2 = 12 * 64^2 = 49,152 parameters in linear maps has two copies of them in
+// 33/32 bytes beside 2 bytes of bf16; without 16-bit weights only the copies.
+TEST(MemoryOfLayer, KeepsQuantisedWeightsForBothDirections) {
+  const LayerDefinition layer = TestDecoder(64, 4, 32);
+  RuntimeTraits traits;
+  const LayerMemory wide = MemoryOf(layer, traits, {});
+  const LayerMemory narrow = MemoryOf(layer, traits, {}, 1.0, Precision::kMxfp8);
+  const Bytes copies = Bytes::Of(49'152 * 2 * 33 / 32);
+  EXPECT_EQ(narrow.parameters - wide.parameters, copies);
+  EXPECT_EQ(narrow.optimizer_states, wide.optimizer_states);
+  EXPECT_EQ(narrow.master_parameters, wide.master_parameters);
+  EXPECT_EQ(narrow.gradients, wide.gradients);
+  traits.quantised_parameters = true;
+  const LayerMemory alone = MemoryOf(layer, traits, {}, 1.0, Precision::kMxfp8);
+  EXPECT_EQ(alone.parameters - wide.parameters, copies - Bytes::Of(49'152 * 2));
+  // Which changes nothing of a precision that does not quantise.
+  EXPECT_EQ(MemoryOf(layer, traits, {}).parameters, wide.parameters);
+}
+
+TEST(MemoryOfLayer, NarrowerOperandsNeverTakeMore) {
+  const LayerDefinition layer = TestDecoder(64, 4, 32);
+  const RuntimeTraits traits;
+  Bytes last_kept = Bytes::Of(int64_t{1} << 40);
+  Bytes last_parameters = last_kept;
+  for (const Precision precision :
+       {Precision::kFp8Blockwise, Precision::kMxfp8, Precision::kFp8Current, Precision::kNvfp4}) {
+    const LayerMemory memory = MemoryOf(layer, traits, {}, 3.0, precision);
+    EXPECT_LE(memory.kept, last_kept);
+    EXPECT_LE(memory.parameters, last_parameters);
+    last_kept = memory.kept;
+    last_parameters = memory.parameters;
+  }
+}
+
+TEST(MemoryOfLayer, MomentsOfTwoBytesAreHalfOfThoseOfFour) {
+  const LayerDefinition layer = TestDecoder(64, 4, 32);
+  RuntimeTraits traits;
+  const LayerMemory four = MemoryOf(layer, traits, {});
+  traits.moment_bytes = 2;
+  EXPECT_EQ(MemoryOf(layer, traits, {}).optimizer_states * 2, four.optimizer_states);
+}
+
+// A decoder of hidden size 64 with feed-forward size 256 and four heads of 16: with rank 2 its
+// attention has 2 (2 * 64 + 4 * 64) = 768 elements of adapters. Everything else keeps its 2 bytes
+// and nothing more.
+TEST(MemoryOfLayer, FrozenWeightsHaveNoStates) {
+  LayerDefinition layer = TestDecoder(64, 4, 32);
+  const LayerMemory whole = MemoryOf(layer, RuntimeTraits(), {});
+  const int64_t count = layer.parameter_count;
+  layer.frozen = true;
+  const LayerMemory frozen = MemoryOf(layer, RuntimeTraits(), {});
+  EXPECT_EQ(frozen.gradients + frozen.optimizer_states + frozen.master_parameters, Bytes());
+  EXPECT_EQ(frozen.parameters, whole.parameters);
+  EXPECT_LT(frozen.kept, whole.kept);
+  layer.attention_adapter_rank = 2;
+  layer = *LayerDefinition::Create(layer, "layer");
+  EXPECT_EQ(layer.parameter_count, count);
+  EXPECT_EQ(AdapterElements(layer), 768);
+  const LayerMemory adapted = MemoryOf(layer, RuntimeTraits(), {});
+  EXPECT_EQ(adapted.optimizer_states, Bytes::Of(8 * 768));
+  EXPECT_EQ(adapted.gradients, Bytes::Of(2 * 768));
+  EXPECT_EQ(adapted.parameters - frozen.parameters, Bytes::Of(2 * 768));
+  EXPECT_GT(adapted.kept, frozen.kept);
+  EXPECT_LE(adapted.kept, whole.kept);
+}
+
+// Sharded over four ranks each has a quarter, and gathers all of it for a pass.
+TEST(MemoryOfLayer, FrozenWeightsAreShardedLikeOthers) {
+  LayerDefinition layer = TestDecoder(64, 4, 32);
+  layer.frozen = true;
+  Strategy strategy;
+  strategy.data_parallel_degree = 4;
+  strategy.sharding_level = ShardingLevel::kParameters;
+  const LayerMemory sharded = MemoryOf(layer, RuntimeTraits(), strategy);
+  const LayerMemory alone = MemoryOf(layer, RuntimeTraits(), {});
+  EXPECT_EQ(sharded.parameters * 4, alone.parameters);
+  EXPECT_GE(sharded.gathered, alone.parameters);
+}
+
+// A layer that a recipe leaves in 16 bits is one of bf16.
+TEST(MemoryOfLayer, WideProductsQuantiseNothing) {
+  LayerDefinition layer = TestDecoder(64, 4, 32);
+  layer.wide_products = true;
+  const LayerMemory wide = MemoryOf(layer, RuntimeTraits(), {}, 1.0, Precision::kNvfp4);
+  const LayerMemory bf16 = MemoryOf(layer, RuntimeTraits(), {}, 1.0, Precision::kBf16);
+  EXPECT_EQ(wide.parameters, bf16.parameters);
+  EXPECT_EQ(wide.kept, bf16.kept);
+  EXPECT_EQ(wide.running, bf16.running);
 }
 
 }  // namespace

@@ -107,5 +107,29 @@ TEST(LinkDescription, DevicesThatDoNotShareAreAllowed) {
   EXPECT_OK(LinkDescription::Create(link, "link"));
 }
 
+TEST(DeviceDescription, WidensOperandsThatItDoesNotMultiply) {
+  DeviceDescription device = Device();
+  EXPECT_EQ(device.MatrixFlops(ComputeFormat::k4Bit), 300e12);
+  EXPECT_FALSE(device.Multiplies(ComputeFormat::k8Bit));
+  device.matrix_flops_8_bit = 600e12;
+  EXPECT_EQ(device.MatrixFlops(ComputeFormat::k8Bit), 600e12);
+  EXPECT_EQ(device.MatrixFlops(ComputeFormat::k4Bit), 600e12);
+  EXPECT_TRUE(device.Multiplies(ComputeFormat::k8Bit));
+  EXPECT_FALSE(device.Multiplies(ComputeFormat::k4Bit));
+  EXPECT_TRUE(device.Multiplies(ComputeFormat::kFp32));
+}
+
+TEST(DeviceDescription, RefusesRatesBelowZeroThatItNeedNotHave) {
+  for (double DeviceDescription::*member :
+       {&DeviceDescription::matrix_flops_8_bit, &DeviceDescription::matrix_flops_4_bit,
+        &DeviceDescription::power_limit_watts}) {
+    DeviceDescription device = Device();
+    device.*member = -1.0;
+    EXPECT_FALSE(DeviceDescription::Create(device, "d").ok());
+    device.*member = 700.0;
+    EXPECT_OK(DeviceDescription::Create(device, "d"));
+  }
+}
+
 }  // namespace
 }  // namespace parplan

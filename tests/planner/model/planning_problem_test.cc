@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,8 @@ struct RawProblem {
   int profiled_devices_per_node = 8;
   int64_t global_batch_size = 64;
   PlanningRules rules;
+  Precision precision = Precision::kBf16;
+  std::shared_ptr<const Hardware> hardware;
 };
 
 absl::StatusOr<PlanningProblem> Create(const RawProblem& raw) {
@@ -40,7 +43,7 @@ absl::StatusOr<PlanningProblem> Create(const RawProblem& raw) {
   layer.sequence_length = 512;
   const absl::StatusOr<ModelSpec> model =
       ModelSpec::Create("bert", {*LayerDefinition::Create(layer, "layer")}, {{0, raw.layer_count}},
-                        Precision::kBf16, Optimizer::kAdam);
+                        raw.precision, Optimizer::kAdam);
 
   std::vector<NodeGroup> groups;
   for (int i = 0; i < raw.group_count; ++i) {
@@ -60,9 +63,10 @@ absl::StatusOr<PlanningProblem> Create(const RawProblem& raw) {
   content.devices_per_node = raw.profiled_devices_per_node;
   const absl::StatusOr<ProfileSnapshot> profile = ProfileSnapshot::Create(content);
 
-  return PlanningProblem::Create(
-      std::make_shared<ModelSpec>(*model), std::make_shared<Topology>(*topology),
-      {{{std::make_shared<ProfileSnapshot>(*profile)}}}, raw.global_batch_size, raw.rules);
+  return PlanningProblem::Create(std::make_shared<ModelSpec>(*model),
+                                 std::make_shared<Topology>(*topology),
+                                 {{{std::make_shared<ProfileSnapshot>(*profile), raw.hardware}}},
+                                 raw.global_batch_size, raw.rules);
 }
 
 TEST(PlanningProblem, LeavesReserveAndHeadroomFree) {
@@ -246,6 +250,21 @@ INSTANTIATE_TEST_SUITE_P(
          [](RawProblem& p) { p.rules.micro_batch_count = 48; }},
     }),
     [](const testing::TestParamInfo<BrokenProblem>& info) { return info.param.name; });
+
+TEST(PlanningProblem, NeedsDevicesThatMultiplyTheOperandsOfItsPrecision) {
+  Hardware hardware;
+  hardware.device.device_id = "h200";
+  hardware.device.matrix_flops_8_bit = 2e15;
+  RawProblem raw;
+  raw.hardware = std::make_shared<const Hardware>(hardware);
+  raw.precision = Precision::kMxfp8;
+  EXPECT_OK(Create(raw));
+  raw.precision = Precision::kNvfp4;
+  EXPECT_EQ(Rejection(Create(raw).status()), "SPEC_INVALID model.precision");
+  // Nothing is known without a data sheet.
+  raw.hardware = nullptr;
+  EXPECT_OK(Create(raw));
+}
 
 }  // namespace
 }  // namespace parplan

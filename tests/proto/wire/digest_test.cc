@@ -224,6 +224,10 @@ TEST(LayerDigest, DependsOnEveryNumberOfAStructure) {
   change(selective, [](auto& l) { ++l.state_space->chunk_size; });
   change(prediction, [](auto& l) { ++l.prediction_depth; });
   change(prediction, [](auto& l) { ++l.further_token_count; });
+  change(latent, [](auto& l) { l.wide_products = true; });
+  change(latent, [](auto& l) { l.frozen = true; });
+  change(latent, [](auto& l) { l.frozen = true, ++l.attention_adapter_rank; });
+  change(latent, [](auto& l) { l.frozen = true, ++l.feed_forward_adapter_rank; });
   change(opaque, [](auto& l) { ++l.opaque->kept_bytes_per_sample; });
   change(opaque, [](auto& l) { ++l.opaque->boundary_bytes_per_sample; });
   change(opaque, [](auto& l) { l.opaque->tensor_degrees.clear(); });

@@ -249,7 +249,7 @@ TEST(BuiltInHardware, FamiliesAreThoseOfTheCostModel) {
     families.insert(entry.device_family());
   }
   EXPECT_EQ(families, (std::set<std::string>{"ada", "ampere", "blackwell", "cdna2", "cdna3",
-                                             "hopper", "turing", "volta"}));
+                                             "cdna4", "hopper", "turing", "volta"}));
 }
 
 TEST(BuiltInHardware, ValuesOfTheDataSheets) {
@@ -273,6 +273,28 @@ TEST(BuiltInHardware, KnowsTheNamesOfPublishedRuns) {
       {"H100-80GB", "h100-sxm-80gb"}, {"GB200", "gb200-186gb"},
       {"RTX-TITAN", "rtx-titan"},     {"V100", "v100-sxm2-32gb"}};
   for (const auto& [name, device_id] : names) EXPECT_EQ(Device(name).device_id, device_id) << name;
+}
+
+// Matrix units multiply operands of half the bits at twice the rate, but for the 4 bits of B300.
+TEST(BuiltInHardware, NarrowPeaksAreThoseOfTwiceTheRate) {
+  int checked = 0;
+  for (const v1::DeviceDescription& entry : Library().message().devices()) {
+    SCOPED_TRACE(entry.device_id());
+    const DeviceDescription& device = Device(entry.device_id());
+    if (device.matrix_flops_8_bit > 0.0) {
+      EXPECT_NEAR(device.matrix_flops_8_bit / device.matrix_flops_16_bit, 2.0, 0.01);
+      ++checked;
+    }
+    if (device.matrix_flops_4_bit > 0.0) {
+      EXPECT_GE(device.matrix_flops_4_bit / device.matrix_flops_8_bit, 1.99);
+      EXPECT_LE(device.matrix_flops_4_bit / device.matrix_flops_8_bit, 3.01);
+    }
+    if (device.power_limit_watts > 0.0) {
+      EXPECT_GE(device.power_limit_watts, 300.0);
+      EXPECT_LE(device.power_limit_watts, 1500.0);
+    }
+  }
+  EXPECT_GE(checked, 15);
 }
 
 // The share of each of `devices_per_node` devices when all send.

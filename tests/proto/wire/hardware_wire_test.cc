@@ -75,6 +75,9 @@ TEST(HardwareWire, NamesTheFieldOfADeviceThatBreaksARule) {
       {"memory_bytes_per_second", [](auto& d) { d.clear_memory_bytes_per_second(); }},
       {"last_level_cache_bytes", [](auto& d) { d.set_last_level_cache_bytes(-1); }},
       {"multiprocessor_count", [](auto& d) { d.set_multiprocessor_count(0); }},
+      {"matrix_flops_8_bit", [](auto& d) { d.set_matrix_flops_8_bit(-1.0); }},
+      {"matrix_flops_4_bit", [](auto& d) { d.set_matrix_flops_4_bit(-1.0); }},
+      {"power_limit_watts", [](auto& d) { d.set_power_limit_watts(-1.0); }},
   };
   for (const Case& test : cases) {
     v1::DeviceDescription message = DeviceMessage();
@@ -136,6 +139,9 @@ TEST(HardwareDigest, EveryFieldCounts) {
       [](auto& h) { h.device.matrix_flops_16_bit += 1e12; },
       [](auto& h) { h.device.matrix_flops_fp32 += 1e12; },
       [](auto& h) { h.device.vector_flops_fp32 += 1e12; },
+      [](auto& h) { h.device.matrix_flops_8_bit = 624e12; },
+      [](auto& h) { h.device.matrix_flops_4_bit = 624e12; },
+      [](auto& h) { h.device.power_limit_watts = 400.0; },
       [](auto& h) { h.device.memory += Bytes::Of(1); },
       [](auto& h) { h.device.memory_bytes_per_second += 1.0; },
       [](auto& h) { h.device.last_level_cache += Bytes::Of(1); },

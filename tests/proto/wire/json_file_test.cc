@@ -124,7 +124,9 @@ TEST(ParseJson, SaysWhatIsWrongAndWhatToWrite) {
             "f.json:1: zzzzzzzzzz: no such field of ModelSpec");
   EXPECT_EQ(ErrorOf<Model>("{\"precision\": \"PRECISION_BF61\"}"),
             "f.json:1: precision: must be one of PRECISION_FP32, PRECISION_BF16, "
-            "PRECISION_FP16, not \"PRECISION_BF61\"; did you mean `PRECISION_BF16`?");
+            "PRECISION_FP16, PRECISION_FP8_DELAYED, PRECISION_FP8_CURRENT, PRECISION_FP8_ROWWISE, "
+            "PRECISION_FP8_BLOCKWISE, PRECISION_MXFP8, PRECISION_NVFP4, not \"PRECISION_BF61\"; "
+            "did you mean `PRECISION_BF16`?");
   EXPECT_THAT(ErrorOf<Model>("{\"precision\": 2}"), HasSubstr("must be one of PRECISION_FP32"));
   EXPECT_EQ(ErrorOf<Model>("{\"model_id\": \"a\",\n\"modelId\": \"b\"}"),
             "f.json:2: modelId: the field is there twice; keep one");

@@ -59,7 +59,7 @@ TEST(ValidateProfile, NamesTheFieldThatBreaksARule) {
       {"device_kind", [](auto& p) { p.clear_device_kind(); }},
       {"devices_per_node", [](auto& p) { p.set_devices_per_node(0); }},
       {"precision", [](auto& p) { p.clear_precision(); }},
-      {"precision", [](auto& p) { p.set_precision(static_cast<v1::Precision>(9)); }},
+      {"precision", [](auto& p) { p.set_precision(static_cast<v1::Precision>(99)); }},
       {"layer_definitions[0].hidden_size", [&](auto& p) { definition(p)->set_hidden_size(0); }},
       {"layer_definitions[1].layer_definition_id",
        [&](auto& p) { *p.add_layer_definitions() = *definition(p); }},

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "planner/model/layer_definition.h"
+#include "planner/model/precision.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/search_space.h"
 #include "planner/model/strategy_fields.h"
@@ -166,7 +167,7 @@ v1::ModelSpec RandomValues::Model() {
     run.set_layer_definition_id(absl::StrCat("layer_", i % definition_count));
     run.set_layer_count(static_cast<int>(Integer(1, 40)));
   }
-  model.set_precision(static_cast<v1::Precision>(Integer(1, 3)));
+  model.set_precision(static_cast<v1::Precision>(Integer(1, kPrecisionCount)));
   model.set_optimizer(static_cast<v1::Optimizer>(Integer(1, 2)));
   return model;
 }
@@ -225,7 +226,7 @@ v1::Profile RandomValues::Profile() {
   profile.set_device_kind("Device");
   profile.set_runtime_id("torch");
   profile.set_devices_per_node(8);
-  profile.set_precision(static_cast<v1::Precision>(Integer(1, 3)));
+  profile.set_precision(static_cast<v1::Precision>(Integer(1, kPrecisionCount)));
   const int64_t definition_count = Integer(1, 3);
   for (int i = 0; i < definition_count; ++i) {
     const std::string id = absl::StrCat("layer_", i);

@@ -65,6 +65,9 @@ v1::DeviceDescription DeviceToProto(const DeviceDescription& device) {
   message.set_memory_bytes_per_second(Whole(device.memory_bytes_per_second));
   message.set_last_level_cache_bytes(device.last_level_cache.count());
   message.set_multiprocessor_count(device.multiprocessor_count);
+  message.set_matrix_flops_8_bit(device.matrix_flops_8_bit);
+  message.set_matrix_flops_4_bit(device.matrix_flops_4_bit);
+  message.set_power_limit_watts(device.power_limit_watts);
   return message;
 }
 

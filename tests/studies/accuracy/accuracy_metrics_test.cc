@@ -37,10 +37,31 @@ AccuracyRow MemoryRow(int64_t predicted, int64_t upper, std::optional<int64_t> m
   row.measured_step.reset();
   row.device_memory = Bytes::Of(100);
   row.prediction.memory = Bytes::Of(predicted);
+  row.prediction.memory_bound = Bytes::Of(upper);
   row.prediction.memory_upper = Bytes::Of(upper);
   if (measured.has_value()) row.measured_memory = Bytes::Of(*measured);
   row.out_of_memory = out_of_memory;
   return row;
+}
+
+// A peak counts against the bound of what its source counts, not against that of the whole device.
+TEST(FiguresOf, JudgesABoundInItsOwnView) {
+  AccuracyRow row = MemoryRow(45, 60, 50, false);
+  EXPECT_EQ(FiguresOfRows({row}).memory_over_bound, 0.0);
+  row.prediction.memory_bound = Bytes::Of(49);
+  EXPECT_EQ(FiguresOfRows({row}).memory_over_bound, 1.0);
+}
+
+// Two runs failed for reasons not said, one of which is refused.
+TEST(FiguresOf, CountsRunsThatFailedForReasonsNotSaid) {
+  AccuracyRow refused = MemoryRow(90, 101, std::nullopt, std::nullopt);
+  AccuracyRow allowed = MemoryRow(70, 99, std::nullopt, std::nullopt);
+  refused.failed = allowed.failed = true;
+  const AccuracyFigures figures = FiguresOfRows({refused, allowed});
+  EXPECT_EQ(figures.failed_total, 2);
+  EXPECT_EQ(figures.failed_refused, 1);
+  EXPECT_EQ(figures.oom_total, 0);
+  EXPECT_FALSE(figures.false_refusals.has_value());
 }
 
 // Errors of -10 % and +25 %. Two runs failed, one of which is refused; of three that did not fail,

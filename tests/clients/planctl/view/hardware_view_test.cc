@@ -91,5 +91,14 @@ TEST(HardwareView, UnknownNamesAreNotFound) {
   EXPECT_THAT(HardwareEntryJson(Library(), ""), StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST(HardwareView, RatesThatADeviceLacksAreLeftOut) {
+  ASSERT_OK_AND_ASSIGN(const std::string a100, HardwareEntryText(Library(), "a100"));
+  EXPECT_THAT(a100, ::testing::Not(HasSubstr("8-bit")));
+  ASSERT_OK_AND_ASSIGN(const std::string b200, HardwareEntryText(Library(), "b200"));
+  EXPECT_THAT(b200, HasSubstr("4500 TFLOP/s"));
+  EXPECT_THAT(b200, HasSubstr("9000 TFLOP/s"));
+  EXPECT_THAT(b200, HasSubstr("1000 W"));
+}
+
 }  // namespace
 }  // namespace parplan::planctl

@@ -1,0 +1,21 @@
+// The model of a published run as the planner describes models. `QuestionOf` (run_problem.h) calls
+// it.
+
+#ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_MODEL_H_
+#define PARPLAN_CLIENTS_CALIBRATE_RUN_MODEL_H_
+
+#include "absl/status/statusor.h"
+#include "clients/calibrate/published_run.h"
+#include "clients/calibrate/run_runtime.h"
+#include "planner/model/model_spec.h"
+
+namespace parplan::accuracy {
+
+// Returns the embedding, the layers, those that predict further tokens, and the head, in this
+// order. Layers that are equal share a definition. The vocabulary is padded if the runtime pads.
+// Returns the errors of `LayerDefinition::Create` and `ModelSpec::Create`.
+absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime);
+
+}  // namespace parplan::accuracy
+
+#endif  // PARPLAN_CLIENTS_CALIBRATE_RUN_MODEL_H_
