@@ -8,7 +8,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 9, "say whether the new field divides tensors");
+static_assert(kStrategyFieldCount == 11, "say whether the new field divides tensors");
 
 using enum TensorLifetime;
 
@@ -21,6 +21,11 @@ TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision
   shape.input = quantisation.has_value() ? quantisation->operand_bytes : shape.element;
   shape.all_tokens = definition.sequence_length;
   shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
+  shape.expert_tokens = shape.tokens;
+  if (strategy.expert_tensor_parallel_degree > 0) {
+    shape.expert_tokens *= static_cast<double>(strategy.expert_tensor_parallel_degree) /
+                           strategy.tensor_parallel_degree;
+  }
   shape.hidden = definition.hidden_size;
   if (HasAttention(definition.kind)) {
     const AttentionWidths widths = AttentionWidthsOf(definition);
@@ -44,10 +49,15 @@ void AddCompressedVectors(const LatentAttention& latent, const TensorSizes& shap
                           TensorLifetime lifetime, ActivationTensors& tensors) {
   const double row = shape.element * shape.tokens / shape.sequence;
   const double input = shape.input * shape.tokens / shape.sequence;
-  tensors.Add("compressed queries, before and after their norm", "(e + i) s c / r",
-              (row + input) * latent.query_rank, lifetime);
+  // The map to queries, keys and values keeps the vectors before their norms.
+  constexpr RecomputeModule kUp = RecomputeModule::kLatentUpProjection;
+  const auto share_after = [](double after, double all) { return all > 0.0 ? after / all : 0.0; };
+  const double queries = (row + input) * latent.query_rank;
+  tensors.Add("compressed queries, before and after their norm", "(e + i) s c / r", queries,
+              lifetime, kUp, share_after(input * latent.query_rank, queries));
+  const double compressed = (row + input) * latent.key_value_rank + row * latent.rotary_head_size;
   tensors.Add("compressed keys and values, before and after their norm", "((e + i) c + e p) s / r",
-              (row + input) * latent.key_value_rank + row * latent.rotary_head_size, lifetime);
+              compressed, lifetime, kUp, share_after(input * latent.key_value_rank, compressed));
 }
 
 void AddStateSpace(const StateSpace& space, const TensorSizes& shape, ActivationTensors& tensors) {
