@@ -281,8 +281,7 @@ LayerTraffic::Exchange LayerTraffic::ContextParallel(const LayerDefinition& defi
 }
 
 // Repeated attention, also by selective recomputation, needs the keys and values of a ring again.
-// Ulysses keeps them as attention reads them, and so do ranks that gather all of them, unless the
-// operators before are repeated.
+// Ulysses keeps them as attention reads them, unless the operators before are repeated.
 bool LayerTraffic::RepeatsContext(const Strategy& strategy,
                                   const Recomputation& recomputation) const {
   if (recomputation.level == RecomputeLevel::kFull) return true;
@@ -290,8 +289,7 @@ bool LayerTraffic::RepeatsContext(const Strategy& strategy,
       !recomputation.modules.has(RecomputeModule::kCoreAttention)) {
     return false;
   }
-  const bool is_ring = strategy.context_kind == ContextKind::kRing;
-  return (is_ring && !runtime_.gathers_keys_and_values) ||
+  return strategy.context_kind == ContextKind::kRing ||
          runtime_.selective_recompute == SelectiveRecompute::kOperators;
 }
 
