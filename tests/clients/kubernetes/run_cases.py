@@ -137,8 +137,9 @@ class RunTest(SidecarTest):
                          ["parplan_sidecar_windows_refused_total"] == 4)
                 self.assertEqual(sidecar.metrics()["parplan_sidecar_windows_forwarded_total"], 0)
                 (refused,) = sidecar.events("the server refused")
-                self.assertEqual(refused["windows"], "4")
+                self.assertIn("nobodys", refused["message"])
                 self.assertEqual(sidecar.end(), REFUSED)
+                self.assertIn('"refused":"4"', sidecar.log())
                 self.assertIn("4 windows that were taken from the job were refused", sidecar.log())
 
     def test_what_comes_after_the_server_gave_up_is_taken(self):
