@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
 
 constexpr char kAccelerate[] = "Accelerate";
 
@@ -80,6 +80,10 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
         absl::StrCat("is ", context, ", and the sequence of ", tokens, " tokens of layer ", layer,
                      " is not divided by twice that"));
   }
+  if (strategy.expert_tensor_parallel_degree != 0) {
+    return RefuseAccelerate("expert_tensor_parallel_degree",
+                            "splits experts over other ranks than the rest of layer 1");
+  }
   if (strategy.expert_parallel_degree > 1) {
     return RefuseAccelerate(
         "expert_parallel_degree",
@@ -93,6 +97,9 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
   }
   if (strategy.recompute_level == RecomputeLevel::kSelective) {
     return RefuseAccelerate("recompute_level", "is selective in layer 1");
+  }
+  if (strategy.recompute_level == RecomputeLevel::kModules) {
+    return RefuseAccelerate("recompute_modules", "names modules in layer 1");
   }
   if (plan.recomputed_layer_count > 0) {
     return RefuseAccelerate("recompute_level",

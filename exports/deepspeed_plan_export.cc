@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
 
 using nlohmann::ordered_json;
 
@@ -123,6 +123,13 @@ absl::Status CheckDeepSpeedLimits(const UniformPlan& plan, const ModelSpec& mode
   }
   if (strategy.recompute_level == RecomputeLevel::kSelective) {
     return RefuseDeepSpeedStrategy("recompute_level", "is selective in layer 1");
+  }
+  if (strategy.expert_tensor_parallel_degree != 0) {
+    return RefuseDeepSpeedStrategy("expert_tensor_parallel_degree",
+                                   "splits experts over other ranks than the rest of their layer");
+  }
+  if (strategy.recompute_level == RecomputeLevel::kModules) {
+    return RefuseDeepSpeedStrategy("recompute_modules", "names modules in layer 1");
   }
   if (plan.recomputed_layer_count > 0) {
     return RefuseDeepSpeedStrategy(

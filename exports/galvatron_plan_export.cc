@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
 
 absl::Status Refuse(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field,
@@ -56,6 +56,10 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
     }
     common->default_level = strategy.sharding_level;
   }
+  if (strategy.expert_tensor_parallel_degree != 0) {
+    return Refuse(absl::StrCat(field, ".expert_tensor_parallel_degree"),
+                  "splits experts over other ranks than the rest of their layer");
+  }
   if (strategy.expert_parallel_degree > 1) {
     return Refuse(absl::StrCat(field, ".expert_parallel_degree"), "spreads experts over ranks");
   }
@@ -67,6 +71,9 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
   }
   if (strategy.recompute_level == RecomputeLevel::kSelective) {
     return Refuse(absl::StrCat(field, ".recompute_level"), "recomputes attention alone");
+  }
+  if (strategy.recompute_level == RecomputeLevel::kModules) {
+    return Refuse(absl::StrCat(field, ".recompute_modules"), "recomputes modules by name");
   }
   if (strategy.tensor_parallel_degree > 1) {
     if (common->sequence_parallel.value_or(strategy.sequence_parallel) !=

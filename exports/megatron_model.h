@@ -28,6 +28,11 @@ class MegatronArguments {
   void Add(absl::string_view name, const Value& value) {
     lines_.push_back(absl::StrCat("--", name, "=", value));
   }
+  // Adds an argument of several values, which `lines` holds one a line.
+  void AddList(absl::string_view name, absl::string_view lines) {
+    Add(name);
+    lines_.emplace_back(lines);
+  }
   void AddIf(bool condition, absl::string_view name) {
     if (condition) Add(name);
   }

@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
 
 bool UsesMegatronFsdp(const Strategy& strategy) {
   return strategy.sharding_level == ShardingLevel::kGradients ||
@@ -91,6 +91,10 @@ void AddRecomputation(const UniformPlan& plan, MegatronArguments* arguments) {
     case RecomputeLevel::kSelective:
       arguments->Add("recompute-granularity", "selective");
       arguments->Add("recompute-modules", "core_attn");
+      return;
+    case RecomputeLevel::kModules:
+      arguments->Add("recompute-granularity", "selective");
+      arguments->AddList("recompute-modules", plan.strategy.recompute_modules.ToString("\n"));
       return;
     case RecomputeLevel::kFull:
       const bool all = plan.recomputed_layer_count == 0;
@@ -177,7 +181,7 @@ absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
   }
   if (layers.with_experts != nullptr) {
     arguments.Add("expert-model-parallel-size", strategy.expert_parallel_degree);
-    arguments.Add("expert-tensor-parallel-size", strategy.tensor_parallel_degree);
+    arguments.Add("expert-tensor-parallel-size", strategy.expert_tensor_degree());
   }
   arguments.AddIf(strategy.sequence_parallel && strategy.tensor_parallel_degree > 1,
                   "sequence-parallel");

@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say which values of the new field are wrong");
+static_assert(kStrategyFieldCount == 11, "say which values of the new field are wrong");
 
 bool IsTorchLayer(LayerKind kind) {
   return kind == LayerKind::kDecoder || kind == LayerKind::kEncoder;
@@ -143,6 +143,12 @@ std::string StrategyFault(const Plan& plan, const LayerDefinition& layer,
   }
   if (strategy.recompute_level != RecomputeLevel::kNone && !IsTransformer(layer.kind)) {
     return "recomputes an embedding or a head";
+  }
+  if (strategy.recompute_level == RecomputeLevel::kModules || !strategy.recompute_modules.empty()) {
+    return "recomputes modules by name, which only Megatron-LM does";
+  }
+  if (strategy.expert_tensor_parallel_degree != 0) {
+    return "splits experts over other ranks than the rest of their layer";
   }
   const int expert = strategy.expert_parallel_degree;
   if (expert < 1 || data * context % expert != 0 || (expert > 1 && layer.expert_count == 0)) {

@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "write the new field; say if it moves activations");
+static_assert(kStrategyFieldCount == 11, "write the new field; say if it moves activations");
 
 using Json = nlohmann::ordered_json;
 
@@ -44,6 +44,9 @@ const char* RecomputeName(RecomputeLevel level, SelectiveRecompute selective) {
       return "layer";
     case RecomputeLevel::kSelective:
       return selective == SelectiveRecompute::kOperators ? "operators" : "attention";
+    case RecomputeLevel::kModules:
+      // No exported plan has it.
+      break;
   }
   return "none";
 }

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
 
 constexpr char kProgram[] = "torchtitan";
 constexpr char kField[] = "stages[0].layer_runs[0].strategy";
@@ -104,6 +104,10 @@ absl::Status CheckTorchtitanRecomputation(const UniformPlan& plan, const Runtime
                                          " layers of each stage, layer 1 first: one policy is for "
                                          "all layers"));
   }
+  if (plan.strategy.recompute_level == RecomputeLevel::kModules) {
+    return RefuseTorchtitan("recompute_modules",
+                            "names modules in layer 1: its policies know no such parts");
+  }
   if (plan.strategy.recompute_level == RecomputeLevel::kSelective &&
       runtime.selective_recompute != SelectiveRecompute::kOperators) {
     return RefuseTorchtitan("recompute_level",
@@ -119,6 +123,10 @@ absl::Status CheckTorchtitanDegrees(const UniformPlan& plan, const ModelSpec& mo
   const int context = strategy.context_parallel_degree;
   if (strategy.context_kind == ContextKind::kUlysses) {
     return RefuseTorchtitan("context_kind", "exchanges tokens for heads from layer 0 on");
+  }
+  if (strategy.expert_tensor_parallel_degree != 0) {
+    return RefuseTorchtitan("expert_tensor_parallel_degree",
+                            "splits experts over other ranks than the rest of layer 1");
   }
   if (strategy.expert_parallel_degree > 1 &&
       (tensor > 1 || strategy.sharding_level == ShardingLevel::kNone)) {
@@ -223,6 +231,9 @@ const char* CheckpointText(RecomputeLevel level) {
       return "FullAC.Config()";
     case RecomputeLevel::kSelective:
       return "SelectiveAC.Config()";
+    case RecomputeLevel::kModules:
+      // No exported plan has it.
+      break;
   }
   return "None";
 }

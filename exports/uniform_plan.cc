@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "compare the new field where layers must agree");
+static_assert(kStrategyFieldCount == 11, "compare the new field where layers must agree");
 
 absl::Status RefuseFor(absl::string_view program, absl::string_view field,
                        absl::string_view reason) {
@@ -30,11 +30,16 @@ absl::Status RefuseFor(absl::string_view program, absl::string_view field,
 Strategy StrategyOfLayer(const UniformPlan& facts, const ModelSpec& model, int layer, int number) {
   Strategy strategy = facts.strategy;
   const LayerDefinition& definition = model.layer(layer);
-  if (definition.expert_count == 0) strategy.expert_parallel_degree = 1;
+  if (definition.expert_count == 0) {
+    strategy.expert_parallel_degree = 1;
+    strategy.expert_tensor_parallel_degree = 0;
+  }
   const bool beyond = strategy.recompute_level == RecomputeLevel::kFull &&
                       facts.recomputed_layer_count > 0 &&
                       (number >= facts.recomputed_layer_count || definition.prediction_depth > 0);
-  if (!IsTransformer(definition.kind) || beyond) strategy.recompute_level = RecomputeLevel::kNone;
+  if (!IsTransformer(definition.kind) || beyond) {
+    strategy.set_recomputation(RecomputeLevel::kNone);
+  }
   return strategy;
 }
 
@@ -120,7 +125,7 @@ absl::Status CompareLayers(const PlacedLayer& layer, const PlacedLayer& referenc
 // Sets the recomputation of `facts`, or says which layer breaks the pattern.
 absl::Status NoteRecomputation(const std::vector<PlacedLayer>& layers, const PlacedLayer& reference,
                                absl::string_view program, UniformPlan* facts) {
-  facts->strategy.recompute_level = reference.strategy.recompute_level;
+  facts->strategy.set_recomputation(reference.strategy.recomputation());
   bool all = true;
   int count = 0;
   const PlacedLayer* prediction = nullptr;
@@ -128,9 +133,16 @@ absl::Status NoteRecomputation(const std::vector<PlacedLayer>& layers, const Pla
     const RecomputeLevel level = layer.strategy.recompute_level;
     const std::string field = absl::StrCat(layer.field, ".recompute_level");
     if (!layer.is_decoder) {
-      if (level == RecomputeLevel::kNone) continue;
+      if (layer.strategy.recomputation() == RecomputeLevel::kNone) continue;
       return RefuseFor(program, field,
                        absl::StrCat("recomputes layer ", layer.layer, ", an embedding or a head"));
+    }
+    const std::string modules = layer.strategy.recompute_modules.ToString(" ");
+    const std::string expected = reference.strategy.recompute_modules.ToString(" ");
+    if (modules != expected) {
+      return RefuseFor(program, absl::StrCat(layer.field, ".recompute_modules"),
+                       absl::StrCat("is `", modules, "` in layer ", layer.layer, " and `", expected,
+                                    "` in layer ", reference.layer));
     }
     const bool is_selective = level == RecomputeLevel::kSelective;
     if (is_selective != (reference.strategy.recompute_level == RecomputeLevel::kSelective)) {
@@ -276,6 +288,7 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
           absl::StrCat("has the data-parallel ranks of layer ", layer.layer, " innermost"));
     }
     const int expert_degree = layer.strategy.expert_parallel_degree;
+    const int own_tensor = layer.strategy.expert_tensor_parallel_degree;
     if (model.layer(layer.layer).expert_count == 0) {
       if (expert_degree == 1) continue;
       return RefuseFor(
@@ -283,6 +296,12 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
           absl::StrCat("is ", expert_degree, " in layer ", layer.layer, ", which has no experts"));
     }
     if (with_experts == nullptr) with_experts = &layer;
+    if (own_tensor != with_experts->strategy.expert_tensor_parallel_degree) {
+      return RefuseFor(program, absl::StrCat(layer.field, ".expert_tensor_parallel_degree"),
+                       absl::StrCat("is ", own_tensor, " in layer ", layer.layer, " and ",
+                                    with_experts->strategy.expert_tensor_parallel_degree,
+                                    " in layer ", with_experts->layer));
+    }
     if (expert_degree != with_experts->strategy.expert_parallel_degree) {
       return RefuseFor(program, absl::StrCat(layer.field, ".expert_parallel_degree"),
                        absl::StrCat("is ", expert_degree, " in layer ", layer.layer, " and ",
@@ -292,6 +311,8 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
   }
   facts.strategy.expert_parallel_degree =
       with_experts == nullptr ? 1 : with_experts->strategy.expert_parallel_degree;
+  facts.strategy.expert_tensor_parallel_degree =
+      with_experts == nullptr ? 0 : with_experts->strategy.expert_tensor_parallel_degree;
   status = NoteRecomputation(layers, reference, program, &facts);
   if (!status.ok()) return status;
   const Strategy& strategy = facts.strategy;

@@ -209,9 +209,14 @@ absl::Status SetParallelism(const ArgumentList& arguments, PublishedRun* run) {
     parallelism.zero_level =
         static_cast<int>(degrees.sharding_level) - static_cast<int>(ShardingLevel::kNone);
   }
-  run->recompute = degrees.recompute_level == RecomputeLevel::kFull        ? "full"
-                   : degrees.recompute_level == RecomputeLevel::kSelective ? "selective"
-                                                                           : "none";
+  const Recomputation& recomputation = degrees.recomputation;
+  run->recompute = recomputation.level == RecomputeLevel::kFull        ? "full"
+                   : recomputation.level == RecomputeLevel::kSelective ? "selective"
+                                                                       : "none";
+  if (recomputation.level == RecomputeLevel::kModules) {
+    run->beyond.push_back(absl::StrCat("it recomputes the modules ",
+                                       recomputation.modules.ToString(", "), " by name"));
+  }
   run->recompute_layer_count = degrees.recomputed_layer_count;
   run->micro_batch_size = arguments.Count("micro-batch-size", 0);
   run->global_batch_size = arguments.Count("global-batch-size", 0);

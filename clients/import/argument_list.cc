@@ -111,6 +111,9 @@ absl::StatusOr<ArgumentList> ArgumentList::FromWords(absl::string_view file_name
       return ArgumentFault(file_name, shown,
                            absl::StrCat("takes no value, and has `", values[0], "`"));
     }
+    if (rule->kind == ArgumentKind::kTexts && values.size() > 1) {
+      values = {absl::StrJoin(values, " ")};
+    }
     if (rule->kind != ArgumentKind::kSwitch && values.size() != 1) {
       return ArgumentFault(file_name, shown,
                            absl::StrCat("takes one value, and has ", values.size()));

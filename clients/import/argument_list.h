@@ -21,6 +21,7 @@ enum class ArgumentKind {
   kSwitch,   // none
   kCount,    // one whole number from 1 to kMaxImportCount
   kText,     // one
+  kTexts,    // one or several
   kIgnored,  // any number up to the next argument; they are not read
   kRefused,  // any number; the argument is an error with the rule's reason
 };
@@ -50,7 +51,8 @@ class ArgumentList {
                                                 absl::Span<const ArgumentRule> rules);
 
   bool Has(absl::string_view name) const { return values_.count(std::string(name)) > 0; }
-  // Returns the value of an argument of that kind, or `fallback` if it is absent.
+  // Returns the value of an argument of that kind, or `fallback` if it is absent. `Text` returns
+  // several values with a blank between them.
   int Count(absl::string_view name, int fallback) const;
   std::string Text(absl::string_view name, absl::string_view fallback) const;
   // Names of the ignored arguments in the order of the alphabet, joined by commas; may be empty.

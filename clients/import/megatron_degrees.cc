@@ -1,8 +1,12 @@
 #include "clients/import/megatron_degrees.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
@@ -48,6 +52,35 @@ absl::Status ReadMegatronSharding(const ArgumentList& arguments, MegatronDegrees
   return absl::OkStatus();
 }
 
+// Reads the modules of selective recomputation. Attention alone is a level of its own.
+absl::Status ReadMegatronModules(const ArgumentList& arguments, MegatronDegrees* degrees) {
+  constexpr absl::string_view kName = "recompute-modules";
+  std::vector<RecomputeModule> modules;
+  for (const absl::string_view name :
+       absl::StrSplit(arguments.Text(kName, "core_attn"), ' ', absl::SkipEmpty())) {
+    const std::optional<RecomputeModule> module = FindRecomputeModule(name);
+    if (!module.has_value()) {
+      return arguments.Fault(kName,
+                             absl::StrCat("names `", name,
+                                          "`, which is none of core_attn, moe_act, layernorm, "
+                                          "mla_up_proj, mlp, moe and shared_experts"));
+    }
+    if (std::find(modules.begin(), modules.end(), *module) != modules.end()) {
+      return arguments.Fault(kName, absl::StrCat("names `", name, "` twice"));
+    }
+    modules.push_back(*module);
+  }
+  if (modules.empty()) return arguments.Fault(kName, "names no module");
+  if (modules.size() == 1 && modules[0] == RecomputeModule::kCoreAttention) {
+    degrees->recomputation = RecomputeLevel::kSelective;
+    return absl::OkStatus();
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const RecomputeModules set,
+                           RecomputeModules::Create(modules, arguments.Field(kName)));
+  degrees->recomputation = Recomputation(set);
+  return absl::OkStatus();
+}
+
 absl::Status ReadMegatronRecomputation(const ArgumentList& arguments, MegatronDegrees* degrees) {
   const bool has_method = arguments.Has("recompute-method");
   const bool has_count = arguments.Has("recompute-num-layers");
@@ -69,12 +102,7 @@ absl::Status ReadMegatronRecomputation(const ArgumentList& arguments, MegatronDe
   }
   if (granularity.empty()) return absl::OkStatus();
   if (granularity == "selective") {
-    if (arguments.Text("recompute-modules", "core_attn") != "core_attn") {
-      return arguments.Fault("recompute-modules",
-                             "must be core_attn, the only part that a plan recomputes by itself");
-    }
-    degrees->recompute_level = RecomputeLevel::kSelective;
-    return absl::OkStatus();
+    return ReadMegatronModules(arguments, degrees);
   }
   if (granularity != "full") {
     return arguments.Fault("recompute-granularity",
@@ -82,7 +110,7 @@ absl::Status ReadMegatronRecomputation(const ArgumentList& arguments, MegatronDe
   }
   if (!has_method) return arguments.Fault("recompute-method", "is missing");
   if (!has_count) return arguments.Fault("recompute-num-layers", "is missing");
-  degrees->recompute_level = RecomputeLevel::kFull;
+  degrees->recomputation = RecomputeLevel::kFull;
   const int count = arguments.Count("recompute-num-layers", 1);
   const std::string method = arguments.Text("recompute-method", "");
   if (method == "block") {

@@ -23,14 +23,14 @@ struct MegatronDegrees {
   // It has no meaning if `context` is 1.
   ContextKind context_kind = ContextKind::kRing;
   ShardingLevel sharding_level = ShardingLevel::kNone;
-  RecomputeLevel recompute_level = RecomputeLevel::kNone;
+  Recomputation recomputation;
   // If whole layers are recomputed: the first so many of each stage. 0: all of them.
   int recomputed_layer_count = 0;
 };
 
 // Reads them from arguments that were read by `MegatronRules` (megatron_rules.h). INVALID_ARGUMENT
 // (SPEC_INVALID) with file and argument for values that are unknown, lack another argument or
-// contradict one, and for recomputation of several layers at once or of other parts than attention.
+// contradict one, and for recomputation of several layers at once or of unknown parts.
 absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& arguments);
 
 // Returns the virtual stages of a pipeline rank, whose part of the model is `rank_layers` layers.

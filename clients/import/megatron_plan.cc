@@ -1,5 +1,6 @@
 #include "clients/import/megatron_plan.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
@@ -114,6 +116,24 @@ absl::Status ReadEvenStages(const ArgumentList& arguments, const ModelSpec& mode
   return absl::OkStatus();
 }
 
+// Sets the tensor degree of experts if it is not that of the rest of their layers.
+absl::Status SetExpertTensorDegree(const ArgumentList& arguments, const MegatronDegrees& degrees,
+                                   Strategy* strategy) {
+  if (degrees.expert_tensor == degrees.tensor) return absl::OkStatus();
+  constexpr absl::string_view kName = "expert-tensor-parallel-size";
+  if (!arguments.Has("num-experts")) return arguments.Fault(kName, "needs --num-experts");
+  if (strategy->rank_count() % degrees.expert_tensor != 0) {
+    return arguments.Fault(
+        kName, absl::StrCat("is ", degrees.expert_tensor, ", which does not divide the ",
+                            strategy->rank_count(), " ranks of a stage"));
+  }
+  if (degrees.tensor > 1 && !degrees.sequence_parallel) {
+    return arguments.Fault(kName, "needs --sequence-parallel beside tensor parallelism");
+  }
+  strategy->expert_tensor_parallel_degree = degrees.expert_tensor;
+  return absl::OkStatus();
+}
+
 // Sets the strategy of the layers.
 absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& degrees,
                          UniformPlan* facts) {
@@ -133,8 +153,16 @@ absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& d
       static_cast<int>(facts->device_count / (inner * degrees.pipeline));
   strategy.sequence_parallel = degrees.sequence_parallel && degrees.tensor > 1;
   if (degrees.context > 1) strategy.context_kind = degrees.context_kind;
+  PARPLAN_RETURN_IF_ERROR(SetExpertTensorDegree(arguments, degrees, &strategy));
+  const int own_tensor = strategy.expert_tensor_parallel_degree;
+  if (own_tensor > 0 && strategy.rank_count() / own_tensor % degrees.expert != 0) {
+    return arguments.Fault(
+        "expert-model-parallel-size",
+        absl::StrCat("times --expert-tensor-parallel-size is ", degrees.expert, " x ", own_tensor,
+                     ", which does not divide the ", strategy.rank_count(), " ranks of a stage"));
+  }
   const int shared = strategy.data_parallel_degree * degrees.context;
-  if (shared % degrees.expert != 0) {
+  if (own_tensor == 0 && shared % degrees.expert != 0) {
     return arguments.Fault("expert-model-parallel-size",
                            absl::StrCat("is ", degrees.expert, ", which does not divide the ",
                                         shared, " data- and context-parallel ranks of a stage"));
@@ -143,13 +171,48 @@ absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& d
     return arguments.Fault("expert-model-parallel-size", "needs --num-experts");
   }
   strategy.expert_parallel_degree = degrees.expert;
-  if (degrees.expert_tensor != degrees.tensor) {
-    return arguments.Fault("expert-tensor-parallel-size",
-                           "must be --tensor-model-parallel-size; plans have one degree for both");
-  }
   strategy.sharding_level = degrees.sharding_level;
-  strategy.recompute_level = degrees.recompute_level;
+  strategy.set_recomputation(degrees.recomputation);
   facts->recomputed_layer_count = degrees.recomputed_layer_count;
+  return absl::OkStatus();
+}
+
+// Drops the modules that no layer of the model has, which the program does not miss; `mla_up_proj`
+// it refuses without latent attention. Notes what was dropped.
+absl::Status DropAbsentModules(const ArgumentList& arguments, const ModelSpec& model,
+                               Strategy* strategy, std::vector<std::string>* notes) {
+  std::vector<RecomputeModule> present;
+  std::vector<std::string> absent;
+  const std::vector<LayerDefinition>& layers = model.layer_definitions();
+  for (const RecomputeModule module : strategy->recompute_modules.Modules()) {
+    const bool has = std::any_of(layers.begin(), layers.end(), [module](const auto& layer) {
+      return HasRecomputeModule(layer, module);
+    });
+    if (has) {
+      present.push_back(module);
+    } else {
+      absent.emplace_back(RecomputeModuleName(module));
+    }
+    if (!has && module == RecomputeModule::kLatentUpProjection) {
+      return arguments.Fault("recompute-modules",
+                             "names `mla_up_proj`, which needs --multi-latent-attention");
+    }
+  }
+  if (absent.empty()) return absl::OkStatus();
+  notes->push_back(
+      absl::StrCat("Ignored of --recompute-modules, since no layer has them as a part of "
+                   "its own: ",
+                   absl::StrJoin(absent, ", "), "."));
+  if (present.empty()) {
+    strategy->set_recomputation(RecomputeLevel::kNone);
+  } else if (present.size() == 1 && present[0] == RecomputeModule::kCoreAttention) {
+    strategy->set_recomputation(RecomputeLevel::kSelective);
+  } else {
+    PARPLAN_ASSIGN_OR_RETURN(
+        const RecomputeModules modules,
+        RecomputeModules::Create(present, arguments.Field("recompute-modules")));
+    strategy->set_recomputation(Recomputation(modules));
+  }
   return absl::OkStatus();
 }
 
@@ -225,6 +288,13 @@ absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
   PARPLAN_ASSIGN_OR_RETURN(const MegatronDegrees degrees, ReadMegatronDegrees(arguments));
   const int pipeline = degrees.pipeline;
   PARPLAN_RETURN_IF_ERROR(SetStrategy(arguments, degrees, &facts));
+  for (const LayerDefinition& layer : model.layer_definitions()) {
+    const int own_tensor = facts.strategy.expert_tensor_parallel_degree;
+    if (own_tensor == 0 || layer.expert_feed_forward_size % own_tensor == 0) continue;
+    return arguments.Fault("expert-tensor-parallel-size",
+                           absl::StrCat("is ", own_tensor, ", which does not divide the width of ",
+                                        layer.expert_feed_forward_size, " of an expert"));
+  }
   PARPLAN_RETURN_IF_ERROR(arguments.Has("pipeline-model-parallel-layout")
                               ? ReadMegatronLayout(arguments, model, pipeline, &facts)
                               : ReadEvenStages(arguments, model, pipeline, &facts));
@@ -234,6 +304,7 @@ absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
   }
   PARPLAN_RETURN_IF_ERROR(ReadMegatronBatch(arguments, pipeline, &facts));
   MegatronPlanImport import;
+  PARPLAN_RETURN_IF_ERROR(DropAbsentModules(arguments, model, &facts.strategy, &import.notes));
   import.plan = PlanOf(facts, model);
   if (!arguments.ignored().empty()) {
     import.notes.push_back(absl::StrCat(

@@ -71,7 +71,7 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"recompute-granularity", ArgumentKind::kText},
     {"recompute-method", ArgumentKind::kText},
     {"recompute-num-layers", ArgumentKind::kCount},
-    {"recompute-modules", ArgumentKind::kText},
+    {"recompute-modules", ArgumentKind::kTexts},
     {"recompute-activations", ArgumentKind::kSwitch},
     {"micro-batch-size", ArgumentKind::kCount},
     {"global-batch-size", ArgumentKind::kCount},

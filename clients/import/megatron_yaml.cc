@@ -211,7 +211,21 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
   MegatronYaml yaml;
   std::set<std::string> unknown;
   std::set<std::string> ignored;
+  // Modules have a default that only selective recomputation reads.
+  const bool has_modules = std::any_of(scalars.begin(), scalars.end(), [](const auto& scalar) {
+    return absl::StrJoin(scalar.path, ".") == "model.recompute_granularity" &&
+           scalar.value == "selective";
+  });
+  bool is_first_module = true;
   for (const YamlScalar& scalar : scalars) {
+    if (scalar.path.size() == 3 && scalar.path[0] == "model" &&
+        scalar.path[1] == "recompute_modules" && absl::StartsWith(scalar.path[2], "[")) {
+      if (!has_modules) continue;
+      if (is_first_module) yaml.arguments.push_back("--recompute-modules");
+      is_first_module = false;
+      yaml.arguments.push_back(scalar.value);
+      continue;
+    }
     const std::string path = absl::StrJoin(scalar.path, ".");
     if (path == "mixed_precision") {
       // `bf16_mixed`, `fp16_mixed`; further parts of the name are 8-bit products.

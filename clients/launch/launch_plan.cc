@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say whether the new field changes groups");
+static_assert(kStrategyFieldCount == 11, "say whether the new field changes groups");
 
 constexpr int kMaxMasterPort = 65534;
 
@@ -51,8 +51,9 @@ bool SplitsAlike(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.context_parallel_degree == b.context_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree &&
-         a.expert_parallel_degree == b.expert_parallel_degree && a.rank_order == b.rank_order &&
-         a.context_kind == b.context_kind;
+         a.expert_parallel_degree == b.expert_parallel_degree &&
+         a.expert_tensor_parallel_degree == b.expert_tensor_parallel_degree &&
+         a.rank_order == b.rank_order && a.context_kind == b.context_kind;
 }
 
 }  // namespace

@@ -96,6 +96,9 @@ LaunchVariables LaunchPlan::VariablesOfRank(int rank) const {
     list.Add("PARPLAN_DATA_DEGREE", member.strategy->data_parallel_degree);
     list.Add("PARPLAN_DATA_RANK", member.place.data);
     list.Add("PARPLAN_EXPERT_DEGREE", member.strategy->expert_parallel_degree);
+    if (member.strategy->expert_tensor_parallel_degree > 0) {
+      list.Add("PARPLAN_EXPERT_TENSOR_DEGREE", member.strategy->expert_tensor_parallel_degree);
+    }
     // Nodes have it if it is the same everywhere.
     if (!MicroBatchSizePerRank().has_value()) {
       list.Add("PARPLAN_MICRO_BATCH_SIZE_PER_RANK",

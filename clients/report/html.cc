@@ -13,7 +13,7 @@
 namespace parplan::report {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "describe the new field");
+static_assert(kStrategyFieldCount == 11, "describe the new field");
 
 bool IsControl(uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
@@ -206,6 +206,9 @@ std::string StrategyWords(const Strategy& strategy) {
   if (strategy.expert_parallel_degree > 1) {
     absl::StrAppend(&words, ", expert parallel ", strategy.expert_parallel_degree);
   }
+  if (strategy.expert_tensor_parallel_degree > 0) {
+    absl::StrAppend(&words, ", experts tensor parallel ", strategy.expert_tensor_parallel_degree);
+  }
   switch (strategy.sharding_level) {
     case ShardingLevel::kNone:
       break;
@@ -222,6 +225,10 @@ std::string StrategyWords(const Strategy& strategy) {
   if (strategy.recompute_level == RecomputeLevel::kFull) words += ", activations recomputed";
   if (strategy.recompute_level == RecomputeLevel::kSelective) {
     words += ", activations of attention recomputed";
+  }
+  if (strategy.recompute_level == RecomputeLevel::kModules) {
+    absl::StrAppend(&words, ", activations of ", strategy.recompute_modules.ToString(", "),
+                    " recomputed");
   }
   return words;
 }

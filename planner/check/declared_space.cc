@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say which spaces have the new field");
+static_assert(kStrategyFieldCount == 11, "say which spaces have the new field");
 
 using enum SearchDimension;
 
@@ -32,12 +32,37 @@ bool IsPowerOfTwo(int64_t number) { return (number & (number - 1)) == 0; }
 bool Alike(Strategy a, Strategy b) {
   a.sequence_parallel = b.sequence_parallel = false;
   a.expert_parallel_degree = b.expert_parallel_degree = 1;
+  a.expert_tensor_parallel_degree = b.expert_tensor_parallel_degree = 0;
   return a == b;
 }
 
 bool AlikeButForRecompute(Strategy end, Strategy neighbour) {
   end.recompute_level = neighbour.recompute_level;
+  end.recompute_modules = neighbour.recompute_modules;
   return Alike(end, neighbour);
+}
+
+// Returns whether a set has, of the modules that some layer has, those up to a last one in the
+// order of docs/targets.md; with `moe`, none of those within it.
+bool HasCheapestModules(const ModelSpec& model, RecomputeModules set) {
+  using enum RecomputeModule;
+  const bool all_experts = set.has(kExperts);
+  bool has_ended = false;
+  for (const RecomputeModule module :
+       {kNorms, kExpertActivation, kLatentUpProjection, kSharedExperts, kFeedForward, kExperts}) {
+    bool is_known = false;
+    for (const LayerDefinition& layer : model.layer_definitions()) {
+      is_known = is_known || HasRecomputeModule(layer, module);
+    }
+    const bool is_within = module == kExpertActivation || module == kSharedExperts;
+    if (all_experts && is_within) {
+      if (set.has(module)) return false;
+      continue;
+    }
+    if (set.has(module) && has_ended) return false;
+    has_ended = has_ended || (is_known && !set.has(module));
+  }
+  return true;
 }
 
 absl::Status CheckLevels(const PlanningProblem& problem, const std::string& where,
@@ -55,6 +80,13 @@ absl::Status CheckLevels(const PlanningProblem& problem, const std::string& wher
   const RecomputeLevel recompute = strategy.recompute_level;
   PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kSelective, kSelectiveRecompute));
   PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kFull, kFullRecompute));
+  PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kModules, kModuleRecompute));
+  PARPLAN_RETURN_IF_ERROR(
+      needs(strategy.recompute_modules.has(RecomputeModule::kCoreAttention), kSelectiveRecompute));
+  if (recompute == RecomputeLevel::kModules &&
+      !HasCheapestModules(problem.model(), strategy.recompute_modules)) {
+    return Outside(absl::StrCat(where, " recomputes a module before a cheaper one"));
+  }
   if (has_pipeline && level > target.most_sharding_in_pipeline) {
     return Outside(absl::StrCat(where, " shards more than a pipeline of ", target.name, " can"));
   }
@@ -80,6 +112,10 @@ absl::Status CheckDegrees(const PlanningProblem& problem, const std::string& whe
     return Outside(absl::StrCat(where, " uses `", SearchDimensionName(dimension), "`"));
   };
   PARPLAN_RETURN_IF_ERROR(needs(strategy.tensor_parallel_degree > 1, kTensor));
+  PARPLAN_RETURN_IF_ERROR(needs(strategy.expert_tensor_parallel_degree > 0, kExpertTensor));
+  if (strategy.expert_tensor_parallel_degree > 1) {
+    return Outside(absl::StrCat(where, " splits experts over other ranks than the rest of it"));
+  }
   PARPLAN_RETURN_IF_ERROR(needs(strategy.rank_order == RankOrder::kDataInnermost, kRankOrder));
   PARPLAN_RETURN_IF_ERROR(
       needs(strategy.context_parallel_degree > 1, ulysses ? kUlysses : kContext));
@@ -225,10 +261,13 @@ absl::Status CheckTogether(const PlanningProblem& problem,
       const bool one_degree = LimitsOf(problem.rules().target).one_expert_degree &&
                               model.layer(layer).expert_count > 0 &&
                               model.layer(other).expert_count > 0;
-      const bool is_alike = definitions[layer] == definitions[other]
-                                ? a == b
-                                : Alike(a, b) && (!one_degree || a.expert_parallel_degree ==
-                                                                     b.expert_parallel_degree);
+      const bool is_alike =
+          definitions[layer] == definitions[other]
+              ? a == b
+              : Alike(a, b) &&
+                    (!one_degree ||
+                     (a.expert_parallel_degree == b.expert_parallel_degree &&
+                      a.expert_tensor_parallel_degree == b.expert_tensor_parallel_degree));
       if (!is_alike) {
         return Outside(
             absl::StrCat("layer ", layer, " differs from layer ", other, " (`per-layer`)"));

@@ -1,6 +1,7 @@
 // The part of `CheckPlan` that needs no costs.
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -12,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say which values of the new field are valid");
+static_assert(kStrategyFieldCount == 11, "say which values of the new field are valid");
 
 absl::Status InvalidPlan(const std::string& fact) {
   return MakeError(
@@ -44,6 +45,40 @@ absl::Status CheckTensorDegree(const PlanningProblem& problem, const LayerDefini
   }
   return InvalidPlan(absl::StrCat(where, " has tensor_parallel_degree ", degree,
                                   ", by which no transformer layer can be split"));
+}
+
+// Checks a tensor degree that experts have by themselves.
+absl::Status CheckExpertTensorDegree(const PlanningProblem& problem, const LayerDefinition& layer,
+                                     const std::string& where, const Strategy& strategy) {
+  const int degree = strategy.expert_tensor_parallel_degree;
+  if (degree == 0) return absl::OkStatus();
+  const std::string own = absl::StrCat(where, " has expert_tensor_parallel_degree ", degree);
+  if (!problem.has_hardware() || !problem.rules().allow_estimates) {
+    return InvalidPlan(absl::StrCat(own,
+                                    ", which profiles do not measure: it needs a known device "
+                                    "and allow_estimates"));
+  }
+  if (problem.rules().runtime.expert_exchange != ExpertExchange::kTokens) {
+    return InvalidPlan(absl::StrCat(own, ", which the runtime ", problem.rules().runtime.runtime_id,
+                                    " does not have"));
+  }
+  if (layer.expert_count == 0) return InvalidPlan(absl::StrCat(own, " and no experts"));
+  if (degree < 0 || degree == strategy.tensor_parallel_degree ||
+      strategy.rank_count() % degree != 0 || layer.expert_feed_forward_size % degree != 0) {
+    return InvalidPlan(absl::StrCat(own,
+                                    ", which is its tensor_parallel_degree, or does not divide "
+                                    "its ranks or the width of an expert"));
+  }
+  if (degree > problem.max_tensor_parallel_degree()) {
+    return InvalidPlan(absl::StrCat(own, ", above ", problem.max_tensor_parallel_degree()));
+  }
+  if (strategy.tensor_parallel_degree > 1 && !strategy.sequence_parallel) {
+    return InvalidPlan(absl::StrCat(own, " without sequence parallelism"));
+  }
+  if (strategy.rank_order != RankOrder::kTensorInnermost) {
+    return InvalidPlan(absl::StrCat(own, " beside data-parallel neighbours"));
+  }
+  return absl::OkStatus();
 }
 
 // Checks context and expert parallelism of one layer.
@@ -84,16 +119,52 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
                      " ways by tensor and context parallelism, which does not divide "
                      "them"));
   }
+  PARPLAN_RETURN_IF_ERROR(CheckExpertTensorDegree(problem, layer, where, strategy));
   const int expert = strategy.expert_parallel_degree;
   if (expert == 1) return absl::OkStatus();
-  if (expert < 1 || strategy.data_parallel_degree * context % expert != 0) {
-    return InvalidPlan(
-        absl::StrCat(where, " has expert_parallel_degree ", expert,
-                     ", which does not divide its data- and context-parallel ranks"));
+  const int own_tensor = strategy.expert_tensor_parallel_degree;
+  const int shared =
+      own_tensor > 0 ? strategy.rank_count() / own_tensor : strategy.data_parallel_degree * context;
+  if (expert < 1 || shared % expert != 0) {
+    return InvalidPlan(absl::StrCat(
+        where, " has expert_parallel_degree ", expert,
+        own_tensor > 0 ? ", which does not divide its ranks over the expert tensor degree"
+                       : ", which does not divide its data- and context-parallel ranks"));
   }
   if (layer.expert_count % expert != 0 || layer.expert_count == 0) {
     return InvalidPlan(absl::StrCat(where, " has expert_parallel_degree ", expert,
                                     ", which does not divide its experts"));
+  }
+  return absl::OkStatus();
+}
+
+// Checks the modules that a strategy names.
+absl::Status CheckModules(const PlanningProblem& problem, const std::string& where,
+                          const Strategy& strategy) {
+  const bool by_modules = strategy.recompute_level == RecomputeLevel::kModules;
+  if (by_modules == strategy.recompute_modules.empty()) {
+    return InvalidPlan(absl::StrCat(where, by_modules
+                                               ? " recomputes modules and names none"
+                                               : " names modules that it does not recompute"));
+  }
+  if (!by_modules) return absl::OkStatus();
+  if (!problem.has_hardware() || !problem.rules().allow_estimates) {
+    return InvalidPlan(absl::StrCat(where,
+                                    " recomputes modules, which profiles do not measure: it needs "
+                                    "a known device and allow_estimates"));
+  }
+  const std::vector<RecomputeModule> modules = strategy.recompute_modules.Modules();
+  if (modules.size() == 1 && modules[0] == RecomputeModule::kCoreAttention) {
+    return InvalidPlan(absl::StrCat(where, " names attention alone, which has a level of its own"));
+  }
+  for (const RecomputeModule module : modules) {
+    bool is_known = false;
+    for (const LayerDefinition& layer : problem.model().layer_definitions()) {
+      is_known = is_known || HasRecomputeModule(layer, module);
+    }
+    if (is_known) continue;
+    return InvalidPlan(
+        absl::StrCat(where, " recomputes `", RecomputeModuleName(module), "`, which no layer has"));
   }
   return absl::OkStatus();
 }
@@ -132,6 +203,7 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
       return InvalidPlan(absl::StrCat(where, " recomputes, which the rules forbid"));
     }
   }
+  PARPLAN_RETURN_IF_ERROR(CheckModules(problem, where, strategy));
   if (strategy.sequence_parallel && layer.kind == LayerKind::kOpaque) {
     return InvalidPlan(absl::StrCat(where, " is sequence-parallel although it is opaque"));
   }

@@ -11,6 +11,7 @@ namespace parplan {
 namespace {
 
 using enum TensorLifetime;
+using Module = RecomputeModule;
 
 // Megatron's --make-vocab-size-divisible-by.
 constexpr int kVocabularyMultiple = 128;
@@ -39,30 +40,40 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
   const double scores = ScoreElements(shape);
   const double input = traits.keeps_gathered_inputs ? residual * shape.sequence : residual;
   const TensorLifetime again = LifetimeOfRecomputed(traits);
+  const bool is_latent = definition.latent_attention.has_value();
+  const auto latent = [is_latent](Module module) {
+    return is_latent ? std::optional(module) : std::nullopt;
+  };
+  // Attention over shared tokens keeps keys and values in a form of its own, and so does Ulysses
+  // queries, so that making them again frees nothing.
+  const bool frees_query = !shape.is_ulysses;
+  const bool frees_key = frees_query && !shape.is_ring;
 
   tensors.Add(cross ? "cross-attention norm input" : "attention norm input", "e s h / r", residual,
               cross ? kLayer : kCheckpoint);
   tensors.Add("query, key and value projection input", "e s h / r (e s h if kept gathered)", input,
-              again);
-  if (definition.latent_attention.has_value()) {
-    AddCompressedVectors(*definition.latent_attention, shape, again, tensors);
-  }
-  tensors.Add("query", "e s q / t", query, kLayer);
-  tensors.Add("key", "e s k / t", key, again);
-  tensors.Add("value", "e s k / t", value, kLayer);
+              again, latent(Module::kNorms));
+  if (is_latent) AddCompressedVectors(*definition.latent_attention, shape, again, tensors);
+  const auto up = latent(Module::kLatentUpProjection);
+  tensors.Add("query", "e s q / t", query, kLayer, up, frees_query ? 1.0 : 0.0);
+  tensors.Add("key", "e s k / t", key, again, up, frees_key ? 1.0 : 0.0);
+  tensors.Add("value", "e s k / t", value, kLayer, up, frees_key ? 1.0 : 0.0);
   if (traits.attention_kernel == AttentionKernel::kFlash) {
     tensors.Add("log-sum-exp of scores", "4 a s / t",
                 4.0 * shape.heads * shape.tokens / shape.tensor,
-                again == kLayer ? kAttentionCore : kLayer);
+                again == kLayer ? kAttentionCore : kLayer, Module::kCoreAttention);
     if (traits.attention_output_copied) {
-      tensors.Add("attention output before its copy", "e s q / t", output, kAttentionCore);
+      tensors.Add("attention output before its copy", "e s q / t", output, kAttentionCore,
+                  Module::kCoreAttention);
     }
   } else {
-    tensors.Add("softmax output", "e a s S / t", shape.element * scores, kAttentionCore);
+    tensors.Add("softmax output", "e a s S / t", shape.element * scores, kAttentionCore,
+                Module::kCoreAttention);
     if (traits.attention_dropout) {
-      tensors.Add("attention dropout mask", "a s S / t", scores, kAttentionCore);
-      tensors.Add("attention dropout output", "e a s S / t", shape.element * scores,
-                  kAttentionCore);
+      tensors.Add("attention dropout mask", "a s S / t", scores, kAttentionCore,
+                  Module::kCoreAttention);
+      tensors.Add("attention dropout output", "e a s S / t", shape.element * scores, kAttentionCore,
+                  Module::kCoreAttention);
     }
   }
   tensors.Add("attention projection input", "e s q / t", output, kLayer);
@@ -72,23 +83,34 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
   }
 }
 
-// Adds the tensors of a feed-forward part of width `width`, after its norm, for `passes` copies of
-// every token. Returns the bytes of its inner tensors.
-double AddFeedForward(const TensorSizes& shape, const RuntimeTraits& traits, FeedForwardKind kind,
-                      double width, double passes, ActivationTensors& tensors) {
-  const double inner = shape.element * passes * shape.tokens * width / shape.tensor;
+// A feed-forward part, and the smallest modules that make it again: its tensors before and behind
+// the activation function.
+struct FeedForwardPart {
+  FeedForwardKind kind = FeedForwardKind::kGelu;
+  double width = 0.0;
+  // Copies of each token.
+  double passes = 1.0;
+  Module module = Module::kFeedForward;
+  Module activation_module = Module::kFeedForward;
+};
+
+// Adds the tensors of a part, after its norm. Returns the bytes of its inner tensors.
+double AddFeedForward(const TensorSizes& shape, const RuntimeTraits& traits,
+                      const FeedForwardPart& part, ActivationTensors& tensors) {
+  const double inner = shape.element * part.passes * shape.tokens * part.width / shape.tensor;
   const TensorLifetime again = LifetimeOfRecomputed(traits);
-  if (kind == FeedForwardKind::kSwiglu) {
-    tensors.Add("gate projection output", "n e s f / t", inner, kLayer);
-    tensors.Add("up projection output", "n e s f / t", inner, again);
+  if (part.kind == FeedForwardKind::kSwiglu) {
+    tensors.Add("gate projection output", "n e s f / t", inner, kLayer, part.module);
+    tensors.Add("up projection output", "n e s f / t", inner, again, part.module);
     if (!traits.fused_elementwise) {
-      tensors.Add("activated gate", "n e s f / t", inner, again);
+      tensors.Add("activated gate", "n e s f / t", inner, again, part.activation_module);
     }
-    tensors.Add("down projection input", "n e s f / t", inner, again);
+    tensors.Add("down projection input", "n e s f / t", inner, again, part.activation_module);
     return (traits.fused_elementwise ? 3.0 : 4.0) * inner;
   }
-  tensors.Add("GELU input", "n e s f / t", inner, kLayer);
-  tensors.Add("second feed-forward matrix input", "n e s f / t", inner, again);
+  tensors.Add("GELU input", "n e s f / t", inner, kLayer, part.module);
+  tensors.Add("second feed-forward matrix input", "n e s f / t", inner, again,
+              part.activation_module);
   return 2.0 * inner;
 }
 
@@ -148,7 +170,8 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   if (definition.has_feed_forward()) {
     tensors.Add("feed-forward norm input", "e s h / r", residual, has_mixer ? again : kCheckpoint);
     tensors.Add("first feed-forward matrix input", "e s h / r (e s h if kept gathered)",
-                traits.keeps_gathered_inputs ? residual * shape.sequence : residual, again);
+                traits.keeps_gathered_inputs ? residual * shape.sequence : residual, again,
+                definition.has_experts() ? Module::kNorms : Module::kFeedForward);
   }
   if (again != kLayer && swiglu) {
     tensors.Add("saved output of the layer's last product", "e s h / r", residual, kLayer);
@@ -158,30 +181,46 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
   // Gradients of the output and of the input of the activation function.
   double feed_forward_gradients = 0.0;
   if (!definition.has_experts()) {
-    inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
-                           definition.feed_forward_size, 1.0, tensors);
+    inner = AddFeedForward(shape, traits,
+                           {.kind = definition.feed_forward_kind,
+                            .width = static_cast<double>(definition.feed_forward_size)},
+                           tensors);
     feed_forward_gradients = shape.element * shape.tokens * definition.feed_forward_size /
                              shape.tensor * (swiglu ? 3.0 : 2.0);
   } else {
     // Experts are split over tensor-parallel ranks like any feed-forward part, so their
-    // tokens are whole on each.
+    // tokens are whole on each. Ranks that share an expert gather theirs.
     const double passes = definition.experts_per_token;
-    const double routed = passes * shape.element * shape.tokens * shape.hidden;
+    const double routed = passes * shape.element * shape.expert_tokens * shape.hidden;
     tensors.Add("router scores", "8 s E / r",
-                8.0 * shape.tokens * definition.expert_count / shape.sequence, kLayer);
-    tensors.Add("tokens before the experts", "n e s h", routed, kLayer);
-    tensors.Add("tokens in the experts' order", "n e s h", routed, kLayer);
-    tensors.Add("expert output", "n e s h", routed, kLayer);
-    inner = AddFeedForward(shape, traits, definition.feed_forward_kind,
-                           definition.expert_feed_forward_size, passes, tensors);
+                8.0 * shape.tokens * definition.expert_count / shape.sequence, kLayer,
+                Module::kExperts);
+    tensors.Add("tokens before the experts", "n e s h", routed, kLayer, Module::kExperts);
+    tensors.Add("tokens in the experts' order", "n e s h", routed, kLayer, Module::kExperts);
+    tensors.Add("expert output", "n e s h", routed, kLayer, Module::kExperts);
+    inner = AddFeedForward(shape, traits,
+                           {.kind = definition.feed_forward_kind,
+                            .width = static_cast<double>(definition.expert_feed_forward_size),
+                            .passes = passes,
+                            .module = Module::kExperts,
+                            .activation_module = Module::kExpertActivation},
+                           tensors);
     const double one =
         shape.element * passes * shape.tokens * definition.expert_feed_forward_size / shape.tensor;
-    if (!swiglu) tensors.Add("activation weighted by the router", "n e s f / t", one, kLayer);
+    if (!swiglu) {
+      tensors.Add("activation weighted by the router", "n e s f / t", one, kLayer,
+                  Module::kExpertActivation);
+    }
     feed_forward_gradients = (swiglu ? 3.0 : 2.0) * one + 2.0 * routed;
     inner += 3.0 * routed;
     if (definition.shared_expert_feed_forward_size > 0) {
-      inner += AddFeedForward(shape, traits, definition.feed_forward_kind,
-                              definition.shared_expert_feed_forward_size, 1.0, tensors);
+      inner +=
+          AddFeedForward(shape, traits,
+                         {.kind = definition.feed_forward_kind,
+                          .width = static_cast<double>(definition.shared_expert_feed_forward_size),
+                          .module = Module::kSharedExperts,
+                          .activation_module = Module::kSharedExperts},
+                         tensors);
     }
   }
   if (traits.hidden_dropout && definition.has_feed_forward()) {
@@ -211,15 +250,19 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
 }  // namespace
 
 void ActivationTensors::Add(absl::string_view name, absl::string_view formula, double bytes,
-                            TensorLifetime lifetime) {
+                            TensorLifetime lifetime, std::optional<RecomputeModule> module,
+                            double share) {
   if (bytes <= 0.0) return;
   PARPLAN_CHECK(size_ < kCapacity);
-  tensors_[size_++] = {name, formula, bytes, lifetime};
+  tensors_[size_++] = {name, formula, bytes, lifetime, module, bytes * share};
 }
 
 ActivationBytes ActivationTensors::Sum() const {
   ActivationBytes sum;
   for (const ActivationTensor& tensor : *this) {
+    if (tensor.module.has_value()) {
+      sum.by_module[static_cast<int>(*tensor.module)] += tensor.module_bytes;
+    }
     switch (tensor.lifetime) {
       case kCheckpoint:
         sum.checkpoint += tensor.bytes;

@@ -13,6 +13,7 @@
 #define PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_
 
 #include <array>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 #include "planner/model/model_spec.h"
@@ -52,6 +53,10 @@ struct ActivationTensor {
   // Bytes of one sample on one rank.
   double bytes = 0.0;
   TensorLifetime lifetime = TensorLifetime::kLayer;
+  // The smallest module that makes the tensor, or its last `module_bytes`, again; nothing if none
+  // does. Only for tensors that are kept.
+  std::optional<RecomputeModule> module;
+  double module_bytes = 0.0;
 };
 
 // Bytes of one sample on one rank, by lifetime.
@@ -64,25 +69,35 @@ struct ActivationBytes {
   double full_recompute = 0.0;
   double selective_recompute = 0.0;
   double freed = 0.0;
+  // [module] the part of `layer` and `attention_core` that it is the smallest module to make again;
+  // one field of an array for each value of `RecomputeModule`, the first one unused.
+  std::array<double, kRecomputeModuleCount + 1> by_module = {};
 
   // Returns the bytes that a layer with this recomputation keeps from forward to backward.
-  double Kept(RecomputeLevel level) const {
-    switch (level) {
+  double Kept(const Recomputation& recomputation) const {
+    switch (recomputation.level) {
       case RecomputeLevel::kFull:
         return checkpoint;
       case RecomputeLevel::kSelective:
         return checkpoint + layer;
+      case RecomputeLevel::kModules:
+        return checkpoint + layer + attention_core - MadeAgain(recomputation.modules);
       case RecomputeLevel::kNone:
         break;
     }
     return checkpoint + layer + attention_core;
   }
   // Returns the bytes in addition to what `Kept` leaves out, while the layer recomputes.
-  double WorkingToRecompute(RecomputeLevel level) const {
-    return level == RecomputeLevel::kFull        ? full_recompute
-           : level == RecomputeLevel::kSelective ? selective_recompute
-                                                 : 0.0;
+  double WorkingToRecompute(const Recomputation& recomputation) const {
+    const RecomputeLevel level = recomputation.level;
+    const bool attention = level == RecomputeLevel::kSelective ||
+                           recomputation.modules.has(RecomputeModule::kCoreAttention);
+    return level == RecomputeLevel::kFull ? full_recompute : attention ? selective_recompute : 0.0;
   }
+  // Returns the bytes of the tensors that are made again by any of the modules.
+  double MadeAgain(RecomputeModules modules) const;
+  // Multiplies the parts of modules, as the caller does the sums they are parts of.
+  void ScaleModules(double factor);
 };
 
 // A short list of tensors that allocates nothing.
@@ -96,9 +111,10 @@ class ActivationTensors {
   int size() const { return size_; }
   ActivationBytes Sum() const;
 
-  // Appends a tensor unless it has no bytes. REQUIRES: size() < kCapacity.
-  void Add(absl::string_view name, absl::string_view formula, double bytes,
-           TensorLifetime lifetime);
+  // Appends a tensor unless it has no bytes, the last `share` of which `module` makes again, if
+  // any. REQUIRES: size() < kCapacity.
+  void Add(absl::string_view name, absl::string_view formula, double bytes, TensorLifetime lifetime,
+           std::optional<RecomputeModule> module = std::nullopt, double share = 1.0);
 
  private:
   std::array<ActivationTensor, kCapacity> tensors_;

@@ -50,40 +50,68 @@ AnalyticLayer::AnalyticLayer(const LayerDefinition& layer, Precision precision,
       backward_launch_interval_(runtime.eager ? coefficients[Coefficient::kLaunchInterval] : 0.0),
       forward_launch_interval_(backward_launch_interval_ * runtime.forward_launch_ratio) {}
 
+double AnalyticLayer::TimeOf(const LayerOperation& operation) const {
+  switch (operation.kind) {
+    case OperationKind::kMatrixProduct:
+      return matrix_time_.Time(operation.product).value();
+    case OperationKind::kElementwise: {
+      const double moving =
+          operation.bytes / (operation.of_scores ? score_bytes_per_second_ : bytes_per_second_);
+      const double drawing = operation.random_count / random_numbers_per_second_;
+      return operation.kernel_count * kernel_overhead_ +
+             (drawing > 0.0 ? std::sqrt(moving * moving + drawing * drawing) : moving);
+    }
+    case OperationKind::kFusedAttention:
+      return operation.flops * operation.slowdown / attention_flops_per_second_ +
+             operation.kernel_count * kernel_overhead_;
+    case OperationKind::kScan:
+      return operation.kernel_count * kernel_overhead_ +
+             std::max(operation.bytes / bytes_per_second_,
+                      operation.flops / vector_flops_per_second_);
+  }
+  return 0.0;
+}
+
 PassTime AnalyticLayer::TimeOf(const OperationList& operations, double launch_interval,
                                double* hiding) const {
   double device = 0.0;
   for (const LayerOperation& operation : operations) {
-    switch (operation.kind) {
-      case OperationKind::kMatrixProduct: {
-        const double time = matrix_time_.Time(operation.product).value();
-        device += time;
-        if (hiding != nullptr && operation.hides_collective) *hiding += time;
-        break;
-      }
-      case OperationKind::kElementwise: {
-        const double moving =
-            operation.bytes / (operation.of_scores ? score_bytes_per_second_ : bytes_per_second_);
-        const double drawing = operation.random_count / random_numbers_per_second_;
-        device += operation.kernel_count * kernel_overhead_ +
-                  (drawing > 0.0 ? std::sqrt(moving * moving + drawing * drawing) : moving);
-        break;
-      }
-      case OperationKind::kFusedAttention:
-        device += operation.flops * operation.slowdown / attention_flops_per_second_ +
-                  operation.kernel_count * kernel_overhead_;
-        break;
-      case OperationKind::kScan:
-        device += operation.kernel_count * kernel_overhead_ +
-                  std::max(operation.bytes / bytes_per_second_,
-                           operation.flops / vector_flops_per_second_);
-        break;
-    }
+    const double time = TimeOf(operation);
+    device += time;
+    if (hiding != nullptr && operation.hides_collective) *hiding += time;
   }
   return {Seconds::Of(device), Seconds::Of(operations.LaunchCount() * launch_interval)};
 }
 
-AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples) const {
+void AnalyticLayer::AddModules(const OperationList& forward, AnalyticTimes& times) const {
+  std::array<double, kRecomputeModuleCount + 1> device = {};
+  std::array<int, kRecomputeModuleCount + 1> launches = {};
+  for (const LayerOperation& operation : forward) {
+    if (operation.module == 0) continue;
+    device[operation.module] += TimeOf(operation);
+    launches[operation.module] += operation.kernel_count;
+  }
+  const auto add = [](PassTime& sum, const PassTime& part) {
+    sum.device += part.device;
+    sum.host += part.host;
+  };
+  const auto of = [&times](RecomputeModule module) -> PassTime& {
+    return times.modules[static_cast<int>(module)];
+  };
+  for (int module = 1; module <= kRecomputeModuleCount; ++module) {
+    times.modules[module] = {Seconds::Of(device[module]),
+                             Seconds::Of((launches[module] + forward.ModuleLaunchCount(module)) *
+                                         forward_launch_interval_)};
+  }
+  add(of(RecomputeModule::kExperts), of(RecomputeModule::kExpertActivation));
+  add(of(RecomputeModule::kExperts), of(RecomputeModule::kSharedExperts));
+  if (runtime_.selective_recompute == SelectiveRecompute::kAttention) {
+    of(RecomputeModule::kCoreAttention) = times.selective_recompute;
+  }
+}
+
+AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples,
+                                   bool with_modules) const {
   LayerOperations operations;
   ListOperations(layer_, precision_, runtime_, shape, samples, operations);
   AnalyticTimes times;
@@ -98,6 +126,7 @@ AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples) cons
           times.full_recompute.device - matrix_time_.Time(operations.last_forward_product);
     }
     times.selective_recompute = TimeOf(operations.selective_recompute, forward_launch_interval_);
+    if (with_modules) AddModules(operations.forward, times);
   }
   return times;
 }

@@ -4,6 +4,8 @@
 #ifndef PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
 #define PARPLAN_PLANNER_COST_ANALYTIC_LAYER_H_
 
+#include <array>
+
 #include "base/units.h"
 #include "planner/cost/layer_operations.h"
 #include "planner/cost/matrix_time.h"
@@ -33,6 +35,9 @@ struct AnalyticTimes {
   // Before the backward pass if the layer recomputes.
   PassTime full_recompute;
   PassTime selective_recompute;
+  // [module] before the backward pass if the layer recomputes the module; 0 if it has none, or the
+  // times were not asked for. `RecomputeModule` has numbers from 1 on.
+  std::array<PassTime, kRecomputeModuleCount + 1> modules;
 };
 
 // One layer definition on one kind of device. Immutable.
@@ -44,13 +49,17 @@ class AnalyticLayer {
   // Returns the times for `samples` samples on this device, a number that may be a fraction.
   // Collectives are not included (`FabricTime` has them). A call takes about a microsecond and
   // allocates nothing.
-  AnalyticTimes Times(const LayerShape& shape, double samples) const;
+  AnalyticTimes Times(const LayerShape& shape, double samples, bool with_modules = false) const;
 
  private:
   // Adds up `operations`. `launch_interval` is the time in seconds from one launch to the next.
   // `*hiding` receives the time of the products that collectives can hide behind.
   PassTime TimeOf(const OperationList& operations, double launch_interval,
                   double* hiding = nullptr) const;
+  // Returns the time of one operation in seconds.
+  double TimeOf(const LayerOperation& operation) const;
+  // Fills `times.modules` from the forward pass and the other times.
+  void AddModules(const OperationList& forward, AnalyticTimes& times) const;
 
   LayerDefinition layer_;
   Precision precision_;

@@ -13,8 +13,8 @@ namespace parplan {
 LayerCost GroupCosts::CostOfLayer(int definition_index, const Strategy& strategy,
                                   int64_t micro_batch_size, int pipeline_parallel_degree) const {
   return LayerPricing(*this, definition_index, strategy, micro_batch_size, pipeline_parallel_degree,
-                      strategy.recompute_level == RecomputeLevel::kSelective)
-      .CostOf(strategy.sharding_level, strategy.recompute_level);
+                      PartsOf(strategy.recompute_level))
+      .CostOf(strategy.sharding_level, strategy.recomputation());
 }
 
 GroupCosts::ReshardingTimes GroupCosts::ReshardingTimesOf(int definition_index,
@@ -43,7 +43,7 @@ GroupCosts::ReshardingTimes GroupCosts::ReshardingTimesOf(int definition_index,
 
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say whether the new field moves samples or tokens");
+static_assert(kStrategyFieldCount == 11, "say whether the new field moves samples or tokens");
 
 // Returns whether each rank holds the same samples and tokens under both strategies. Rings give a
 // rank a piece from either end of a sequence, Ulysses one piece. The context-parallel degree

@@ -1,5 +1,7 @@
 #include "planner/cost/layer_lister.h"
 
+#include <optional>
+
 namespace parplan {
 
 void LayerLister::List() {
@@ -95,24 +97,36 @@ void LayerLister::TensorCollectives(int forward_count, int backward_count) {
 
 void LayerLister::FeedForward() {
   if (!layer_.has_feed_forward()) return;
-  Norm();
-  if (!layer_.has_experts()) {
-    const double width = layer_.feed_forward_size / tensor_;
-    Dense(tokens_, width, 1.0);
-    last_forward_product_ = {tokens_, static_cast<double>(layer_.hidden_size), width, 1.0};
-  } else {
-    Experts();
+  using Module = RecomputeModule;
+  {
+    const Within norm(forward_, layer_.has_experts() ? Module::kNorms : Module::kFeedForward);
+    Norm();
   }
-  TensorCollectives(2, shape_.sequence_parallel ? 3 : 1);
+  {
+    const Within part(forward_, layer_.has_experts() ? Module::kExperts : Module::kFeedForward);
+    if (!layer_.has_experts()) {
+      const double width = layer_.feed_forward_size / tensor_;
+      Dense(tokens_, width, 1.0);
+      last_forward_product_ = {tokens_, static_cast<double>(layer_.hidden_size), width, 1.0};
+    } else {
+      Experts();
+    }
+    const bool exchanges_here =
+        shape_.expert_tensor_parallel_degree == 0 || layer_.shared_expert_feed_forward_size > 0;
+    if (exchanges_here) TensorCollectives(2, shape_.sequence_parallel ? 3 : 1);
+  }
   AddResidual();
 }
 
-void LayerLister::Dense(double rows, double width, double batch_count) {
+void LayerLister::Dense(double rows, double width, double batch_count,
+                        std::optional<RecomputeModule> activation_module) {
   const double hidden = layer_.hidden_size;
   const double elements = rows * width * batch_count;
   const bool gated = layer_.feed_forward_kind == FeedForwardKind::kSwiglu;
   Linear(Cut::kColumns, rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
   if (gated) RecomputeProduct(rows, width, hidden, batch_count);
+  std::optional<Within> activation;
+  if (activation_module.has_value()) activation.emplace(forward_, activation_module);
   if (gated && runtime_.fused_elementwise) {
     AddForwardElementwise(Traffic(2.0 * elements, elements));
     backward_.AddElementwise(Traffic(3.0 * elements, 2.0 * elements));
@@ -127,12 +141,16 @@ void LayerLister::Dense(double rows, double width, double batch_count) {
     AddForwardElementwise(Traffic(elements, elements));
     backward_.AddElementwise(Traffic(2.0 * elements, elements));
   }
+  activation.reset();
   Linear(Cut::kRows, rows, width, hidden, has_bias_, batch_count);
 }
 
 void LayerLister::Experts() {
   const double hidden = layer_.hidden_size;
-  const double routed = tokens_ * layer_.experts_per_token;
+  const int own_tensor = shape_.expert_tensor_parallel_degree;
+  const double expert_tensor = own_tensor > 0 ? own_tensor : tensor_;
+  // Ranks that share an expert gather the tokens of all of them.
+  const double routed = tokens_ * layer_.experts_per_token * (expert_tensor / tensor_);
   const double own_experts =
       static_cast<double>(layer_.expert_count) / shape_.expert_parallel_degree;
   // The router, its softmax and its choice.
@@ -149,8 +167,14 @@ void LayerLister::Experts() {
   }
   // Experts get equal shares of the tokens: `expert_parallel_degree` times fewer experts work for
   // as many more ranks, so the number of rows stays that of this rank's tokens.
-  Dense(routed / own_experts, layer_.expert_feed_forward_size / tensor_, own_experts);
+  if (own_tensor > 1) {
+    forward_.AddLaunches(2);
+    backward_.AddLaunches(2);
+  }
+  Dense(routed / own_experts, layer_.expert_feed_forward_size / expert_tensor, own_experts,
+        RecomputeModule::kExpertActivation);
   if (layer_.shared_expert_feed_forward_size > 0) {
+    const Within shared(forward_, RecomputeModule::kSharedExperts);
     Dense(tokens_, layer_.shared_expert_feed_forward_size / tensor_, 1.0);
   }
 }

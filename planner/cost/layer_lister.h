@@ -4,6 +4,7 @@
 #define PARPLAN_PLANNER_COST_LAYER_LISTER_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "planner/cost/layer_operations.h"
 #include "planner/model/layer_matrices.h"
@@ -124,11 +125,33 @@ class LayerLister {
     return static_cast<double>(whole) != batch_count || whole % 4 == 0;
   }
 
-  // Adds two linear maps and the operations between them, `batch_count` times.
-  void Dense(double rows, double width, double batch_count);
+  // Adds two linear maps and the operations between them, `batch_count` times. These operations
+  // are of `activation_module`, if that is none of the maps.
+  void Dense(double rows, double width, double batch_count,
+             std::optional<RecomputeModule> activation_module = std::nullopt);
 
   // Adds router, exchange and experts, shared ones included.
   void Experts();
+
+  // Marks what is listed while it lives as the work of a module, if there is one.
+  class Within {
+   public:
+    Within(OperationList& list, std::optional<RecomputeModule> module)
+        : list_(list), before_(list.SetModule(module)) {}
+    ~Within() { list_.SetModule(before_); }
+    Within(const Within&) = delete;
+    Within& operator=(const Within&) = delete;
+
+   private:
+    OperationList& list_;
+    std::optional<RecomputeModule> before_;
+  };
+
+  // Returns the module if the layer has it.
+  std::optional<RecomputeModule> IfAny(RecomputeModule module) const {
+    if (!HasRecomputeModule(layer_, module)) return std::nullopt;
+    return module;
+  }
 
   // Add the whole layer of that kind.
   void Embedding();

@@ -17,7 +17,15 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   operation.flops = 0.0;
   operation.slowdown = 1.0;
   operation.hides_collective = false;
+  operation.module = module_;
   return operation;
+}
+
+std::optional<RecomputeModule> OperationList::SetModule(std::optional<RecomputeModule> module) {
+  const int before = module_;
+  module_ = module.has_value() ? static_cast<int>(*module) : 0;
+  if (before == 0) return std::nullopt;
+  return static_cast<RecomputeModule>(before);
 }
 
 void OperationList::AddProduct(const ProductShape& product, bool hides_collective) {

@@ -5,6 +5,7 @@
 #define PARPLAN_PLANNER_COST_LAYER_OPERATIONS_H_
 
 #include <array>
+#include <optional>
 
 #include "planner/cost/matrix_time.h"
 #include "planner/model/model_spec.h"
@@ -22,6 +23,8 @@ struct LayerShape {
   // With rings a context-parallel rank has all heads of its tensor-parallel part and some of the
   // queries; with Ulysses it has some of these heads and all queries.
   ContextKind context_kind = ContextKind::kRing;
+  // See `Strategy::expert_tensor_parallel_degree`.
+  int expert_tensor_parallel_degree = 0;
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 
@@ -54,6 +57,8 @@ struct LayerOperation {
   // Whether this is a weight gradient behind which a tensor-parallel collective can hide: the
   // gradient of the input is ready and on its way.
   bool hides_collective;
+  // The smallest module that repeats the operation, as its number; 0 if none does.
+  int module;
 };
 
 // Operations of one pass in order, without allocation.
@@ -72,7 +77,14 @@ class OperationList {
   void AddFusedAttention(double flops, double slowdown, int kernel_count);
   void AddScan(double bytes, double flops, int kernel_count = 1);
   // Counts kernels that take the host's time and next to none of the device's.
-  void AddLaunches(int kernel_count) { extra_launch_count_ += kernel_count; }
+  void AddLaunches(int kernel_count) {
+    extra_launch_count_ += kernel_count;
+    module_launch_count_[module_] += kernel_count;
+  }
+
+  // Sets the smallest module that repeats what is appended from now on; none at the beginning.
+  // Returns the one before.
+  std::optional<RecomputeModule> SetModule(std::optional<RecomputeModule> module);
 
   const LayerOperation* begin() const { return operations_.data(); }
   const LayerOperation* end() const { return operations_.data() + size_; }
@@ -82,12 +94,18 @@ class OperationList {
   double Flops() const;
   // Returns the number of kernels, those of `AddLaunches` included.
   int LaunchCount() const;
+  // Returns the number of those of `AddLaunches` that a module, by its number, is the smallest to
+  // repeat.
+  int ModuleLaunchCount(int module) const { return module_launch_count_[module]; }
 
  private:
   LayerOperation& Add(OperationKind kind, int kernel_count);
 
   int size_ = 0;
   int extra_launch_count_ = 0;
+  int module_ = 0;
+  // [module]
+  std::array<int, kRecomputeModuleCount + 1> module_launch_count_ = {};
   std::array<LayerOperation, kCapacity> operations_;
 };
 

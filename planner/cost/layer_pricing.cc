@@ -16,13 +16,13 @@ double SamplesOf(const Strategy& strategy, int64_t micro_batch_size) {
 
 LayerPricing::LayerPricing(const GroupCosts& costs, int definition_index, const Strategy& strategy,
                            int64_t micro_batch_size, int pipeline_parallel_degree,
-                           bool with_selective_recompute)
+                           RepeatedParts parts)
     : costs_(costs),
       layer_(costs.layer_source(definition_index)),
       pipeline_parallel_degree_(pipeline_parallel_degree),
       samples_(SamplesOf(strategy, micro_batch_size)),
       strategy_(strategy),
-      work_(layer_.Work(strategy, samples_, with_selective_recompute)) {
+      work_(layer_.Work(strategy, samples_, parts)) {
   if (pipeline_parallel_degree > 1) {
     message_ = costs.MessageSize(definition_index, strategy, micro_batch_size);
   }
@@ -35,6 +35,7 @@ bool LayerPricing::Serves(const Strategy& strategy) const {
          strategy.context_parallel_degree == strategy_.context_parallel_degree &&
          strategy.context_kind == strategy_.context_kind &&
          strategy.expert_parallel_degree == strategy_.expert_parallel_degree &&
+         strategy.expert_tensor_parallel_degree == strategy_.expert_tensor_parallel_degree &&
          strategy.sequence_parallel == strategy_.sequence_parallel;
 }
 
@@ -43,6 +44,7 @@ void LayerPricing::UseRankOrder(RankOrder order) {
   strategy_.rank_order = order;
   data_ = {};
   timed_ = {};
+  timed_modules_.clear();
   PriceExchanges();
 }
 
@@ -66,12 +68,15 @@ void LayerPricing::PriceExchanges() {
   context_ = traffic.ContextParallel(definition, strategy_, samples_, work_.bare);
 }
 
-const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
-  std::optional<Timed>& known = timed_[static_cast<int>(recompute) - 1];
+const LayerPricing::Timed& LayerPricing::TimeOf(const Recomputation& recomputation) {
+  const bool by_modules = recomputation.level == RecomputeLevel::kModules;
+  if (by_modules && timed_modules_.empty()) timed_modules_.resize(RecomputeModules::kSetCount);
+  std::optional<Timed>& known = by_modules ? timed_modules_[recomputation.modules.index()]
+                                           : timed_[static_cast<int>(recomputation.level) - 1];
   if (known.has_value()) return *known;
   Timed& timed = known.emplace();
   const RuntimeTraits& runtime = costs_.runtime();
-  const LayerPasses passes = work_.At(recompute);
+  const LayerPasses passes = work_.At(recomputation);
   timed.busy_forward = passes.forward;
   timed.busy_backward = passes.backward + passes.recompute;
   timed.items[TimeItemKind::kForwardCompute] = passes.forward;
@@ -79,7 +84,8 @@ const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
   timed.items[TimeItemKind::kRecompute] = passes.recompute;
 
   const bool recomputes_all =
-      recompute == RecomputeLevel::kFull && IsTransformer(layer_.definition().kind);
+      recomputation.level == RecomputeLevel::kFull && IsTransformer(layer_.definition().kind);
+  const bool recomputes_experts = recomputation.modules.has(RecomputeModule::kExperts);
   const auto add = [&](const Exchange& exchange, TimeItemKind kind, bool repeats) {
     const Seconds again = repeats ? exchange.repeated : Seconds();
     timed.items[kind] = exchange.forward + exchange.backward + again;
@@ -87,10 +93,16 @@ const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
     timed.backward += exchange.backward + again;
   };
   const bool repeats_context =
-      passes.recompute > Seconds() && costs_.traffic().RepeatsContext(strategy_, recompute);
+      RepeatsAttention(recomputation) && costs_.traffic().RepeatsContext(strategy_, recomputation);
   add(tensor_, TimeItemKind::kTensorParallel, recomputes_all);
   add(context_, TimeItemKind::kContextParallel, repeats_context);
-  add(expert_, TimeItemKind::kExpertParallel, recomputes_all);
+  add(expert_, TimeItemKind::kExpertParallel, recomputes_all || recomputes_experts);
+  if (by_modules) {
+    const Seconds again = costs_.traffic().TimeOf(costs_.traffic().ModuleCollectives(
+        layer_.definition(), strategy_, samples_, recomputation.modules));
+    timed.items[TimeItemKind::kTensorParallel] += again;
+    timed.backward += again;
+  }
   // The device waits if the host is slower, or for every launch if the host waits for every kernel.
   const auto waits = [&runtime](Seconds device, Seconds host) {
     return runtime.blocking_launches ? host : std::max(Seconds(), host - device);
@@ -103,6 +115,20 @@ const LayerPricing::Timed& LayerPricing::TimeOf(RecomputeLevel recompute) {
   return timed;
 }
 
+bool LayerPricing::RepeatsAttention(const Recomputation& recomputation) const {
+  switch (recomputation.level) {
+    case RecomputeLevel::kNone:
+      return false;
+    case RecomputeLevel::kFull:
+      return work_.full.device > Seconds();
+    case RecomputeLevel::kSelective:
+    case RecomputeLevel::kModules:
+      break;
+  }
+  // Fused attention has nothing to repeat.
+  return work_.selective.device > Seconds();
+}
+
 const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel sharding) {
   // Sharded gradients are scattered in the same way whether parameters are sharded or not.
   const ShardingLevel alike = std::min(sharding, ShardingLevel::kGradients);
@@ -111,8 +137,8 @@ const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel shardin
   return *known;
 }
 
-LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute) {
-  const Timed& timed = TimeOf(recompute);
+LayerCost LayerPricing::CostOf(ShardingLevel sharding, const Recomputation& recomputation) {
+  const Timed& timed = TimeOf(recomputation);
   const LayerFootprint& footprint = this->footprint();
   const LayerTraffic& traffic = costs_.traffic();
   LayerCost cost;
@@ -130,7 +156,7 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
   cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
                         costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
-                                             replicas / strategy_.expert_parallel_degree);
+                                             strategy_.expert_replica_count());
   if (sharding >= ShardingLevel::kGradients && replicas > 1) {
     const Seconds work = costs_.ShardedGradientTime(
         footprint.parameter_count + footprint.expert_parameter_count, replicas);
@@ -139,7 +165,7 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, RecomputeLevel recompute)
   }
   Strategy strategy = strategy_;
   strategy.sharding_level = sharding;
-  strategy.recompute_level = recompute;
+  strategy.set_recomputation(recomputation);
   cost.memory = costs_.MemoryOf(footprint, strategy, samples_);
   cost.memory.message = message_;
   return cost;

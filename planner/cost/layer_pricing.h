@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "planner/cost/group_costs.h"
 #include "planner/cost/layer_cost.h"
@@ -22,17 +23,16 @@ namespace parplan {
 // time.
 //
 //   LayerPricing pricing(group, definition_index, strategy, micro_batch_size,
-//                        pipeline_parallel_degree, /*with_selective_recompute=*/true);
+//                        pipeline_parallel_degree, RepeatedParts::kAttention);
 //   for (ShardingLevel level : levels) Use(pricing.CostOf(level, RecomputeLevel::kNone));
 //
 // Keeps a reference to the costs. One thread at a time may use it.
 class LayerPricing {
  public:
   // Takes the arguments of `GroupCosts::CostOfLayer`; the levels of `strategy` are ignored.
-  // `CostOf` may be called with `kSelective` only if `with_selective_recompute` is set.
+  // `CostOf` may be called with a recomputation only if `parts` include those of it (`PartsOf`).
   LayerPricing(const GroupCosts& costs, int definition_index, const Strategy& strategy,
-               int64_t micro_batch_size, int pipeline_parallel_degree,
-               bool with_selective_recompute);
+               int64_t micro_batch_size, int pipeline_parallel_degree, RepeatedParts parts);
 
   // Returns whether `strategy` differs from the given one only in rank order and levels.
   bool Serves(const Strategy& strategy) const;
@@ -41,8 +41,8 @@ class LayerPricing {
 
   // Returns the footprint of the strategy; the reference is valid as long as this object.
   const LayerFootprint& footprint();
-  // Returns the cost with these levels.
-  LayerCost CostOf(ShardingLevel sharding, RecomputeLevel recompute);
+  // Returns the cost with this sharding and recomputation.
+  LayerCost CostOf(ShardingLevel sharding, const Recomputation& recomputation);
 
   // Times of one micro-batch without sharding or recomputation.
   struct Passes {
@@ -64,7 +64,9 @@ class LayerPricing {
   };
 
   void PriceExchanges();
-  const Timed& TimeOf(RecomputeLevel recompute);
+  const Timed& TimeOf(const Recomputation& recomputation);
+  // Returns whether a recomputation computes anything of attention again.
+  bool RepeatsAttention(const Recomputation& recomputation) const;
   const Exchange& DataParallelOf(ShardingLevel sharding);
 
   const GroupCosts& costs_;
@@ -81,8 +83,10 @@ class LayerPricing {
   Exchange expert_;
   // [sharding level], empty until needed.
   std::array<std::optional<Exchange>, 4> data_;
-  // [recompute level], empty until needed.
+  // [recompute level] but for `kModules`, empty until needed.
   std::array<std::optional<Timed>, 3> timed_;
+  // [set of modules], empty until needed.
+  std::vector<std::optional<Timed>> timed_modules_;
 };
 
 }  // namespace parplan

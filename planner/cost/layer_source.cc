@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -14,14 +15,15 @@ namespace parplan {
 namespace {
 
 // The part of a strategy on which one rank's kernels depend, apart from its number of samples.
-static_assert(kStrategyFieldCount == 9, "say whether the new field changes kernels");
+static_assert(kStrategyFieldCount == 11, "say whether the new field changes kernels");
 
 LayerShape LayerShapeOf(const Strategy& strategy) {
   return {.tensor_parallel_degree = strategy.tensor_parallel_degree,
           .context_parallel_degree = strategy.context_parallel_degree,
           .expert_parallel_degree = strategy.expert_parallel_degree,
           .sequence_parallel = strategy.sequence_parallel,
-          .context_kind = strategy.context_kind};
+          .context_kind = strategy.context_kind,
+          .expert_tensor_parallel_degree = strategy.expert_tensor_parallel_degree};
 }
 
 Strategy OfTensorDegree(int tensor_parallel_degree, bool sequence_parallel) {
@@ -41,8 +43,10 @@ double AttentionCoreShare(const LayerDefinition& layer) {
 double ShareOf(Seconds part, Seconds whole) { return whole > Seconds() ? part / whole : 1.0; }
 
 LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& definition,
-                         double factor, const Strategy& strategy, double samples) {
-  const AnalyticTimes times = analytic.Times(LayerShapeOf(strategy), samples);
+                         double factor, const Strategy& strategy, double samples,
+                         RepeatedParts parts) {
+  const bool with_modules = parts == RepeatedParts::kModules;
+  const AnalyticTimes times = analytic.Times(LayerShapeOf(strategy), samples, with_modules);
   LayerWork work;
   work.bare.forward = times.forward.device * factor;
   work.bare.backward = times.backward.device * factor;
@@ -52,6 +56,9 @@ LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& d
   if (!IsTransformer(definition.kind)) return work;
   work.full = {times.full_recompute.device * factor, times.full_recompute.host};
   work.selective = {times.selective_recompute.device * factor, times.selective_recompute.host};
+  for (size_t module = 1; with_modules && module < work.modules.size(); ++module) {
+    work.modules[module] = {times.modules[module].device * factor, times.modules[module].host};
+  }
   return work;
 }
 
@@ -135,7 +142,7 @@ LayerEstimator LayerSource::Estimator() const {
       const LayerPasses passes =
           AnalyticWorkOf(analytic, definition, factor,
                          OfTensorDegree(shape.tensor_parallel_degree, shape.sequence_parallel),
-                         micro_batch_size)
+                         micro_batch_size, RepeatedParts::kWholeLayer)
               .bare;
       return LayerTimeEstimate{std::max(passes.forward, passes.forward_host) * work,
                                std::max(passes.backward, passes.backward_host) * work};
@@ -156,30 +163,52 @@ LayerEstimator LayerSource::Estimator() const {
   return estimator;
 }
 
-LayerPasses LayerWork::At(RecomputeLevel level) const {
+LayerPasses LayerWork::At(const Recomputation& recomputation) const {
   LayerPasses passes = bare;
-  if (level == RecomputeLevel::kNone) return passes;
-  const PassTime& again = level == RecomputeLevel::kFull ? full : selective;
-  passes.recompute = again.device;
-  passes.backward_host += again.host;
+  const auto repeat = [&passes](const PassTime& again) {
+    passes.recompute += again.device;
+    passes.backward_host += again.host;
+  };
+  switch (recomputation.level) {
+    case RecomputeLevel::kNone:
+      break;
+    case RecomputeLevel::kFull:
+      repeat(full);
+      break;
+    case RecomputeLevel::kSelective:
+      repeat(selective);
+      break;
+    case RecomputeLevel::kModules:
+      for (int module = 1; module <= kRecomputeModuleCount; ++module) {
+        if (recomputation.modules.has(static_cast<RecomputeModule>(module))) {
+          repeat(modules[module]);
+        }
+      }
+      break;
+  }
   return passes;
 }
 
-LayerPasses LayerSource::Passes(const Strategy& strategy, double samples) const {
-  return Work(strategy, samples, strategy.recompute_level == RecomputeLevel::kSelective)
-      .At(strategy.recompute_level);
+void LayerWork::ScaleRepeated(double factor) {
+  full.device = full.device * factor;
+  selective.device = selective.device * factor;
+  for (PassTime& module : modules) module.device = module.device * factor;
 }
 
-LayerWork LayerSource::Work(const Strategy& strategy, double samples, bool with_selective) const {
-  LayerWork work = profile_.has_value() ? MeasuredWork(strategy, samples, with_selective)
-                                        : AnalyticWork(strategy, samples);
+LayerPasses LayerSource::Passes(const Strategy& strategy, double samples) const {
+  return Work(strategy, samples, PartsOf(strategy.recompute_level)).At(strategy.recomputation());
+}
+
+LayerWork LayerSource::Work(const Strategy& strategy, double samples, RepeatedParts parts) const {
+  LayerWork work = profile_.has_value() ? MeasuredWork(strategy, samples, parts)
+                                        : AnalyticWork(strategy, samples, parts);
   work.bare.forward_attention = work.bare.forward * attention_share_;
   work.bare.backward_attention = work.bare.backward * attention_share_;
   return work;
 }
 
 LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
-                                    bool with_selective) const {
+                                    RepeatedParts parts) const {
   const int tensor = strategy.tensor_parallel_degree;
   LayerWork work;
   LayerPasses& passes = work.bare;
@@ -205,25 +234,28 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
   }
   // Profiles do not measure the work that hides collectives, nor context and expert parallelism.
   // Theory gives their share of the work, and the part that selective recomputation repeats.
-  const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1;
+  const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1 &&
+                        strategy.expert_tensor_parallel_degree == 0;
   const bool needs_theory = !is_plain || runtime_.overlap_tensor_parallel;
+  const bool has_parts = recomputes && parts >= RepeatedParts::kAttention;
   LayerWork theory;
-  if (needs_theory || (recomputes && with_selective)) theory = AnalyticWork(strategy, samples);
-  if (recomputes) {
-    work.full.device = passes.forward;
-    if (with_selective) {
-      work.selective.device =
-          passes.forward * ShareOf(theory.selective.device, theory.bare.forward);
+  if (needs_theory || has_parts) theory = AnalyticWork(strategy, samples, parts);
+  if (recomputes) work.full.device = passes.forward;
+  if (has_parts) {
+    work.selective.device = passes.forward * ShareOf(theory.selective.device, theory.bare.forward);
+    for (size_t module = 1; module < work.modules.size(); ++module) {
+      work.modules[module].device =
+          passes.forward * ShareOf(theory.modules[module].device, theory.bare.forward);
     }
   }
   if (!needs_theory) return work;
   if (!is_plain) {
-    const LayerPasses plain =
-        AnalyticWork(OfTensorDegree(tensor, strategy.sequence_parallel), samples).bare;
+    const LayerPasses plain = AnalyticWork(OfTensorDegree(tensor, strategy.sequence_parallel),
+                                           samples, RepeatedParts::kWholeLayer)
+                                  .bare;
     const double forward_share = ShareOf(theory.bare.forward, plain.forward);
     passes.forward = passes.forward * forward_share;
-    work.full.device = work.full.device * forward_share;
-    work.selective.device = work.selective.device * forward_share;
+    work.ScaleRepeated(forward_share);
     passes.backward = passes.backward * ShareOf(theory.bare.backward, plain.backward);
   }
   passes.hiding_backward =
@@ -231,9 +263,10 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
   return work;
 }
 
-LayerWork LayerSource::AnalyticWork(const Strategy& strategy, double samples) const {
+LayerWork LayerSource::AnalyticWork(const Strategy& strategy, double samples,
+                                    RepeatedParts parts) const {
   return AnalyticWorkOf(*analytic_, definition_, time_factor_ * slowest_device_factor_, strategy,
-                        samples);
+                        samples, parts);
 }
 
 LayerFootprint LayerSource::Footprint(const Strategy& strategy,
@@ -246,6 +279,7 @@ LayerFootprint LayerSource::Footprint(const Strategy& strategy,
   footprint.activations.attention_core *= activation_factor_;
   footprint.activations.backward *= activation_factor_;
   footprint.activations.logits *= activation_factor_;
+  footprint.activations.ScaleModules(activation_factor_);
   return footprint;
 }
 
@@ -264,8 +298,9 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
                                              OfTensorDegree(tensor, strategy.sequence_parallel),
                                              /*copies_tied_table=*/false);
     experts = std::min(plain.expert_parameter_count, count);
+    const int64_t whole = experts * tensor / strategy.expert_tensor_degree();
     footprint.expert_parameter_count =
-        (experts + strategy.expert_parallel_degree - 1) / strategy.expert_parallel_degree;
+        (whole + strategy.expert_parallel_degree - 1) / strategy.expert_parallel_degree;
   }
   footprint.parameter_count = count - experts;
   footprint.largest_matrix_parameter_count =
@@ -294,6 +329,7 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
   activations.checkpoint = checkpoint;
   activations.attention_core = inside * core_share;
   activations.layer = inside - activations.attention_core;
+  activations.ScaleModules(inner > 0.0 ? inside / inner : 0.0);
   if (runtime_.measures_saved_tensors) {
     // The logarithms of probabilities, of 4 bytes, were measured.
     activations.logits *= 1.0 - 4.0 / runtime_.loss_bytes_per_logit;

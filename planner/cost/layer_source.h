@@ -4,6 +4,7 @@
 #ifndef PARPLAN_PLANNER_COST_LAYER_SOURCE_H_
 #define PARPLAN_PLANNER_COST_LAYER_SOURCE_H_
 
+#include <array>
 #include <optional>
 
 #include "base/units.h"
@@ -36,15 +37,35 @@ struct LayerPasses {
   Seconds backward_attention;
 };
 
-// The same times for every level of recomputation.
+// The parts of a layer whose recomputation is priced beside that of the whole layer. Each value
+// includes those before it.
+enum class RepeatedParts {
+  kWholeLayer,
+  // Selective recomputation.
+  kAttention,
+  kModules,
+};
+
+// Returns the parts that must be priced for a recomputation.
+inline RepeatedParts PartsOf(RecomputeLevel level) {
+  return level == RecomputeLevel::kModules     ? RepeatedParts::kModules
+         : level == RecomputeLevel::kSelective ? RepeatedParts::kAttention
+                                               : RepeatedParts::kWholeLayer;
+}
+
+// The same times for every recomputation.
 struct LayerWork {
   // Without recomputation.
   LayerPasses bare;
   // Work repeated before the backward pass; 0 if the level does not apply or was not asked for.
   PassTime full;
   PassTime selective;
+  // [module] the same for each module by itself, by the numbers of `RecomputeModule`.
+  std::array<PassTime, kRecomputeModuleCount + 1> modules;
 
-  LayerPasses At(RecomputeLevel level) const;
+  LayerPasses At(const Recomputation& recomputation) const;
+  // Multiplies the device's time of all that is repeated.
+  void ScaleRepeated(double factor);
 };
 
 // The numbers of one layer definition. Immutable.
@@ -62,9 +83,9 @@ class LayerSource {
   // that share a sample each count it whole.
   LayerPasses Passes(const Strategy& strategy, double samples) const;
 
-  // Returns the times of `Passes` for all levels of recomputation, in little more time than one
-  // level takes.
-  LayerWork Work(const Strategy& strategy, double samples, bool with_selective) const;
+  // Returns the times of `Passes` for recomputation of all `parts`, in little more time than one
+  // takes.
+  LayerWork Work(const Strategy& strategy, double samples, RepeatedParts parts) const;
 
   // Returns the sizes that `MemoryOfLayer` needs. With several stages a head that shares the
   // embedding's table holds a copy of it.
@@ -80,8 +101,8 @@ class LayerSource {
   void ResolveOpaque(const MeasuredLayer* measured, const LayerNeeds& needs,
                      ResolutionNotes& notes);
   LayerEstimator Estimator() const;
-  LayerWork MeasuredWork(const Strategy& strategy, double samples, bool with_selective) const;
-  LayerWork AnalyticWork(const Strategy& strategy, double samples) const;
+  LayerWork MeasuredWork(const Strategy& strategy, double samples, RepeatedParts parts) const;
+  LayerWork AnalyticWork(const Strategy& strategy, double samples, RepeatedParts parts) const;
   LayerFootprint MeasuredFootprint(const Strategy& strategy, LayerFootprint footprint,
                                    bool copies_table) const;
 

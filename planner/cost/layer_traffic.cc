@@ -93,7 +93,9 @@ PassCollectives LayerTraffic::TensorCollectives(const LayerDefinition& definitio
     return calls;
   }
   const double message = OutputBytes(definition, strategy, samples);
-  const TensorParallelTraffic traffic = TrafficOf(definition, strategy.sequence_parallel, runtime_);
+  const TensorParallelTraffic traffic =
+      TrafficOf(definition, strategy.sequence_parallel, runtime_,
+                /*experts_apart=*/strategy.expert_tensor_parallel_degree > 0);
   const double inner_message = message / definition.hidden_size * traffic.inner_width;
   // The last exchange of a transformer layer is a sum.
   const double kept = IsTransformer(definition.kind) && !runtime_.repeats_last_sum ? 1.0 : 0.0;
@@ -148,7 +150,8 @@ LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& defin
   if (tensor > 1 && runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
     // One all-reduce of each part; with sequence parallelism a gather and a scatter.
     const TensorParallelTraffic traffic =
-        TrafficOf(definition, strategy.sequence_parallel, runtime_);
+        TrafficOf(definition, strategy.sequence_parallel, runtime_,
+                  /*experts_apart=*/strategy.expert_tensor_parallel_degree > 0);
     const GroupShape group{tensor, strategy.tensor_stride()};
     const double message = OutputBytes(definition, strategy, samples);
     CollectiveList calls;
@@ -249,20 +252,36 @@ LayerTraffic::Exchange LayerTraffic::ContextParallel(const LayerDefinition& defi
 // Repeated attention, also by selective recomputation, needs the keys and values of a ring again.
 // Ulysses keeps them as attention reads them, and so do ranks that gather all of them, unless the
 // operators before are repeated.
-bool LayerTraffic::RepeatsContext(const Strategy& strategy, RecomputeLevel level) const {
-  if (level != RecomputeLevel::kSelective) return level == RecomputeLevel::kFull;
+bool LayerTraffic::RepeatsContext(const Strategy& strategy,
+                                  const Recomputation& recomputation) const {
+  if (recomputation.level == RecomputeLevel::kFull) return true;
+  if (recomputation.level != RecomputeLevel::kSelective &&
+      !recomputation.modules.has(RecomputeModule::kCoreAttention)) {
+    return false;
+  }
   const bool is_ring = strategy.context_kind == ContextKind::kRing;
   return (is_ring && !runtime_.gathers_keys_and_values) ||
          runtime_.selective_recompute == SelectiveRecompute::kOperators;
 }
 
-// Tokens go to their experts and come back, forward and backward.
+// Tokens go to their experts and come back, forward and backward. Ranks that share an expert gather
+// the tokens of all of them, and sum up what comes out, if the layer's tensor-parallel ranks do not
+// do so already.
 PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definition,
                                                 const Strategy& strategy, double samples) const {
   PassCollectives calls;
   const int expert = strategy.expert_parallel_degree;
+  const int own_tensor = strategy.expert_tensor_parallel_degree;
+  if (own_tensor > 1 && definition.has_experts()) {
+    const double gathered =
+        OutputBytes(definition, strategy, samples) * own_tensor / strategy.tensor_parallel_degree;
+    for (CollectiveList* const list : {&calls.forward, &calls.backward}) {
+      list->Add(Collective::kAllGather, {own_tensor, 1}, gathered, 1);
+      list->Add(Collective::kReduceScatter, {own_tensor, 1}, gathered, 1);
+    }
+  }
   if (expert == 1 || definition.expert_count == 0) return calls;
-  const GroupShape group{expert, ReplicaGroup(strategy).rank_stride};
+  const GroupShape group{expert, own_tensor > 0 ? own_tensor : ReplicaGroup(strategy).rank_stride};
   double message = samples * definition.sequence_length / strategy.context_parallel_degree *
                    definition.hidden_size * definition.experts_per_token * ElementBytes();
   if (runtime_.expert_exchange == ExpertExchange::kRows) {
@@ -318,6 +337,10 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
   Part parts[] = {{footprint.parameter_count, replicas},
                   {footprint.expert_parameter_count,
                    {replicas.participant_count / expert, replicas.rank_stride * expert}}};
+  if (strategy.expert_tensor_parallel_degree > 0) {
+    parts[1].group = {strategy.expert_replica_count(),
+                      strategy.expert_tensor_parallel_degree * expert};
+  }
   if (expert == 1 && runtime_.expert_exchange == ExpertExchange::kRows) {
     parts[0].parameter_count += parts[1].parameter_count;
     parts[1].parameter_count = 0;

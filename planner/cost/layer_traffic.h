@@ -71,9 +71,12 @@ class LayerTraffic {
                                             const Strategy& strategy) const;
   // Returns the time of a list.
   Seconds TimeOf(const CollectiveList& calls) const;
-  // Returns whether recomputation at `level` repeats the collectives of context parallelism for a
+  // Returns whether a recomputation repeats the collectives of context parallelism for a
   // transformer layer.
-  bool RepeatsContext(const Strategy& strategy, RecomputeLevel level) const;
+  bool RepeatsContext(const Strategy& strategy, const Recomputation& recomputation) const;
+  // Lists the exchanges of tensor-parallel ranks that recomputation of the modules repeats.
+  CollectiveList ModuleCollectives(const LayerDefinition& definition, const Strategy& strategy,
+                                   double samples, RecomputeModules modules) const;
 
   // Returns whether the layer uses the table that embedding and tied head share.
   bool SharesTable(const LayerDefinition& definition) const;

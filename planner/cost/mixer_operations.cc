@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "planner/cost/layer_lister.h"
 #include "planner/model/attention_mask.h"
@@ -57,14 +58,17 @@ void LayerLister::QueriesKeysAndValues(double query, double key, double value) {
   const double own_tokens = residual_ / hidden;
   if (latent.query_rank > 0) {
     Linear(Cut::kRows, own_tokens, hidden, latent.query_rank, false);
+    const Within up(forward_, RecomputeModule::kLatentUpProjection);
     RowNorm(own_tokens * latent.query_rank);
     Linear(Cut::kColumns, tokens_, latent.query_rank, query, false);
     RecomputeProduct(own_tokens, latent.query_rank, hidden);
   } else {
+    const Within up(forward_, RecomputeModule::kLatentUpProjection);
     Linear(Cut::kColumns, tokens_, hidden, query, false);
   }
   const double compressed = latent.key_value_rank + latent.rotary_head_size;
   Linear(Cut::kRows, own_tokens, hidden, compressed, false);
+  const Within from_compressed(forward_, RecomputeModule::kLatentUpProjection);
   RowNorm(own_tokens * latent.key_value_rank);
   const double heads = layer_.attention_head_count / tensor_;
   const double up = heads * (layer_.head_size - latent.rotary_head_size) + value;
@@ -88,12 +92,18 @@ void LayerLister::Attention(bool causal) {
   const double key = key_value_heads * static_cast<double>(widths.key_head);
   const double value = key_value_heads * static_cast<double>(widths.value_head);
   const bool unfused = runtime_.attention_kernel == AttentionKernel::kUnfused;
-  Norm();
+  {
+    const Within norm(forward_, layer_.latent_attention.has_value()
+                                    ? std::optional(RecomputeModule::kNorms)
+                                    : std::nullopt);
+    Norm();
+  }
   QueriesKeysAndValues(query, key, value);
   const double projected = tokens_ * (query + (key + value));
   if (has_bias_ && unfused) forward_.AddElementwise(Traffic(projected, projected));
   if (!has_bias_) {
     // Rotary embedding of queries and keys.
+    const Within up(forward_, IfAny(RecomputeModule::kLatentUpProjection));
     const double rotated = tokens_ * (query + key);
     if (runtime_.fused_elementwise) {
       AddForwardElementwise(Traffic(rotated, rotated), 2);

@@ -52,12 +52,13 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const Strategy
   footprint.largest_matrix_parameter_count =
       std::max({LargestMixerMatrix(layer, degree),
                 CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.dense), degree),
-                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.expert), degree),
+                CeilDiv(LargestFeedForwardMatrix(layer, feed_forward.expert),
+                        strategy.expert_tensor_degree()),
                 CeilDiv(PredictionMatrixElements(layer), degree)});
   if (layer.has_experts()) {
     footprint.expert_parameter_count =
         CeilDiv(layer.expert_count, strategy.expert_parallel_degree) *
-        CeilDiv(feed_forward.expert, degree);
+        CeilDiv(feed_forward.expert, strategy.expert_tensor_degree());
   }
   return footprint;
 }
@@ -200,7 +201,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const StateBytes dense = StatesOf(footprint.parameter_count, replicas, precision, optimizer,
                                     traits, strategy.sharding_level);
   // Ranks that hold the same experts.
-  const int64_t expert_replicas = std::max<int64_t>(1, replicas / strategy.expert_parallel_degree);
+  const int64_t expert_replicas = std::max(1, strategy.expert_replica_count());
   const StateBytes experts = StatesOf(footprint.expert_parameter_count, expert_replicas, precision,
                                       optimizer, traits, strategy.sharding_level);
   const int64_t count = footprint.parameter_count + footprint.expert_parameter_count;
@@ -220,15 +221,17 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     memory.bucket = Bytes::Of(shared_count * traits.gradient_message_bytes);
   }
 
-  const RecomputeLevel level = is_table ? RecomputeLevel::kNone : strategy.recompute_level;
-  memory.kept = Bytes::Ceil(samples * footprint.activations.Kept(level));
+  const Recomputation recomputation = is_table ? Recomputation() : strategy.recomputation();
+  const RecomputeLevel level = recomputation.level;
+  memory.kept = Bytes::Ceil(samples * footprint.activations.Kept(recomputation));
   memory.kept_are_checkpoints = level == RecomputeLevel::kFull;
   const ActivationBytes& activations = footprint.activations;
-  const double again = activations.Kept(RecomputeLevel::kNone) - activations.Kept(level);
+  // All modules together, although those behind attention are done before it is made again.
+  const double again = activations.Kept(RecomputeLevel::kNone) - activations.Kept(recomputation);
   memory.running = Bytes::Ceil(samples * (again + activations.backward));
   memory.freed = Bytes::Ceil(samples * activations.freed);
-  if (memory.kept_are_checkpoints) {
-    // The freed part is among the recomputed tensors.
+  if (memory.kept_are_checkpoints || level == RecomputeLevel::kModules) {
+    // The freed part is among the recomputed tensors, or may be.
     memory.running -= memory.freed;
     memory.freed = Bytes();
   }
@@ -249,7 +252,8 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     gradient = Bytes::Of(element * used_count);
   }
   // The gradient follows recomputation, which may need more.
-  const Bytes recomputing = Bytes::Ceil(samples * (again + activations.WorkingToRecompute(level)));
+  const Bytes recomputing =
+      Bytes::Ceil(samples * (again + activations.WorkingToRecompute(recomputation)));
   if (recomputing > memory.running - memory.freed + gradient) {
     memory.running = recomputing;
     memory.freed = Bytes();
@@ -322,6 +326,9 @@ int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
   if (data) ++count;
   if (context) count += data ? 2 : 1;  // their own, and together with the data's
   if (strategy.expert_parallel_degree > 1) ++count;
+  // That of an expert's ranks, and that of the ranks with the same experts.
+  if (strategy.expert_tensor_parallel_degree > 1) ++count;
+  if (strategy.expert_tensor_parallel_degree > 0) ++count;
   if (pipeline) count += 3;  // its own, and one with each neighbour
   if (pipeline || tensor) ++count;
   if (has_tied_table_elsewhere && pipeline) ++count;

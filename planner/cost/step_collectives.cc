@@ -115,19 +115,22 @@ class StepLister {
         static_cast<double>(plan_.micro_batch_size() / strategy.data_parallel_degree);
     const double layers = run.layer_count;
     const double passes = micro_batches_ * layers;
-    const RecomputeLevel level =
-        IsTransformer(definition.kind) ? strategy.recompute_level : RecomputeLevel::kNone;
-    const bool repeats = level == RecomputeLevel::kFull;
+    const Recomputation recomputation =
+        IsTransformer(definition.kind) ? strategy.recomputation() : Recomputation();
+    const bool repeats = recomputation.level == RecomputeLevel::kFull;
+    const bool repeats_experts = recomputation.modules.has(RecomputeModule::kExperts);
     const auto add = [&](CollectivePurpose purpose, const PassCollectives& calls, bool again) {
       Add(purpose, stage, calls.forward, passes, again);
       Add(purpose, stage, calls.backward, passes);
     };
     add(CollectivePurpose::kTensor, traffic.TensorCollectives(definition, strategy, samples),
         repeats);
+    Add(CollectivePurpose::kTensor, stage,
+        traffic.ModuleCollectives(definition, strategy, samples, recomputation.modules), passes);
     add(CollectivePurpose::kContext, traffic.ContextCollectives(definition, strategy, samples),
-        traffic.RepeatsContext(strategy, level));
+        traffic.RepeatsContext(strategy, recomputation));
     add(CollectivePurpose::kExpert, traffic.ExpertCollectives(definition, strategy, samples),
-        repeats);
+        repeats || repeats_experts);
     Add(CollectivePurpose::kPartialGradient, stage,
         traffic.PartialGradientCollectives(definition, strategy), layers);
 

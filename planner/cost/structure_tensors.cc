@@ -5,7 +5,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 9, "say whether the new field divides tensors");
+static_assert(kStrategyFieldCount == 11, "say whether the new field divides tensors");
 
 using enum TensorLifetime;
 
@@ -15,6 +15,11 @@ TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision
   shape.element = static_cast<double>(BytesPerElement(precision));
   shape.all_tokens = definition.sequence_length;
   shape.tokens = shape.all_tokens / strategy.context_parallel_degree;
+  shape.expert_tokens = shape.tokens;
+  if (strategy.expert_tensor_parallel_degree > 0) {
+    shape.expert_tokens *= static_cast<double>(strategy.expert_tensor_parallel_degree) /
+                           strategy.tensor_parallel_degree;
+  }
   shape.hidden = definition.hidden_size;
   if (HasAttention(definition.kind)) {
     const AttentionWidths widths = AttentionWidthsOf(definition);
@@ -37,10 +42,13 @@ TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision
 void AddCompressedVectors(const LatentAttention& latent, const TensorSizes& shape,
                           TensorLifetime lifetime, ActivationTensors& tensors) {
   const double row = shape.element * shape.tokens / shape.sequence;
+  // The map to queries, keys and values keeps the vectors before their norms.
+  constexpr RecomputeModule kUp = RecomputeModule::kLatentUpProjection;
   tensors.Add("compressed queries, before and after their norm", "2 e s c / r",
-              2.0 * row * latent.query_rank, lifetime);
+              2.0 * row * latent.query_rank, lifetime, kUp, 0.5);
+  const double compressed = 2.0 * latent.key_value_rank + latent.rotary_head_size;
   tensors.Add("compressed keys and values, before and after their norm", "e s (2 c + p) / r",
-              row * (2.0 * latent.key_value_rank + latent.rotary_head_size), lifetime);
+              row * compressed, lifetime, kUp, latent.key_value_rank / compressed);
 }
 
 void AddStateSpace(const StateSpace& space, const TensorSizes& shape, ActivationTensors& tensors) {

@@ -13,11 +13,14 @@ struct TensorSizes {
   double element = 2.0;     // e
   double tokens = 0.0;      // s, of a rank
   double all_tokens = 0.0;  // S, of a sample
-  double hidden = 0.0;      // h
-  double query = 0.0;       // q
-  double key = 0.0;         // k
-  double value = 0.0;       // k, but for latent attention
-  double output = 0.0;      // q, but for latent attention
+  // s, but where experts have a tensor degree of their own: those of the ranks that share an
+  // expert.
+  double expert_tokens = 0.0;
+  double hidden = 0.0;  // h
+  double query = 0.0;   // q
+  double key = 0.0;     // k
+  double value = 0.0;   // k, but for latent attention
+  double output = 0.0;  // q, but for latent attention
   double key_head = 0.0;
   double value_head = 0.0;
   double heads = 0.0;     // a

@@ -59,7 +59,7 @@ void ExchangeCompressedVectors(const LayerDefinition& layer, bool sequence_paral
 }  // namespace
 
 TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
-                                const RuntimeTraits& runtime) {
+                                const RuntimeTraits& runtime, bool experts_apart) {
   TensorParallelTraffic traffic;
   switch (layer.kind) {
     case LayerKind::kEncoder:
@@ -99,6 +99,9 @@ TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_para
   if (runtime.expert_exchange == ExpertExchange::kRows && layer.has_experts() &&
       layer.shared_expert_feed_forward_size > 0) {
     ++part_count;
+  }
+  if (experts_apart && layer.has_experts() && layer.shared_expert_feed_forward_size == 0) {
+    --part_count;
   }
   traffic = TrafficOfParts(part_count, sequence_parallel, keeps_inputs);
   if (!sequence_parallel) traffic.backward.all_reduces += FurtherReductions(layer, runtime);

@@ -32,9 +32,10 @@ struct TensorParallelTraffic {
 // Returns the traffic of Megatron-LM's layers. A table split by rows sums once. A head split by
 // classes sums the gradient of its input once for each predicted token; with sequence parallelism
 // it gathers its input in both passes, or once if it computes its logits in the backward pass or
-// keeps what it gathered.
+// keeps what it gathered. With `experts_apart`, experts are split over other ranks, so that of
+// their part only a shared expert exchanges anything here.
 TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
-                                const RuntimeTraits& runtime);
+                                const RuntimeTraits& runtime, bool experts_apart = false);
 
 }  // namespace parplan
 

@@ -199,6 +199,7 @@ DimensionSet PlanningProblem::dimensions() const {
   if (!rules_.allow_recompute) {
     dimensions = dimensions.Without(SearchDimension::kFullRecompute)
                      .Without(SearchDimension::kSelectiveRecompute)
+                     .Without(SearchDimension::kModuleRecompute)
                      .Without(SearchDimension::kBlockRecompute);
   }
   if (!rules_.allow_sharded_data_parallel) {

@@ -20,11 +20,13 @@ namespace {
 using enum SearchDimension;
 
 constexpr std::array<absl::string_view, kSearchDimensionCount> kNames = {
-    "pipeline",       "uneven-stages", "per-layer",   "end-strategies",
-    "tensor",         "rank-order",    "zero-1",      "zero-2",
-    "zero-3",         "ulysses",       "context",     "recompute-selective",
-    "recompute-full", "gpipe",         "interleaved", "recompute-block",
-    "group-size"};
+    "pipeline",        "uneven-stages", "per-layer",
+    "end-strategies",  "tensor",        "rank-order",
+    "zero-1",          "zero-2",        "zero-3",
+    "ulysses",         "context",       "recompute-selective",
+    "recompute-full",  "gpipe",         "interleaved",
+    "recompute-block", "group-size",    "recompute-modules",
+    "expert-tensor"};
 
 std::optional<SearchDimension> FindDimension(absl::string_view name) {
   for (int i = 0; i < kSearchDimensionCount; ++i) {
@@ -101,7 +103,7 @@ absl::Span<const TargetLimits> KnownTargets() {
       {.target = Target::kParplan,
        .name = "parplan",
        .runtime_id = "parplan",
-       .dimensions = DimensionSet::All().Without(kGroupSize),
+       .dimensions = DimensionSet::All().Without(kGroupSize).Without(kModuleRecompute),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone},
       // Megatron Core: one strategy for all layers in any layout of stages. Its distributed
       // optimizer shards optimizer states; gradients and parameters are sharded by Megatron-FSDP,
@@ -122,7 +124,9 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kFullRecompute)
                          .With(kInterleaved)
                          .With(kBlockRecompute)
-                         .With(kGroupSize),
+                         .With(kGroupSize)
+                         .With(kModuleRecompute)
+                         .With(kExpertTensor),
        .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .most_tied_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .context_in_two_parts = true,
@@ -206,7 +210,11 @@ absl::Span<const TargetLimits> KnownTargets() {
       {.target = Target::kFsdp2,
        .name = "fsdp2",
        .runtime_id = "torch",
-       .dimensions = DimensionSet::All().Without(kUlysses).Without(kGroupSize),
+       .dimensions = DimensionSet::All()
+                         .Without(kUlysses)
+                         .Without(kGroupSize)
+                         .Without(kModuleRecompute)
+                         .Without(kExpertTensor),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone,
        .whole_experts = true,
        .whole_latent_attention = true,

@@ -40,8 +40,11 @@ enum class SearchDimension {
                         // (`AllowsBlocks`) [all or none of them]
   kGroupSize,           // `group-size`: interleaved, groups of more micro-batches than the pipeline
                         // degree [as many]
+  kModuleRecompute,     // `recompute-modules`: modules of layers recomputed (`SearchedModuleSets`)
+  kExpertTensor,        // `expert-tensor`: experts are whole where the rest of their layer is split
+                        // [split alike]
 };
-inline constexpr int kSearchDimensionCount = 17;
+inline constexpr int kSearchDimensionCount = 19;
 
 // Returns the name in quotes above.
 absl::string_view SearchDimensionName(SearchDimension dimension);

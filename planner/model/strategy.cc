@@ -5,7 +5,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 9, "say whether the notation shows the new field");
+static_assert(kStrategyFieldCount == 11, "say whether the notation shows the new field");
 
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy) {
   const bool two_axes = strategy.tensor_parallel_degree > 1 && strategy.data_parallel_degree > 1;
@@ -29,12 +29,18 @@ std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strat
   if (two_axes && !tensor_inner) text += "*";
   if (strategy.recompute_level == RecomputeLevel::kFull) text += "-c";
   if (strategy.recompute_level == RecomputeLevel::kSelective) text += "-s";
+  if (strategy.recompute_level == RecomputeLevel::kModules) {
+    absl::StrAppend(&text, "-s:", strategy.recompute_modules.ToString("+"));
+  }
   if (strategy.context_parallel_degree > 1) {
     const bool rings = strategy.context_kind == ContextKind::kRing;
     absl::StrAppend(&text, rings ? "-cp" : "-sp", strategy.context_parallel_degree);
   }
   if (strategy.expert_parallel_degree > 1) {
     absl::StrAppend(&text, "-ep", strategy.expert_parallel_degree);
+  }
+  if (strategy.expert_tensor_parallel_degree > 0) {
+    absl::StrAppend(&text, "-etp", strategy.expert_tensor_parallel_degree);
   }
   return text;
 }

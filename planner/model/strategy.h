@@ -6,6 +6,8 @@
 #include <compare>
 #include <string>
 
+#include "planner/model/recompute_modules.h"
+
 namespace parplan {
 
 // ZeRO's levels, as in proto/parplan/v1/plan.proto. `kNone` and `kParameters` are DP and
@@ -25,6 +27,22 @@ enum class RecomputeLevel {
   // product with the values (Korthikanti et al., section 5), which saves nothing with fused
   // attention; or by operator, as trainers on PyTorch's FSDP do.
   kSelective = 3,
+  // The modules that the strategy names, each from its own input (Megatron-LM's
+  // `--recompute-modules`).
+  kModules = 4,
+};
+
+// A level, and the modules of `kModules`; no modules for the other levels.
+struct Recomputation {
+  RecomputeLevel level = RecomputeLevel::kNone;
+  RecomputeModules modules;
+
+  Recomputation() = default;
+  // Every level but `kModules` says all.
+  Recomputation(RecomputeLevel one) : level(one) {}  // NOLINT(google-explicit-constructor)
+  explicit Recomputation(RecomputeModules some) : level(RecomputeLevel::kModules), modules(some) {}
+
+  friend bool operator==(const Recomputation&, const Recomputation&) = default;
 };
 
 // The way in which ranks that share the tokens of a sample attend to each other's tokens.
@@ -55,7 +73,32 @@ struct Strategy {
   int expert_parallel_degree = 1;
   // `kRing` if context_parallel_degree is 1.
   ContextKind context_kind = ContextKind::kRing;
+  // Not empty if and only if recompute_level is `kModules`. All transformer layers of a plan name
+  // the same modules, also those that layers of their definition do not have.
+  RecomputeModules recompute_modules;
+  // Number of ranks that share the matrices of each expert where it is not tensor_parallel_degree,
+  // which 0 stands for (Megatron-LM's `--expert-tensor-parallel-size`). These ranks are neighbours,
+  // beside them those that share the experts, and then those that have the same ones. Only for
+  // layers with experts, and with tensor parallelism only with sequence parallelism.
+  int expert_tensor_parallel_degree = 0;
 
+  int expert_tensor_degree() const {
+    return expert_tensor_parallel_degree > 0 ? expert_tensor_parallel_degree
+                                             : tensor_parallel_degree;
+  }
+  // Returns the number of ranks of the stage that have the same part of the same experts.
+  int expert_replica_count() const {
+    return rank_count() / (expert_tensor_degree() * expert_parallel_degree);
+  }
+  Recomputation recomputation() const {
+    Recomputation both(recompute_level);
+    both.modules = recompute_modules;
+    return both;
+  }
+  void set_recomputation(const Recomputation& recomputation) {
+    recompute_level = recomputation.level;
+    recompute_modules = recomputation.modules;
+  }
   int rank_count() const {
     return tensor_parallel_degree * context_parallel_degree * data_parallel_degree;
   }
@@ -82,10 +125,13 @@ struct Strategy {
 
 // Returns the notation of the field (docs/glossary.md): `2-4*-2f-c` is pipeline degree 2,
 // tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 2 with parameters
-// sharded (`f`), and activations recomputed (`-c`, or `-s` if only those of attention). `-cp2` is
-// context-parallel degree 2 with rings, `-sp2` with all-to-alls, `-ep2` expert-parallel degree 2;
-// each is printed if above 1. The star is printed only if both degrees are above 1. Sharding of
-// optimizer states alone prints `z1`, and of gradients too `z2`, instead of `f`.
+// sharded (`f`), and activations recomputed (`-c`; `-s` if only those of attention;
+// `-s:layernorm+mlp` if those of the modules named). `-cp2` is context-parallel degree 2 with
+// rings,
+// `-sp2` with all-to-alls, `-ep2` expert-parallel degree 2; each is printed if above 1; `-etp1`
+// expert-tensor-parallel degree 1, if it is not the tensor-parallel degree. The star is printed
+// only if both degrees are above 1. Sharding of optimizer states alone prints `z1`, and of
+// gradients too `z2`, instead of `f`.
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);
 
 }  // namespace parplan

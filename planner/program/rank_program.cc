@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "give ranks the new field, or refuse it");
+static_assert(kStrategyFieldCount == 11, "give ranks the new field, or refuse it");
 
 absl::Status Refuse(const std::string& where, const std::string& why) {
   return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
@@ -162,7 +162,12 @@ absl::Status CheckStrategy(const Plan& plan, const LayerDefinition& layer, int l
                   absl::StrCat("a micro-batch of ", plan.micro_batch_size(),
                                " samples cannot be shared by ", s.data_parallel_degree, " ranks"));
   }
-  if (s.expert_parallel_degree != 1) return Refuse(where, "the executor trains no experts");
+  if (s.expert_parallel_degree != 1 || s.expert_tensor_parallel_degree != 0) {
+    return Refuse(where, "the executor trains no experts");
+  }
+  if (s.recompute_level == RecomputeLevel::kModules || !s.recompute_modules.empty()) {
+    return Refuse(where, "the executor recomputes whole layers or attention alone, no modules");
+  }
   if (s.recompute_level != RecomputeLevel::kNone && !IsTransformer(layer.kind)) {
     return Refuse(where, "only transformer layers recompute");
   }

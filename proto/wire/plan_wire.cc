@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -22,10 +23,11 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "write and read the new field");
+static_assert(kStrategyFieldCount == 11, "write and read the new field");
 
 static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParameters));
-static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kSelective));
+static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kModules));
+static_assert(v1::RecomputeModule_MAX == kRecomputeModuleCount);
 static_assert(v1::ContextKind_MAX == static_cast<int>(ContextKind::kUlysses));
 
 // Operators that torchtitan 0.3.0 saves (distributed/activation_checkpoint.py), and fused attention
@@ -69,10 +71,22 @@ absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_vie
         JoinPath(field, "context_parallel_degree"),
         absl::StrCat("must be 0 to the devices of a stage, at most ", kMaxDeviceCount));
   }
-  if (message.expert_parallel_degree() < 0 || data * context % expert != 0) {
-    return Malformed(JoinPath(field, "expert_parallel_degree"),
-                     "must divide data_parallel_degree * context_parallel_degree");
+  const int own_tensor = message.expert_tensor_parallel_degree();
+  const int rank_count = strategy.tensor_parallel_degree * data * context;
+  if (own_tensor < 0 || own_tensor == strategy.tensor_parallel_degree ||
+      (own_tensor > 0 && rank_count % own_tensor != 0)) {
+    return Malformed(JoinPath(field, "expert_tensor_parallel_degree"),
+                     "must be 0, or divide the product of the degrees and not be "
+                     "tensor_parallel_degree");
   }
+  const int shared = own_tensor > 0 ? rank_count / own_tensor : data * context;
+  if (message.expert_parallel_degree() < 0 || shared % expert != 0) {
+    return Malformed(
+        JoinPath(field, "expert_parallel_degree"),
+        "must divide data_parallel_degree * context_parallel_degree, or the ranks over "
+        "expert_tensor_parallel_degree if that is set");
+  }
+  strategy.expert_tensor_parallel_degree = own_tensor;
   strategy.context_parallel_degree = context;
   strategy.expert_parallel_degree = expert;
   switch (message.context_kind()) {
@@ -90,6 +104,35 @@ absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_vie
                        "must be CONTEXT_KIND_RING, or CONTEXT_KIND_ULYSSES with a "
                        "context_parallel_degree above 1");
   }
+  return absl::OkStatus();
+}
+
+// Reads the modules of a strategy whose level is known.
+absl::Status ModulesFromProto(const v1::Strategy& message, absl::string_view field,
+                              Strategy& strategy) {
+  const std::string path = JoinPath(field, "recompute_modules");
+  if (strategy.recompute_level != RecomputeLevel::kModules) {
+    if (message.recompute_modules().empty()) return absl::OkStatus();
+    return Malformed(path, "must be empty unless recompute_level is RECOMPUTE_LEVEL_MODULES");
+  }
+  std::vector<RecomputeModule> modules;
+  for (int i = 0; i < message.recompute_modules_size(); ++i) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        const RecomputeModule module,
+        EnumFromProto<RecomputeModule>(message.recompute_modules(i),
+                                       JoinPath(field, "recompute_modules", i), kMalformed));
+    if (!modules.empty() && module <= modules.back()) {
+      return Malformed(path, "must be ascending, and none twice");
+    }
+    modules.push_back(module);
+  }
+  const absl::StatusOr<RecomputeModules> set = RecomputeModules::Create(modules, path);
+  if (!set.ok()) {
+    return Malformed(path,
+                     "must name a module, and not attention alone, which is "
+                     "RECOMPUTE_LEVEL_SELECTIVE");
+  }
+  strategy.recompute_modules = *set;
   return absl::OkStatus();
 }
 
@@ -179,6 +222,10 @@ v1::Strategy StrategyToProto(const Strategy& strategy) {
   if (strategy.context_kind == ContextKind::kUlysses) {
     message.set_context_kind(v1::CONTEXT_KIND_ULYSSES);
   }
+  message.set_expert_tensor_parallel_degree(strategy.expert_tensor_parallel_degree);
+  for (const RecomputeModule module : strategy.recompute_modules.Modules()) {
+    message.add_recompute_modules(static_cast<v1::RecomputeModule>(module));
+  }
   return message;
 }
 
@@ -207,6 +254,7 @@ absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::st
                                       kMalformed));
   }
   strategy.sequence_parallel = message.sequence_parallel();
+  PARPLAN_RETURN_IF_ERROR(ModulesFromProto(message, field, strategy));
   PARPLAN_RETURN_IF_ERROR(InnerDegreesFromProto(message, field, strategy));
   return strategy;
 }

@@ -145,6 +145,13 @@ TEST(ExportAcceleratePlan, RefusesWithLayerAndReason) {
       plain, [](Facts& facts) { facts.strategy.recompute_level = RecomputeLevel::kSelective; },
       "recompute_level: is selective in layer 1");
   refuse(
+      plain,
+      [](Facts& facts) {
+        facts.strategy.set_recomputation(
+            Recomputation(*RecomputeModules::Create({RecomputeModule::kFeedForward}, "")));
+      },
+      "recompute_modules: names modules in layer 1");
+  refuse(
       plain, [](Facts& facts) { facts.recomputed_layer_count = 2; },
       "recompute_level: recomputes the first 2 decoder layers");
 }

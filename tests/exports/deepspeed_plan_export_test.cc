@@ -239,6 +239,13 @@ TEST(ExportDeepSpeedPlan, RefusesWithLayerAndReason) {
   refuse(
       plain,
       [](Facts& facts) {
+        facts.strategy.set_recomputation(
+            Recomputation(*RecomputeModules::Create({RecomputeModule::kFeedForward}, "")));
+      },
+      "recompute_modules: names modules in layer 1");
+  refuse(
+      plain,
+      [](Facts& facts) {
         facts.strategy.recompute_level = RecomputeLevel::kFull;
         facts.recomputed_layer_count = 2;
       },

@@ -227,6 +227,23 @@ TEST(ExportMegatronPlan, RefusesWithLayerAndReason) {
   refuse([](Plan& plan) { plan.device_count = 32; }, "other ranks than their degrees");
 }
 
+TEST(ExportMegatronPlan, NamesModulesLineByLine) {
+  const ModelSpec model = DeepModel();
+  UniformPlan facts = UnevenPlan();
+  facts.strategy.set_recomputation(Recomputation(*RecomputeModules::Create(
+      {RecomputeModule::kFeedForward, RecomputeModule::kCoreAttention}, "recompute_modules")));
+  Plan plan = PlanOf(facts, model);
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportMegatronPlan(plan, model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr("\n--recompute-granularity=selective\n"
+                                       "--recompute-modules\ncore_attn\nmlp\n"));
+  plan.stages[1].layer_runs[0].strategy.set_recomputation(RecomputeLevel::kNone);
+  EXPECT_THAT(ExportMegatronPlan(plan, model, MegatronCoreFacts()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("stages[1].layer_runs[0].strategy.recompute_modules: is `` in "
+                                 "layer 16 and `core_attn mlp` in layer 1")));
+}
+
 TEST(ExportMegatronPlan, WritesTheSizeOfGroups) {
   const ModelSpec model = DeepModel();
   UniformPlan facts = UnevenPlan();

@@ -80,17 +80,20 @@ std::map<std::string, bool> FeaturesOf(const Plan& plan, const ModelSpec& spec,
   const bool keeps = has_layer([](const Strategy& each, const LayerDefinition& layer) {
     return each.recompute_level != RecomputeLevel::kFull && layer.prediction_depth == 0;
   });
-  return {{"pipeline", plan.pipeline_parallel_degree() > 1},
-          {"interleaved", plan.virtual_stage_count > 1},
-          {"groups", plan.micro_batch_group_size > 0},
-          {"tensor", has([](const Strategy& each) { return each.tensor_parallel_degree > 1; })},
-          {"context", has([](const Strategy& each) { return each.context_parallel_degree > 1; })},
-          {"experts", has([](const Strategy& each) { return each.expert_parallel_degree > 1; })},
-          {"recomputed", recomputes},
-          {"block", recomputes && keeps},
-          {"latent", model.latent_attention},
-          {"windows", model.window_interval > 0},
-          {"predictions", model.prediction_count > 0}};
+  return {
+      {"pipeline", plan.pipeline_parallel_degree() > 1},
+      {"interleaved", plan.virtual_stage_count > 1},
+      {"groups", plan.micro_batch_group_size > 0},
+      {"tensor", has([](const Strategy& each) { return each.tensor_parallel_degree > 1; })},
+      {"context", has([](const Strategy& each) { return each.context_parallel_degree > 1; })},
+      {"experts", has([](const Strategy& each) { return each.expert_parallel_degree > 1; })},
+      {"folded", has([](const Strategy& each) { return each.expert_tensor_parallel_degree > 0; })},
+      {"recomputed", recomputes},
+      {"block", recomputes && keeps},
+      {"modules", has([](const Strategy& each) { return !each.recompute_modules.empty(); })},
+      {"latent", model.latent_attention},
+      {"windows", model.window_interval > 0},
+      {"predictions", model.prediction_count > 0}};
 }
 
 absl::StatusOr<Plan> ReadMegatron(const Files& files, const ModelSpec& model, int device_count) {
@@ -168,6 +171,8 @@ std::vector<ProgramUnderTest> Programs() {
         {"groups", 20},
         {"block", 20},
         {"experts", 20},
+        {"modules", 30},
+        {"folded", 10},
         {"latent", 50},
         {"windows", 50},
         {"predictions", 50}},

@@ -236,6 +236,15 @@ TEST(ExportFsdp2Plan, RefusesWithLayerAndReason) {
          "of layer 2 spreads experts over 2 ranks");
   refuse([&](Plan& plan) { strategy_of(plan, 0, 0).recompute_level = RecomputeLevel::kFull; },
          "of layer 0 recomputes an embedding or a head");
+  refuse(
+      [&](Plan& plan) {
+        strategy_of(plan, 0, 1)
+            .set_recomputation(
+                Recomputation(*RecomputeModules::Create({RecomputeModule::kFeedForward}, "")));
+      },
+      "of layer 1 recomputes modules by name");
+  refuse([&](Plan& plan) { strategy_of(plan, 0, 1).expert_tensor_parallel_degree = 1; },
+         "of layer 1 splits experts over other ranks");
   refuse([&](Plan& plan) { strategy_of(plan, 0, 1).sequence_parallel = true; },
          "of layer 1 has sequence parallelism without");
   refuse([&](Plan& plan) { strategy_of(plan, 0, 1).context_kind = ContextKind::kUlysses; },

@@ -104,6 +104,11 @@ TEST(ExportTorchtitanPlan, WritesTheSelectivePolicyOnlyWhereItWasPredicted) {
   EXPECT_THAT(ExportTorchtitanPlan(PlanOf(facts, model), model, TorchtitanFacts()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("recompute_level"), HasSubstr("layer 1"))));
+  UniformPlan modules = InterleavedPlan();
+  modules.strategy.set_recomputation(
+      Recomputation(*RecomputeModules::Create({RecomputeModule::kFeedForward}, "")));
+  EXPECT_THAT(ExportTorchtitanPlan(PlanOf(modules, model), model, TorchtitanFacts()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("recompute_modules")));
   ExportFacts operators = TorchtitanFacts();
   operators.runtime.selective_recompute = SelectiveRecompute::kOperators;
   ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "planner/model/strategy_fields.h"
@@ -9,7 +10,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "list the values of the new field");
+static_assert(kStrategyFieldCount == 11, "list the values of the new field");
 
 using enum SearchDimension;
 
@@ -124,8 +125,17 @@ bool LevelApplies(const PlanningProblem& problem, const LayerDefinition& layer,
 bool ExpertsApply(const LayerDefinition& layer, const Strategy& strategy,
                   const PlanningProblem& problem) {
   const int expert = strategy.expert_parallel_degree;
+  const int own_tensor = strategy.expert_tensor_parallel_degree;
+  const int tensor = strategy.tensor_parallel_degree;
+  if (own_tensor > 0) {
+    if (!problem.dimensions().has(kExpertTensor) || !problem.has_hardware()) return false;
+    if (!problem.rules().allow_estimates || layer.expert_count == 0) return false;
+    if (own_tensor != 1 || tensor == 1 || !strategy.sequence_parallel) return false;
+    if (strategy.rank_order != RankOrder::kTensorInnermost) return false;
+    if (problem.rules().runtime.expert_exchange != ExpertExchange::kTokens) return false;
+  }
   if (expert == 1) return true;
-  const int ranks = strategy.data_parallel_degree * strategy.context_parallel_degree;
+  const int ranks = strategy.rank_count() / (own_tensor > 0 ? own_tensor : tensor);
   return problem.has_hardware() && problem.rules().allow_estimates && layer.expert_count > 0 &&
          layer.expert_count % expert == 0 && ranks % expert == 0;
 }
@@ -182,12 +192,69 @@ bool HasEqualParts(const PlanningProblem& problem, const LayerDefinition& layer,
   return !strategy.sequence_parallel || layer.sequence_length % (tensor * pieces) == 0;
 }
 
-// Levels of recomputation that are worth a name: `kSelective` only where it keeps
-// anything else than `kNone`.
-std::vector<RecomputeLevel> RecomputeLevels(const PlanningProblem& problem, const CostModel& costs,
-                                            int definition_index, Strategy strategy,
-                                            const PlanShape& shape) {
-  std::vector<RecomputeLevel> levels = {RecomputeLevel::kNone};
+// Whether a model has a module, by the words of Megatron-LM's documentation.
+bool ModelHas(const ModelSpec& model, RecomputeModule module) {
+  bool has_dense = false;
+  bool has_experts = false;
+  bool has_shared = false;
+  bool has_latent = false;
+  bool has_attention = false;
+  for (const LayerDefinition& layer : model.layer_definitions()) {
+    if (!IsTransformer(layer.kind)) continue;
+    has_experts |= layer.expert_count > 0;
+    has_shared |= layer.expert_count > 0 && layer.shared_expert_feed_forward_size > 0;
+    has_dense |= layer.expert_count == 0 && layer.feed_forward_size > 0;
+    has_latent |= layer.latent_attention.has_value();
+    has_attention |= HasAttention(layer.kind);
+  }
+  const std::map<RecomputeModule, bool> found = {
+      {RecomputeModule::kCoreAttention, has_attention},
+      {RecomputeModule::kExpertActivation, has_experts},
+      {RecomputeModule::kNorms, has_experts || has_latent},
+      {RecomputeModule::kLatentUpProjection, has_latent},
+      {RecomputeModule::kFeedForward, has_dense},
+      {RecomputeModule::kExperts, has_experts},
+      {RecomputeModule::kSharedExperts, has_shared}};
+  return found.at(module);
+}
+
+// The modules that a model has in the order of docs/targets.md, one more each time, with and
+// without attention; those within `moe` leave when it comes.
+std::vector<Recomputation> ModuleSets(const PlanningProblem& problem) {
+  std::vector<RecomputeModule> order;
+  for (const RecomputeModule module :
+       {RecomputeModule::kNorms, RecomputeModule::kExpertActivation,
+        RecomputeModule::kLatentUpProjection, RecomputeModule::kSharedExperts,
+        RecomputeModule::kFeedForward, RecomputeModule::kExperts}) {
+    if (ModelHas(problem.model(), module)) order.push_back(module);
+  }
+  std::vector<Recomputation> recomputations;
+  for (size_t count = 1; count <= order.size(); ++count) {
+    const bool all_experts = order[count - 1] == RecomputeModule::kExperts;
+    for (const bool attention : {false, true}) {
+      std::vector<RecomputeModule> set;
+      for (size_t i = 0; i < count; ++i) {
+        const bool is_within = order[i] == RecomputeModule::kExpertActivation ||
+                               order[i] == RecomputeModule::kSharedExperts;
+        if (!all_experts || !is_within) set.push_back(order[i]);
+      }
+      if (attention) {
+        if (!problem.dimensions().has(kSelectiveRecompute)) continue;
+        if (!ModelHas(problem.model(), RecomputeModule::kCoreAttention)) continue;
+        set.push_back(RecomputeModule::kCoreAttention);
+      }
+      recomputations.emplace_back(*RecomputeModules::Create(set, "recompute_modules"));
+    }
+  }
+  return recomputations;
+}
+
+// Recomputations that are worth a name: `kSelective` only where it keeps anything else than
+// `kNone`.
+std::vector<Recomputation> Recomputations(const PlanningProblem& problem, const CostModel& costs,
+                                          int definition_index, Strategy strategy,
+                                          const PlanShape& shape) {
+  std::vector<Recomputation> levels = {RecomputeLevel::kNone};
   if (!IsTransformer(problem.model().layer_definitions()[definition_index].kind)) return levels;
   const auto kept = [&](RecomputeLevel level) {
     strategy.recompute_level = level;
@@ -201,6 +268,10 @@ std::vector<RecomputeLevel> RecomputeLevels(const PlanningProblem& problem, cons
       kept(RecomputeLevel::kSelective) != kept(RecomputeLevel::kNone)) {
     levels.push_back(RecomputeLevel::kSelective);
   }
+  if (problem.dimensions().has(kModuleRecompute) && problem.has_hardware() &&
+      problem.rules().allow_estimates) {
+    for (const Recomputation& modules : ModuleSets(problem)) levels.push_back(modules);
+  }
   return levels;
 }
 
@@ -209,12 +280,13 @@ std::vector<RecomputeLevel> RecomputeLevels(const PlanningProblem& problem, cons
 bool TreatedAlike(Strategy a, Strategy b) {
   a.sequence_parallel = b.sequence_parallel = false;
   a.expert_parallel_degree = b.expert_parallel_degree = 1;
+  a.expert_tensor_parallel_degree = b.expert_tensor_parallel_degree = 0;
   return a == b;
 }
 
 // Whether an embedding or head does as the transformer layer beside it.
 bool FollowsNeighbour(Strategy end, Strategy neighbour) {
-  neighbour.recompute_level = RecomputeLevel::kNone;
+  neighbour.set_recomputation(RecomputeLevel::kNone);
   return TreatedAlike(end, neighbour);
 }
 
@@ -316,16 +388,17 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
   const auto add_levels = [&] {
     for (const ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
                                       ShardingLevel::kGradients, ShardingLevel::kParameters}) {
-      for (int expert = 1; expert <= ranks; ++expert) {
+      for (int number = 0; number < ranks * ranks; ++number) {
         s.sharding_level = level;
-        s.expert_parallel_degree = expert;
+        s.expert_parallel_degree = number % ranks + 1;
+        s.expert_tensor_parallel_degree = number / ranks;
         if (!LevelApplies(problem, layer, s, shape) || !ExpertsApply(layer, s, problem)) continue;
         if (!TargetSplits(problem, layer, s, shape)) continue;
         if (problem.rules().target == Target::kTorchtitan && !RunsInTorchtitan(s, shape)) continue;
-        for (RecomputeLevel recompute :
-             RecomputeLevels(problem, costs, definition_index, s, shape)) {
+        for (const Recomputation& recomputation :
+             Recomputations(problem, costs, definition_index, s, shape)) {
           strategies.push_back(s);
-          strategies.back().recompute_level = recompute;
+          strategies.back().set_recomputation(recomputation);
         }
       }
     }
@@ -370,7 +443,8 @@ std::vector<LayerMenus> MenusOf(const PlanningProblem& problem, const CostModel&
   if (LimitsOf(problem.rules().target).one_expert_degree) {
     const auto has_experts = [&model](int layer) { return model.layer(layer).expert_count > 0; };
     all = SplitByOneChoice(all, has_experts, [](const Strategy& a, const Strategy& b) {
-      return a.expert_parallel_degree == b.expert_parallel_degree;
+      return a.expert_parallel_degree == b.expert_parallel_degree &&
+             a.expert_tensor_parallel_degree == b.expert_tensor_parallel_degree;
     });
   }
   if (problem.rules().target == Target::kGalvatron) {

@@ -142,7 +142,7 @@ Plan PlanOf(const PlanningProblem& problem, const UniformPlan& uniform) {
   const int stage_count = depth * uniform.virtual_stage_count;
   const int decoders = problem.model().layer_count() - 2;
   Strategy plain = uniform.strategy;
-  plain.recompute_level = RecomputeLevel::kNone;
+  plain.set_recomputation(RecomputeLevel::kNone);
   plain.expert_parallel_degree = 1;
   int next = 0;
   for (int index = 0; index < stage_count; ++index) {

@@ -61,7 +61,11 @@ int DrawLayerCount(Dice& dice, const RandomProblemShape& shape) {
 }
 
 DimensionSet DrawDimensions(Dice& dice) {
-  DimensionSet dimensions = DimensionSet::All();
+  // Only one target recomputes modules, and few layers have experts; both multiply plans. The tests
+  // of these dimensions open them.
+  DimensionSet dimensions = DimensionSet::All()
+                                .Without(SearchDimension::kModuleRecompute)
+                                .Without(SearchDimension::kExpertTensor);
   for (int i = 0; i < kSearchDimensionCount; ++i) {
     const auto dimension = static_cast<SearchDimension>(i);
     // Never closed: it matters only where two others are, and the problems of seeds stay what they
@@ -70,6 +74,8 @@ DimensionSet DrawDimensions(Dice& dice) {
 
     // Only one target has it, and it multiplies the plans of that one.
     if (dimension == SearchDimension::kGroupSize) continue;
+    if (dimension == SearchDimension::kModuleRecompute) continue;
+    if (dimension == SearchDimension::kExpertTensor) continue;
     const bool is_basic =
         dimension == SearchDimension::kPipeline || dimension == SearchDimension::kUnevenStages ||
         dimension == SearchDimension::kTensor || dimension == SearchDimension::kPerLayer;
@@ -252,9 +258,9 @@ PlanningProblem RandomProblem(uint64_t seed, const RandomProblemShape& shape) {
     const CostModel costs = Valid(CostModel::Create(problem));
     while (!IsSmall(problem, costs, shape)) {
       PlanningRules rules = problem.rules();
-      // All but the last, as above.
+      // All but the last three, as above.
       const auto dimension =
-          static_cast<SearchDimension>(dice.Number(0, kSearchDimensionCount - 2));
+          static_cast<SearchDimension>(dice.Number(0, kSearchDimensionCount - 4));
       const bool is_bound = dimension == SearchDimension::kGpipe && rules.schedule.has_value();
       const bool is_basic = dimension == SearchDimension::kPipeline ||
                             dimension == SearchDimension::kUnevenStages ||

@@ -8,7 +8,7 @@
 namespace parplan::planctl {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "show the new field");
+static_assert(kStrategyFieldCount == 11, "show the new field");
 
 using Json = nlohmann::ordered_json;
 
@@ -28,6 +28,8 @@ const char* RecomputeName(RecomputeLevel level) {
       return "full";
     case RecomputeLevel::kSelective:
       return "selective";
+    case RecomputeLevel::kModules:
+      return "modules";
   }
   return "";
 }
@@ -42,10 +44,19 @@ Json StrategyObject(int depth, const Strategy& strategy) {
                              ? Json::array({"tensor", "data"})
                              : Json::array({"data", "tensor"});
   object["recompute"] = RecomputeName(strategy.recompute_level);
+  if (!strategy.recompute_modules.empty()) {
+    Json& modules = object["recompute_modules"] = Json::array();
+    for (const RecomputeModule module : strategy.recompute_modules.Modules()) {
+      modules.push_back(std::string(RecomputeModuleName(module)));
+    }
+  }
   object["sequence_parallel"] = strategy.sequence_parallel;
   object["context_parallel_degree"] = strategy.context_parallel_degree;
   object["context_kind"] = strategy.context_kind == ContextKind::kRing ? "ring" : "ulysses";
   object["expert_parallel_degree"] = strategy.expert_parallel_degree;
+  if (strategy.expert_tensor_parallel_degree > 0) {
+    object["expert_tensor_parallel_degree"] = strategy.expert_tensor_parallel_degree;
+  }
   return object;
 }
 

@@ -14,11 +14,12 @@ from parplan.errors import Error
 from parplan.plan import Plan
 from parplan.plan_contents import Layer, PlanContents, Stage
 from parplan.program import Group, LayerProgram, Pass, RankProgram, Reshard, StageProgram
-from parplan.strategy import (ContextKind, Recompute, RecomputePolicy, Schedule, Sharding,
-                              Strategy)
+from parplan.strategy import (ContextKind, Recompute, RecomputeModule, RecomputePolicy, Schedule,
+                              Sharding, Strategy)
 
 __version__ = "0.1.0"
 
 __all__ = ["Client", "ContextKind", "Error", "Group", "Layer", "LayerProgram", "Pass", "Plan",
-           "PlanContents", "RankProgram", "Recompute", "RecomputePolicy", "Reshard", "Schedule",
-           "Sharding", "Stage", "StageProgram", "Strategy", "Tls", "__version__"]
+           "PlanContents", "RankProgram", "Recompute", "RecomputeModule", "RecomputePolicy",
+           "Reshard", "Schedule", "Sharding", "Stage", "StageProgram", "Strategy", "Tls",
+           "__version__"]

@@ -7,8 +7,8 @@ import enum
 from typing import Any, TypeVar
 
 from parplan.errors import Error, field_error
-from parplan.strategy import (ContextKind, Recompute, RecomputePolicy, Schedule, Sharding,
-                              Strategy)
+from parplan.strategy import (ContextKind, Recompute, RecomputeModule, RecomputePolicy, Schedule,
+                              Sharding, Strategy)
 from parplan.wire import messages
 
 MAX_DEVICE_COUNT = 65536
@@ -16,7 +16,7 @@ MAX_LAYER_COUNT = 16384
 _STRATEGY_FIELDS = {
     "tensor_parallel_degree", "data_parallel_degree", "sharding_level", "rank_order",
     "recompute_level", "sequence_parallel", "context_parallel_degree", "expert_parallel_degree",
-    "context_kind"}
+    "context_kind", "recompute_modules", "expert_tensor_parallel_degree"}
 _Enum = TypeVar("_Enum", bound=enum.IntEnum)
 
 
@@ -184,12 +184,18 @@ def read_strategy(message: Any, field: str) -> Strategy:
                          "must name PARALLEL_AXIS_TENSOR and PARALLEL_AXIS_DATA once each")
     recompute = _enum(Recompute, message.recompute_level, f"{field}.recompute_level",
                       Recompute.NONE)
+    modules = _read_modules(message, f"{field}.recompute_modules", recompute)
     context = max(message.context_parallel_degree, 1)
     expert = max(message.expert_parallel_degree, 1)
     if message.context_parallel_degree < 0 or context > MAX_DEVICE_COUNT // (tensor * data):
         raise _malformed(f"{field}.context_parallel_degree",
                          f"must be 0 to the devices of a stage, at most {MAX_DEVICE_COUNT}")
-    if message.expert_parallel_degree < 0 or data * context % expert:
+    own_tensor, rank_count = message.expert_tensor_parallel_degree, tensor * data * context
+    if own_tensor < 0 or own_tensor == tensor or (own_tensor and rank_count % own_tensor):
+        raise _malformed(f"{field}.expert_tensor_parallel_degree", "must be 0, or divide the "
+                         "product of the degrees and not be tensor_parallel_degree")
+    shared = rank_count // own_tensor if own_tensor else data * context
+    if message.expert_parallel_degree < 0 or shared % expert:
         raise _malformed(f"{field}.expert_parallel_degree",
                          "must divide data_parallel_degree * context_parallel_degree")
     kind = _enum(ContextKind, message.context_kind, f"{field}.context_kind", ContextKind.RING)
@@ -197,7 +203,28 @@ def read_strategy(message: Any, field: str) -> Strategy:
         raise _malformed(f"{field}.context_kind", "must be CONTEXT_KIND_RING, or "
                          "CONTEXT_KIND_ULYSSES with a context_parallel_degree above 1")
     return Strategy(tensor, data, axes[0] == "PARALLEL_AXIS_TENSOR", sharding, recompute,
-                    message.sequence_parallel, context, expert, kind)
+                    message.sequence_parallel, context, expert, kind, modules, own_tensor)
+
+
+def _read_modules(message: Any, field: str, recompute: Recompute) -> tuple[RecomputeModule, ...]:
+    numbers = list(message.recompute_modules)
+    if recompute != Recompute.MODULES:
+        if numbers:
+            raise _malformed(field,
+                             "must be empty unless recompute_level is RECOMPUTE_LEVEL_MODULES")
+        return ()
+    modules: list[RecomputeModule] = []
+    for index, number in enumerate(numbers):
+        if number == 0:
+            raise _malformed(f"{field}[{index}]", "must be given")
+        module = _enum(RecomputeModule, number, f"{field}[{index}]", RecomputeModule.NORMS)
+        if modules and module <= modules[-1]:
+            raise _malformed(field, "must be ascending, and none twice")
+        modules.append(module)
+    if modules in ([], [RecomputeModule.CORE_ATTENTION]):
+        raise _malformed(field, "must name a module, and not attention alone, which is "
+                         "RECOMPUTE_LEVEL_SELECTIVE")
+    return tuple(modules)
 
 
 def _enum(kind: type[_Enum], value: int, field: str, default: _Enum) -> _Enum:

@@ -19,6 +19,18 @@ class Recompute(enum.IntEnum):
     NONE = 1
     FULL = 2
     SELECTIVE = 3
+    MODULES = 4
+
+
+class RecomputeModule(enum.IntEnum):
+    """The parts of a layer that Megatron-LM recomputes by name, each from its own input."""
+    CORE_ATTENTION = 1
+    EXPERT_ACTIVATION = 2
+    NORMS = 3
+    LATENT_UP_PROJECTION = 4
+    FEED_FORWARD = 5
+    EXPERTS = 6
+    SHARED_EXPERTS = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +75,9 @@ class Place:
 @dataclasses.dataclass(frozen=True)
 class Strategy:
     """The strategy of one layer. The product of the three degrees is the number of ranks of the
-    stage; `expert_parallel_degree` divides data times context parallelism."""
+    stage; `expert_parallel_degree` divides data times context parallelism. `recompute_modules` are
+    those of `Recompute.MODULES`, ascending. `expert_tensor_parallel_degree` is 0 if experts have
+    that of the rest of their layer."""
     tensor_parallel_degree: int = 1
     data_parallel_degree: int = 1
     tensor_innermost: bool = True
@@ -73,6 +87,8 @@ class Strategy:
     context_parallel_degree: int = 1
     expert_parallel_degree: int = 1
     context_kind: ContextKind = ContextKind.RING
+    recompute_modules: tuple[RecomputeModule, ...] = ()
+    expert_tensor_parallel_degree: int = 0
 
     @property
     def rank_count(self) -> int:

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say whether the new field follows from the layer");
+static_assert(kStrategyFieldCount == 11, "say whether the new field follows from the layer");
 
 // All plans with these numbers.
 struct Cell {
@@ -54,6 +54,7 @@ struct Choice {
 bool Alike(Strategy a, Strategy b) {
   a.sequence_parallel = b.sequence_parallel = false;
   a.expert_parallel_degree = b.expert_parallel_degree = 1;
+  a.expert_tensor_parallel_degree = b.expert_tensor_parallel_degree = 0;
   return a == b;
 }
 
@@ -177,7 +178,7 @@ class UniformSearch {
     if (!is_used) return AddChoices(cell, leader, definition + 1, choice, choices);
     Strategy wanted = leader;
     if (!IsTransformer(model.layer_definitions()[definition].kind)) {
-      wanted.recompute_level = RecomputeLevel::kNone;
+      wanted.set_recomputation(RecomputeLevel::kNone);
     }
     const std::vector<Strategy> strategies =
         space_.Strategies(definition, cell.pipeline_parallel_degree, cell.micro_batch_size());

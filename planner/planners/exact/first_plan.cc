@@ -120,6 +120,7 @@ class FirstPlans {
         Strategy like = shape.strategy;
         like.sequence_parallel = each.sequence_parallel;
         like.expert_parallel_degree = each.expert_parallel_degree;
+        like.expert_tensor_parallel_degree = each.expert_tensor_parallel_degree;
         if (each == like &&
             (found == nullptr || each.expert_parallel_degree > found->expert_parallel_degree)) {
           found = &each;

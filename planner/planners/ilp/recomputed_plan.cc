@@ -10,10 +10,10 @@
 namespace parplan {
 namespace {
 
-class Recomputation {
+class LayerRecomputation {
  public:
-  Recomputation(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
-                Bytes usable, PlanEvaluator& evaluator, const SearchControl& control)
+  LayerRecomputation(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
+                     Bytes usable, PlanEvaluator& evaluator, const SearchControl& control)
       : problem_(problem),
         costs_(costs),
         plan_(plan),
@@ -154,7 +154,7 @@ class Recomputation {
 std::optional<Plan> RecomputedToFit(const PlanningProblem& problem, const CostModel& costs,
                                     const Plan& plan, Bytes usable, PlanEvaluator& evaluator,
                                     const SearchControl& control) {
-  return Recomputation(problem, costs, plan, usable, evaluator, control).Run();
+  return LayerRecomputation(problem, costs, plan, usable, evaluator, control).Run();
 }
 
 }  // namespace parplan

@@ -25,7 +25,7 @@ LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
 // `Work` leaves out the sharding and recomputation that bare strategies lack, sequence parallelism,
 // which follows from the definition and the tensor-parallel degree, and the data-parallel degree,
 // whose part in the time is in `samples`.
-static_assert(kStrategyFieldCount == 9, "say whether the new field changes the work of a rank");
+static_assert(kStrategyFieldCount == 11, "say whether the new field changes the work of a rank");
 
 std::vector<LeastTimesFinder::NumberedStrategy> LeastTimesFinder::StrategiesOf(
     int definition, int pipeline_parallel_degree, int64_t micro_batch_size) {
@@ -36,6 +36,7 @@ std::vector<LeastTimesFinder::NumberedStrategy> LeastTimesFinder::StrategiesOf(
                        .tensor_parallel_degree = strategy.tensor_parallel_degree,
                        .context_parallel_degree = strategy.context_parallel_degree,
                        .expert_parallel_degree = strategy.expert_parallel_degree,
+                       .expert_tensor_parallel_degree = strategy.expert_tensor_parallel_degree,
                        .context_kind = strategy.context_kind,
                        .tensor_stride = strategy.tensor_stride()};
     const int number = static_cast<int>(works_.size());
@@ -71,8 +72,7 @@ LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_ba
           pricing->UseRankOrder(strategy.rank_order);
         } else {
           pricing.emplace(costs_.searched_group(), definition, strategy, micro_batch_size,
-                          pipeline_parallel_degree,
-                          /*with_selective_recompute=*/false);
+                          pipeline_parallel_degree, RepeatedParts::kWholeLayer);
         }
         passes = pricing->BarePasses();
       }

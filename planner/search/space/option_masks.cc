@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say whether all transformer layers share the new field");
+static_assert(kStrategyFieldCount == 11, "say whether all transformer layers share the new field");
 
 using MaskList = std::vector<OptionMask>;
 
@@ -128,6 +128,7 @@ class LayoutMasks {
 Strategy SharedPart(Strategy strategy) {
   strategy.sequence_parallel = false;
   strategy.expert_parallel_degree = 1;
+  strategy.expert_tensor_parallel_degree = 0;
   return strategy;
 }
 
@@ -332,7 +333,7 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
   // depend on its recomputation.
   std::map<Strategy, OptionLists> others;
   const auto others_beside = [&](Strategy strategy) -> const OptionLists& {
-    strategy.recompute_level = RecomputeLevel::kNone;
+    strategy.set_recomputation(RecomputeLevel::kNone);
     const auto [found, is_new] = others.try_emplace(strategy, definition_count);
     for (int definition = 0; definition < definition_count && is_new; ++definition) {
       if (chosen[definition] >= 0) continue;

@@ -89,7 +89,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
 // The context-parallel degree follows from the degrees that are compared and the ranks of the
 // stage. Recomputation and the spreading of experts do not move activations between layers, nor
 // does sharding, which is compared for another reason (`Layout::of_end`).
-static_assert(kStrategyFieldCount == 9, "say whether the new field makes another layout");
+static_assert(kStrategyFieldCount == 11, "say whether the new field makes another layout");
 
 int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
   const bool has_own = binds_neighbours_ && of_end;
@@ -116,14 +116,24 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const GroupCosts& group,
                                                        const StrategySpace& space,
                                                        int definition_index, Keeps keeps) {
   const bool of_end = !IsTransformer(group.layer_source(definition_index).definition().kind);
-  const bool with_selective = space.dimensions().has(SearchDimension::kSelectiveRecompute);
+  const DimensionSet dimensions = space.dimensions();
+  const bool with_modules =
+      dimensions.has(SearchDimension::kModuleRecompute) && keeps != Keeps::kAll;
+  const RepeatedParts parts = with_modules ? RepeatedParts::kModules
+                              : dimensions.has(SearchDimension::kSelectiveRecompute)
+                                  ? RepeatedParts::kAttention
+                                  : RepeatedParts::kWholeLayer;
   const auto dominates = [&](const StageOption& a, const StageOption& b) {
-    return keeps == Keeps::kUndominated && a.NowhereWorse(b) &&
-           space.MayReplace(definition_index, b.strategy, a.strategy);
+    return a.NowhereWorse(b) && space.MayReplace(definition_index, b.strategy, a.strategy);
   };
+  const bool may_drop = keeps == Keeps::kUndominated && space.MayReplaceAny(definition_index);
   OptionsByLayout best;
   const auto add = [&](const StageOption& priced) {
     std::vector<StageOption>& others = best[priced.layout];
+    if (!may_drop) {
+      others.push_back(priced);
+      return;
+    }
     // Among equal options the first in the order of strategies stays.
     for (const StageOption& other : others) {
       if (dominates(other, priced) &&
@@ -141,17 +151,18 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const GroupCosts& group,
       pricing->UseRankOrder(strategy.rank_order);
     } else {
       pricing.emplace(group, definition_index, strategy, micro_batch_size_,
-                      pipeline_parallel_degree_, with_selective);
+                      pipeline_parallel_degree_, parts);
     }
-    const auto recompute_levels = space.RecomputeLevels(pricing->footprint());
+    const auto recomputations = space.Recomputations(pricing->footprint());
     for (const ShardingLevel sharding :
          space.ShardingLevels(definition_index, strategy, pipeline_parallel_degree_)) {
       strategy.sharding_level = sharding;
       const int layout = LayoutOf(strategy, of_end);
       if (layout >= static_cast<int>(best.size())) best.resize(layout + 1);
-      for (const RecomputeLevel recompute : recompute_levels) {
-        strategy.recompute_level = recompute;
-        const LayerCost cost = pricing->CostOf(sharding, recompute);
+      for (const Recomputation& recomputation : recomputations) {
+        if (recomputation.level == RecomputeLevel::kModules && !with_modules) continue;
+        strategy.set_recomputation(recomputation);
+        const LayerCost cost = pricing->CostOf(sharding, recomputation);
         add(OptionOf(strategy, layout, cost, pipeline_parallel_degree_));
       }
     }

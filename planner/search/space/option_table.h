@@ -60,7 +60,8 @@ class OptionTable {
     // Those that no other dominates (`options`).
     kUndominated,
     // All: for plans in which the layers of a definition have several options that belong together,
-    // so that one alone must not be replaced.
+    // so that one alone must not be replaced. Options by modules are left out, because no search
+    // looks for them in such plans.
     kAll,
   };
 
@@ -254,6 +255,7 @@ class LeastTimesFinder {
     int tensor_parallel_degree = 1;
     int context_parallel_degree = 1;
     int expert_parallel_degree = 1;
+    int expert_tensor_parallel_degree = 0;
     ContextKind context_kind = ContextKind::kRing;
     // Distance between consecutive ranks of a tensor-parallel group; above 1 only if the other axis
     // has neighbouring ranks.
@@ -263,7 +265,7 @@ class LeastTimesFinder {
     friend H AbslHashValue(H h, const Work& work) {
       return H::combine(std::move(h), work.samples, work.tensor_parallel_degree,
                         work.context_parallel_degree, work.expert_parallel_degree,
-                        work.context_kind, work.tensor_stride);
+                        work.expert_tensor_parallel_degree, work.context_kind, work.tensor_stride);
     }
     friend bool operator==(const Work&, const Work&) = default;
   };

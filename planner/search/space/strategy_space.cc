@@ -27,7 +27,7 @@ bool Contradict(const std::optional<T>& a, const std::optional<T>& b) {
 
 // Only transformer layers recompute or have experts, and sequence parallelism follows from how a
 // definition was measured.
-static_assert(kStrategyFieldCount == 9, "say whether end layers share the new field");
+static_assert(kStrategyFieldCount == 11, "say whether end layers share the new field");
 
 // Returns whether the parts of a strategy agree that end layers share with their neighbours.
 bool SameEnds(const Strategy& a, const Strategy& b) {
@@ -36,6 +36,14 @@ bool SameEnds(const Strategy& a, const Strategy& b) {
          a.context_parallel_degree == b.context_parallel_degree &&
          a.context_kind == b.context_kind && a.rank_order == b.rank_order &&
          a.sharding_level == b.sharding_level;
+}
+
+// Returns whether repeating attention takes no time in the cost model and frees memory, so that a
+// set of modules with it is as good as the set without.
+bool RepeatsAttentionForNothing(const PlanningProblem& problem) {
+  const RuntimeTraits& runtime = problem.rules().runtime;
+  return runtime.attention_kernel == AttentionKernel::kFlash &&
+         runtime.selective_recompute == SelectiveRecompute::kAttention;
 }
 
 }  // namespace
@@ -48,7 +56,7 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
       has_data_sheets_(problem.has_hardware() && problem.rules().allow_estimates),
       model_has_experts_(parplan::HasExperts(problem.model())) {
   // Key of everything that bare strategies depend on.
-  using Kind = std::tuple<bool, int, int, int, int, int, int, bool, bool, int64_t, bool>;
+  using Kind = std::tuple<bool, int, int, int, int, int, int, int, bool, bool, int64_t, bool>;
   std::map<Kind, int> first_of_kind;
   for (const LayerDefinition& layer : problem.model().layer_definitions()) {
     const bool is_transformer = IsTransformer(layer.kind);
@@ -63,12 +71,25 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
                        layer.hidden_size,
                        layer.sequence_length,
                        layer.expert_count,
+                       layer.expert_feed_forward_size,
                        costs.searched_group().sequence_parallel(index),
                        parplan::HoldsTiedTable(problem.model(), index),
                        target_.equal_feed_forward_shares ? layer.feed_forward_size : 0,
                        target_.whole_latent_attention && layer.latent_attention.has_value()};
     alike_.push_back(first_of_kind.try_emplace(kind, index).first->second);
     holds_tied_table_.push_back(parplan::HoldsTiedTable(problem.model(), index));
+  }
+  if (dimensions_.has(kModuleRecompute) && has_data_sheets_) {
+    module_sets_ = SearchedModuleSets(problem.model().layer_definitions(),
+                                      dimensions_.has(kSelectiveRecompute));
+    const bool has_attention = std::any_of(
+        module_sets_.begin(), module_sets_.end(),
+        [](RecomputeModules modules) { return modules.has(RecomputeModule::kCoreAttention); });
+    if (has_attention && RepeatsAttentionForNothing(problem)) {
+      std::erase_if(module_sets_, [](RecomputeModules modules) {
+        return !modules.has(RecomputeModule::kCoreAttention);
+      });
+    }
   }
 }
 
@@ -155,6 +176,19 @@ bool StrategySpace::KindApplies(const LayerDefinition& layer, int tensor, int co
   return !HasAttention(layer.kind) || SplitsOverTensorRanks(layer, int64_t{tensor} * context);
 }
 
+std::vector<int> StrategySpace::ExpertTensorDegrees(const LayerDefinition& layer,
+                                                    const Strategy& strategy) const {
+  std::vector<int> degrees = {0};
+  if (!dimensions_.has(kExpertTensor) || !has_data_sheets_ || !layer.has_experts() ||
+      !strategy.sequence_parallel ||
+      problem_.rules().runtime.expert_exchange != ExpertExchange::kTokens) {
+    return degrees;
+  }
+  // Sequence parallelism means that the degree is above 1.
+  degrees.push_back(1);
+  return degrees;
+}
+
 std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
                                                     int pipeline_parallel_degree,
                                                     int64_t micro_batch_size) const {
@@ -188,29 +222,34 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
         continue;
       }
       const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
-      const int max_expert = has_data_sheets_ && layer.expert_count > 0
-                                 ? std::gcd(data * context, layer.expert_count)
-                                 : 1;
-      for (int expert = 1; expert <= max_expert; ++expert) {
-        if (max_expert % expert != 0) continue;
-        strategy.expert_parallel_degree = expert;
-        if (!AllowsCombination(target_, strategy, layer.expert_count > 0,
-                               pipeline_parallel_degree > 1,
-                               /*with_level=*/false)) {
-          continue;
-        }
+      const auto add_kinds = [&] {
         // Some targets run strategies only with sharding that the dimensions may not have.
         strategy.context_kind = ContextKind::kRing;
         strategy.rank_order = RankOrder::kTensorInnermost;
-        if (ShardingLevels(definition_index, strategy, pipeline_parallel_degree).empty()) continue;
+        if (ShardingLevels(definition_index, strategy, pipeline_parallel_degree).empty()) return;
         for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
           if (!KindApplies(layer, tensor, context, kind)) continue;
           strategy.context_kind = kind;
           strategy.rank_order = RankOrder::kTensorInnermost;
           strategies.push_back(strategy);
-          if (!has_order) continue;
+          if (!has_order || strategy.expert_tensor_parallel_degree > 0) continue;
           strategy.rank_order = RankOrder::kDataInnermost;
           strategies.push_back(strategy);
+        }
+      };
+      for (const int expert_tensor : ExpertTensorDegrees(layer, strategy)) {
+        strategy.expert_tensor_parallel_degree = expert_tensor;
+        const int max_expert =
+            has_data_sheets_ && layer.expert_count > 0
+                ? std::gcd(rank_count / strategy.expert_tensor_degree(), layer.expert_count)
+                : 1;
+        for (int expert = 1; expert <= max_expert; ++expert) {
+          if (max_expert % expert != 0) continue;
+          strategy.expert_parallel_degree = expert;
+          if (AllowsCombination(target_, strategy, layer.expert_count > 0,
+                                pipeline_parallel_degree > 1, /*with_level=*/false)) {
+            add_kinds();
+          }
         }
       }
     }
@@ -250,9 +289,9 @@ absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
   return levels;
 }
 
-absl::InlinedVector<RecomputeLevel, 3> StrategySpace::RecomputeLevels(
+absl::InlinedVector<Recomputation, 4> StrategySpace::Recomputations(
     const LayerFootprint& footprint) const {
-  absl::InlinedVector<RecomputeLevel, 3> levels = {RecomputeLevel::kNone};
+  absl::InlinedVector<Recomputation, 4> levels = {RecomputeLevel::kNone};
   if (!IsTransformer(footprint.kind)) return levels;
   if (dimensions_.has(kFullRecompute)) levels.push_back(RecomputeLevel::kFull);
   if (dimensions_.has(kSelectiveRecompute) &&
@@ -260,6 +299,7 @@ absl::InlinedVector<RecomputeLevel, 3> StrategySpace::RecomputeLevels(
           footprint.activations.Kept(RecomputeLevel::kNone)) {
     levels.push_back(RecomputeLevel::kSelective);
   }
+  for (const RecomputeModules modules : module_sets_) levels.push_back(Recomputation(modules));
   return levels;
 }
 
@@ -268,15 +308,14 @@ std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeli
   std::vector<Strategy> strategies;
   for (Strategy strategy :
        BareStrategies(definition_index, pipeline_parallel_degree, micro_batch_size)) {
-    const auto recompute_levels =
-        RecomputeLevels(costs_.searched_group()
-                            .layer_source(definition_index)
-                            .Footprint(strategy, pipeline_parallel_degree));
+    const auto recomputations = Recomputations(costs_.searched_group()
+                                                   .layer_source(definition_index)
+                                                   .Footprint(strategy, pipeline_parallel_degree));
     for (const ShardingLevel sharding :
          ShardingLevels(definition_index, strategy, pipeline_parallel_degree)) {
       strategy.sharding_level = sharding;
-      for (const RecomputeLevel recompute : recompute_levels) {
-        strategy.recompute_level = recompute;
+      for (const Recomputation& recomputation : recomputations) {
+        strategy.set_recomputation(recomputation);
         strategies.push_back(strategy);
       }
     }
@@ -290,7 +329,9 @@ bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definiti
   if (HoldsTiedTable(definition_a) && HoldsTiedTable(definition_b) && !HoldTableAlike(a, b)) {
     return false;
   }
-  if (target_.one_expert_degree && a.expert_parallel_degree != b.expert_parallel_degree &&
+  if (target_.one_expert_degree &&
+      (a.expert_parallel_degree != b.expert_parallel_degree ||
+       a.expert_tensor_parallel_degree != b.expert_tensor_parallel_degree) &&
       HasExperts(definition_a) && HasExperts(definition_b)) {
     return false;
   }
@@ -304,11 +345,12 @@ bool StrategySpace::GoTogether(int definition_a, const Strategy& a, int definiti
   if (dimensions_.has(kPerLayer)) return true;
   if (transformer_a && transformer_b) {
     if (definition_a == definition_b) return a == b;
-    // Sequence parallelism follows from how a definition was measured, and the expert-parallel
-    // degree from its number of experts.
+    // Sequence parallelism follows from how a definition was measured, and the degrees of experts
+    // from their number and width.
     Strategy like_b = a;
     like_b.sequence_parallel = b.sequence_parallel;
     like_b.expert_parallel_degree = b.expert_parallel_degree;
+    like_b.expert_tensor_parallel_degree = b.expert_tensor_parallel_degree;
     return like_b == b;
   }
   return dimensions_.has(kEndStrategies) || SameEnds(a, b);
@@ -337,6 +379,10 @@ bool StrategySpace::MayReplace(int definition_index, const Strategy& strategy,
   const std::optional<ShardingLevel> level = CommonLevel(other);
   if (level.has_value() && CommonLevel(strategy) != level) return false;
   if (!dimensions_.has(kEndStrategies) && !SameEnds(strategy, other)) return false;
+  return MayReplaceAny(definition_index);
+}
+
+bool StrategySpace::MayReplaceAny(int definition_index) const {
   return dimensions_.has(kPerLayer) || !IsTransformerLayer(definition_index) ||
          transformer_definition_count_ == 1;
 }

@@ -48,12 +48,13 @@ class StrategySpace {
   int DefinitionLike(int definition_index) const { return alike_[definition_index]; }
   // Returns the sharding levels a bare strategy may be combined with, ascending. They are the same
   // for either rank order and context kind, and none if the target asks for levels that the
-  // dimensions do not have. Each of `Strategies` is a bare strategy with one sharding and one
-  // recomputation level.
+  // dimensions do not have. Each of `Strategies` is a bare strategy with one sharding level and one
+  // recomputation.
   absl::InlinedVector<ShardingLevel, 4> ShardingLevels(int definition_index, const Strategy& bare,
                                                        int pipeline_parallel_degree) const;
-  // Returns the recomputation levels of a layer; selective only if it keeps less than none does.
-  absl::InlinedVector<RecomputeLevel, 3> RecomputeLevels(const LayerFootprint& footprint) const;
+  // Returns the recomputations of a layer; selective only if it keeps less than none does. Sets of
+  // modules come last: all that the model has in common, whether the layer has them or not.
+  absl::InlinedVector<Recomputation, 4> Recomputations(const LayerFootprint& footprint) const;
 
   const PlanningProblem& problem() const { return problem_; }
   DimensionSet dimensions() const { return dimensions_; }
@@ -76,11 +77,17 @@ class StrategySpace {
   // the definition keeps every plan in the space. This holds if no rule that constrains pairs of
   // layers distinguishes the two.
   bool MayReplace(int definition_index, const Strategy& strategy, const Strategy& other) const;
+  // Returns whether `MayReplace` is true for any strategies of the definition.
+  bool MayReplaceAny(int definition_index) const;
 
  private:
   bool IsTransformerLayer(int definition_index) const;
   bool HasExperts(int definition_index) const;
   bool SplitsSomeTransformer(int degree) const;
+  // Returns 0, and the tensor-parallel degrees that experts of the layer may have beside a
+  // strategy, ascending.
+  std::vector<int> ExpertTensorDegrees(const LayerDefinition& layer,
+                                       const Strategy& strategy) const;
   // Returns whether the three degrees may be combined, with context parallelism of either kind.
   bool DegreesApply(const LayerDefinition& layer, int tensor, int context, int data) const;
   bool KindApplies(const LayerDefinition& layer, int tensor, int context, ContextKind kind) const;
@@ -93,6 +100,8 @@ class StrategySpace {
   bool has_data_sheets_;
   bool model_has_experts_;
   int transformer_definition_count_ = 0;
+  // Empty without `recompute-modules`. They are priced from data sheets.
+  std::vector<RecomputeModules> module_sets_;
   // [definition]
   std::vector<int> alike_;
   std::vector<char> holds_tied_table_;

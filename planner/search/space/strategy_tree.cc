@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say whether the papers' planners search the new field");
+static_assert(kStrategyFieldCount == 11, "say whether the papers' planners search the new field");
 
 // Adds the leaves of one path: with and without sharding and recomputation.
 void AddVariants(Strategy strategy, bool with_recompute, std::vector<Strategy>& strategies) {
@@ -85,7 +85,7 @@ bool DoesAs(const PlanningProblem& problem, const LayerDefinition& definition, S
             Strategy wanted) {
   if (!IsTransformer(definition.kind)) {
     if (problem.dimensions().has(SearchDimension::kEndStrategies)) return true;
-    wanted.recompute_level = RecomputeLevel::kNone;
+    wanted.set_recomputation(RecomputeLevel::kNone);
   }
   strategy.sequence_parallel = wanted.sequence_parallel;
   return strategy == wanted;

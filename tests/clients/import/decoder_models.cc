@@ -183,6 +183,15 @@ UniformPlan RandomPlanOfWholeGroups(std::mt19937_64& random, const ModelSpec& mo
 
 UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) {
   UniformPlan plan = RandomPlanOfWholeGroups(random, model);
+  if (plan.strategy.recompute_level == RecomputeLevel::kSelective && Toss(random)) {
+    const std::vector<RecomputeModules> sets =
+        SearchedModuleSets(model.layer_definitions(), /*with_attention=*/true);
+    plan.strategy.set_recomputation(Recomputation(
+        sets[static_cast<size_t>(Draw(random, 0, static_cast<int>(sets.size()) - 1))]));
+  }
+  if (HasExperts(model) && plan.strategy.tensor_parallel_degree > 1 && Toss(random)) {
+    plan.strategy.expert_tensor_parallel_degree = plan.strategy.tensor_parallel_degree / 2;
+  }
   if (plan.virtual_stage_count == 1 || Toss(random)) return plan;
   const int pipeline = plan.pipeline_parallel_degree();
   const int64_t count = plan.micro_batch_count + Draw(random, 0, pipeline - 1);

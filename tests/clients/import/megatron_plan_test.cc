@@ -14,6 +14,7 @@ namespace parplan {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -102,6 +103,66 @@ TEST(ImportMegatronPlan, RecomputesTheFirstLayersOfEachStage) {
   EXPECT_EQ(levels, "-ccc|cccc--|");
 }
 
+TEST(ImportMegatronPlan, ReadsTheTensorDegreeOfExperts) {
+  const ModelSpec model = DecoderModel({.dense_layer_count = 1, .expert_layer_count = 3});
+  const auto read = [&model](const std::string& degrees) {
+    const LayerDefinition& layer = model.layer(2);
+    return ImportMegatronPlan(
+        {"run.args",
+         absl::StrCat("--num-layers 4 --hidden-size 512 --bf16 --micro-batch-size 1 "
+                      "--global-batch-size 16 --group-query-attention --num-query-groups 8 "
+                      "--num-experts ",
+                      layer.expert_count,
+                      " --moe-router-topk 2 --moe-ffn-hidden-size 256 "
+                      "--moe-shared-expert-intermediate-size 128 --moe-layer-freq ([0]*1+[1]*3) ",
+                      degrees)},
+        model, 16);
+  };
+  const std::string four = "--tensor-model-parallel-size 4 --sequence-parallel ";
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport one, read(four + "--expert-tensor-parallel-size 1 "
+                                                                 "--expert-model-parallel-size 2"));
+  const StagePlan& stage = one.plan.stages[0];
+  EXPECT_EQ(stage.layer_runs.back().strategy.expert_tensor_parallel_degree, 0);
+  const Strategy& experts = stage.layer_runs[2].strategy;
+  EXPECT_EQ(experts.expert_tensor_parallel_degree, 1);
+  EXPECT_EQ(experts.expert_parallel_degree, 2);
+  EXPECT_EQ(experts.expert_replica_count(), 8);
+  // The degree of the rest of the layer is no degree of its own.
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport same,
+                       read(four + "--expert-tensor-parallel-size 4"));
+  EXPECT_EQ(same.plan.stages[0].layer_runs[2].strategy.expert_tensor_parallel_degree, 0);
+  const auto refuse = [&](const std::string& degrees, const std::string& rule) {
+    EXPECT_THAT(read(degrees).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(rule)));
+  };
+  refuse(four + "--expert-tensor-parallel-size 3", "is 3, which does not divide the 16 ranks");
+  refuse(four + "--expert-tensor-parallel-size 2 --expert-model-parallel-size 16",
+         "is 16 x 2, which does not divide the 16 ranks of a stage");
+  refuse("--tensor-model-parallel-size 4 --expert-tensor-parallel-size 1",
+         "needs --sequence-parallel");
+}
+
+TEST(ImportMegatronPlan, ReadsTheModulesThatAreRecomputed) {
+  const auto read = [](const std::string& modules) {
+    return ReadEight(
+        absl::StrCat("--recompute-granularity selective --recompute-modules ", modules));
+  };
+  const auto of_first_decoder = [](const Plan& plan) {
+    return plan.stages[0].layer_runs[1].strategy.recomputation();
+  };
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport both, read("mlp core_attn"));
+  EXPECT_EQ(of_first_decoder(both.plan).modules.ToString(" "), "core_attn mlp");
+  EXPECT_EQ(both.plan.stages[0].layer_runs[0].strategy.recomputation(), RecomputeLevel::kNone);
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport attention, read("core_attn"));
+  EXPECT_EQ(of_first_decoder(attention.plan), RecomputeLevel::kSelective);
+  // Norms of dense layers are parts of products, and there are no experts.
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport some, read("layernorm core_attn moe"));
+  EXPECT_EQ(of_first_decoder(some.plan), RecomputeLevel::kSelective);
+  EXPECT_THAT(some.notes, Contains(HasSubstr("layernorm, moe")));
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport none, read("moe_act"));
+  EXPECT_EQ(of_first_decoder(none.plan), RecomputeLevel::kNone);
+}
+
 TEST(ImportMegatronPlan, NamesAllUnknownArgumentsOnce) {
   EXPECT_THAT(ReadEight("--frobnicate 1 --unheard-of --frobnicate=2 --lr 1").status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -143,7 +204,7 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse("", "needs the number of devices", 0);
   refuse("--expert-model-parallel-size 2", "--expert-model-parallel-size: needs --num-experts");
   refuse("--expert-model-parallel-size 3", "does not divide the 16 data- and context-parallel");
-  refuse("--expert-tensor-parallel-size 2", "must be --tensor-model-parallel-size");
+  refuse("--expert-tensor-parallel-size 2", "--expert-tensor-parallel-size: needs --num-experts");
   refuse("--cp-comm-type allgather", "must be p2p or a2a, and is `allgather`");
   // Stages.
   const std::string pipeline = "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout ";
@@ -191,7 +252,10 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse("--recompute-granularity selective --recompute-method uniform",
          "--recompute-method: needs --recompute-granularity full");
   refuse("--recompute-granularity selective --recompute-num-layers 1", "needs");
-  refuse("--recompute-granularity selective --recompute-modules mlp", "must be core_attn");
+  const std::string modules = "--recompute-granularity selective --recompute-modules ";
+  refuse(modules + "attn", "names `attn`, which is none of core_attn, moe_act");
+  refuse(modules + "mlp core_attn mlp", "names `mlp` twice");
+  refuse(modules + "mlp mla_up_proj", "needs --multi-latent-attention");
   refuse("--recompute-modules core_attn", "needs --recompute-granularity selective");
   refuse("--recompute-activations --recompute-granularity full", "contradicts");
 }

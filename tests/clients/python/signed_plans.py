@@ -106,6 +106,10 @@ def strategy_message(strategy: Strategy) -> object:
         "expert_parallel_degree": strategy.expert_parallel_degree}
     if strategy.context_kind == ContextKind.ULYSSES:
         message["context_kind"] = int(strategy.context_kind)
+    if strategy.expert_tensor_parallel_degree:
+        message["expert_tensor_parallel_degree"] = strategy.expert_tensor_parallel_degree
+    if strategy.recompute_modules:
+        message["recompute_modules"] = [int(module) for module in strategy.recompute_modules]
     return json_file.from_dict(message, "Strategy", "strategy")
 
 

@@ -63,6 +63,7 @@ struct PlantedMistake {
 };
 
 TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
+  const Recomputation modules(*RecomputeModules::Create({RecomputeModule::kFeedForward}, ""));
   const std::vector<PlantedMistake> mistakes = {
       {"other devices", [](Plan& p) { p.device_count = 4; }, "device_count"},
       {"other batch", [](Plan& p) { p.global_batch_size = 32; }, "global_batch_size"},
@@ -139,6 +140,19 @@ TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
       {"head recomputes",
        [](Plan& p) { p.stages[1].layer_runs[2].strategy.recompute_level = RecomputeLevel::kFull; },
        "no transformer layer"},
+      {"modules without their level",
+       [&modules](Plan& p) {
+         p.stages[1].layer_runs[0].strategy.recompute_modules = modules.modules;
+       },
+       "names modules that it does not recompute"},
+      {"a level without modules",
+       [](Plan& p) {
+         p.stages[1].layer_runs[0].strategy.recompute_level = RecomputeLevel::kModules;
+       },
+       "recomputes modules and names none"},
+      {"modules of a measured layer",
+       [&modules](Plan& p) { p.stages[1].layer_runs[0].strategy.set_recomputation(modules); },
+       "which profiles do not measure"},
       {"sequence parallelism alone",
        [](Plan& p) { p.stages[1].layer_runs[0].strategy.sequence_parallel = true; },
        "sequence-parallel"},

@@ -215,6 +215,39 @@ TEST(CheckDeclaredSpace, MissesEveryDimension) {
   }
 }
 
+TEST(CheckDeclaredSpace, RecomputesModulesForMegatronAlone) {
+  EstimatedOptions options;
+  options.decoder_count = 2;
+  options.rules.allow_estimates = true;
+  const auto check = [&options](Target target, DimensionSet dimensions,
+                                std::vector<RecomputeModule> modules) {
+    options.rules.target = target;
+    options.rules.dimensions = dimensions;
+    const PlanningProblem problem = EstimatedProblem(options);
+    Strategy strategy{.data_parallel_degree = options.device_count};
+    strategy.set_recomputation(
+        Recomputation(*RecomputeModules::Create(modules, "recompute_modules")));
+    const Plan plan = PlanOf(problem, UniformPlan{.strategy = strategy});
+    EXPECT_OK(CheckPlanStructure(problem, plan));
+    return CheckDeclaredSpace(problem, plan);
+  };
+  const DimensionSet all = DimensionSet::All();
+  const std::vector<RecomputeModule> part = {RecomputeModule::kFeedForward};
+  const std::vector<RecomputeModule> both = {RecomputeModule::kCoreAttention,
+                                             RecomputeModule::kFeedForward};
+  EXPECT_OK(check(Target::kMegatron, all, part));
+  EXPECT_OK(check(Target::kMegatron, all, both));
+  const auto refused = [](const std::string& dimension) {
+    return StatusIs(absl::StatusCode::kInternal, HasSubstr(dimension));
+  };
+  EXPECT_THAT(check(Target::kParplan, all, part), refused("`recompute-modules`"));
+  EXPECT_THAT(check(Target::kMegatron, all.Without(SearchDimension::kModuleRecompute), part),
+              refused("`recompute-modules`"));
+  EXPECT_OK(check(Target::kMegatron, all.Without(SearchDimension::kSelectiveRecompute), part));
+  EXPECT_THAT(check(Target::kMegatron, all.Without(SearchDimension::kSelectiveRecompute), both),
+              refused("`recompute-selective`"));
+}
+
 TEST(CheckDeclaredSpace, HasGroupsOfAnySizeForMegatronAlone) {
   EstimatedOptions options;
   options.device_count = 2;

@@ -100,12 +100,15 @@ TEST(CollectivesOfStep, TakesTheTimeThatIsPredicted) {
   std::vector<Strategy> strategies;
   for (const ShardingLevel level : {ShardingLevel::kNone, ShardingLevel::kOptimizer,
                                     ShardingLevel::kGradients, ShardingLevel::kParameters}) {
-    for (const RecomputeLevel recompute :
-         {RecomputeLevel::kNone, RecomputeLevel::kSelective, RecomputeLevel::kFull}) {
+    const Recomputation modules(*RecomputeModules::Create(
+        {RecomputeModule::kCoreAttention, RecomputeModule::kNorms, RecomputeModule::kExperts}, ""));
+    for (const Recomputation& recompute :
+         {Recomputation(), Recomputation(RecomputeLevel::kSelective),
+          Recomputation(RecomputeLevel::kFull), modules}) {
       for (const bool by_tokens : {false, true}) {
         Strategy split{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
         split.sharding_level = level;
-        split.recompute_level = recompute;
+        split.set_recomputation(recompute);
         split.sequence_parallel = by_tokens;
         split.expert_parallel_degree = 2;
         strategies.push_back(split);

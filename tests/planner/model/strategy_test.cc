@@ -69,6 +69,28 @@ TEST(StrategyNotation, MarksRecomputationLast) {
             "1-2-4f*-c");
 }
 
+TEST(StrategyNotation, NamesTheModules) {
+  Strategy strategy = Of(4, 1);
+  strategy.recompute_level = RecomputeLevel::kSelective;
+  EXPECT_EQ(StrategyNotation(2, strategy), "2-4-1-s");
+  strategy.set_recomputation(Recomputation(
+      *RecomputeModules::Create({RecomputeModule::kFeedForward, RecomputeModule::kNorms}, "")));
+  EXPECT_EQ(StrategyNotation(2, strategy), "2-4-1-s:layernorm+mlp");
+}
+
+TEST(StrategyNotation, ShowsTheDegreesOfExperts) {
+  Strategy strategy = Of(4, 2);
+  strategy.expert_parallel_degree = 4;
+  strategy.expert_tensor_parallel_degree = 1;
+  EXPECT_EQ(StrategyNotation(1, strategy), "1-4*-2-ep4-etp1");
+  EXPECT_EQ(strategy.expert_tensor_degree(), 1);
+  EXPECT_EQ(strategy.expert_replica_count(), 2);
+  strategy.expert_parallel_degree = 2;
+  strategy.expert_tensor_parallel_degree = 0;
+  EXPECT_EQ(strategy.expert_tensor_degree(), 4);
+  EXPECT_EQ(strategy.expert_replica_count(), 1);
+}
+
 TEST(StrategyNotation, DistinguishesTheShardingLevels) {
   EXPECT_EQ(StrategyNotation(1, Sharded(Of(1, 8), ShardingLevel::kOptimizer)), "1-1-8z1");
   EXPECT_EQ(StrategyNotation(1, Sharded(Of(1, 8), ShardingLevel::kGradients)), "1-1-8z2");

@@ -171,6 +171,9 @@ TEST_F(RefusedPlan, IsRefusedWholeWithItsReason) {
   plan = good;
   plan.stages[0].layer_runs[0].strategy.recompute_level = RecomputeLevel::kFull;
   Refuses(plan, "layer 0: only transformer layers recompute");
+  plan.stages[0].layer_runs[0].strategy.set_recomputation(Recomputation(
+      *RecomputeModules::Create({RecomputeModule::kFeedForward}, "recompute_modules")));
+  Refuses(plan, "layer 0: the executor recomputes whole layers or attention alone, no modules");
   plan = good;
   plan.virtual_stage_count = 2;
   Refuses(plan, "interleaved");

@@ -197,12 +197,43 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
       {in_run + ".strategy.rank_order", [&](auto& p) { strategy(p)->clear_rank_order(); }},
       {in_run + ".strategy.recompute_level",
        [&](auto& p) { strategy(p)->set_recompute_level(static_cast<v1::RecomputeLevel>(8)); }},
+      {in_run + ".strategy.recompute_modules",
+       [&](auto& p) { strategy(p)->set_recompute_level(v1::RECOMPUTE_LEVEL_MODULES); }},
+      {in_run + ".strategy.recompute_modules",
+       [&](auto& p) {
+         strategy(p)->set_recompute_level(v1::RECOMPUTE_LEVEL_FULL);
+         strategy(p)->add_recompute_modules(v1::RECOMPUTE_MODULE_EXPERTS);
+       }},
+      {in_run + ".strategy.recompute_modules",
+       [&](auto& p) {
+         strategy(p)->set_recompute_level(v1::RECOMPUTE_LEVEL_MODULES);
+         strategy(p)->add_recompute_modules(v1::RECOMPUTE_MODULE_CORE_ATTENTION);
+       }},
+      {in_run + ".strategy.recompute_modules",
+       [&](auto& p) {
+         strategy(p)->set_recompute_level(v1::RECOMPUTE_LEVEL_MODULES);
+         strategy(p)->add_recompute_modules(v1::RECOMPUTE_MODULE_EXPERTS);
+         strategy(p)->add_recompute_modules(v1::RECOMPUTE_MODULE_NORMS);
+       }},
+      {in_run + ".strategy.recompute_modules[0]",
+       [&](auto& p) {
+         strategy(p)->set_recompute_level(v1::RECOMPUTE_LEVEL_MODULES);
+         strategy(p)->add_recompute_modules(static_cast<v1::RecomputeModule>(8));
+       }},
       {in_run + ".strategy.context_parallel_degree",
        [&](auto& p) { strategy(p)->set_context_parallel_degree(-1); }},
       {in_run + ".strategy.context_parallel_degree",
        [&](auto& p) { strategy(p)->set_context_parallel_degree(2'147'483'647); }},
       {in_run + ".strategy.expert_parallel_degree",
        [&](auto& p) { strategy(p)->set_expert_parallel_degree(2); }},
+      {in_run + ".strategy.expert_tensor_parallel_degree",
+       [&](auto& p) { strategy(p)->set_expert_tensor_parallel_degree(-1); }},
+      {in_run + ".strategy.expert_tensor_parallel_degree",
+       [&](auto& p) { strategy(p)->set_expert_tensor_parallel_degree(65'536); }},
+      {in_run + ".strategy.expert_tensor_parallel_degree",
+       [&](auto& p) {
+         strategy(p)->set_expert_tensor_parallel_degree(strategy(p)->tensor_parallel_degree());
+       }},
       {in_run + ".strategy.context_kind",
        [&](auto& p) { strategy(p)->set_context_kind(static_cast<v1::ContextKind>(3)); }},
       // No ranks share a sample.

@@ -1,6 +1,7 @@
 #include "tests/proto/wire/random_values.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -12,7 +13,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 9, "draw the new field");
+static_assert(kStrategyFieldCount == 11, "draw the new field");
 
 int64_t RandomValues::Integer(int64_t min, int64_t max) {
   return min + static_cast<int64_t>(engine_() % static_cast<uint64_t>(max - min + 1));
@@ -281,9 +282,17 @@ Strategy RandomValues::StrategyOf(int rank_count) {
     strategy.expert_parallel_degree =
         strategy.data_parallel_degree * strategy.context_parallel_degree;
   }
+  if (Flag() && strategy.tensor_parallel_degree % 2 == 0) {
+    strategy.expert_tensor_parallel_degree = strategy.tensor_parallel_degree / 2;
+  }
   strategy.rank_order = static_cast<RankOrder>(Integer(1, 2));
   strategy.sharding_level = static_cast<ShardingLevel>(Integer(1, 4));
-  strategy.recompute_level = static_cast<RecomputeLevel>(Integer(1, 3));
+  strategy.recompute_level = static_cast<RecomputeLevel>(Integer(1, 4));
+  if (strategy.recompute_level == RecomputeLevel::kModules) {
+    std::vector<RecomputeModule> modules = {static_cast<RecomputeModule>(Integer(2, 7))};
+    if (Flag()) modules.push_back(RecomputeModule::kCoreAttention);
+    strategy.recompute_modules = *RecomputeModules::Create(modules, "recompute_modules");
+  }
   strategy.sequence_parallel = strategy.tensor_parallel_degree > 1 && Flag();
   return strategy;
 }

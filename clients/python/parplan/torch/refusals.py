@@ -9,7 +9,7 @@ from torch import nn
 
 from parplan.errors import field_error
 from parplan.plan import Plan
-from parplan.strategy import ContextKind
+from parplan.strategy import ContextKind, Recompute
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
@@ -31,6 +31,10 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
     definitions = {one.layer_definition_id: one for one in plan.model.layer_definitions}
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
+        if strategy.expert_tensor_parallel_degree:
+            raise refused(layer.index, "its experts are split over other ranks than the rest of it")
+        if strategy.recompute == Recompute.MODULES:
+            raise refused(layer.index, "it recomputes modules by name, which only Megatron-LM does")
         if definition.expert_count > 0:
             check_experts(layer.index, layers[layer.index], definition.expert_count, strategy)
         if strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1:

@@ -23,7 +23,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say whether the new field follows from the layer");
+static_assert(kStrategyFieldCount == 11, "say whether the new field follows from the layer");
 
 // Returns candidates with the fewest micro-batches of each size, which need the least memory; those
 // with groups of another size than the pipeline degree, the smallest there is, are counted apart.
@@ -64,9 +64,10 @@ bool BindsNeighbours(const StrategySpace& space) {
 // rank order and sharding.
 std::vector<OptionMask> MasksOfLikeStrategies(const OptionTable& table, const OptionMask& mask) {
   const auto key = [](Strategy strategy) {
-    strategy.recompute_level = RecomputeLevel::kNone;
+    strategy.set_recomputation(RecomputeLevel::kNone);
     strategy.sequence_parallel = false;
     strategy.expert_parallel_degree = 1;
+    strategy.expert_tensor_parallel_degree = 0;
     return strategy;
   };
   std::map<Strategy, OptionMask> masks;

@@ -10,13 +10,14 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 9, "say whether all layers share the new field");
+static_assert(kStrategyFieldCount == 11, "say whether all layers share the new field");
 
 // Returns the parts of a strategy in which all layers of a plan agree.
 Strategy SharedPart(Strategy strategy) {
-  strategy.recompute_level = RecomputeLevel::kNone;
+  strategy.set_recomputation(RecomputeLevel::kNone);
   strategy.sequence_parallel = false;
   strategy.expert_parallel_degree = 1;
+  strategy.expert_tensor_parallel_degree = 0;
   return strategy;
 }
 

@@ -99,9 +99,13 @@ SPOILED = [
     ("stages.0.layer_runs.1.layer_count", 20000), (f"{STRATEGY}.tensor_parallel_degree", 0),
     (f"{STRATEGY}.tensor_parallel_degree", 2**31 - 1), (f"{STRATEGY}.data_parallel_degree", -2),
     (f"{STRATEGY}.data_parallel_degree", 2**30), (f"{STRATEGY}.sharding_level", 5),
-    (f"{STRATEGY}.recompute_level", 4), (f"{STRATEGY}.rank_order", [1]),
+    (f"{STRATEGY}.recompute_level", 4), (f"{STRATEGY}.recompute_level", 5),
+    (f"{STRATEGY}.recompute_modules", [5]), (f"{STRATEGY}.rank_order", [1]),
     (f"{STRATEGY}.rank_order", [1, 1]), (f"{STRATEGY}.rank_order", [2, 3]),
     (f"{STRATEGY}.context_parallel_degree", -1), (f"{STRATEGY}.context_parallel_degree", 2**30),
+    (f"{STRATEGY}.expert_tensor_parallel_degree", -1),
+    (f"{STRATEGY}.expert_tensor_parallel_degree", 1),
+    (f"{STRATEGY}.expert_tensor_parallel_degree", 3),
     (f"{STRATEGY}.expert_parallel_degree", -1), (f"{STRATEGY}.expert_parallel_degree", 3),
     (f"{STRATEGY}.context_kind", 2), (f"{STRATEGY}.context_kind", 7)]
 

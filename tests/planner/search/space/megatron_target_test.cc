@@ -257,22 +257,27 @@ TEST(KnownTargets, LackTheDimensionsOfTheirTables) {
     }
     return missing;
   };
-  EXPECT_THAT(lacks(Target::kParplan), ElementsAre(kGroupSize));
+  EXPECT_THAT(lacks(Target::kParplan), ElementsAre(kGroupSize, kModuleRecompute));
   EXPECT_THAT(lacks(Target::kMegatron), ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGpipe));
   EXPECT_THAT(lacks(Target::kDeepSpeed),
               ElementsAre(kUnevenStages, kPerLayer, kEndStrategies, kRankOrder, kContext,
-                          kSelectiveRecompute, kGpipe, kInterleaved, kBlockRecompute, kGroupSize));
-  EXPECT_THAT(lacks(Target::kGalvatron),
-              ElementsAre(kRankOrder, kOptimizerSharding, kContext, kSelectiveRecompute,
-                          kInterleaved, kBlockRecompute, kGroupSize));
-  EXPECT_THAT(lacks(Target::kAccelerate),
-              ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
-                          kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute,
-                          kGpipe, kInterleaved, kBlockRecompute, kGroupSize));
+                          kSelectiveRecompute, kGpipe, kInterleaved, kBlockRecompute, kGroupSize,
+                          kModuleRecompute, kExpertTensor));
+  EXPECT_THAT(
+      lacks(Target::kGalvatron),
+      ElementsAre(kRankOrder, kOptimizerSharding, kContext, kSelectiveRecompute, kInterleaved,
+                  kBlockRecompute, kGroupSize, kModuleRecompute, kExpertTensor));
+  EXPECT_THAT(
+      lacks(Target::kAccelerate),
+      ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
+                  kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute, kGpipe,
+                  kInterleaved, kBlockRecompute, kGroupSize, kModuleRecompute, kExpertTensor));
   EXPECT_THAT(lacks(Target::kTorchtitan),
               ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGradientSharding, kUlysses,
-                          kSelectiveRecompute, kGpipe, kBlockRecompute, kGroupSize));
-  EXPECT_THAT(lacks(Target::kFsdp2), ElementsAre(kUlysses, kGroupSize));
+                          kSelectiveRecompute, kGpipe, kBlockRecompute, kGroupSize,
+                          kModuleRecompute, kExpertTensor));
+  EXPECT_THAT(lacks(Target::kFsdp2),
+              ElementsAre(kUlysses, kGroupSize, kModuleRecompute, kExpertTensor));
 }
 
 TEST(KnownTargets, NameRuntimesThatExist) {
@@ -295,8 +300,8 @@ bool RecomputesSome(const Plan& plan, const ModelSpec& model) {
 }
 
 // A target is a part of the space of `parplan`'s executor, but for what shards a tied table, for
-// virtual stages that recompute their first layers and for the size of groups. So its plans are
-// never faster than those without it, in time that is proved.
+// virtual stages that recompute their first layers, for modules and for the size of groups. So its
+// plans are never faster than those without it, in time that is proved.
 TEST(KnownTargets, FindNothingFasterThanTheWholeSpace) {
   int compared = 0;
   for (uint64_t seed = 61'000; seed < 61'080; ++seed) {

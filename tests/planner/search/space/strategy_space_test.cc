@@ -50,12 +50,14 @@ void ForEachCombination(int rank_count, const std::function<void(const Strategy&
         if (s.rank_count() != rank_count) continue;
         for (s.expert_parallel_degree = 1; s.expert_parallel_degree <= 4;
              ++s.expert_parallel_degree) {
-          for (int rest = 0; rest < 2 * 4 * 3 * 2 * 2; ++rest) {
+          // Other degrees of experts' own are valid too, and not in the space.
+          for (int rest = 0; rest < 2 * 4 * 3 * 2 * 2 * 2; ++rest) {
             s.rank_order = static_cast<RankOrder>(rest % 2 + 1);
             s.sharding_level = static_cast<ShardingLevel>(rest / 2 % 4 + 1);
             s.recompute_level = static_cast<RecomputeLevel>(rest / 8 % 3 + 1);
             s.sequence_parallel = rest / 24 % 2 == 1;
-            s.context_kind = static_cast<ContextKind>(rest / 48 + 1);
+            s.context_kind = static_cast<ContextKind>(rest / 48 % 2 + 1);
+            s.expert_tensor_parallel_degree = rest / 96;
             visit(s);
           }
         }

@@ -292,7 +292,9 @@ def strategy_message(strategy: Strategy) -> Any:
         data_parallel_degree=strategy.data_parallel_degree, sharding_level=int(strategy.sharding),
         recompute_level=int(strategy.recompute), sequence_parallel=strategy.sequence_parallel,
         context_parallel_degree=strategy.context_parallel_degree,
-        expert_parallel_degree=strategy.expert_parallel_degree)
+        expert_parallel_degree=strategy.expert_parallel_degree,
+        expert_tensor_parallel_degree=strategy.expert_tensor_parallel_degree,
+        recompute_modules=[int(module) for module in strategy.recompute_modules])
     axes = messages.pool().FindEnumTypeByName("parplan.v1.ParallelAxis").values_by_name
     order = [axes["PARALLEL_AXIS_TENSOR"].number, axes["PARALLEL_AXIS_DATA"].number]
     made.rank_order.extend(order if strategy.tensor_innermost else order[::-1])
