@@ -152,7 +152,7 @@ bool IsFirstPassFullest(absl::Span<const StageMemory* const> stages,
   --later.micro_batch_count;
   const BackwardPeak after = PeakOfBackward(stages, outputs, later);
   const StageMemory& stage = *stages[0];
-  if (peak.most_kept + stage.first_peak.extra >
+  if (peak.most_kept + stage.first_peak.extra >=
       after.most_kept + stage.peak.extra + stage.gradients) {
     return true;
   }
