@@ -71,8 +71,10 @@ struct Moment {
   Bytes running;
   Bytes logits;
   Bytes gathered;
+  // Those that exist, if the runtime makes gradients in the step.
+  Bytes gradients;
   int64_t in_flight_of_first = 0;
-  Bytes Sum() const { return activations + checkpoints + running + logits + gathered; }
+  Bytes Sum() const { return activations + checkpoints + running + logits + gathered + gradients; }
 };
 
 }  // namespace
@@ -89,6 +91,9 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   // to the memory before it.
   std::vector<Moment> left(place.virtual_stage_count);
   std::vector<Moment> worst(place.virtual_stage_count);
+  // The same of the first backward pass where gradients are made in it.
+  const bool makes = runtime.makes_gradients_in_step && place.virtual_stage_count == 1;
+  Moment worst_of_first;
   std::vector<Bytes> sent(place.virtual_stage_count);
   std::vector<char> has_layers(place.virtual_stage_count, 0);
   for (auto entry = layers.rbegin(); entry != layers.rend(); ++entry) {
@@ -112,11 +117,15 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
                          .running = has_one ? running - layer.message : running,
                          .logits = layer.logits,
                          .gathered = layer.gathered};
+    Moment of_first = here;
+    // The gradients of the layers seen before.
+    of_first.gradients = items[kGradients] - layer.gradients;
     Moment& most = worst[entry->virtual_stage_index];
     char& seen = has_layers[entry->virtual_stage_index];
     // The first layer seen is the last one of the stage.
     if (seen == 0) sent[entry->virtual_stage_index] = layer.message;
     if (seen == 0 || here.Sum() > most.Sum()) most = here;
+    if (seen == 0 || of_first.Sum() > worst_of_first.Sum()) worst_of_first = of_first;
     seen = 1;
     (layer.kept_are_checkpoints ? kept.checkpoints : kept.activations) += layer.kept;
   }
@@ -141,6 +150,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   Moment peak;
   Bytes most = Bytes::Of(std::numeric_limits<int64_t>::min());
   Bytes most_kept;
+  bool has_gradients = false;
   for (const ChunkPass& pass : PassesOf(place)) {
     const Moment& kept = left[pass.chunk];
     if (!pass.is_backward) {
@@ -150,7 +160,9 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
       most_kept = std::max(most_kept, now.Sum());
       continue;
     }
-    const Moment& extra = worst[pass.chunk];
+    Moment extra = makes && !has_gradients ? worst_of_first : worst[pass.chunk];
+    if (makes && has_gradients) extra.gradients = items[kGradients];
+    has_gradients = true;
     if (now.Sum() + extra.Sum() > most) {
       most = now.Sum() + extra.Sum();
       peak = extra;
@@ -166,7 +178,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   peak.running += early;
   most_running += early;
   const Bytes states = items.Total();
-  const Bytes in_backward = peak.Sum() + all_time;
+  const Bytes in_backward = peak.Sum() + all_time - (makes ? items[kGradients] : Bytes());
   const Bytes in_step = copies + std::min(bucket, runtime.gradient_bucket);
   ReplayedMemory replayed;
   replayed.in_flight_micro_batch_count = peak.in_flight_of_first;
@@ -174,6 +186,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   if (in_step > in_backward) {
     items[kTransient] = in_step;
   } else {
+    if (makes) items[kGradients] = peak.gradients;
     items[kActivations] = peak.activations;
     items[kCheckpoints] = peak.checkpoints;
     items[kTransient] = peak.running;
@@ -183,7 +196,9 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   items[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * items.Total().as_double());
   // Memory that the other moment leaves in the allocator.
-  if (!runtime.expandable_segments) items[kFragmentation] += std::min(in_step, in_backward);
+  if (!runtime.expandable_segments) {
+    items[kFragmentation] += std::max(Bytes(), std::min(in_step, in_backward));
+  }
   items[kWorkspace] = Bytes::Ceil(coefficients[Coefficient::kWorkspaceMemory]);
   items[kContext] = Bytes::Ceil(coefficients[Coefficient::kContextMemory]);
   items[kCommunicators] =

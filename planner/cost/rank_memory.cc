@@ -181,7 +181,7 @@ bool IsFirstPassFullest(absl::Span<const StageMemory* const> stages,
   --later.micro_batch_count;
   const BackwardPeak after = PeakOfBackward(stages, outputs, later);
   const StageMemory& stage = *stages[0];
-  if (peak.most_kept + stage.first_peak.extra >
+  if (peak.most_kept + stage.first_peak.extra >=
       after.most_kept + stage.peak.extra + stage.gradients) {
     return true;
   }
@@ -400,7 +400,7 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   };
   raise(needed, 0, peak);
   peak.gradients = Bytes();
-  // Where a layer makes more gradients than it frees, the first one needs most.
+  // If a layer makes more gradients than it frees, the first one needs most.
   const int64_t later_count = layer.gradients > layer.kept ? layer_count - 1 : 0;
   raise(needed + (layer.gradients - layer.kept) * later_count, later_count, first_peak);
   message = layer.message;

@@ -47,6 +47,7 @@ TEST(ReplayMemory, FindsTheItemsThatTheFormulasFind) {
     RuntimeTraits runtime;
     runtime.keep_stage_outputs = below(2) == 0;
     runtime.expandable_segments = below(2) == 0;
+    runtime.makes_gradients_in_step = below(2) == 0;
     runtime.gradient_bucket = Bytes::Of(below(3000));
     std::vector<LayerMemoryRun> runs;
     std::vector<LayerMemoryRun> layers;

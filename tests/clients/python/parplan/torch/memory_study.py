@@ -51,6 +51,12 @@ class Tracker(MemTracker):
             self.memory_tracking.pop(module, None)
         super()._pre_fw_hook(module, inputs)
 
+    def _track_module_params_and_buffers(self, module: nn.Module,
+                                         install_grad_hooks: bool = True) -> tuple[int, int]:
+        # A block that is split by hand has parts in the place of parameters while it runs, which
+        # take no hooks. Those only tell gradients from other memory.
+        return super()._track_module_params_and_buffers(module, install_grad_hooks=False)
+
 
 def total(tracker: Any, moment: str) -> int:
     return sum(sizes["Total"] for sizes in tracker.get_tracker_snapshot(moment).values())
