@@ -42,25 +42,21 @@ bool AlikeButForRecompute(Strategy end, Strategy neighbour) {
   return Alike(end, neighbour);
 }
 
-// Returns whether a set has, of the modules that some layer has, those up to a last one in the
-// order of docs/targets.md; with `moe`, none of those within it.
+// Returns whether a set is one of the two of docs/targets.md: of the modules that some layer has,
+// either the cheapest or, with `mlp` and `moe`, all that are not within another.
 bool HasCheapestModules(const ModelSpec& model, RecomputeModules set) {
   using enum RecomputeModule;
-  const bool all_experts = set.has(kExperts);
-  bool has_ended = false;
+  const bool all = set.has(kFeedForward) || set.has(kExperts);
   for (const RecomputeModule module :
        {kNorms, kExpertActivation, kLatentUpProjection, kSharedExperts, kFeedForward, kExperts}) {
-    bool is_known = false;
+    bool is_wanted = false;
     for (const LayerDefinition& layer : model.layer_definitions()) {
-      is_known = is_known || HasRecomputeModule(layer, module);
+      is_wanted = is_wanted || HasRecomputeModule(layer, module);
     }
-    const bool is_within = module == kExpertActivation || module == kSharedExperts;
-    if (all_experts && is_within) {
-      if (set.has(module)) return false;
-      continue;
-    }
-    if (set.has(module) && has_ended) return false;
-    has_ended = has_ended || (is_known && !set.has(module));
+    if (module == kSharedExperts) is_wanted = false;
+    if (module == kExpertActivation) is_wanted = is_wanted && !all;
+    if (module == kFeedForward || module == kExperts) is_wanted = is_wanted && all;
+    if (set.has(module) != is_wanted) return false;
   }
   return true;
 }
@@ -85,7 +81,7 @@ absl::Status CheckLevels(const PlanningProblem& problem, const std::string& wher
       needs(strategy.recompute_modules.has(RecomputeModule::kCoreAttention), kSelectiveRecompute));
   if (recompute == RecomputeLevel::kModules &&
       !HasCheapestModules(problem.model(), strategy.recompute_modules)) {
-    return Outside(absl::StrCat(where, " recomputes a module before a cheaper one"));
+    return Outside(absl::StrCat(where, " recomputes other modules than the cheapest or all"));
   }
   if (has_pipeline && level > target.most_sharding_in_pipeline) {
     return Outside(absl::StrCat(where, " shards more than a pipeline of ", target.name, " can"));

@@ -1,6 +1,7 @@
 #include "planner/model/recompute_modules.h"
 
 #include <algorithm>
+#include <iterator>
 #include <array>
 
 #include "absl/strings/str_cat.h"
@@ -91,24 +92,23 @@ std::vector<RecomputeModules> SearchedModuleSets(absl::Span<const LayerDefinitio
     });
   };
   std::vector<RecomputeModules> sets;
-  std::vector<RecomputeModule> modules;
-  for (const RecomputeModule last :
-       {kNorms, kExpertActivation, kLatentUpProjection, kSharedExperts, kFeedForward, kExperts}) {
-    if (!has(last)) continue;
-    if (last == kExperts) {
-      std::erase_if(modules, [](RecomputeModule module) {
-        return module == kExpertActivation || module == kSharedExperts;
-      });
-    }
-    modules.push_back(last);
-    std::vector<RecomputeModule> with = modules;
-    with.push_back(kCoreAttention);
-    for (const std::vector<RecomputeModule>& each : {modules, with}) {
-      if (each.size() > modules.size() && !(with_attention && has(kCoreAttention))) continue;
-      absl::StatusOr<RecomputeModules> set = RecomputeModules::Create(each, "recompute_modules");
-      PARPLAN_CHECK(set.ok());
-      sets.push_back(*set);
-    }
+  const auto add = [&sets](const std::vector<RecomputeModule>& modules) {
+    absl::StatusOr<RecomputeModules> set = RecomputeModules::Create(modules, "recompute_modules");
+    PARPLAN_CHECK(set.ok());
+    sets.push_back(*set);
+  };
+  const std::vector<RecomputeModule> cheapest = {kNorms, kExpertActivation, kLatentUpProjection};
+  const std::vector<RecomputeModule> all = {kNorms, kLatentUpProjection, kFeedForward, kExperts};
+  std::vector<RecomputeModule> before;
+  for (const std::vector<RecomputeModule>& wanted : {cheapest, all}) {
+    std::vector<RecomputeModule> modules;
+    std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(modules), has);
+    if (modules.empty() || modules == before) continue;
+    before = modules;
+    add(modules);
+    if (!with_attention || !has(kCoreAttention)) continue;
+    modules.push_back(kCoreAttention);
+    add(modules);
   }
   return sets;
 }

@@ -218,31 +218,25 @@ bool ModelHas(const ModelSpec& model, RecomputeModule module) {
   return found.at(module);
 }
 
-// The modules that a model has in the order of docs/targets.md, one more each time, with and
-// without attention; those within `moe` leave when it comes.
+// The two sets of docs/targets.md, of the modules that a model has, with and without attention.
 std::vector<Recomputation> ModuleSets(const PlanningProblem& problem) {
-  std::vector<RecomputeModule> order;
-  for (const RecomputeModule module :
-       {RecomputeModule::kNorms, RecomputeModule::kExpertActivation,
-        RecomputeModule::kLatentUpProjection, RecomputeModule::kSharedExperts,
-        RecomputeModule::kFeedForward, RecomputeModule::kExperts}) {
-    if (ModelHas(problem.model(), module)) order.push_back(module);
-  }
+  const std::vector<std::vector<RecomputeModule>> wanted = {
+      {RecomputeModule::kNorms, RecomputeModule::kExpertActivation,
+       RecomputeModule::kLatentUpProjection},
+      {RecomputeModule::kNorms, RecomputeModule::kLatentUpProjection, RecomputeModule::kFeedForward,
+       RecomputeModule::kExperts}};
+  const bool attends = problem.dimensions().has(kSelectiveRecompute) &&
+                       ModelHas(problem.model(), RecomputeModule::kCoreAttention);
   std::vector<Recomputation> recomputations;
-  for (size_t count = 1; count <= order.size(); ++count) {
-    const bool all_experts = order[count - 1] == RecomputeModule::kExperts;
+  for (const std::vector<RecomputeModule>& list : wanted) {
     for (const bool attention : {false, true}) {
+      if (attention && !attends) continue;
       std::vector<RecomputeModule> set;
-      for (size_t i = 0; i < count; ++i) {
-        const bool is_within = order[i] == RecomputeModule::kExpertActivation ||
-                               order[i] == RecomputeModule::kSharedExperts;
-        if (!all_experts || !is_within) set.push_back(order[i]);
+      for (const RecomputeModule module : list) {
+        if (ModelHas(problem.model(), module)) set.push_back(module);
       }
-      if (attention) {
-        if (!problem.dimensions().has(kSelectiveRecompute)) continue;
-        if (!ModelHas(problem.model(), RecomputeModule::kCoreAttention)) continue;
-        set.push_back(RecomputeModule::kCoreAttention);
-      }
+      if (set.empty()) continue;
+      if (attention) set.push_back(RecomputeModule::kCoreAttention);
       recomputations.emplace_back(*RecomputeModules::Create(set, "recompute_modules"));
     }
   }
