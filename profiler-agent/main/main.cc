@@ -34,7 +34,7 @@ absl::Status Run(Settings& settings) {
   return settings.once ? MeasureOnce(settings) : RunDaemon(settings.daemon);
 }
 
-// Tells why the program ends: a person of what was asked once, the log of an agent that stays.
+// Says why the program ends: to the person who asked once, or in the log of an agent that stays.
 void Report(const Settings& settings, const absl::Status& status) {
   const std::string message(status.message());
   if (settings.once || settings.inventory_only) {

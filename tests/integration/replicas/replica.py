@@ -54,8 +54,9 @@ class Replica(parplan.Server):
     def __init__(self, binary, folder, number, store, port):
         folder = pathlib.Path(folder) / f"replica-{number}"
         folder.mkdir()
+        # The load counts every profile that was acknowledged, so none may be deleted for newer ones.
         super().__init__(binary, folder, "--data-dir", folder.parent / "keys", "--store", store,
-                         "--workers", "2", "--drain-time", "120s")
+                         "--workers", "2", "--drain-time", "120s", "--profiles-per-node", "0")
         self.own_flags = self.flags
         self.fixed_port = port.number
         self._be_at(HOSTS[number])
