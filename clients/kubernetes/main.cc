@@ -91,7 +91,7 @@ int Main(int argc, char** argv) {
     const std::optional<ErrorDetail> detail = GetErrorDetail(status);
     const std::string reason = detail.has_value() ? std::string(ReasonName(detail->reason)) : "";
     const std::string message(status.message());
-    // What ends a sidecar that stays is in its log; `init` answers whoever started the pod.
+    // A sidecar that stays has a log for it; `init` answers whoever started the pod.
     if (flags.command == SidecarFlags::Command::kInit) {
       std::cerr << "parplan-sidecar: " << reason << (reason.empty() ? "" : ": ") << message
                 << std::endl;

@@ -47,8 +47,7 @@ class ScriptedSink : public ExecutionSink {
  public:
   ScriptedSink(std::vector<absl::Status> answers, std::vector<std::string>& told)
       : answers_(std::move(answers)), told_(told) {}
-  absl::StatusOr<std::string> Create(const std::string&, const std::string&,
-                                     absl::Duration) override {
+  absl::StatusOr<std::string> Create(const v1::CreateExecutionRequest&, absl::Duration) override {
     return absl::InternalError("nobody opens");
   }
   absl::Status Report(const std::string&, absl::Span<const v1::MeasuredWindow>,
