@@ -1,8 +1,8 @@
 #include "planner/model/recompute_modules.h"
 
 #include <algorithm>
-#include <iterator>
 #include <array>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
