@@ -17,6 +17,9 @@ from parplan.envelope.trust_bundle import key_id_of
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
 from parplan.wire import digests, json_file, messages
 
+# Levels that need no names of modules, which PyTorch does not repeat.
+WHOLE_LEVELS = [level for level in Recompute if level != Recompute.MODULES]
+
 # The keys of tests/proto/envelope/plan_fixture.cc, by their seeds, and its issue time.
 SEEDS = ("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
          "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb")
@@ -163,7 +166,7 @@ def random_strategy(draw: random.Random, rank_count: int, *, is_middle: bool = T
             continue
         return Strategy(
             tensor, rest // context, draw.random() < 0.5 or tensor in (1, rank_count),
-            draw.choice(list(Sharding)), draw.choice(list(Recompute)) if is_middle
+            draw.choice(list(Sharding)), draw.choice(WHOLE_LEVELS) if is_middle
             else Recompute.NONE,
             tensor > 1 and 24 // context % tensor == 0 and draw.random() < 0.5, context, 1, kind)
 

@@ -10,6 +10,9 @@ import torch_jobs as jobs
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
 from parplan.torch import data_parallel, experts, reshard
 
+# Levels that need no names of modules, which PyTorch does not repeat.
+WHOLE_LEVELS = [level for level in Recompute if level != Recompute.MODULES]
+
 RANKS = 4
 # Largest difference of a gradient in parts of its largest value, in fp32.
 TOLERANCE = 1e-4
@@ -33,7 +36,7 @@ def random_strategy(draw, kind, rank_count, is_end):
     return Strategy(
         tensor, rank_count // tensor // context,
         tensor in (1, rank_count) or draw.random() < 0.5, draw.choice(list(Sharding)),
-        Recompute.NONE if is_end else draw.choice(list(Recompute)),
+        Recompute.NONE if is_end else draw.choice(WHOLE_LEVELS),
         tensor > 1 and draw.random() < 0.5, context, expert,
         draw.choice(list(ContextKind)) if context > 1 else ContextKind.RING)
 

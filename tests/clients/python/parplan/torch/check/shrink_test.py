@@ -11,6 +11,9 @@ from parplan.errors import SpecInvalid
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
 from parplan.torch.check.shrink import shrink
 
+# Levels that need no names of modules, which PyTorch does not repeat.
+WHOLE_LEVELS = [level for level in Recompute if level != Recompute.MODULES]
+
 WIDE = Strategy(1, 8, sharding=Sharding.PARAMETERS)
 SPLIT = Strategy(8, 1, sequence_parallel=True, recompute=Recompute.FULL)
 BOTH = Strategy(2, 4)
@@ -97,7 +100,7 @@ def random_strategy(draw, rank_count):
     rest = rank_count // tensor
     context = draw.choice([1, 1, *(one for one in (2, 4) if rest % one == 0)])
     return Strategy(tensor, rest // context, draw.random() < 0.5, draw.choice(list(Sharding)),
-                    draw.choice(list(Recompute)), tensor > 1 and draw.random() < 0.5, context, 1,
+                    draw.choice(WHOLE_LEVELS), tensor > 1 and draw.random() < 0.5, context, 1,
                     draw.choice(list(ContextKind)) if context > 1 else ContextKind.RING)
 
 
