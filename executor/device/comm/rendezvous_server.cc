@@ -287,7 +287,7 @@ void RendezvousServer::Lose(Guest& guest, const std::string& why, bool may_be_cu
   if (inquiry_.has_value() && inquiry_->lost_rank >= 0) return;
   if (!may_be_cut_off) return ReportLoss(guest.rank, why);
   if (inquiry_.has_value()) return;
-  // The asker is of no matter here: whoever does not answer is not reached either.
+  // It does not matter who asks: a rank that does not answer is not reached either.
   BeginInquiry({.answers = StallInquiry(options_.world_size, guest.rank),
                 .what = "",
                 .lost_rank = guest.rank,

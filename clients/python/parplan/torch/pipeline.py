@@ -34,7 +34,7 @@ class _Stage(PipelineStage):
         self._loss_of_part = loss_of_part
         self._last_micro_batch = plan.micro_batch_count - 1
         self._micro_batch = 0
-        # Of each micro-batch; the last stage reads them.
+        # One entry for each micro-batch; the last stage reads them.
         self.targets: Sequence[torch.Tensor] = ()
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:

@@ -99,7 +99,7 @@ class LayerMeasurement:
             compile_layers(modules, len(self._request.micro_batch_sizes))
         if not any((name, degree) in self._timed for name in layer.names):
             self._time(layer, kind, modules, maker)
-        # What does not grow with samples, such as rotations by positions, is shared by many.
+        # Many samples share the tensors that do not grow with them, such as rotations.
         samples = max(self._request.micro_batch_sizes)
         kept = measure_kept(modules, kind, samples, self._bench.device, layer.is_last,
                             ("none", "full"), degree == 1 and self._runtime == EAGER)

@@ -55,6 +55,6 @@ def test_calls_grow_with_layers_and_micro_batches_alone(tmp_path, kind):
         assert number == expected, (layers, micro)
     most, of_parameters = AT_MOST[kind]
     assert each <= most
-    # What a layer adds apart from its passes: the gradients of its parameters.
+    # Apart from its passes, a layer adds the gradients of its parameters.
     more = found[4, 1][1] - found[3, 1][1]
     assert calls[4, 1] - calls[3, 1] - each <= 4 + of_parameters * more

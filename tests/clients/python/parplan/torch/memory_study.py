@@ -53,7 +53,7 @@ class Tracker(MemTracker):
 
     def _track_module_params_and_buffers(self, module: nn.Module,
                                          install_grad_hooks: bool = True) -> tuple[int, int]:
-        # A block that is split by hand has parts in the place of parameters while it runs, which
+        # While a block that is split by hand runs, it has parts instead of parameters, which
         # take no hooks. Those only tell gradients from other memory.
         return super()._track_module_params_and_buffers(module, install_grad_hooks=False)
 
