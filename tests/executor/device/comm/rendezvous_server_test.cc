@@ -162,8 +162,9 @@ TEST(RendezvousServer, GoesOnWhenTheProcessHasNoDescriptorsLeft) {
   to.sin_family = AF_INET;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   to.sin_port = htons(static_cast<uint16_t>(port));
-  // UndefinedBehaviorSanitizer needs descriptors when it sees a class for the first time: this round
-  // shows it every class of a meeting, and the matchers look at the answers after the full table.
+  // UndefinedBehaviorSanitizer needs descriptors when it sees a class for the first time: this
+  // round shows it every class of a meeting, and the matchers look at the answers after the full
+  // table.
   rank.Meet();
   std::vector<absl::Status> answers;
   {
