@@ -108,7 +108,7 @@ for one in "${what[@]}"; do
         >"$logs/rebuild-before.log" 2>&1
       echo '// A change.' >>"$folder/rebuild/planner/cost/rank_memory.cc"
       measure 'rebuild after `planner/cost/rank_memory.cc`, then its tests' "$folder/rebuild" rebuild \
-        bash -c "cmake --build --preset dev --target planner_test && ctest --preset dev -R '^RankMemory'"
+        bash -c "cmake --build --preset dev --target planner_test && ctest --preset dev -R '^MemoryOf(Rank|Layer)'"
       ;;
     *) echo "usage: $0 [demo] [test] [warm] [torch] [rebuild]" >&2; exit 2 ;;
   esac
