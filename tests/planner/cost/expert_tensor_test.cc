@@ -10,7 +10,7 @@
 #include "planner/cost/layer_operations.h"
 #include "planner/cost/layer_source.h"
 #include "planner/cost/layer_traffic.h"
-#include "planner/cost/rank_memory.h"
+#include "planner/cost/layer_memory.h"
 #include "planner/model/layer_matrices.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/sample_layers.h"

@@ -15,7 +15,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/fabric_time.h"
 #include "planner/cost/layer_operations.h"
-#include "planner/cost/rank_memory.h"
+#include "planner/cost/layer_memory.h"
 #include "planner/find_plan.h"
 #include "planner/model/layer_matrices.h"
 #include "tests/planner/cost/hardware_of_tests.h"

@@ -1,3 +1,4 @@
+#include "planner/cost/rank_memory.h"
 #include "planner/search/space/option_table.h"
 
 #include <algorithm>
