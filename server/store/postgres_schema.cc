@@ -207,7 +207,8 @@ CREATE INDEX profiles_by_kind ON profiles (cluster, node, device_kind, kind, seq
 )sql"},
     // Plans of before keep their specs in `bytes`. A spec goes with the last plan that has it; if
     // another transaction gives it to a plan meanwhile, the foreign key makes the deletion fail,
-    // and it is tried again.
+    // and it is tried again. Two transactions that delete the last two plans would each see the
+    // other's: the second waits for the spec's lock, and looks once the first is over.
     {"specs of plans, each stored once", R"sql(
 CREATE TABLE specs (
   digest TEXT PRIMARY KEY,
@@ -222,6 +223,7 @@ CREATE TRIGGER specs_counted AFTER INSERT OR DELETE ON specs
   FOR EACH ROW EXECUTE FUNCTION count_usage('0');
 CREATE FUNCTION release_spec() RETURNS trigger LANGUAGE plpgsql AS $body$
 BEGIN
+  PERFORM 1 FROM specs WHERE digest = OLD.spec_digest FOR NO KEY UPDATE;
   DELETE FROM specs WHERE digest = OLD.spec_digest
     AND NOT EXISTS (SELECT 1 FROM plans WHERE spec_digest = OLD.spec_digest);
   RETURN NULL;

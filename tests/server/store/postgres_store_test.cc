@@ -2,6 +2,7 @@
 
 #include "server/store/postgres_store.h"
 
+#include <atomic>
 #include <memory>
 #include <pqxx/pqxx>
 #include <string>
@@ -253,6 +254,34 @@ TEST(PostgresStore, ASpecStaysForPlansThatGetItMeanwhile) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM specs"), "0");
   EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM stored_usage"), "0");
+}
+
+// Each of two transactions deletes a plan while it still sees the other's.
+TEST(PostgresStore, ASpecGoesWithTheLastTwoPlansThatAreDeletedAtTheSameTime) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  for (const char* const id : {"a", "b"}) {
+    PlanRecord plan = SamplePlan("c", id);
+    // Owners of their own, so that nothing but the spec is in both transactions.
+    plan.owner = absl::StrCat("cn:", id);
+    plan.spec = "shared";
+    ASSERT_OK(store->PutPlan(plan));
+  }
+  pqxx::connection other(home.uri());
+  pqxx::work deleting(other);
+  deleting.exec_params("DELETE FROM plans WHERE name = $1", SamplePlan("c", "a").name);
+  std::atomic<bool> is_over = false;
+  std::thread meanwhile([&store, &is_over] {
+    EXPECT_THAT(store->DeleteExpiredPlans(absl::InfiniteFuture(), 10), IsOkAndHolds(1));
+    is_over = true;
+  });
+  const std::string waiting = absl::StrCat(
+      "SELECT count(*) FROM pg_locks WHERE NOT granted AND transactionid IN (SELECT transactionid ",
+      "FROM pg_locks WHERE granted AND pid = ", other.backendpid(), ")");
+  while (!is_over && Ask(home.uri(), waiting) == "0") std::this_thread::yield();
+  deleting.commit();
+  meanwhile.join();
+  EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM specs"), "0");
 }
 
 // Changes of one owner and cluster by two servers at once, some of which delete.
