@@ -44,7 +44,7 @@ struct JobWishes {
   std::string model;
   // Samples of a step; 0 if the user gave none or no number.
   int64_t global_batch_size = 0;
-  // Values of `PlanningOptions`; empty: the default.
+  // The next four are values of `PlanningOptions`; empty: the default.
   std::string planner;
   std::string runtime;
   std::string target;

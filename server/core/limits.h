@@ -43,8 +43,9 @@ struct Limits {
   QuotaLimits identity_quota;
   QuotaLimits cluster_quota;
 
-  // Searches that may wait in all, more are refused with QUEUE_FULL, and threads that search.
+  // Searches that may wait in all; more are refused with QUEUE_FULL.
   int max_queue_length = 64;
+  // Threads that search.
   int worker_count = 2;
 
   // Longest search. `PlanningOptions.search_time_limit` is cut to it.
