@@ -17,12 +17,13 @@
 
 namespace parplan {
 
-// Hands every request to a session of the core, which `make_session` makes for the context of the
-// call. Its `Add` returns a Status and its `Finish` returns the answer; both run on a thread that
-// may wait for a disk. Reads the next request once the session has taken the one before. The call
-// ends with the session's error, CANCELLED if the stream broke, DEADLINE_EXCEEDED if the client
-// sent nothing for `RpcContext::max_stream_silence`, or INTERNAL if the session threw. The session
-// is not null; `rpc` outlives the call.
+// Hands every request to a session of the core, which `make_session` returns, as a unique_ptr, for
+// the context of the call. The session asks the `CallGuard` at its first request. Its `Add` returns
+// a Status and its `Finish` returns the answer; both run on a thread that may wait for a disk.
+// Reads the next request once the session has taken the one before. The call ends with the
+// session's error, CANCELLED if the stream broke, DEADLINE_EXCEEDED if the client sent nothing for
+// `RpcContext::max_stream_silence`, or INTERNAL if the session threw. The session is not null;
+// `rpc` outlives the call.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
 // connection breaks, and half an upload must never count as a whole one. So the call sends its
