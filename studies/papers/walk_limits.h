@@ -1,4 +1,4 @@
-// The ends of the walks of `galvatron-bmw`, and what other limits would give: the measurements behind
+// The ends of the walks of `galvatron-bmw`, and what other limits would give: measurements behind
 // `kMaxPartitions` (bi_objective.h) and `kMaxWalkStates` (bmw_walk.h).
 
 #ifndef PARPLAN_STUDIES_PAPERS_WALK_LIMITS_H_
