@@ -379,7 +379,12 @@ int Run(int argc, char** argv, const Signals& signals) {
     if (auto* const read_now = std::get_if<Settings>(&again)) return std::move(*read_now);
     return std::nullopt;
   };
-  return Serve(first, signals, read, log);
+  try {
+    return Serve(first, signals, read, log);
+  } catch (const std::exception& error) {
+    log.Error("ended", {{"message", error.what()}});
+    return 1;
+  }
 }
 
 }  // namespace
