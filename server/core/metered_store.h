@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +35,10 @@ class MeteredStore : public Store {
 
   // Returns whether a change failed with UNAVAILABLE since the last time it was asked.
   bool TakeFailedChange() { return has_failed_change_.exchange(false); }
+
+  // Returns the error of the last change, or of `TryWrite`, if that failed because the disk is
+  // full; OK after one that did not.
+  absl::Status room() const;
 
   absl::Status TryWrite() override;
   using Store::PutProfile;
@@ -108,7 +113,13 @@ class MeteredStore : public Store {
   const std::unique_ptr<Store> store_;
   const Clock& clock_;
   Observer& observer_;
+  // Notes whether a change found the disk full.
+  void NoteRoom(const absl::Status& status);
+
   std::atomic<bool> has_failed_change_ = false;
+  std::atomic<bool> is_full_ = false;
+  mutable std::mutex mutex_;
+  absl::Status full_;  // Guarded by mutex_; the error while `is_full_`.
 };
 
 }  // namespace parplan
