@@ -1,5 +1,5 @@
-#include "planner/cost/rank_memory.h"
 #include "planner/search/space/option_table.h"
+#include "planner/cost/rank_memory.h"
 
 #include <algorithm>
 #include <cstdint>
