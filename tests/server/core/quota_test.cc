@@ -129,7 +129,8 @@ TEST_F(QuotaTest, BytesOfAnIdentityAreThoseOfItsProfilesAndPlans) {
   ExpectExceeded(UploadAs("node-1", "r2"), "identity.stored_bytes", "cn:node-1",
                  absl::StrCat(profile.byte_count + 10));
   // A retry of what is stored would be one more if it were new.
-  EXPECT_OK(UploadAs("node-2", "r1"));
+  EXPECT_OK(UploadAs("node-1", "r1"));
+  EXPECT_EQ(ReasonOf(UploadAs("node-1", "r2")), Reason::kQuotaExceeded);
 }
 
 // The cluster is full of others' plans, which are theirs to give away.
