@@ -38,7 +38,7 @@ absl::Status QuotaKeeper::CheckRule(const Rule& rule, const NewRecord& record) {
   PARPLAN_ASSIGN_OR_RETURN(StoredUsage usage, store_.Usage(rule.scope));
   const absl::Status exceeded = CheckUsage(rule, record, usage);
   if (exceeded.ok()) return exceeded;
-  PARPLAN_ASSIGN_OR_RETURN(const bool has_room, Purge(rule));
+  PARPLAN_ASSIGN_OR_RETURN(const bool has_room, Purge(rule, record.owner));
   if (!has_room) return exceeded;
   PARPLAN_ASSIGN_OR_RETURN(usage, store_.Usage(rule.scope));
   return CheckUsage(rule, record, usage);
@@ -67,16 +67,18 @@ absl::Status QuotaKeeper::CheckUsage(const Rule& rule, const NewRecord& record,
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule) {
-  const std::string key = absl::StrCat(rule.kind, " ", rule.holder);
+absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule, const std::string& owner) {
+  const std::string key = absl::StrCat(rule.kind, " ", rule.holder, " ", owner);
   const absl::Duration now = clock_.Steady();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = purged_.find(key);
     if (found != purged_.end() && now - found->second < kPurgePause) return false;
   }
-  PARPLAN_ASSIGN_OR_RETURN(const int64_t deleted,
-                           store_.DeleteExpiredPlans(clock_.Now(), kPurgeBatch, rule.scope));
+  const RecordScope scope = {.owner = owner, .cluster = rule.scope.cluster};
+  PARPLAN_ASSIGN_OR_RETURN(
+      const int64_t deleted,
+      store_.DeleteExpiredPlans(clock_.Now() - kPurgeMargin, kPurgeBatch, scope));
   if (deleted < kPurgeBatch) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (purged_.size() >= kMaxPurgedCount) purged_.clear();

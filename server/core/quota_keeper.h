@@ -37,10 +37,10 @@ class QuotaKeeper {
       : store_(store), clock_(clock), limits_(limits) {}
 
   // Returns OK if the record exceeds no quota; a record without an owner has only the cluster's. If
-  // it would exceed one, up to 500 plans of that owner or cluster that have expired and were never
-  // executed are deleted to make room; once none is left, that is tried again after `kPurgePause`
-  // at the earliest. Reads the store, and waits for its disk, only for quotas that are set. Records
-  // that are stored at the same time are not seen.
+  // it would exceed one, up to 500 plans of its owner that expired `kPurgeMargin` ago and were
+  // never executed are deleted to make room; once none is left, that is tried again after
+  // `kPurgePause` at the earliest. Reads the store, and waits for its disk, only for quotas that
+  // are set. Records that are stored at the same time are not seen.
   //
   // Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with holder and quota (`identity.plans`,
   // `cluster.stored_bytes`, ...) and a `RetryInfo` of ten minutes, or the errors of the store.
@@ -49,6 +49,11 @@ class QuotaKeeper {
   // Time before plans are looked for again after none was left. Not measured: it bounds how often a
   // holder whose quota is used up makes the store look.
   static constexpr absl::Duration kPurgePause = absl::Minutes(1);
+
+  // Time that a plan is kept after it expired, whatever the quotas: a sidecar that could not reach
+  // the server still delivers what its job measured, and a clock may be an hour wrong. Not
+  // measured; a night's outage is shorter.
+  static constexpr absl::Duration kPurgeMargin = absl::Hours(24);
 
  private:
   // The quotas of one holder: an identity or a cluster.
@@ -62,16 +67,16 @@ class QuotaKeeper {
   absl::Status CheckRule(const Rule& rule, const NewRecord& record);
   absl::Status CheckUsage(const Rule& rule, const NewRecord& record,
                           const StoredUsage& usage) const;
-  // Returns whether expired plans were deleted.
-  absl::StatusOr<bool> Purge(const Rule& rule);
+  // Returns whether expired plans of `owner` in the scope of the rule were deleted.
+  absl::StatusOr<bool> Purge(const Rule& rule, const std::string& owner);
 
   Store& store_;
   const Clock& clock_;
   const Limits& limits_;
 
   std::mutex mutex_;
-  // By kind and name of the holder: when, on the steady clock, nothing more was found to delete.
-  // Guarded by mutex_.
+  // By kind and name of the holder, and owner: when, on the steady clock, nothing more was found to
+  // delete. Guarded by mutex_.
   std::map<std::string, absl::Duration> purged_;
 };
 

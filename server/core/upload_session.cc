@@ -203,10 +203,13 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   profile_.set_digest(record.content_digest);
   *profile_.mutable_create_time() = TimestampToProto(record.create_time);
   record.bytes = profile_.SerializeAsString();
-  PARPLAN_RETURN_IF_ERROR(
-      keeper_->quotas_.Check({.owner = record.owner,
-                              .cluster = record.cluster,
-                              .byte_count = static_cast<int64_t>(record.bytes.size())}));
+  // A retry, which has the same name, stores nothing.
+  if (!keeper_->store_.GetProfile(record.name).ok()) {
+    PARPLAN_RETURN_IF_ERROR(
+        keeper_->quotas_.Check({.owner = record.owner,
+                                .cluster = record.cluster,
+                                .byte_count = static_cast<int64_t>(record.bytes.size())}));
+  }
   // The stored profile is decoded again, for it may be that of an earlier upload.
   v1::Profile().Swap(&profile_);
   PARPLAN_ASSIGN_OR_RETURN(

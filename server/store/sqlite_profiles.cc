@@ -82,6 +82,8 @@ absl::Status Insert(SqliteConnection& connection, const ProfileRecord& profile) 
 }
 
 // Deletes the profiles that are alike `profile` but for the newest `keep_count`, itself among them.
+// The `+` keeps SQLite from `profiles_by_node`, which has the order but not the kind: that is behind
+// the bytes of each row, and `profiles_by_kind` has all that is read.
 absl::Status EndOlder(SqliteConnection& connection, const ProfileRecord& profile,
                       int64_t keep_count) {
   PARPLAN_ASSIGN_OR_RETURN(
@@ -89,7 +91,7 @@ absl::Status EndOlder(SqliteConnection& connection, const ProfileRecord& profile
       connection.Prepare("DELETE FROM profiles WHERE sequence IN ("
                          "SELECT sequence FROM profiles WHERE cluster = ?1 AND node = ?2 "
                          "AND device_kind = ?3 AND kind IN (?4, '') "
-                         "ORDER BY sequence DESC LIMIT -1 OFFSET ?5)"));
+                         "ORDER BY +sequence DESC LIMIT -1 OFFSET ?5)"));
   return remove.Bind(1, profile.cluster)
       .Bind(2, profile.node)
       .Bind(3, profile.device_kind)

@@ -192,7 +192,7 @@ CREATE TABLE stored_usage (
   byte_count INTEGER NOT NULL,
   PRIMARY KEY (cluster, owner)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX stored_usage_by_owner ON stored_usage (owner);
+CREATE INDEX stored_usage_by_owner ON stored_usage (owner, plan_count, byte_count);
 INSERT INTO stored_usage
   SELECT cluster, owner, sum(plan_count), sum(byte_count)
   FROM (SELECT cluster, owner, 1 AS plan_count, length(bytes) AS byte_count FROM plans
