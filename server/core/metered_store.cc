@@ -188,6 +188,12 @@ absl::StatusOr<StoredUsage> MeteredStore::Usage(const RecordScope& scope) {
   return Metered("usage", [&](Store& store) { return store.Usage(scope); });
 }
 
+absl::StatusOr<int64_t> MeteredStore::ReplacedBytes(const ProfileRecord& profile,
+                                                    int64_t keep_count, const RecordScope& scope) {
+  return Metered("replaced_bytes",
+                 [&](Store& store) { return store.ReplacedBytes(profile, keep_count, scope); });
+}
+
 absl::StatusOr<ExecutionRecord> MeteredStore::CreateExecution(ExecutionRecord execution) {
   return MeteredChange("create_execution",
                        [&](Store& store) { return store.CreateExecution(std::move(execution)); });

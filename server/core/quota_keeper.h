@@ -27,6 +27,8 @@ struct NewRecord {
   // 1 for a plan.
   int plan_count = 0;
   int64_t byte_count = 0;
+  // Not null for a profile, which is nothing new if it is stored, and may replace others.
+  const ProfileRecord* profile = nullptr;
 };
 
 // Safe to use from any thread.
@@ -36,11 +38,12 @@ class QuotaKeeper {
   QuotaKeeper(Store& store, const Clock& clock, const Limits& limits)
       : store_(store), clock_(clock), limits_(limits) {}
 
-  // Returns OK if the record exceeds no quota; a record without an owner has only the cluster's. If
-  // it would exceed one, up to 500 plans of its owner that expired `kPurgeMargin` ago and were
-  // never executed are deleted to make room; once none is left, that is tried again after
-  // `kPurgePause` at the earliest. Reads the store, and waits for its disk, only for quotas that
-  // are set. Records that are stored at the same time are not seen.
+  // Returns OK if the record exceeds no quota; a record without an owner has only the cluster's. A
+  // profile that is stored already exceeds none, nor does one that takes up no more bytes than
+  // those that it replaces. If a record would exceed a quota, up to 500 plans of its owner that
+  // expired `kPurgeMargin` ago and were never executed are deleted to make room; once none is left,
+  // that is tried again after `kPurgePause` at the earliest. Reads the store, and waits for its
+  // disk, only for quotas that are set. Records that are stored at the same time are not seen.
   //
   // Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with holder and quota (`identity.plans`,
   // `cluster.stored_bytes`, ...) and a `RetryInfo` of ten minutes, or the errors of the store.
@@ -65,8 +68,8 @@ class QuotaKeeper {
   };
 
   absl::Status CheckRule(const Rule& rule, const NewRecord& record);
-  absl::Status CheckUsage(const Rule& rule, const NewRecord& record,
-                          const StoredUsage& usage) const;
+  absl::Status CheckUsage(const Rule& rule, const NewRecord& record, const StoredUsage& usage,
+                          int64_t replaced_bytes) const;
   // Returns whether expired plans of `owner` in the scope of the rule were deleted.
   absl::StatusOr<bool> Purge(const Rule& rule, const std::string& owner);
 

@@ -183,6 +183,8 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   std::unique_lock<std::mutex> decoding(keeper_->decode_mutex_, std::defer_lock);
   if (byte_count_ > kLargeUploadBytes) decoding.lock();
   PARPLAN_RETURN_IF_ERROR(DecodePieces());
+  // Fields that nobody checks are not stored.
+  profile_.DiscardUnknownFields();
   PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile_));
   ProfileRecord record;
   record.cluster = cluster_;
@@ -203,13 +205,11 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   profile_.set_digest(record.content_digest);
   *profile_.mutable_create_time() = TimestampToProto(record.create_time);
   record.bytes = profile_.SerializeAsString();
-  // A retry, which has the same name, stores nothing.
-  if (!keeper_->store_.GetProfile(record.name).ok()) {
-    PARPLAN_RETURN_IF_ERROR(
-        keeper_->quotas_.Check({.owner = record.owner,
-                                .cluster = record.cluster,
-                                .byte_count = static_cast<int64_t>(record.bytes.size())}));
-  }
+  PARPLAN_RETURN_IF_ERROR(
+      keeper_->quotas_.Check({.owner = record.owner,
+                              .cluster = record.cluster,
+                              .byte_count = static_cast<int64_t>(record.bytes.size()),
+                              .profile = &record}));
   // The stored profile is decoded again, for it may be that of an earlier upload.
   v1::Profile().Swap(&profile_);
   PARPLAN_ASSIGN_OR_RETURN(

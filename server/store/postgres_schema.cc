@@ -160,8 +160,10 @@ CREATE INDEX plans_by_owner ON plans (cluster, owner, sequence) WHERE owner <> '
 )sql"},
     // Counted by triggers, so that no change of a record can forget it. Rows without records go, or
     // invented clusters would leave them behind. The argument of a trigger is the number of plans
-    // that a row counts for.
+    // that a row counts for. The locks come first: a row that another server adds after the sum and
+    // before the triggers would never be counted.
     {"who uploaded a profile, and what owners and clusters use", R"sql(
+LOCK TABLE plans, profiles IN SHARE ROW EXCLUSIVE MODE;
 ALTER TABLE profiles ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 CREATE TABLE stored_usage (
   cluster TEXT NOT NULL,
@@ -199,8 +201,8 @@ CREATE TRIGGER plans_counted AFTER INSERT OR DELETE ON plans
 CREATE TRIGGER profiles_counted AFTER INSERT OR DELETE ON profiles
   FOR EACH ROW EXECUTE FUNCTION count_usage('0');
 )sql"},
-    // Profiles of before have no kind, and the first that comes counts them as of its own. The
-    // index has all that the search for older profiles reads.
+    // Profiles of before have no kind, and no new one replaces them. The index has all that the
+    // search for older profiles reads.
     {"kinds of profiles that replace each other", R"sql(
 ALTER TABLE profiles ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 CREATE INDEX profiles_by_kind ON profiles (cluster, node, device_kind, kind, sequence);

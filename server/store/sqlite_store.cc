@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -139,11 +140,12 @@ void SqliteStore::OpenShared() {
   }
   readers.clear();
   writer_.reset();
-  const absl::Time end = absl::Now() + kReopenPatience;
+  // Not the clock of the day, which may jump.
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kReopenPatience);
   // Another program may have filled the disk, or opened the database, a moment ago.
   while (!OpenConnections(/*is_exclusive=*/false).ok() &&
          !OpenConnections(/*is_exclusive=*/true).ok()) {
-    PARPLAN_CHECK(absl::Now() < end);
+    PARPLAN_CHECK(std::chrono::steady_clock::now() < end);
     absl::SleepFor(kReopenPause);
   }
   {

@@ -147,11 +147,26 @@ absl::StatusOr<ProfileRecord> MemoryStore::PutProfile(ProfileRecord profile, int
     --entry;
     const ProfileRecord& other = entry->second;
     const bool is_alike = other.cluster == profile.cluster && other.node == profile.node &&
-                          other.device_kind == profile.device_kind &&
-                          (other.kind == profile.kind || other.kind.empty());
+                          other.device_kind == profile.device_kind && other.kind == profile.kind;
     if (is_alike && ++count > keep_count) entry = state_->profiles.erase(entry);
   }
   return profile;
+}
+
+absl::StatusOr<int64_t> MemoryStore::ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
+                                                   const RecordScope& scope) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  int64_t bytes = 0;
+  int64_t count = 1;
+  for (auto entry = state_->profiles.rbegin(); entry != state_->profiles.rend(); ++entry) {
+    const ProfileRecord& other = entry->second;
+    const bool is_alike = other.cluster == profile.cluster && other.node == profile.node &&
+                          other.device_kind == profile.device_kind && other.kind == profile.kind;
+    const bool goes = is_alike && keep_count > 0 && ++count > keep_count;
+    if (goes && IsIn(other, scope)) bytes += static_cast<int64_t>(other.bytes.size());
+  }
+  return bytes;
 }
 
 absl::StatusOr<ProfileRecord> MemoryStore::GetProfile(absl::string_view name) {

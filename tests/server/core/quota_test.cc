@@ -133,6 +133,23 @@ TEST_F(QuotaTest, BytesOfAnIdentityAreThoseOfItsProfilesAndPlans) {
   EXPECT_EQ(ReasonOf(UploadAs("node-1", "r2")), Reason::kQuotaExceeded);
 }
 
+TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
+  limits.profiles_per_node = 1;
+  StartMeasured();
+  ASSERT_OK(UploadAs("node-1", "r1"));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage mine, store().Usage({.owner = "cn:node-1"}));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage all, store().Usage({.cluster = "synthetic"}));
+  // Both may even have been lowered since.
+  limits.identity_quota.stored_bytes = mine.byte_count / 2;
+  limits.cluster_quota.stored_bytes = all.byte_count / 2;
+  Start(store().OpenAgain());
+  EXPECT_OK(UploadAs("node-1", "r2"));
+  EXPECT_THAT(store().Usage({.owner = "cn:node-1"}), IsOkAndHolds(mine));
+  // This one replaces a profile of somebody else, whose room is not its own.
+  ExpectExceeded(UploadAs("node-2", "r3"), "identity.stored_bytes", "cn:node-2",
+                 absl::StrCat(mine.byte_count / 2));
+}
+
 // The cluster is full of others' plans, which are theirs to give away.
 TEST_F(QuotaTest, OnlyOwnPlansMakeRoomInACluster) {
   limits.cluster_quota.plan_count = 2;

@@ -187,6 +187,28 @@ TEST(PostgresMigration, JobsOfSchema3HaveTheirFirstOwnerAndNumbersGoOn) {
   EXPECT_OK(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 4}));
 }
 
+// A server of the release before still writes.
+TEST(PostgresMigration, APlanThatIsStoredMeanwhileIsCounted) {
+  PostgresHome home;
+  const PlanRecord plan = SamplePlan("c", "plan");
+  ASSERT_NO_FATAL_FAILURE(MakeOlderDatabase(home, 4, true, {}));
+  pqxx::connection other(home.uri());
+  pqxx::work work(other);
+  work.exec(InsertPlanStatement(plan, true,
+                                absl::StrCat("'\\x", absl::BytesToHexString(plan.bytes), "'")));
+  absl::StatusOr<std::unique_ptr<Store>> store;
+  std::thread migration([&] { store = home.Open(); });
+  // It waits for the other server's transaction.
+  while (Ask(home.uri(), "SELECT count(*) FROM pg_locks WHERE NOT granted") == "0") {
+    std::this_thread::yield();
+  }
+  work.commit();
+  migration.join();
+  ASSERT_OK(store);
+  EXPECT_THAT((*store)->Usage({}),
+              IsOkAndHolds(StoredUsage{1, static_cast<int64_t>(plan.bytes.size())}));
+}
+
 TEST(PostgresStore, ANewerSchemaIsRefusedAndLeftAlone) {
   PostgresHome home;
   {
