@@ -151,7 +151,9 @@ TEST(MatrixTime, NarrowerOperandsAreNeverSlower) {
     EXPECT_LE(four, wide);
     // Sizes that only 8 bits can multiply have no 4-bit kernel, and the recipe has no other.
     const auto is_multiple = [](double size) { return std::fmod(size, 32.0) == 0.0; };
-    if (is_multiple(shape.columns) && is_multiple(shape.inner)) EXPECT_LE(four, eight);
+    if (is_multiple(shape.columns) && is_multiple(shape.inner)) {
+      EXPECT_LE(four, eight);
+    }
   }
 }
 

@@ -130,7 +130,9 @@ TEST(ModuleRecompute, RunsFusedAttentionAndItsRingAgain) {
     EXPECT_GT(attention[kRecompute], full[kRecompute] * 0.5);
     EXPECT_LT(attention[kRecompute], full[kRecompute]);
     EXPECT_EQ(attention[kContextParallel], full[kContextParallel]);
-    if (context > 1) EXPECT_GT(attention[kContextParallel], none[kContextParallel]);
+    if (context > 1) {
+      EXPECT_GT(attention[kContextParallel], none[kContextParallel]);
+    }
     const TimeItems both = time(Recomputation(Set({kCoreAttention, kFeedForward})));
     const TimeItems other = time(Recomputation(Set({kFeedForward})));
     EXPECT_NEAR((both[kRecompute] - other[kRecompute]) / attention[kRecompute], 1.0, 1e-9);
