@@ -116,12 +116,13 @@ void AddQuantisedWeights(int64_t own, int64_t replicas, Precision precision,
   const Bytes copies = Bytes::Ceil(static_cast<double>(own) * Quantisation::kCopyCount *
                                    quantisation->operand_bytes);
   const Bytes wide = Bytes::Of(BytesPerElement(precision) * own);
+  const bool is_alone = HasQuantisedParameters(precision, traits);
   if (shards) {
-    memory->gathered += traits.quantised_parameters ? copies - std::min(copies, wide) : copies;
+    memory->gathered += is_alone ? copies - std::min(copies, wide) : copies;
     return;
   }
   memory->parameters += copies;
-  if (traits.quantised_parameters && traits.keep_16_bit_parameters) memory->parameters -= wide;
+  if (is_alone && traits.keep_16_bit_parameters) memory->parameters -= wide;
 }
 
 }  // namespace
@@ -162,9 +163,8 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
     }
   }
   if (definition.frozen) {
-    footprint.frozen_parameter_count = footprint.parameter_count + footprint.expert_parameter_count;
-    footprint.quantised_parameter_count += footprint.quantised_expert_parameter_count;
-    footprint.quantised_expert_parameter_count = 0;
+    footprint.frozen_parameter_count = footprint.parameter_count;
+    footprint.frozen_expert_parameter_count = footprint.expert_parameter_count;
     footprint.parameter_count =
         CeilDiv(AdapterElements(definition), strategy.tensor_parallel_degree);
     footprint.expert_parameter_count = 0;
@@ -191,8 +191,11 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
 
   LayerMemory memory;
   const bool shards_parameters = strategy.sharding_level == ShardingLevel::kParameters;
-  const int64_t frozen = shards_parameters ? CeilDiv(footprint.frozen_parameter_count, replicas)
-                                           : footprint.frozen_parameter_count;
+  const int64_t frozen_shard = CeilDiv(footprint.frozen_parameter_count, replicas) +
+                               CeilDiv(footprint.frozen_expert_parameter_count, expert_replicas);
+  const int64_t frozen = shards_parameters ? frozen_shard
+                                           : footprint.frozen_parameter_count +
+                                                 footprint.frozen_expert_parameter_count;
   memory.parameters = Bytes::Of(dense.parameters + experts.parameters + element * frozen);
   memory.gradients = Bytes::Of(dense.gradients + experts.gradients);
   memory.optimizer_states = Bytes::Of(dense.optimizer_states + experts.optimizer_states);
@@ -249,7 +252,11 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     memory.gathered += gradient;
   }
   if (strategy.sharding_level == ShardingLevel::kParameters && replicas > 1) {
-    const Bytes whole = Bytes::Of(element * (used_count + footprint.frozen_parameter_count));
+    // Experts that no other rank has are whole all the time.
+    const int64_t frozen_experts =
+        expert_replicas > 1 ? footprint.frozen_expert_parameter_count : 0;
+    const Bytes whole =
+        Bytes::Of(element * (used_count + footprint.frozen_parameter_count + frozen_experts));
     if (is_table && !traits.gathers_tables_late) {
       memory.gathered_all_time = whole;
     } else if (footprint.kind != LayerKind::kEmbedding || !traits.gathers_tables_late) {
@@ -271,7 +278,8 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     };
     memory.gathered_all_time = memory.parameters;
     memory.parameters = shard(footprint.parameter_count, replicas) +
-                        shard(footprint.expert_parameter_count, expert_replicas);
+                        shard(footprint.expert_parameter_count, expert_replicas) +
+                        Bytes::Of(element * frozen_shard);
   }
   if (traits.gathers_logits) {
     // The backward pass of a loss function of the user is over before the head gathers parameters

@@ -26,19 +26,22 @@ struct LayerFootprint {
   // data-parallel ranks share them.
   int64_t parameter_count = 0;
   int64_t expert_parameter_count = 0;
-  // Parameters of linear maps whose operands the precision quantises: the part of
-  // `parameter_count` in them, or of all frozen parameters; and of `expert_parameter_count`.
+  // Parameters of linear maps whose operands the precision quantises: the part of the two counts
+  // above in them, or of the two counts below if they are frozen.
   int64_t quantised_parameter_count = 0;
   int64_t quantised_expert_parameter_count = 0;
-  // Parameters that are not trained, experts among them, and not part of the counts above: those
-  // are then of the adapters.
+  // Parameters that are not trained, those of experts apart. They are not part of the first two
+  // counts, which are then of the adapters.
   int64_t frozen_parameter_count = 0;
+  int64_t frozen_expert_parameter_count = 0;
   // Parameters of the largest matrix, whose gradient exists on its own for a moment.
   int64_t largest_matrix_parameter_count = 0;
   // Parameters of the embedding's table on the same ranks if a head uses it.
   int64_t borrowed_parameter_count = 0;
   // Activations of one sample.
   ActivationBytes activations;
+
+  bool is_frozen() const { return frozen_parameter_count + frozen_expert_parameter_count > 0; }
 };
 
 // Returns the footprint that follows from the definition. Matrices and tables are split over

@@ -188,6 +188,21 @@ TEST(MemoryOfLayer, KeepsQuantisedWeightsForBothDirections) {
   EXPECT_EQ(MemoryOf(layer, traits, {}).parameters, wide.parameters);
 }
 
+// NVFP4, scales of rows and, by default, blocks of 128 have no parameters of their own, whatever
+// the runtime: 49,152 elements keep their 2 bytes beside the copies.
+TEST(MemoryOfLayer, RecipesWithoutNarrowParametersKeepThoseOf16Bits) {
+  const LayerDefinition layer = TestDecoder(64, 4, 32);
+  RuntimeTraits traits;
+  traits.quantised_parameters = true;
+  const Bytes wide = MemoryOf(layer, traits, {}).parameters;
+  EXPECT_EQ(MemoryOf(layer, traits, {}, 1.0, Precision::kNvfp4).parameters - wide,
+            Bytes::Of(49'152 * 2 * 9 / 16));
+  EXPECT_EQ(MemoryOf(layer, traits, {}, 1.0, Precision::kFp8Rowwise).parameters - wide,
+            Bytes::Of(49'152 * 2));
+  EXPECT_GT(MemoryOf(layer, traits, {}, 1.0, Precision::kFp8Blockwise).parameters, wide);
+  EXPECT_EQ(MemoryOf(layer, traits, {}, 1.0, Precision::kFp8Current).parameters, wide);
+}
+
 TEST(MemoryOfLayer, NarrowerOperandsNeverTakeMore) {
   const LayerDefinition layer = TestDecoder(64, 4, 32);
   const RuntimeTraits traits;
@@ -246,6 +261,43 @@ TEST(MemoryOfLayer, FrozenWeightsAreShardedLikeOthers) {
   const LayerMemory alone = MemoryOf(layer, RuntimeTraits(), {});
   EXPECT_EQ(sharded.parameters * 4, alone.parameters);
   EXPECT_GE(sharded.gathered, alone.parameters);
+}
+
+// Eight experts on eight ranks: each holds one whole, which no other has, and shards the rest over
+// all. Trained or frozen, the same bytes of parameters in 16 bits.
+TEST(MemoryOfLayer, FrozenExpertsAreShardedOverTheRanksThatHaveThem) {
+  LayerDefinition layer = TestDecoder(64, 4, 32);
+  layer.feed_forward_size = 0;
+  layer.parameter_count = 0;
+  layer.expert_count = 8;
+  layer.experts_per_token = 2;
+  layer.expert_feed_forward_size = 256;
+  layer = *LayerDefinition::Create(layer, "layer");
+  for (const int expert : {1, 2, 8}) {
+    Strategy strategy{.data_parallel_degree = 8};
+    strategy.expert_parallel_degree = expert;
+    strategy.sharding_level = ShardingLevel::kParameters;
+    layer.frozen = false;
+    const LayerMemory trained = MemoryOf(layer, RuntimeTraits(), strategy);
+    const LayerMemory narrow = MemoryOf(layer, RuntimeTraits(), strategy, 1.0, Precision::kMxfp8);
+    layer.frozen = true;
+    EXPECT_EQ(MemoryOf(layer, RuntimeTraits(), strategy).parameters, trained.parameters);
+    EXPECT_EQ(MemoryOf(layer, RuntimeTraits(), strategy, 1.0, Precision::kMxfp8).parameters,
+              narrow.parameters);
+  }
+}
+
+// Without sharded parameters, a runtime that holds shards between steps holds those of frozen
+// weights too: a quarter of 4 bytes, and the whole ones from the first to the last pass.
+TEST(MemoryOfLayer, HoldsTheShardsOfFrozenWeightsBetweenSteps) {
+  LayerDefinition layer = TestDecoder(64, 4, 32);
+  layer.frozen = true;
+  Strategy strategy{.data_parallel_degree = 4};
+  strategy.sharding_level = ShardingLevel::kOptimizer;
+  const LayerMemory memory =
+      MemoryOf(layer, *FindRuntime("torch"), strategy, 1.0, Precision::kFp32);
+  EXPECT_EQ(memory.gathered_all_time, Bytes::Of(4 * layer.parameter_count));
+  EXPECT_EQ(memory.parameters, Bytes::Of(layer.parameter_count));
 }
 
 // A layer that a recipe leaves in 16 bits is one of bf16.
