@@ -160,7 +160,7 @@ TEST(MetricsExposer, AnswersBesideRequestsThatNeverEnd) {
   EXPECT_EQ(WriteAll(scrape.get(), "GET /metrics HTTP/1.0\r\n\r\n"), 0);
   ASSERT_OK_AND_ASSIGN(const std::string answer,
                        ReadDescriptor(scrape.get(), "scrape", size_t{1} << 20));
-  EXPECT_THAT(answer, HasSubstr("parplan_requests_total"));
+  EXPECT_THAT(answer, HasSubstr("parplan_searches_waiting"));
 }
 
 }  // namespace
