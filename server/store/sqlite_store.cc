@@ -58,8 +58,9 @@ absl::Status CheckRoom(const std::string& directory) {
   if (statvfs(directory.c_str(), &room) != 0) return absl::OkStatus();
   const uint64_t blocks = geteuid() == 0 ? room.f_bfree : room.f_bavail;
   if (blocks * room.f_frsize >= kLeastRoomBytes) return absl::OkStatus();
-  return DiskFullError(absl::StrCat("less than ", kLeastRoomBytes >> 20,
-                                    " MiB of the disk is free: free some space"));
+  return DiskFullError(absl::StrCat("the disk is full, so nothing can be changed: less than ",
+                                    kLeastRoomBytes >> 20,
+                                    " MiB is free; free some space and try again"));
 }
 
 // Only another program that opens the database at the same moment can keep the store from
