@@ -69,7 +69,7 @@ absl::Status QuotaKeeper::CheckUsage(const Rule& rule, const NewRecord& record,
                        .retry = kStoredRetry},
                       kAdvice);
   }
-  // What does not grow is not refused, though the quota may have been lowered.
+  // A record that does not grow the sum is not refused, though the quota may have been lowered.
   if (growth > 0 && rule.limits.stored_bytes > 0 && byte_count > rule.limits.stored_bytes) {
     return QuotaError({.quota = absl::StrCat(rule.kind, ".stored_bytes"),
                        .holder = rule.holder,

@@ -183,7 +183,7 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   std::unique_lock<std::mutex> decoding(keeper_->decode_mutex_, std::defer_lock);
   if (byte_count_ > kLargeUploadBytes) decoding.lock();
   PARPLAN_RETURN_IF_ERROR(DecodePieces());
-  // Fields that nobody checks are not stored.
+  // Unknown fields, which no rule checks, are not stored.
   profile_.DiscardUnknownFields();
   PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile_));
   ProfileRecord record;

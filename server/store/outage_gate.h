@@ -38,7 +38,7 @@ class OutageGate {
   bool Failed(absl::Duration start, absl::Duration now, const absl::Status& cause) {
     // A call that took long hides no success of another meanwhile.
     const absl::Duration since = std::max(start, last_success_);
-    // Between two failures that are far apart nobody asked, so they are two outages.
+    // Between two failures that are far apart no call came, so they are two outages.
     if (!is_shut_ && since - last_failure_ >= tolerated_outage_) outage_start_.reset();
     last_failure_ = now;
     outage_start_ = std::min(outage_start_.value_or(since), since);
