@@ -6,18 +6,18 @@
 namespace parplan {
 
 CallContext::CallContext(std::string request_id, absl::Duration deadline,
-                         std::shared_ptr<const Caller> caller, std::string host)
+                         std::shared_ptr<const Caller> caller, const std::string& host)
     : request_id_(std::move(request_id)),
       deadline_(deadline),
       caller_(std::move(caller)),
-      holder_(caller_->owner().empty() ? std::move(host) : caller_->owner()) {}
+      holder_(caller_->owner().empty() ? host : caller_->owner()) {}
 
 std::shared_ptr<CallContext> CallContext::Create(std::string request_id, absl::Duration time_left,
                                                  const Clock& clock,
                                                  std::shared_ptr<const Caller> caller,
-                                                 std::string host) {
-  return std::shared_ptr<CallContext>(new CallContext(
-      std::move(request_id), clock.Steady() + time_left, std::move(caller), std::move(host)));
+                                                 const std::string& host) {
+  return std::shared_ptr<CallContext>(
+      new CallContext(std::move(request_id), clock.Steady() + time_left, std::move(caller), host));
 }
 
 std::shared_ptr<CallContext> CallContext::OfItself() {

@@ -26,7 +26,7 @@ class CallContext {
   // do everything. `host` is that of the client, empty if it has none.
   static std::shared_ptr<CallContext> Create(
       std::string request_id, absl::Duration time_left, const Clock& clock = Clock::Real(),
-      std::shared_ptr<const Caller> caller = Caller::Itself(), std::string host = "");
+      std::shared_ptr<const Caller> caller = Caller::Itself(), const std::string& host = "");
 
   // Returns the context of a call of this program itself, which has no deadline.
   static std::shared_ptr<CallContext> OfItself();
@@ -61,7 +61,7 @@ class CallContext {
 
  private:
   CallContext(std::string request_id, absl::Duration deadline, std::shared_ptr<const Caller> caller,
-              std::string host);
+              const std::string& host);
 
   const std::string request_id_;
   const absl::Duration deadline_;
