@@ -92,7 +92,7 @@ std::unique_ptr<HearingWatch> WatchHearing(ServerLog& log, RpcServer& server) {
       },
       [&log] {
         log.Error("ended", {{"message",
-                             "the server answered nobody for half a minute; it ends so that its "
+                             "the server answered no call for half a minute; it ends so that its "
                              "supervisor starts it again"}});
         // Threads that hang would hold up an orderly end, and the store survives a crash.
         std::_Exit(kDeafExitCode);

@@ -17,7 +17,7 @@ int main(int count, char** words) {
 """
 WHOLE = ["-O2", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fPIE",
          "-pie", "-Wl,-z,relro,-z,now,-z,noexecstack"]
-# What is given in addition, and a word of what is missing then.
+# Each case has the flags that are added, and a word that the finding then contains.
 FLAWS = [(["-no-pie"], "-pie"), (["-Wl,-z,norelro"], "-z relro"), (["-Wl,-z,lazy"], "-z now"),
          (["-Wl,-z,execstack"], "-z noexecstack"), (["-fno-stack-protector"], "stack protectors"),
          (["-U_FORTIFY_SOURCE"], "_FORTIFY_SOURCE")]

@@ -6,10 +6,7 @@
 `./parplan-dev abuse-test` runs it. What it measures it prints in lines that begin with "abuse:".
 """
 import resource
-import signal
-import sys
 import time
-import unittest
 
 import grpc
 
@@ -81,7 +78,7 @@ class LongAttacks:
             code = error.code().name
         return time.monotonic() - start, code
 
-    def test_a_big_snapshot_holds_up_nobody(self):
+    def test_a_big_snapshot_delays_no_caller(self):
         flags, address = self.health()
         server = self.serve(*flags, memory=2048 * MEBI)
         client = self.client(server)
@@ -97,7 +94,7 @@ class LongAttacks:
             f"{self.peak(server) // MEBI} MiB at most")
         self.assertEqual(health.failures, [])
 
-    def test_many_profiles_hold_up_nobody(self):
+    def test_many_profiles_delay_no_caller(self):
         flags, address = self.health()
         server = self.serve(*flags, memory=2048 * MEBI)
         client = self.client(server)
@@ -160,13 +157,5 @@ class MutualTlsLongAbuse(LongAttacks, abuse_test.MutualTlsAbuse):
     pass
 
 
-def main():
-    lab.SERVER = sys.argv.pop(1)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
-    unittest.main()
-
-
 if __name__ == "__main__":
-    main()
+    abuse_test.run()

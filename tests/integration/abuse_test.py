@@ -277,7 +277,8 @@ class MutualTlsAbuse(Attacks, lab.Lab):
     overhead = 40 * MEBI
 
 
-def main():
+def run():
+    """The tests of the program that is run, with the server of the first argument."""
     lab.SERVER = sys.argv.pop(1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -286,4 +287,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -184,7 +184,7 @@ TEST(MemoryOfLayer, KeepsQuantisedWeightsForBothDirections) {
   traits.quantised_parameters = true;
   const LayerMemory alone = MemoryOf(layer, traits, {}, 1.0, Precision::kMxfp8);
   EXPECT_EQ(alone.parameters - wide.parameters, copies - Bytes::Of(49'152 * 2));
-  // Which changes nothing of a precision that does not quantise.
+  // The trait changes nothing of a precision that does not quantise.
   EXPECT_EQ(MemoryOf(layer, traits, {}).parameters, wide.parameters);
 }
 

@@ -204,8 +204,8 @@ TEST(LayerTraffic, WideExpertsAreGatheredWide) {
   EXPECT_EQ(gathered(Precision::kFp8Rowwise, false), bf16);
 }
 
-// Eight experts on eight ranks are nobody else's: the gather of a frozen layer is that of a trained
-// one.
+// Each of eight ranks has an expert that no other rank has: the gather of a frozen layer is that of
+// a trained one.
 TEST(LayerTraffic, FrozenExpertsAreGatheredByTheRanksThatHaveThem) {
   for (const int expert : {1, 4, 8}) {
     const auto gathered = [expert](bool is_frozen) {

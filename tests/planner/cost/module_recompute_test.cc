@@ -126,7 +126,7 @@ TEST(ModuleRecompute, RunsFusedAttentionAndItsRingAgain) {
     const TimeItems none = time(RecomputeLevel::kNone);
     const TimeItems attention = time(RecomputeLevel::kSelective);
     const TimeItems full = time(RecomputeLevel::kFull);
-    // Of 65,536 tokens attention is most of the layer.
+    // With 65,536 tokens attention takes most of the layer's time.
     EXPECT_GT(attention[kRecompute], full[kRecompute] * 0.5);
     EXPECT_LT(attention[kRecompute], full[kRecompute]);
     EXPECT_EQ(attention[kContextParallel], full[kContextParallel]);

@@ -145,7 +145,7 @@ TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
   Start(store().OpenAgain());
   EXPECT_OK(UploadAs("node-1", "r2"));
   EXPECT_THAT(store().Usage({.owner = "cn:node-1"}), IsOkAndHolds(mine));
-  // This one replaces a profile of somebody else, whose room is not its own.
+  // This one replaces a profile of another owner, and the room of that owner is not its own.
   ExpectExceeded(UploadAs("node-2", "r3"), "identity.stored_bytes", "cn:node-2",
                  absl::StrCat(mine.byte_count / 2));
 }
