@@ -14,13 +14,15 @@
 namespace parplan {
 
 // Returns the profiles of `device_kind` that hold for a runtime, newest first, and those of other
-// kinds as they are. A profile holds if
+// kinds as they are. A profile holds if both are true:
 //
-//   its runtime   is `MeasuredRuntime(runtime_id)` or not known. Of other runtimes the collectives
-//                 alone are returned, and only those between GPUs, where every runtime uses NCCL.
-//                 Processors (`CPU ...`) have a library of collectives for each runtime.
-//   its libraries include no release other than newer profiles of the same runtime name. The
-//                 kernel (`linux`) is not compared, nor are profiles without a runtime.
+// * Its runtime is `MeasuredRuntime(runtime_id)` or not known.
+// * No library in it has another release than in a newer profile of the same runtime. The kernel
+//   (`linux`) is not compared, and profiles without a runtime are not compared at all.
+//
+// A profile of another runtime for which the second is true is returned with its collectives alone,
+// behind all others, if it is of GPUs, because every runtime uses NCCL there. Processors
+// (`CPU ...`) have a library of collectives for each runtime.
 //
 // FAILED_PRECONDITION (PROFILE_MISSING), listing the runtimes that were measured, if there are
 // profiles of `device_kind` and none is left. Profiles are not null.
