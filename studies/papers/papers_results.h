@@ -22,15 +22,21 @@
 
 namespace parplan::papers {
 
-struct PapersResults {
-  // The processor and the commit of the run, for the page. Empty if not said.
+// The run that made a section.
+struct SectionRun {
+  // The processor and the commit, as the user of the command named them.
   std::string machine;
   std::string commit;
-  // Parts that were made again since, with what is said of that run, for the page.
-  std::map<std::string, std::string> later_parts;
-  // Seconds of processor time of each section on one thread, in its latest run; one digit behind
-  // the point.
-  std::map<std::string, double> seconds;
+  // Processor time on one thread; one digit behind the point.
+  double seconds = 0.0;
+
+  friend bool operator==(const SectionRun&, const SectionRun&) = default;
+};
+
+struct PapersResults {
+  // The latest run of each section, by its name. A run of other sections leaves it as it is, so
+  // that the page names the commit whose planners made the figures.
+  std::map<std::string, SectionRun> made;
   std::vector<GridCell> grid;
   std::vector<AblationRow> ablations;
   std::vector<PipelineRow> pipelines;
@@ -47,7 +53,7 @@ struct PapersResults {
 
   friend bool operator==(const PapersResults&, const PapersResults&) = default;
 
-  // Returns the sum of `seconds` over what a run of everything makes, which leaves out the sections
+  // Returns the sum of seconds over what a run of everything makes, which leaves out the sections
   // whose names begin with `kLong`.
   int WholeSeconds() const;
 };

@@ -189,9 +189,8 @@ std::string TimesSection(const PapersResults& results) {
   if (results.times.empty()) return "";
   std::string text = "## Search time\n\n";
   text += Paragraph(absl::StrCat(
-      "One thread of ", results.machine, ", commit ", results.commit,
-      " unless the parts above say another; the least of up to five runs. A search that takes "
-      "longer than ",
+      "One thread of the machine that made the part, which the first table of this page names with "
+      "its commit; the least of up to five runs. A search that takes longer than ",
       kSearchSeconds,
       " s is ended there and keeps its best plan so far (`>`, before the seconds it took). Beside "
       "each time stands the rate of "

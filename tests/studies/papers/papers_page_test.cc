@@ -50,6 +50,33 @@ TEST_F(StoredResults, MakeThePageByteByByte) {
   }
 }
 
+// A part that is not made again keeps the commit of the run that made it, so each has one.
+TEST_F(StoredResults, SayWhichRunMadeEachPart) {
+  const std::string page = PapersPage(results_);
+  for (const char* const section :
+       {"ablations", "forward-memory", "granularity", "grid", "long-devices", "long-granularity",
+        "long-grid", "long-layers", "long-memory", "long-strategies", "long-walks", "pipelines",
+        "times"}) {
+    SCOPED_TRACE(section);
+    ASSERT_TRUE(results_.made.contains(section));
+    const SectionRun& run = results_.made[section];
+    EXPECT_FALSE(run.machine.empty());
+    EXPECT_FALSE(run.commit.empty());
+    EXPECT_THAT(page, testing::HasSubstr(absl::StrCat("| `", section, "` |")));
+  }
+  EXPECT_LE(results_.WholeSeconds(), kWholeRunSeconds);
+}
+
+TEST(PapersPage, HasTheCommitOfEachPart) {
+  PapersResults results;
+  results.made["grid"] = {.machine = "one", .commit = "1234", .seconds = 61.25};
+  results.made["long-grid"] = {.machine = "other", .commit = "5678", .seconds = 557.0};
+  const std::string page = PapersPage(results);
+  EXPECT_THAT(page, testing::HasSubstr("| `grid` | 61.2 | 1234 | one |"));
+  EXPECT_THAT(page, testing::HasSubstr("| `long-grid` | 557.0 | 5678 | other |"));
+  EXPECT_THAT(page, testing::HasSubstr("takes 61 s of one core, within"));
+}
+
 TEST_F(StoredResults, HaveEveryCellAndEveryPlanner) {
   const std::vector<GridQuestion> questions = GridQuestions();
   ASSERT_EQ(results_.grid.size(), questions.size());
