@@ -164,7 +164,8 @@ std::string OtherPlannersSection(const PapersResults& results) {
           "printed, of all others samples a second. "
           "Behind `>` a search was ended after ",
           kGridSearchSeconds,
-          " s and kept its best plan so far; the time makes these figures depend on the machine. "
+          " s of processor time and kept its best plan so far; the time makes these figures depend "
+          "on the machine. "
           "How long the integer programs take is under *Search time*. `--section long-grid` makes "
           "this table, which a run of everything leaves as it is.")),
       head, rows, "\n");

@@ -176,7 +176,8 @@ std::string GranularitySection(const PapersResults& results) {
   const std::vector<TimedSearch> searches = SearchesOf(results, "granularity");
   if (searches.empty()) return text;
   text += Paragraph(absl::StrCat(
-      "The same as a curve: seconds of search, and the rate as a share of the best of the row, for "
+      "The same as a curve: processor seconds of search, and the rate as a share of the best of "
+      "the row, for "
       "layers of BERT on 64 A100 with 80 GB, batch 128, here with the baselines. A search is ended "
       "after ",
       kSearchSeconds, " s and keeps its best plan so far (`>`):"));
@@ -189,8 +190,9 @@ std::string TimesSection(const PapersResults& results) {
   if (results.times.empty()) return "";
   std::string text = "## Search time\n\n";
   text += Paragraph(absl::StrCat(
-      "One thread of the machine that made the part, which the first table of this page names with "
-      "its commit; the least of up to five runs. A search that takes longer than ",
+      "Processor time of one thread of the machine that made the part, which the first table of "
+      "this page names with its commit; the least of up to five runs. A search that takes longer "
+      "than ",
       kSearchSeconds,
       " s is ended there and keeps its best plan so far (`>`, before the seconds it took). Beside "
       "each time stands the rate of "
