@@ -28,8 +28,8 @@ namespace {
 using planctl::ReadFile;
 using planctl::WriteFile;
 
-constexpr const char* kSections[] = {"grid",           "ablations",   "pipelines",
-                                     "forward-memory", "granularity", "times"};
+constexpr const char* kSections[] = {"grid",        "ablations", "pipelines",     "forward-memory",
+                                     "granularity", "times",     "unlike-devices"};
 
 // The walks of walk_limits.h, some of which have states that a search would not make.
 constexpr char kLongWalks[] = "long-walks";
@@ -128,6 +128,8 @@ void Make(const std::string& section, papers::PapersResults& results) {
     Answer(papers::AblationQuestions(), papers::GranularityRowOf, results.granularity);
   } else if (section == "times") {
     MakeTimes(results);
+  } else if (section == "unlike-devices") {
+    Answer(papers::UnlikeQuestions(), papers::UnlikeRowOf, results.unlike);
   } else if (section == papers::kLongGrid) {
     MakeLongGrid(results);
   } else if (section == papers::kLongGranularity) {
@@ -232,7 +234,8 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
   command
       .AddOption("--section", flags->sections,
                  "Make only this part again: grid, ablations, pipelines, forward-memory, "
-                 "granularity, times, long-layers, long-devices, long-memory, long-strategies, "
+                 "granularity, times, unlike-devices, long-layers, long-devices, long-memory, "
+                 "long-strategies, "
                  "long-granularity, long-grid, long-walks, or long-times for all that begin with "
                  "long; several times [all but those, which take minutes]")
       .Check(shell::OneOf(SectionNames()));

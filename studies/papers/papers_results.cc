@@ -214,6 +214,24 @@ WalkRow WalkFrom(const Json& json) {
           .seconds_by_states = json.at("seconds_by_states").get<std::vector<double>>()};
 }
 
+Json ToJson(const UnlikeRow& row) {
+  return {{"model", row.model},
+          {"weaker", row.weaker},
+          {"stronger", row.stronger},
+          {"alike", row.alike},
+          {"weaker_alone", row.weaker_alone},
+          {"stronger_alone", row.stronger_alone}};
+}
+
+UnlikeRow UnlikeFrom(const Json& json) {
+  return {.model = json.at("model"),
+          .weaker = json.at("weaker"),
+          .stronger = json.at("stronger"),
+          .alike = json.at("alike"),
+          .weaker_alone = json.at("weaker_alone"),
+          .stronger_alone = json.at("stronger_alone")};
+}
+
 // One row a line, so that a change of a row is a change of a line.
 template <typename Row>
 std::string Lines(const char* name, const std::vector<Row>& rows) {
@@ -260,8 +278,8 @@ std::string ResultsJson(const PapersResults& results) {
       "\n },\n", Lines("grid", results.grid), ",\n", Lines("ablations", results.ablations), ",\n",
       Lines("pipelines", results.pipelines), ",\n", Lines("forward_memory", results.forward_memory),
       ",\n", Lines("granularity", results.granularity), ",\n", Lines("times", results.times), ",\n",
-      Lines("walks", results.walks), ",\n \"runs_source\": ", Json(results.runs_source).dump(),
-      ",\n", Lines("runs", results.runs),
+      Lines("walks", results.walks), ",\n", Lines("unlike", results.unlike),
+      ",\n \"runs_source\": ", Json(results.runs_source).dump(), ",\n", Lines("runs", results.runs),
       ",\n \"memory_source\": ", Json(results.memory_source).dump(), ",\n",
       Lines("memory", results.memory), "\n}\n");
 }
@@ -281,6 +299,7 @@ absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
     ReadRows(file, "granularity", GranularityFrom, results.granularity);
     ReadRows(file, "times", TimedFrom, results.times);
     ReadRows(file, "walks", WalkFrom, results.walks);
+    ReadRows(file, "unlike", UnlikeFrom, results.unlike);
     results.runs_source = file.at("runs_source");
     ReadRows(file, "runs", MeasuredFrom, results.runs);
     results.memory_source = file.at("memory_source");

@@ -18,6 +18,7 @@
 #include "studies/papers/overlap_error.h"
 #include "studies/papers/pipelines_alone.h"
 #include "studies/papers/search_times.h"
+#include "studies/papers/unlike_devices.h"
 #include "studies/papers/walk_limits.h"
 
 namespace parplan::papers {
@@ -44,6 +45,7 @@ struct PapersResults {
   std::vector<GranularityRow> granularity;
   std::vector<TimedSearch> times;
   std::vector<WalkRow> walks;
+  std::vector<UnlikeRow> unlike;
   // Runs of `prediction --results`, with the command, the machine and the commit of them.
   std::string runs_source;
   std::vector<MeasuredPlan> runs;

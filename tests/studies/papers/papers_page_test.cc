@@ -56,7 +56,7 @@ TEST_F(StoredResults, SayWhichRunMadeEachPart) {
   for (const char* const section :
        {"ablations", "forward-memory", "granularity", "grid", "long-devices", "long-granularity",
         "long-grid", "long-layers", "long-memory", "long-strategies", "long-walks", "pipelines",
-        "times"}) {
+        "times", "unlike-devices"}) {
     SCOPED_TRACE(section);
     ASSERT_TRUE(results_.made.contains(section));
     const SectionRun& run = results_.made[section];
@@ -91,6 +91,7 @@ TEST_F(StoredResults, HaveEveryCellAndEveryPlanner) {
   EXPECT_EQ(results_.pipelines.size(), PipelineQuestions().size());
   EXPECT_EQ(results_.granularity.size(), AblationQuestions().size());
   EXPECT_EQ(results_.walks.size(), WalkQuestions().size());
+  EXPECT_EQ(results_.unlike.size(), UnlikeQuestions().size());
 }
 
 // The laws of the paper planners on all 120 cells of `parplan-study papers`, with the batches that
@@ -164,6 +165,7 @@ TEST_F(StoredResults, AreWhatPlannersAnswerNow) {
   EXPECT_EQ(GranularityRowOf(AblationQuestions()[12]), results_.granularity[12]) << kAgain;
   EXPECT_EQ(PipelineRowOf(PipelineQuestions()[1]), results_.pipelines[1]) << kAgain;
   EXPECT_EQ(ForwardMemoryRowOf(Family::kVit, 32), results_.forward_memory[2]) << kAgain;
+  EXPECT_EQ(UnlikeRowOf(UnlikeQuestions()[0]), results_.unlike[0]) << kAgain;
   WalkRow walks = WalkRowOf(WalkQuestions()[1]);
   walks.seconds_by_states = results_.walks[1].seconds_by_states;
   EXPECT_EQ(walks, results_.walks[1]) << kAgain;
