@@ -177,6 +177,26 @@ TEST(ParseResults, SaysWhatItWants) {
   }
 }
 
+TEST(PapersPage, SaysWhereExactIsBehindASmallerSpace) {
+  PapersResults results;
+  for (const int memory_gb : {8, 12}) {
+    GridCell& cell = results.grid.emplace_back();
+    cell.model = "BERT-Huge-32";
+    cell.device_count = 8;
+    cell.memory_gb = memory_gb;
+    cell.answers[kTreeOptimum].rate = 10.0;
+    // Slower by a fifth, then faster.
+    results.times.push_back({.axis = "other-grid-BERT-Huge-32-8",
+                             .value = memory_gb,
+                             .planner = "exact",
+                             .rate = memory_gb == 8 ? 8.0 : 11.0});
+  }
+  EXPECT_THAT(PapersPage(results),
+              testing::HasSubstr("In 1 of 2 cells `exact` is slower than the fastest plan known"));
+  results.times.front().rate = 10.0;
+  EXPECT_THAT(PapersPage(results), testing::HasSubstr("In none of 2 cells is `exact` slower"));
+}
+
 TEST(PapersPage, OfFewResultsHasOnlyTheirSections) {
   const std::string page = PapersPage({});
   EXPECT_THAT(page, testing::Not(testing::HasSubstr("## Search time")));
