@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "clients/import/megatron_layers.h"
 #include "exports/uniform_plan.h"
+#include "planner/model/precision.h"
+#include "proto/wire/model_wire.h"
 
 namespace parplan {
 namespace {
@@ -166,9 +169,24 @@ class ModelComparison {
     }
   }
 
+  // Compares recipes of 8 and 4 bits.
+  void ComparePrecision() {
+    const absl::StatusOr<v1::Precision> precision = MegatronPrecisionOf(arguments_);
+    if (!precision.ok()) {
+      if (status_.ok()) status_ = precision.status();
+      return;
+    }
+    if (*precision == PrecisionToProto(model_.precision())) return;
+    Fault(arguments_.Has("fp4-format") ? "fp4-format" : "fp8-format",
+          absl::StrCat("and its recipe give another precision than the model's, which is ",
+                       TraitsOf(model_.precision()).name));
+  }
+
   void CompareTraining() {
-    CompareSwitch("bf16", model_.precision() == Precision::kBf16);
+    // The precisions of 8 and 4 bits have bf16 beside them.
+    CompareSwitch("bf16", TraitsOf(model_.precision()).storage == StorageFormat::kBf16);
     CompareSwitch("fp16", model_.precision() == Precision::kFp16);
+    ComparePrecision();
     const char* const expected = model_.optimizer() == Optimizer::kSgd ? "sgd" : "adam";
     const std::string optimizer = arguments_.Text("optimizer", "adam");
     if (optimizer != expected) {

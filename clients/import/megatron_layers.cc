@@ -121,14 +121,22 @@ absl::StatusOr<bool> HasPositionTable(const ArgumentList& arguments) {
                                       kind, "`"));
 }
 
+// Recipes of Transformer Engine and the precisions that they are here.
+struct RecipePrecision {
+  absl::string_view argument;
+  absl::string_view recipe;
+  v1::Precision precision;
+};
+constexpr RecipePrecision kRecipes[] = {
+    {"fp8-recipe", "delayed", v1::PRECISION_FP8_DELAYED},
+    {"fp8-recipe", "tensorwise", v1::PRECISION_FP8_CURRENT},
+    {"fp8-recipe", "blockwise", v1::PRECISION_FP8_BLOCKWISE},
+    {"fp8-recipe", "mxfp8", v1::PRECISION_MXFP8},
+    {"fp4-recipe", "nvfp4", v1::PRECISION_NVFP4},
+};
+
 absl::Status ReadTraining(const ArgumentList& arguments, MegatronSizes* sizes) {
-  if (arguments.Has("bf16") && arguments.Has("fp16")) {
-    return arguments.Fault("fp16", "contradicts --bf16");
-  }
-  // `MegatronRules` refuses --fp8-format and --fp4-format, which would multiply in fewer bits.
-  sizes->precision = arguments.Has("bf16")   ? v1::PRECISION_BF16
-                     : arguments.Has("fp16") ? v1::PRECISION_FP16
-                                             : v1::PRECISION_FP32;
+  PARPLAN_ASSIGN_OR_RETURN(sizes->precision, MegatronPrecisionOf(arguments));
   const std::string optimizer = arguments.Text("optimizer", "adam");
   if (optimizer != "adam" && optimizer != "sgd") {
     return arguments.Fault("optimizer",
@@ -162,6 +170,40 @@ absl::StatusOr<int> ReadWindowSize(const ArgumentList& arguments) {
 }
 
 }  // namespace
+
+absl::StatusOr<v1::Precision> MegatronPrecisionOf(const ArgumentList& arguments) {
+  if (arguments.Has("bf16") && arguments.Has("fp16")) {
+    return arguments.Fault("fp16", "contradicts --bf16");
+  }
+  const bool is_fp8 = arguments.Has("fp8-format");
+  const bool is_fp4 = arguments.Has("fp4-format");
+  if (!is_fp8 && !is_fp4) {
+    return arguments.Has("bf16")   ? v1::PRECISION_BF16
+           : arguments.Has("fp16") ? v1::PRECISION_FP16
+                                   : v1::PRECISION_FP32;
+  }
+  if (is_fp8 && is_fp4) return arguments.Fault("fp4-format", "contradicts --fp8-format");
+  const absl::string_view format_argument = is_fp8 ? "fp8-format" : "fp4-format";
+  if (!arguments.Has("bf16")) {
+    return arguments.Fault(
+        format_argument, "needs --bf16: all precisions of 8 and 4 bits here have bf16 beside them");
+  }
+  const std::string format = arguments.Text(format_argument, "");
+  if (is_fp8 ? format != "e4m3" && format != "hybrid" : format != "e2m1") {
+    return arguments.Fault(
+        format_argument,
+        absl::StrCat("must be ", is_fp8 ? "e4m3 or hybrid" : "e2m1", ", and is `", format, "`"));
+  }
+  const absl::string_view recipe_argument = is_fp8 ? "fp8-recipe" : "fp4-recipe";
+  const std::string recipe = arguments.Text(recipe_argument, is_fp8 ? "delayed" : "nvfp4");
+  for (const RecipePrecision& known : kRecipes) {
+    if (known.argument == recipe_argument && known.recipe == recipe) return known.precision;
+  }
+  return arguments.Fault(
+      recipe_argument,
+      absl::StrCat("must be ", is_fp8 ? "delayed, tensorwise, blockwise or mxfp8" : "nvfp4",
+                   ", and is `", recipe, "`"));
+}
 
 int MegatronFeedForwardSize(int hidden_size, bool is_gated) {
   if (!is_gated) return FourTimes(hidden_size);

@@ -40,6 +40,11 @@ struct MegatronSizes {
   v1::Optimizer optimizer = v1::OPTIMIZER_ADAM;
 };
 
+// Returns the precision of the model: that of --bf16 or --fp16, or that of the recipe of
+// --fp8-format or --fp4-format, with the program's defaults. INVALID_ARGUMENT (SPEC_INVALID) with
+// file and argument for two that contradict each other, and for recipes that no precision here has.
+absl::StatusOr<v1::Precision> MegatronPrecisionOf(const ArgumentList& arguments);
+
 // Returns the width of the feed-forward part that Megatron-LM takes without --ffn-hidden-size: four
 // times the hidden size, or two thirds of that in steps of 64 if it is gated.
 int MegatronFeedForwardSize(int hidden_size, bool is_gated);

@@ -41,6 +41,10 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"softmax-type", ArgumentKind::kText},
     {"bf16", ArgumentKind::kSwitch},
     {"fp16", ArgumentKind::kSwitch},
+    {"fp8-format", ArgumentKind::kText},
+    {"fp8-recipe", ArgumentKind::kText},
+    {"fp4-format", ArgumentKind::kText},
+    {"fp4-recipe", ArgumentKind::kText},
     {"optimizer", ArgumentKind::kText},
     {"padded-vocab-size", ArgumentKind::kCount},
     {"position-embedding-type", ArgumentKind::kText},
@@ -94,11 +98,13 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"encoder-seq-length", ArgumentKind::kRefused,
      "is of an encoder beside the decoder, which Megatron plans here do not have; a decoder has "
      "--seq-length"},
-    {"fp4-format", ArgumentKind::kRefused,
-     "multiplies in 4 bits, by a recipe that is not read here; give the model the precision nvfp4"},
-    {"fp8-format", ArgumentKind::kRefused,
-     "multiplies in 8 bits, by a recipe that is not read here; give the model a precision of 8 "
-     "bits"},
+    {"first-last-layers-bf16", ArgumentKind::kRefused,
+     "multiplies some layers in 16 bits and the others in fewer, which is not read here; give "
+     "these "
+     "layers `wide_products` in the model's file"},
+    {"fp8-param-gather", ArgumentKind::kRefused,
+     "keeps parameters in 8 bits, which is a matter of the runtime here; leave it out, and predict "
+     "for --runtime megatron-bridge, which keeps them so"},
     {"heterogeneous-layers-config-path", ArgumentKind::kRefused,
      "gives each layer a shape of its own in another file"},
     {"hybrid-layer-pattern", ArgumentKind::kRefused,
@@ -154,6 +160,7 @@ constexpr char kIgnoredNames[] =
     "end-weight-decay eod-mask-loss error-injection-rate eval-interval eval-iters "
     "exit-duration-in-mins exit-interval exit-on-missing-checkpoint exit-signal-handler "
     "exit-signal-handler-for-training external-cuda-graph fim-data finetune fp16-lm-cross-entropy "
+    "fp8-amax-compute-algo fp8-amax-history-len fp8-interval fp8-margin "
     "full-validation grad-reduce-in-bf16 hidden-dropout high-priority-stream-groups hysteresis "
     "init-method-std init-method-xavier-uniform initial-loss-scale inprocess-restart "
     "iter-per-epoch keep-fp8-weight-transpose-cache lazy-mpu-init load load-main-params-from-ckpt "

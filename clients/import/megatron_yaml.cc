@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
 #include "clients/import/megatron_rules.h"
@@ -80,7 +85,9 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"model.softmax_type", "softmax-type"},
     {"model.moe_shared_expert_gate", "moe-shared-expert-gate", "true"},
     {"model.fp8", "fp8-format"},
+    {"model.fp8_recipe", "fp8-recipe"},
     {"model.fp4", "fp4-format"},
+    {"model.fp4_recipe", "fp4-recipe"},
     {"model.cpu_offloading", "cpu-offloading", "true"},
     {"train.micro_batch_size", "micro-batch-size"},
     {"train.global_batch_size", "global-batch-size"},
@@ -91,6 +98,23 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"ddp.overlap_param_gather", "overlap-param-gather", "true"},
     {"optimizer.optimizer", "optimizer"},
 });
+
+// A name of `mixed_precision` and the arguments that it stands for
+// (src/megatron/bridge/training/mixed_precision.py). Those that are not here multiply some layers
+// in 16 bits and the others in fewer, or have fp16 beside 8 bits.
+struct BridgePrecision {
+  absl::string_view name;
+  absl::string_view sixteen_bits;
+  absl::string_view format;
+  absl::string_view recipe;
+};
+constexpr BridgePrecision kBridgePrecisions[] = {
+    {"bf16_mixed", "--bf16", "", ""},
+    {"fp16_mixed", "--fp16", "", ""},
+    {"bf16_with_fp8_delayed_scaling_mixed", "--bf16", "hybrid", "delayed"},
+    {"bf16_with_fp8_subchannel_scaling_mixed", "--bf16", "hybrid", "blockwise"},
+    {"bf16_with_mxfp8_mixed", "--bf16", "e4m3", "mxfp8"},
+};
 
 // Fields of `model` that change neither shape nor parallelism and are no argument under their name.
 constexpr absl::string_view kIgnoredModelFields[] = {
@@ -154,6 +178,25 @@ absl::Status RefuseYaml(const NamedText& file, const YamlScalar& scalar, absl::s
   return ImportError(Reason::kSpecInvalid, file.name, absl::StrJoin(scalar.path, "."), rule);
 }
 
+// Returns the items of a list in brackets on one line, without quotation marks.
+std::vector<std::string> ItemsOfLine(absl::string_view list) {
+  std::vector<std::string> items;
+  list.remove_prefix(1);
+  list.remove_suffix(1);
+  for (absl::string_view item : absl::StrSplit(list, ',')) {
+    item = absl::StripAsciiWhitespace(item);
+    if (item.size() > 1 && (item[0] == '"' || item[0] == '\'') && item.back() == item[0]) {
+      item = item.substr(1, item.size() - 2);
+    }
+    if (!item.empty()) items.emplace_back(item);
+  }
+  return items;
+}
+
+bool IsLineList(absl::string_view value) {
+  return absl::StartsWith(value, "[") && absl::EndsWith(value, "]");
+}
+
 // Reads the map MODEL_ARGS of a test.
 absl::StatusOr<MegatronYaml> ReadTest(const NamedText& file,
                                       const std::vector<YamlScalar>& scalars) {
@@ -177,6 +220,11 @@ absl::StatusOr<MegatronYaml> ReadTest(const NamedText& file,
     if (scalar.value == "false" || IsUnset(scalar.value)) continue;
     yaml.arguments.push_back(scalar.path[1]);
     if (is_item) list = scalar.path[1];
+    // The one argument with several values whose own text is no list in brackets.
+    if (scalar.path[1] == "--recompute-modules" && IsLineList(scalar.value)) {
+      for (std::string& item : ItemsOfLine(scalar.value)) yaml.arguments.push_back(std::move(item));
+      continue;
+    }
     if (scalar.value != "true") yaml.arguments.push_back(scalar.value);
   }
   if (!others.empty()) {
@@ -206,6 +254,36 @@ absl::Status AddBridgeArgument(const NamedText& file, const BridgeField& field,
   return absl::OkStatus();
 }
 
+// Appends the arguments of a name of `mixed_precision` that fields of `model` have not given.
+absl::Status AddBridgePrecision(const NamedText& file, const YamlScalar& scalar,
+                                MegatronYaml* yaml) {
+  // Bridge takes names with hyphens too.
+  const std::string name = absl::StrReplaceAll(scalar.value, {{"-", "_"}});
+  const auto add = [yaml](absl::string_view argument, absl::string_view value) {
+    if (std::find(yaml->arguments.begin(), yaml->arguments.end(), argument) !=
+        yaml->arguments.end()) {
+      return;
+    }
+    yaml->arguments.emplace_back(argument);
+    if (!value.empty()) yaml->arguments.emplace_back(value);
+  };
+  for (const BridgePrecision& known : kBridgePrecisions) {
+    if (known.name != name) continue;
+    add(known.sixteen_bits, "");
+    if (known.format.empty()) return absl::OkStatus();
+    add("--fp8-format", known.format);
+    add("--fp8-recipe", known.recipe);
+    return absl::OkStatus();
+  }
+  std::vector<absl::string_view> names;
+  for (const BridgePrecision& known : kBridgePrecisions) names.push_back(known.name);
+  return RefuseYaml(
+      file, scalar,
+      absl::StrCat("is `", scalar.value, "`, and must be one of ", absl::StrJoin(names, ", "),
+                   ": the others have layers of several precisions, or fp16 beside "
+                   "products of fewer bits"));
+}
+
 absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
                                         const std::vector<YamlScalar>& scalars) {
   MegatronYaml yaml;
@@ -217,6 +295,7 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
            scalar.value == "selective";
   });
   bool is_first_module = true;
+  std::optional<YamlScalar> precision;
   for (const YamlScalar& scalar : scalars) {
     if (scalar.path.size() == 3 && scalar.path[0] == "model" &&
         scalar.path[1] == "recompute_modules" && absl::StartsWith(scalar.path[2], "[")) {
@@ -227,16 +306,14 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
       continue;
     }
     const std::string path = absl::StrJoin(scalar.path, ".");
+    if (path == "model.recompute_modules" && IsLineList(scalar.value)) {
+      if (!has_modules) continue;
+      yaml.arguments.push_back("--recompute-modules");
+      for (std::string& item : ItemsOfLine(scalar.value)) yaml.arguments.push_back(std::move(item));
+      continue;
+    }
     if (path == "mixed_precision") {
-      // `bf16_mixed`, `fp16_mixed`; further parts of the name are 8-bit products.
-      for (const char* const name : {"bf16", "fp16"}) {
-        if (scalar.value == absl::StrCat(name, "_mixed")) {
-          yaml.arguments.push_back(absl::StrCat("--", name));
-        }
-      }
-      if (!absl::EndsWith(scalar.value, "16_mixed") && !IsUnset(scalar.value)) {
-        return RefuseYaml(file, scalar, "must be bf16_mixed or fp16_mixed");
-      }
+      if (!IsUnset(scalar.value)) precision = scalar;
       continue;
     }
     const auto* const field =
@@ -257,6 +334,9 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
                                     name) != std::end(kIgnoredModelFields) ||
                           IsIgnoredArgument(absl::StrReplaceAll(name, {{"_", "-"}}));
     if (!is_off && !is_known) unknown.insert(path);
+  }
+  if (precision.has_value()) {
+    PARPLAN_RETURN_IF_ERROR(AddBridgePrecision(file, *precision, &yaml));
   }
   if (!unknown.empty()) {
     return ImportError(

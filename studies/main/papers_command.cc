@@ -28,8 +28,8 @@ namespace {
 using planctl::ReadFile;
 using planctl::WriteFile;
 
-constexpr const char* kSections[] = {"grid",           "ablations",   "pipelines",
-                                     "forward-memory", "granularity", "times"};
+constexpr const char* kSections[] = {"grid",        "ablations", "pipelines",     "forward-memory",
+                                     "granularity", "times",     "unlike-devices"};
 
 // The walks of walk_limits.h, some of which have states that a search would not make.
 constexpr char kLongWalks[] = "long-walks";
@@ -128,6 +128,8 @@ void Make(const std::string& section, papers::PapersResults& results) {
     Answer(papers::AblationQuestions(), papers::GranularityRowOf, results.granularity);
   } else if (section == "times") {
     MakeTimes(results);
+  } else if (section == "unlike-devices") {
+    Answer(papers::UnlikeQuestions(), papers::UnlikeRowOf, results.unlike);
   } else if (section == papers::kLongGrid) {
     MakeLongGrid(results);
   } else if (section == papers::kLongGranularity) {
@@ -139,18 +141,20 @@ void Make(const std::string& section, papers::PapersResults& results) {
   }
 }
 
-// Makes the sections that were asked for and leaves the others as they are. Returns their names.
-std::vector<std::string> Run(const Session& session, const PapersFlags& flags,
-                             papers::PapersResults& results) {
-  std::vector<std::string> made;
+// Makes the sections that were asked for and leaves the others as they are. Returns whether it made
+// any.
+bool Run(const Session& session, const PapersFlags& flags, papers::PapersResults& results) {
+  bool made = false;
   for (const std::string& section : SectionNames()) {
     if (section == kLongTimes || !flags.Makes(section)) continue;
     const std::clock_t start = std::clock();
     Make(section, results);
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-    results.seconds[section] = std::round(seconds * 10.0) / 10.0;
+    results.made[section] = {.machine = flags.machine,
+                             .commit = flags.commit,
+                             .seconds = std::round(seconds * 10.0) / 10.0};
     Note(session, absl::StrFormat("%s: %.1f s", section, seconds));
-    made.push_back(section);
+    made = true;
   }
   return made;
 }
@@ -185,8 +189,7 @@ absl::Status Papers(const Session& session, const PapersFlags& flags) {
   } else if (!is_whole) {
     return stored.status();
   }
-  const std::vector<std::string> made = Run(session, flags, results);
-  if (!made.empty()) NoteWhole(session, results);
+  if (Run(session, flags, results)) NoteWhole(session, results);
   if (!flags.runs_paths.empty()) {
     results.runs.clear();
     for (const std::string& path : flags.runs_paths) {
@@ -201,15 +204,6 @@ absl::Status Papers(const Session& session, const PapersFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(const std::string runs, ReadFile(flags.memory_path));
     PARPLAN_ASSIGN_OR_RETURN(results.memory, papers::ParseMeasuredMemory(runs));
     results.memory_source = flags.memory_source;
-  }
-  if (is_whole) {
-    results.machine = flags.machine;
-    results.commit = flags.commit;
-    for (const std::string& section : made) results.later_parts.erase(section);
-  } else {
-    for (const std::string& section : made) {
-      results.later_parts[section] = absl::StrCat(flags.machine, ", commit ", flags.commit);
-    }
   }
   PARPLAN_RETURN_IF_ERROR(WriteFile(results_path, papers::ResultsJson(results)));
   std::vector<std::string> written = {page_path};
@@ -240,7 +234,8 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
   command
       .AddOption("--section", flags->sections,
                  "Make only this part again: grid, ablations, pipelines, forward-memory, "
-                 "granularity, times, long-layers, long-devices, long-memory, long-strategies, "
+                 "granularity, times, unlike-devices, long-layers, long-devices, long-memory, "
+                 "long-strategies, "
                  "long-granularity, long-grid, long-walks, or long-times for all that begin with "
                  "long; several times [all but those, which take minutes]")
       .Check(shell::OneOf(SectionNames()));

@@ -181,8 +181,18 @@ std::string ChecksSection(const PapersResults& results) {
                close && !memory.empty() && WorstMemoryError(results) < kWithin
                    ? "yes, time in the median, on CPU ranks; plans of one GPU: [gpu.md](gpu.md)"
                    : "not shown"});
+  const UnlikeSummary unlike = SummaryOf(results.unlike);
   text += Row(
-      {"4. Next check: devices of several kinds", "several node groups are refused", "not done"});
+      {"4. Next check: devices of several kinds, to validate equal groups",
+       results.unlike.empty()
+           ? "not stored"
+           : absl::StrFormat("all 16 devices as alike are slower than the eight stronger ones "
+                             "alone in %d of %d rows below, and than each node by itself, at most, "
+                             "in %d; plans over several kinds are refused",
+                             unlike.alone_is_faster_count, results.unlike.size(),
+                             unlike.apart_is_faster_count),
+       unlike.alone_is_faster_count > 0 ? "equal groups do not hold; unlike ones are not planned"
+                                        : "not shown"});
   text += Row({"5. Next check: memory of all stages within 10 %",
                memory.empty() ? "not stored: `executor_memory_test --gtest_output=json:FILE`"
                               : absl::StrCat("every rank of its plans against the prediction, the "

@@ -120,6 +120,40 @@ std::string MethodsAloneText(const PapersResults& results) {
               : ".")));
 }
 
+// Says in how many cells `exact` has a slower plan than is known in its smaller space, the tree.
+std::string ExactBehindTree(const PapersResults& results) {
+  int cell_count = 0;
+  int behind_count = 0;
+  double worst = 0.0;
+  std::string where;
+  for (const GridCell& cell : results.grid) {
+    const std::string axis = absl::StrCat("other-grid-", cell.model, "-", cell.device_count);
+    for (const TimedSearch& timed : SearchesOf(results, axis)) {
+      if (timed.planner != "exact" || timed.value != cell.memory_gb) continue;
+      ++cell_count;
+      if (timed.rate >= cell.OptimumRate() * (1.0 - kLost)) continue;
+      ++behind_count;
+      const double loss = 1.0 - timed.rate / cell.OptimumRate();
+      if (loss <= worst) continue;
+      worst = loss;
+      where = absl::StrFormat("%s on %d devices with %d GB", cell.model, cell.device_count,
+                              cell.memory_gb);
+    }
+  }
+  if (behind_count == 0) {
+    return absl::StrCat("In none of ", cell_count,
+                        " cells is `exact` slower than the fastest plan known of the tree, which "
+                        "its space contains.");
+  }
+  return absl::StrFormat(
+      "In %d of %d cells `exact` is slower than the fastest plan known of the tree, which its "
+      "space "
+      "contains, by more than 0.1 %%, at most by %s (%s): its proof ended with a gap, by the time "
+      "or "
+      "by limits of its own.",
+      behind_count, cell_count, Percent(worst), where);
+}
+
 // The cells of the grid by the planners that it leaves out.
 std::string OtherPlannersSection(const PapersResults& results) {
   std::string rows, head;
@@ -164,10 +198,11 @@ std::string OtherPlannersSection(const PapersResults& results) {
           "printed, of all others samples a second. "
           "Behind `>` a search was ended after ",
           kGridSearchSeconds,
-          " s and kept its best plan so far; the time makes these figures depend on the machine. "
+          " s of processor time and kept its best plan so far; the time makes these figures depend "
+          "on the machine. "
           "How long the integer programs take is under *Search time*. `--section long-grid` makes "
           "this table, which a run of everything leaves as it is.")),
-      head, rows, "\n");
+      head, rows, "\n", Paragraph(ExactBehindTree(results)));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ std::string TimeChart(const PapersResults& results, const std::string& axis,
                       const std::string& title, const std::string& x_name) {
   LineChart chart{.title = title,
                   .x_name = x_name,
-                  .y_name = "seconds",
+                  .y_name = "processor seconds",
                   .log_x = true,
                   .log_y = true,
                   .lines = {}};

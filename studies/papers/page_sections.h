@@ -42,6 +42,16 @@ std::vector<std::string> PlannersOf(const std::vector<TimedSearch>& searches);
 std::string OverlapSection(const PapersResults& results);
 std::string ChecksSection(const PapersResults& results);
 
+// Devices of several kinds, one of these checks (unlike_section.cc).
+std::string UnlikeSection(const PapersResults& results);
+// Numbers of rows in which all devices taken as alike are slower than the stronger ones alone, and
+// than both nodes by themselves.
+struct UnlikeSummary {
+  int alone_is_faster_count = 0;
+  int apart_is_faster_count = 0;
+};
+UnlikeSummary SummaryOf(const std::vector<UnlikeRow>& rows);
+
 }  // namespace parplan::papers
 
 #endif  // PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_

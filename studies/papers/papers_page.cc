@@ -2,12 +2,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "studies/papers/page_sections.h"
 #include "studies/papers/page_text.h"
 
 namespace parplan::papers {
 namespace {
+
+std::string MadeTable(const PapersResults& results) {
+  if (results.made.empty()) return "";
+  std::string text = Head({"part", "seconds of one core", "commit", "machine"});
+  for (const auto& [section, run] : results.made) {
+    text += Row({absl::StrCat("`", section, "`"), absl::StrFormat("%.1f", run.seconds), run.commit,
+                 run.machine});
+  }
+  return text + "\n";
+}
 
 std::string Introduction(const PapersResults& results) {
   std::string text = "# The papers' experiments, made again\n\n";
@@ -36,36 +45,24 @@ std::string Introduction(const PapersResults& results) {
   text += Paragraph(absl::StrCat(
       "The results are in `studies/papers/data/results.json`, and this page is made of them alone; "
       "a test makes it again and compares it byte by byte, and answers some of the cells again. "
-      "Everything was made on ",
-      results.machine, ", commit ", results.commit, ", and its parts take ", results.WholeSeconds(),
-      " s of one core in all, ",
+      "Each part was made by the latest run of it, whose commit stands here. A run of everything "
+      "makes the parts whose names do not begin with `long` and leaves the others as they are; it "
+      "takes ",
+      results.WholeSeconds(), " s of one core, ",
       results.WholeSeconds() <= kWholeRunSeconds ? "within" : "**more than**",
-      " the two minutes it is meant to take: ",
-      absl::StrJoin(results.seconds, ", ",
-                    [](std::string* out, const auto& part) {
-                      absl::StrAppendFormat(out, "`%s` %.0f s", part.first, part.second);
-                    }),
-      ". What begins with `long` is not part of the two minutes."));
-  const std::string whole = absl::StrCat(results.machine, ", commit ", results.commit);
-  std::vector<std::string> later;
-  for (const auto& [part, where] : results.later_parts) {
-    if (where != whole) later.push_back(absl::StrCat("`", part, "` on ", where));
-  }
-  if (!later.empty()) {
-    text += Paragraph(absl::StrCat("Parts made again since: ", absl::StrJoin(later, "; "), "."));
-  }
-  return text;
+      " the two minutes it is meant to take."));
+  return text + MadeTable(results);
 }
 
 }  // namespace
 
 std::string PapersPage(const PapersResults& results) {
-  return absl::StrCat(Introduction(results), GridSection(results), OrderSection(results),
-                      SpeedUpSection(results), StatementsSection(results),
-                      CertificateSection(results), AblationSection(results),
-                      PipelineSection(results), WalksSection(results),
-                      ForwardMemorySection(results), GranularitySection(results),
-                      TimesSection(results), OverlapSection(results), ChecksSection(results));
+  return absl::StrCat(
+      Introduction(results), GridSection(results), OrderSection(results), SpeedUpSection(results),
+      StatementsSection(results), CertificateSection(results), AblationSection(results),
+      PipelineSection(results), WalksSection(results), ForwardMemorySection(results),
+      GranularitySection(results), TimesSection(results), OverlapSection(results),
+      ChecksSection(results), UnlikeSection(results));
 }
 
 }  // namespace parplan::papers

@@ -214,6 +214,24 @@ WalkRow WalkFrom(const Json& json) {
           .seconds_by_states = json.at("seconds_by_states").get<std::vector<double>>()};
 }
 
+Json ToJson(const UnlikeRow& row) {
+  return {{"model", row.model},
+          {"weaker", row.weaker},
+          {"stronger", row.stronger},
+          {"alike", row.alike},
+          {"weaker_alone", row.weaker_alone},
+          {"stronger_alone", row.stronger_alone}};
+}
+
+UnlikeRow UnlikeFrom(const Json& json) {
+  return {.model = json.at("model"),
+          .weaker = json.at("weaker"),
+          .stronger = json.at("stronger"),
+          .alike = json.at("alike"),
+          .weaker_alone = json.at("weaker_alone"),
+          .stronger_alone = json.at("stronger_alone")};
+}
+
 // One row a line, so that a change of a row is a change of a line.
 template <typename Row>
 std::string Lines(const char* name, const std::vector<Row>& rows) {
@@ -222,6 +240,17 @@ std::string Lines(const char* name, const std::vector<Row>& rows) {
     absl::StrAppend(&text, index == 0 ? "\n  " : ",\n  ", ToJson(rows[index]).dump());
   }
   return text + "\n ]";
+}
+
+// One section a line, in ascending order of names.
+std::string MadeLines(const std::map<std::string, SectionRun>& made) {
+  std::string text;
+  for (const auto& [section, run] : made) {
+    const Json line = {{"machine", run.machine}, {"commit", run.commit}, {"seconds", run.seconds}};
+    absl::StrAppend(&text, text.empty() ? "" : ",", "\n  ", Json(section).dump(), ": ",
+                    line.dump());
+  }
+  return text;
 }
 
 template <typename Row>
@@ -234,8 +263,8 @@ void ReadRows(const Json& file, const char* name, Row (*read)(const Json&),
 
 int PapersResults::WholeSeconds() const {
   double whole = 0.0;
-  for (const auto& [section, taken] : seconds) {
-    if (!absl::StartsWith(section, kLong)) whole += taken;
+  for (const auto& [section, run] : made) {
+    if (!absl::StartsWith(section, kLong)) whole += run.seconds;
   }
   return static_cast<int>(std::lround(whole));
 }
@@ -245,15 +274,12 @@ std::string ResultsJson(const PapersResults& results) {
       "Predictions of parplan's own cost model, made by `parplan-study papers`; nothing was "
       "trained. docs/measurements/papers.md is made of this file.";
   return absl::StrCat(
-      "{\n \"_about\": ", Json(kAbout).dump(), ",\n \"machine\": ", Json(results.machine).dump(),
-      ",\n \"commit\": ", Json(results.commit).dump(),
-      ",\n \"later_parts\": ", Json(results.later_parts).dump(),
-      ",\n \"seconds\": ", Json(results.seconds).dump(), ",\n", Lines("grid", results.grid), ",\n",
-      Lines("ablations", results.ablations), ",\n", Lines("pipelines", results.pipelines), ",\n",
-      Lines("forward_memory", results.forward_memory), ",\n",
-      Lines("granularity", results.granularity), ",\n", Lines("times", results.times), ",\n",
-      Lines("walks", results.walks), ",\n \"runs_source\": ", Json(results.runs_source).dump(),
-      ",\n", Lines("runs", results.runs),
+      "{\n \"_about\": ", Json(kAbout).dump(), ",\n \"made\": {", MadeLines(results.made),
+      "\n },\n", Lines("grid", results.grid), ",\n", Lines("ablations", results.ablations), ",\n",
+      Lines("pipelines", results.pipelines), ",\n", Lines("forward_memory", results.forward_memory),
+      ",\n", Lines("granularity", results.granularity), ",\n", Lines("times", results.times), ",\n",
+      Lines("walks", results.walks), ",\n", Lines("unlike", results.unlike),
+      ",\n \"runs_source\": ", Json(results.runs_source).dump(), ",\n", Lines("runs", results.runs),
       ",\n \"memory_source\": ", Json(results.memory_source).dump(), ",\n",
       Lines("memory", results.memory), "\n}\n");
 }
@@ -261,11 +287,11 @@ std::string ResultsJson(const PapersResults& results) {
 absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
   try {
     const Json file = Json::parse(text.begin(), text.end());
-    PapersResults results{
-        .machine = file.at("machine"),
-        .commit = file.at("commit"),
-        .later_parts = file.value("later_parts", std::map<std::string, std::string>()),
-        .seconds = file.at("seconds").get<std::map<std::string, double>>()};
+    PapersResults results;
+    for (const auto& [section, run] : file.at("made").items()) {
+      results.made[section] = {
+          .machine = run.at("machine"), .commit = run.at("commit"), .seconds = run.at("seconds")};
+    }
     ReadRows(file, "grid", CellFrom, results.grid);
     ReadRows(file, "ablations", AblationFrom, results.ablations);
     ReadRows(file, "pipelines", PipelineFrom, results.pipelines);
@@ -273,6 +299,7 @@ absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
     ReadRows(file, "granularity", GranularityFrom, results.granularity);
     ReadRows(file, "times", TimedFrom, results.times);
     ReadRows(file, "walks", WalkFrom, results.walks);
+    ReadRows(file, "unlike", UnlikeFrom, results.unlike);
     results.runs_source = file.at("runs_source");
     ReadRows(file, "runs", MeasuredFrom, results.runs);
     results.memory_source = file.at("memory_source");

@@ -18,19 +18,26 @@
 #include "studies/papers/overlap_error.h"
 #include "studies/papers/pipelines_alone.h"
 #include "studies/papers/search_times.h"
+#include "studies/papers/unlike_devices.h"
 #include "studies/papers/walk_limits.h"
 
 namespace parplan::papers {
 
-struct PapersResults {
-  // The processor and the commit of the run, for the page. Empty if not said.
+// The run that made a section.
+struct SectionRun {
+  // The processor and the commit, as the user of the command named them.
   std::string machine;
   std::string commit;
-  // Parts that were made again since, with what is said of that run, for the page.
-  std::map<std::string, std::string> later_parts;
-  // Seconds of processor time of each section on one thread, in its latest run; one digit behind
-  // the point.
-  std::map<std::string, double> seconds;
+  // Processor time on one thread; one digit behind the point.
+  double seconds = 0.0;
+
+  friend bool operator==(const SectionRun&, const SectionRun&) = default;
+};
+
+struct PapersResults {
+  // The latest run of each section, by its name. A run of other sections leaves it as it is, so
+  // that the page names the commit whose planners made the figures.
+  std::map<std::string, SectionRun> made;
   std::vector<GridCell> grid;
   std::vector<AblationRow> ablations;
   std::vector<PipelineRow> pipelines;
@@ -38,6 +45,7 @@ struct PapersResults {
   std::vector<GranularityRow> granularity;
   std::vector<TimedSearch> times;
   std::vector<WalkRow> walks;
+  std::vector<UnlikeRow> unlike;
   // Runs of `prediction --results`, with the command, the machine and the commit of them.
   std::string runs_source;
   std::vector<MeasuredPlan> runs;
@@ -47,7 +55,7 @@ struct PapersResults {
 
   friend bool operator==(const PapersResults&, const PapersResults&) = default;
 
-  // Returns the sum of `seconds` over what a run of everything makes, which leaves out the sections
+  // Returns the sum of seconds over what a run of everything makes, which leaves out the sections
   // whose names begin with `kLong`.
   int WholeSeconds() const;
 };

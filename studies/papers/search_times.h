@@ -15,7 +15,8 @@
 
 namespace parplan::papers {
 
-// A search ends after so many seconds; with both limits a whole run stays within two minutes.
+// A search ends after so many seconds of processor time; with both limits a whole run stays within
+// two minutes.
 inline constexpr double kSearchSeconds = 0.5;
 // The same for planners that are not of the Galvatron papers and solve no integer program: long
 // enough for nearly all of them.
@@ -31,7 +32,7 @@ struct TimedSearch {
   std::string axis;
   int value = 0;
   std::string planner;
-  // Wall time on one thread; the least of up to five runs that together take 0.1 s.
+  // Processor time on one thread; the least of up to five runs that together take 0.1 s.
   double seconds = 0.0;
   // Predicted samples a second, six digits; 0 if no plan was found.
   double rate = 0.0;

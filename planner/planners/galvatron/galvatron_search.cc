@@ -38,6 +38,21 @@ std::string TextOf(GalvatronMethod method, Partitioner partitioner) {
                           : absl::StrCat("stages by partitioner ", PartitionerName(partitioner)));
 }
 
+// Says with which options a plan was searched, and what found it.
+std::vector<std::string> NotesOf(const PlanningRules& rules, const std::string& found_by) {
+  std::vector<std::string> notes = {
+      absl::StrCat("partitioner ", PartitionerName(rules.partitioner)), found_by};
+  if (rules.memory_granule != kMinMemoryGranule) {
+    notes.push_back(absl::StrCat("memory counted in units of ",
+                                 rules.memory_granule.count() / kMinMemoryGranule.count(), " MiB"));
+  }
+  if (rules.fused_layer_count > 1) {
+    notes.push_back(
+        absl::StrCat("one strategy for each ", rules.fused_layer_count, " equal layers in a row"));
+  }
+  return notes;
+}
+
 // Memory of smaller devices for which the methods are searched too, in GiB: the sizes that devices
 // are sold with, or nearly so. Each costs about a search of its own where pipelines are promising.
 constexpr int kSmallerDevices[] = {96, 80, 64, 48, 40, 32, 24, 20, 16, 12, 8, 4};
@@ -308,8 +323,7 @@ std::optional<PlanningResult> SearchMethods(const PlanningProblem& problem, cons
         .search = summary,
         .alternatives = {},
         .memory_front = {},
-        .notes = {absl::StrCat("partitioner ", PartitionerName(problem.rules().partitioner)),
-                  search.found_by()},
+        .notes = NotesOf(problem.rules(), search.found_by()),
     };
   }
   if (meter.stopped()) return StoppedEmpty{summary};

@@ -30,10 +30,10 @@ enum class GalvatronVariant {
 // Answers `NothingFits` (`kOptimal`, which is proved for these methods and baselines),
 // `StoppedEmpty` if a limit ended the search without a plan, else `PlanFound`: `kFeasible` with
 // `kMethod`, or with the limit that ended it, and a bound of the plans of these methods and
-// baselines. `PlanFound::notes` has the partitioner and what found the plan and, for
-// `kGalvatronBmw`, alpha_t and alpha_m of both ends and the answer. Returns nothing if no pipeline
-// degree has a strategy for every layer, or the schedule of the rules has several stages per
-// device.
+// baselines. `PlanFound::notes` has the partitioner, what found the plan, a coarser unit
+// of memory and fused layers where the rules have them and, for `kGalvatronBmw`, alpha_t and
+// alpha_m of both ends and the answer. Returns nothing if no pipeline degree has a strategy for
+// every layer, or the schedule of the rules has several stages per device.
 std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control);

@@ -221,6 +221,58 @@ logger:
   EXPECT_THAT(bridge.notes, ElementsAre(AllOf(HasSubstr("logger"), HasSubstr("train"))));
 }
 
+TEST(ImportMegatronRun, ReadsModulesInOneLineAndInSeveral) {
+  const auto read = [](const char* modules) {
+    return ReadRun(
+        absl::StrCat("model:\n  num_layers: 4\n  hidden_size: 64\n"
+                     "  num_attention_heads: 4\n  seq_length: 64\n  vocab_size: 100\n"
+                     "  recompute_granularity: selective\n  recompute_modules:",
+                     modules, "\ntrain:\n  micro_batch_size: 1\n  global_batch_size: 8\n"),
+        8, "bridge.yml");
+  };
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport several, read("\n    - core_attn\n    - mlp"));
+  EXPECT_EQ(several.plan.stages[0].layer_runs[1].strategy.recompute_modules.ToString(" "),
+            "core_attn mlp");
+  for (const char* const line : {" [core_attn, mlp]", " [\"core_attn\",'mlp']"}) {
+    ASSERT_OK_AND_ASSIGN(const MegatronRunImport one, read(line));
+    EXPECT_EQ(one.plan, several.plan) << line;
+  }
+}
+
+TEST(ImportMegatronRun, TakesThePrecisionOfARecipe) {
+  const auto precision_of = [](const char* recipe) -> v1::Precision {
+    const absl::StatusOr<MegatronRunImport> run = ReadRun(absl::StrCat(kLlama, recipe));
+    EXPECT_OK(run.status()) << recipe;
+    return run.ok() ? run->model.precision() : v1::PRECISION_UNSPECIFIED;
+  };
+  EXPECT_EQ(precision_of(""), v1::PRECISION_BF16);
+  EXPECT_EQ(precision_of("--fp8-format hybrid"), v1::PRECISION_FP8_DELAYED);
+  EXPECT_EQ(precision_of("--fp8-format hybrid --fp8-recipe tensorwise"), v1::PRECISION_FP8_CURRENT);
+  EXPECT_EQ(precision_of("--fp8-format e4m3 --fp8-recipe blockwise"), v1::PRECISION_FP8_BLOCKWISE);
+  EXPECT_EQ(precision_of("--fp8-format e4m3 --fp8-recipe mxfp8 --fp8-margin 0"),
+            v1::PRECISION_MXFP8);
+  EXPECT_EQ(precision_of("--fp4-format e2m1"), v1::PRECISION_NVFP4);
+  // A recipe without a format is one that the program does not use.
+  EXPECT_EQ(precision_of("--fp8-recipe mxfp8"), v1::PRECISION_BF16);
+
+  const auto bridge = [](const char* name, const char* fields) -> v1::Precision {
+    const absl::StatusOr<MegatronRunImport> run =
+        ReadRun(absl::StrCat("mixed_precision: ", name,
+                             "\nmodel:\n  num_layers: 4\n  hidden_size: 64\n"
+                             "  num_attention_heads: 4\n  seq_length: 64\n  vocab_size: 100\n",
+                             fields, "train:\n  micro_batch_size: 1\n  global_batch_size: 8\n"),
+                8, "bridge.yml");
+    EXPECT_OK(run.status()) << name;
+    return run.ok() ? run->model.precision() : v1::PRECISION_UNSPECIFIED;
+  };
+  EXPECT_EQ(bridge("bf16_mixed", ""), v1::PRECISION_BF16);
+  EXPECT_EQ(bridge("bf16_mixed", "  bf16: true\n"), v1::PRECISION_BF16);
+  EXPECT_EQ(bridge("bf16_with_fp8_delayed_scaling_mixed", ""), v1::PRECISION_FP8_DELAYED);
+  EXPECT_EQ(bridge("bf16-with-fp8-subchannel-scaling-mixed", ""), v1::PRECISION_FP8_BLOCKWISE);
+  EXPECT_EQ(bridge("bf16_with_mxfp8_mixed", "  bf16: true\n  fp8: e4m3\n  fp8_recipe: mxfp8\n"),
+            v1::PRECISION_MXFP8);
+}
+
 TEST(ImportMegatronRun, DividesLayersAsTheEndsSay) {
   const std::string two = absl::StrCat(kLlama, "--pipeline-model-parallel-size 2 ");
   const std::string four = absl::StrCat(kLlama, "--pipeline-model-parallel-size 4 ");
@@ -284,10 +336,11 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse(llama + "--multi-latent-attention",
          "--group-query-attention: contradicts --multi-latent-attention");
   refuse(llama + "--moe-latent-size 64", "--moe-latent-size: has experts on narrower vectors");
-  refuse(llama + "--fp8-format hybrid",
-         "--fp8-format: multiplies in 8 bits, by a recipe that is not read");
-  refuse(llama + "--fp4-format e2m1",
-         "--fp4-format: multiplies in 4 bits, by a recipe that is not read");
+  refuse(llama + "--fp8-format e5m2", "--fp8-format: must be e4m3 or hybrid, and is `e5m2`");
+  refuse(llama + "--fp8-format e4m3 --fp8-recipe custom", "--fp8-recipe: must be delayed, ");
+  refuse(llama + "--fp8-format e4m3 --fp4-format e2m1", "--fp4-format: contradicts --fp8-format");
+  refuse(llama + "--fp8-format e4m3 --fp8-param-gather", "--fp8-param-gather: keeps parameters");
+  refuse(llama + "--first-last-layers-bf16", "--first-last-layers-bf16: multiplies some layers");
   refuse(llama + "--use-tp-pp-dp-mapping", "orders ranks tp-pp-dp");
   refuse(llama + "--frobnicate --brew 2", "--brew, --frobnicate; leave them out");
   refuse(llama + "--fp16", "--fp16: contradicts --bf16");
@@ -329,8 +382,8 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse("model:\n  bf16: yes", "model.bf16: must be true or false", 8, "a.yaml");
   refuse("model:\n  num_layers: four", "--num-layers: must be a whole number", 8, "a.yaml");
   refuse("model:\n  window_size: [8, 1]", "--window-size: is `[8, 1]`", 8, "a.yaml");
-  refuse("mixed_precision: bf16_with_fp8\nmodel:\n  num_layers: 4", "must be bf16_mixed", 8,
-         "a.yaml");
+  refuse("mixed_precision: bf16_with_fp8_current_scaling_mixed\nmodel:\n  num_layers: 4",
+         "must be one of bf16_mixed, ", 8, "a.yaml");
 }
 
 TEST(ImportMegatronRun, TakesEveryTruncation) {

@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 from planctl_run import OK, BAD_INPUT, PlanctlTest, main  # noqa: E402
 
+PAPERS = pathlib.Path(__file__).parents[3] / "studies" / "papers" / "data" / "results.json"
 RUNS = pathlib.Path(__file__).parents[1] / "accuracy" / "data" / "published_runs.json"
 
 
@@ -49,6 +50,22 @@ class Commands(StudyTest):
         self.assertIn("--machine", self.refused(*page, "--section", "grid", "--commit", "1"))
         self.assertIn("--machine", self.refused(*page, "--only-page", "--machine", "a machine",
                                                 "--commit", "1"))
+
+    def test_a_part_made_again_leaves_the_commits_of_the_others(self):
+        tree = self.folder / "tree"
+        for below in ("studies/papers/data", "docs/measurements", "docs/images"):
+            (tree / below).mkdir(parents=True)
+        results = tree / "studies/papers/data/results.json"
+        results.write_text(PAPERS.read_text())
+        before = json.loads(results.read_text())
+        self.study("papers", "--source", tree, "--section", "pipelines", "--machine", "a machine",
+                   "--commit", "1234")
+        after = json.loads(results.read_text())
+        run = after["made"].pop("pipelines")
+        self.assertEqual((run["machine"], run["commit"]), ("a machine", "1234"))
+        before["made"].pop("pipelines")
+        self.assertEqual(after, before)
+        self.assertIn("| 1234 | a machine |", (tree / "docs/measurements/papers.md").read_text())
 
     def test_parity_refuses_budgets_of_no_device(self):
         for budget in (0, 1025):

@@ -50,6 +50,33 @@ TEST_F(StoredResults, MakeThePageByteByByte) {
   }
 }
 
+// A part that is not made again keeps the commit of the run that made it, so each has one.
+TEST_F(StoredResults, SayWhichRunMadeEachPart) {
+  const std::string page = PapersPage(results_);
+  for (const char* const section :
+       {"ablations", "forward-memory", "granularity", "grid", "long-devices", "long-granularity",
+        "long-grid", "long-layers", "long-memory", "long-strategies", "long-walks", "pipelines",
+        "times", "unlike-devices"}) {
+    SCOPED_TRACE(section);
+    ASSERT_TRUE(results_.made.contains(section));
+    const SectionRun& run = results_.made[section];
+    EXPECT_FALSE(run.machine.empty());
+    EXPECT_FALSE(run.commit.empty());
+    EXPECT_THAT(page, testing::HasSubstr(absl::StrCat("| `", section, "` |")));
+  }
+  EXPECT_LE(results_.WholeSeconds(), kWholeRunSeconds);
+}
+
+TEST(PapersPage, HasTheCommitOfEachPart) {
+  PapersResults results;
+  results.made["grid"] = {.machine = "one", .commit = "1234", .seconds = 61.25};
+  results.made["long-grid"] = {.machine = "other", .commit = "5678", .seconds = 557.0};
+  const std::string page = PapersPage(results);
+  EXPECT_THAT(page, testing::HasSubstr("| `grid` | 61.2 | 1234 | one |"));
+  EXPECT_THAT(page, testing::HasSubstr("| `long-grid` | 557.0 | 5678 | other |"));
+  EXPECT_THAT(page, testing::HasSubstr("takes 61 s of one core, within"));
+}
+
 TEST_F(StoredResults, HaveEveryCellAndEveryPlanner) {
   const std::vector<GridQuestion> questions = GridQuestions();
   ASSERT_EQ(results_.grid.size(), questions.size());
@@ -64,6 +91,7 @@ TEST_F(StoredResults, HaveEveryCellAndEveryPlanner) {
   EXPECT_EQ(results_.pipelines.size(), PipelineQuestions().size());
   EXPECT_EQ(results_.granularity.size(), AblationQuestions().size());
   EXPECT_EQ(results_.walks.size(), WalkQuestions().size());
+  EXPECT_EQ(results_.unlike.size(), UnlikeQuestions().size());
 }
 
 // The laws of the paper planners on all 120 cells of `parplan-study papers`, with the batches that
@@ -137,6 +165,7 @@ TEST_F(StoredResults, AreWhatPlannersAnswerNow) {
   EXPECT_EQ(GranularityRowOf(AblationQuestions()[12]), results_.granularity[12]) << kAgain;
   EXPECT_EQ(PipelineRowOf(PipelineQuestions()[1]), results_.pipelines[1]) << kAgain;
   EXPECT_EQ(ForwardMemoryRowOf(Family::kVit, 32), results_.forward_memory[2]) << kAgain;
+  EXPECT_EQ(UnlikeRowOf(UnlikeQuestions()[0]), results_.unlike[0]) << kAgain;
   WalkRow walks = WalkRowOf(WalkQuestions()[1]);
   walks.seconds_by_states = results_.walks[1].seconds_by_states;
   EXPECT_EQ(walks, results_.walks[1]) << kAgain;
@@ -146,6 +175,26 @@ TEST(ParseResults, SaysWhatItWants) {
   for (const char* const text : {"", "{", "{}", "[]", R"({"machine": 3})"}) {
     EXPECT_THAT(ParseResults(text).status().message(), testing::HasSubstr("parplan-study papers"));
   }
+}
+
+TEST(PapersPage, SaysWhereExactIsBehindASmallerSpace) {
+  PapersResults results;
+  for (const int memory_gb : {8, 12}) {
+    GridCell& cell = results.grid.emplace_back();
+    cell.model = "BERT-Huge-32";
+    cell.device_count = 8;
+    cell.memory_gb = memory_gb;
+    cell.answers[kTreeOptimum].rate = 10.0;
+    // Slower by a fifth, then faster.
+    results.times.push_back({.axis = "other-grid-BERT-Huge-32-8",
+                             .value = memory_gb,
+                             .planner = "exact",
+                             .rate = memory_gb == 8 ? 8.0 : 11.0});
+  }
+  EXPECT_THAT(PapersPage(results),
+              testing::HasSubstr("In 1 of 2 cells `exact` is slower than the fastest plan known"));
+  results.times.front().rate = 10.0;
+  EXPECT_THAT(PapersPage(results), testing::HasSubstr("In none of 2 cells is `exact` slower"));
 }
 
 TEST(PapersPage, OfFewResultsHasOnlyTheirSections) {

@@ -353,6 +353,26 @@ TEST(GalvatronStages, TheFastestOptionKeepsNoLessThanTheLeast) {
   }
 }
 
+TEST(SearchGalvatron, SaysWithWhichOptionsItSearched) {
+  SyntheticOptions options = RandomSyntheticOptions(1);
+  const auto notes = [&options] {
+    const PlanningProblem problem = SyntheticProblem(options);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+    EXPECT_OK(costs);
+    const std::optional<PlanningResult> result =
+        SearchGalvatron(problem, *costs, GalvatronVariant::kGalvatronBase, {});
+    EXPECT_TRUE(result.has_value() && std::holds_alternative<PlanFound>(*result));
+    return std::get<PlanFound>(*result).notes;
+  };
+  EXPECT_EQ(notes().size(), 2u);
+  options.rules.memory_granule = Bytes::Of(int64_t{32} << 20);
+  options.rules.fused_layer_count = 2;
+  const std::vector<std::string> coarse = notes();
+  ASSERT_EQ(coarse.size(), 4u);
+  EXPECT_EQ(coarse[2], "memory counted in units of 32 MiB");
+  EXPECT_EQ(coarse[3], "one strategy for each 2 equal layers in a row");
+}
+
 // Two equal layers in a row have one strategy, and a coarser grid only loses plans.
 TEST(SearchGalvatron, FusedLayersAreAlikeAndGranulesOnlyLosePlans) {
   int found_count = 0;
