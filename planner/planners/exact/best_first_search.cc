@@ -1,6 +1,7 @@
 #include "planner/planners/exact/best_first_search.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "planner/planners/exact/interleaved/interleaved_search.h"
@@ -25,8 +26,8 @@ constexpr int64_t kMaxStatesWithoutPlan = 300'000;
 // Least number of candidates in a group for which a steady bound is computed, since it costs more
 // than the bound of one candidate. Not measured for other values.
 constexpr int kFewestInGroup = 3;
-// Questions to `should_stop` between two reports of progress within one round: a report about every
-// 16,384 states.
+// Questions to `should_stop` between two reports of progress within one round: a report every 5 to
+// 40 ms.
 constexpr int64_t kQuestionsBetweenReports = 4;
 
 // Candidates of larger groups that are searched, tables of options made for them, and plans of
@@ -54,6 +55,7 @@ bool IsSteady(const PipelineCandidate& candidate) {
 }  // namespace
 
 bool BestFirstSearch::List() {
+  if (first_.has_value()) Report(0);
   CandidateList list = ListCandidates(space_, costs_, meter_);
   candidates_ = std::move(list.candidates);
   if (SearchesUnevenApart(space_)) uneven_ = std::move(list.uneven);
@@ -141,6 +143,7 @@ void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
 }
 
 void BestFirstSearch::Run() {
+  if (IsEnough()) return;
   MakeGroups();
   CandidateQueue queue(candidates_);
   int64_t largest_batch = 0;
@@ -161,6 +164,7 @@ void BestFirstSearch::Run() {
     }
     Seed();
     Report(0);
+    if (IsEnough()) return;
   }
   // Sixteen tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans few
   // are simulated, because where layers have strategies of their own these are hardly ever the
@@ -274,6 +278,23 @@ Seconds BestFirstSearch::InterleavedBoundPerSample() const {
   return bound;
 }
 
+KindBounds BestFirstSearch::BoundsPerSample() const {
+  const auto least_of = [](const std::vector<ExactCandidate>& list, auto is_counted) {
+    Seconds bound = Seconds::Infinite();
+    for (const ExactCandidate& candidate : list) {
+      if (is_counted(candidate.pipeline)) bound = std::min(bound, candidate.bound_per_sample());
+    }
+    return bound;
+  };
+  const auto is_any = [](const PipelineCandidate&) { return true; };
+  if (!listed_all_) return {};
+  return {.plain = least_of(candidates_,
+                            [](const PipelineCandidate& each) { return !Interleaves(each); }),
+          .listed = least_of(candidates_, Interleaves),
+          .uneven = least_of(uneven_, is_any),
+          .grouped = least_of(grouped_, is_any)};
+}
+
 Seconds BestFirstSearch::BoundPerSample() const {
   if (!listed_all_) return Seconds();
   Seconds bound = Seconds::Infinite();
@@ -374,18 +395,22 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
   }
   // Reports progress within a long round too, if the round runs on the calling thread.
   const bool is_alone = round.size() == 1 || !control_.parallel_for;
+  std::deque<SearchMeter> meters;
   int64_t questions = 0;
   if (control_.on_progress && is_alone) {
     control.should_stop = [&] {
       if (++questions % kQuestionsBetweenReports == 0) {
-        Report(questions * SearchMeter::kStatesBetweenQuestions);
+        int64_t expanded = 0;
+        for (const SearchMeter& meter : meters) expanded += meter.expanded_state_count();
+        Report(expanded);
       }
       return control_.should_stop && control_.should_stop();
     };
   }
+  for (size_t k = 0; k < round.size(); ++k) meters.emplace_back(control);
   std::vector<Visited> visited(round.size());
   ForEach(control_.parallel_for, static_cast<int64_t>(round.size()),
-          [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], control); });
+          [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], meters[k]); });
   for (size_t k = 0; k < round.size(); ++k) Settle(std::move(visited[k]), candidates_[round[k]]);
 }
 
@@ -418,14 +443,13 @@ ExactCandidate::State BestFirstSearch::StateAfter(ExactCandidate::State state,
 }
 
 BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candidate,
-                                                   const SearchControl& control) const {
+                                                   SearchMeter& meter) const {
   Visited visited;
   const OptionTable& table = tables_.At(TableCache::KeyOf(candidate.pipeline));
   if (!table.usable()) {
     visited.bound = Seconds::Infinite();
     return visited;
   }
-  SearchMeter meter(control);
   const Seconds cutoff =
       plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
   const bool interleaves = Interleaves(candidate.pipeline);
@@ -467,10 +491,13 @@ void BestFirstSearch::Report(int64_t states_of_round) {
     }
   }
   double batch = static_cast<double>(space_.problem().global_batch_size());
-  if (!plans_.plans().empty()) {
-    const PredictedPlan& best = plans_.plans().front();
-    progress.incumbent = best.prediction.step;
-    batch = static_cast<double>(best.plan.global_batch_size);
+  const PredictedPlan* best = first_.has_value() ? &*first_ : nullptr;
+  if (!plans_.plans().empty() && (best == nullptr || IsBetterPlan(plans_.plans().front(), *best))) {
+    best = &plans_.plans().front();
+  }
+  if (best != nullptr) {
+    progress.incumbent = best->prediction.step;
+    batch = static_cast<double>(best->plan.global_batch_size);
   }
   progress.bound = BoundPerSample() * batch;
   control_.on_progress(progress);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,6 +24,19 @@
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
+
+// Lower bounds of the time per sample of the plans of one space, by kind of plan. Infinite where
+// the space has none.
+struct KindBounds {
+  // Plans of one stage a device.
+  Seconds plain;
+  // Interleaved plans of listed partitions, or of all if the others are not searched apart.
+  Seconds listed;
+  // Interleaved plans of partitions that are not listed, if they are searched apart.
+  Seconds uneven;
+  // Interleaved plans with groups of more micro-batches than the pipeline degree.
+  Seconds grouped;
+};
 
 // A best-first branch-and-bound search over the candidates of one problem. A memory front uses
 // several, which differ in memory only. Keeps references to its arguments.
@@ -42,7 +56,8 @@ class BestFirstSearch {
         wanted_(wanted),
         plans_(wanted) {}
 
-  // Lists and bounds all candidates. Returns false if a limit ended it.
+  // Lists and bounds all candidates. Returns false if a limit ended it. Reports the first plan, if
+  // there is one, before it begins.
   bool List();
   // Lists only candidates of interleaved plans with partitions that are not listed, for `RunUneven`
   // instead of `Run`.
@@ -57,6 +72,11 @@ class BestFirstSearch {
   // more effort.
   void Reopen();
 
+  // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`. Until
+  // then the search goes as it would without, and so does what it finds.
+  void set_enough(Seconds bound) { enough_ = bound; }
+  // Reports a plan as the incumbent until a better one is found. The search does not use it.
+  void set_reported_first(PredictedPlan plan) { first_ = std::move(plan); }
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
   // Returns whether it is proved that no plan of the space fits.
@@ -68,6 +88,8 @@ class BestFirstSearch {
   CandidateList list() const { return {candidates_, uneven_, grouped_, listed_all_}; }
   // Returns the lower bound of the time per sample of interleaved plans.
   Seconds InterleavedBoundPerSample() const;
+  // Returns the lower bounds of the time per sample by kind of plan.
+  KindBounds BoundsPerSample() const;
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
@@ -140,6 +162,8 @@ class BestFirstSearch {
     const double gap = std::max(control_.wanted_gap_ratio.value_or(0.0), kProofTolerance);
     return plans_.CutoffPerSample() * (1.0 - gap);
   }
+  // Returns whether it is proved that no plan takes less than `enough_`.
+  bool IsEnough() const { return enough_.is_finite() && BoundPerSample() >= enough_; }
   // Removes from the queue and returns its first candidates, all in one state.
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
@@ -166,7 +190,7 @@ class BestFirstSearch {
   bool PrepareTables(const std::vector<size_t>& round);
   // Bounds or searches the candidates of a round, and settles what was found.
   void Visit(std::vector<size_t> round);
-  Visited VisitOne(const ExactCandidate& candidate, const SearchControl& control) const;
+  Visited VisitOne(const ExactCandidate& candidate, SearchMeter& meter) const;
   // Records the outcome of a visit: bound, state and plans of the candidate, facts about its group,
   // and counts of states.
   void Settle(Visited visited, ExactCandidate& candidate);
@@ -190,6 +214,8 @@ class BestFirstSearch {
   absl::flat_hash_map<TableCache::Key, Group> groups_;
   bool listed_all_ = false;
   bool was_seeded_ = false;
+  Seconds enough_ = Seconds::Infinite();
+  std::optional<PredictedPlan> first_;
   int64_t reported_states_ = 0;
   PlanList plans_;
 };

@@ -16,6 +16,7 @@
 #include "planner/planners/exact/first_plan.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
+#include "planner/planners/exact/nested_spaces.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/base/search_numbers.h"
@@ -177,10 +178,57 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
 }
 
-// Searches plans with block recomputation after all others, and both with twice the effort again
-// and again until the gap is as small as wanted, if any gap is. `control` is that of `search`.
-// Returns the bound of the plans with block recomputation: `listed`, which holds for all plans, or
-// more.
+// Searches the spaces within that of `search` if its limits left a gap, and adds what they find.
+// `blocks` is the bound of `SearchBlocks`.
+void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
+                  const SearchControl& control, BestFirstSearch& search, Seconds blocks,
+                  SearchMeter& meter) {
+  if (meter.stopped() || search.plans().plans().empty()) return;
+  const SearchSummary summary =
+      SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
+  if (summary.limit != SearchLimit::kMethod) return;
+  const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
+    // The search counts on a meter of its own, as if it had been asked for.
+    SearchControl quiet = control;
+    quiet.on_progress = nullptr;
+    quiet.effort = 1;
+    if (control.max_state_count > 0) {
+      quiet.max_state_count =
+          std::max<int64_t>(1, control.max_state_count - meter.expanded_state_count());
+    }
+    SearchMeter own(quiet);
+    TableCache tables;
+    BestFirstSearch nested(part, costs, quiet, tables, own, part.rules().top_plan_count);
+    nested.set_enough(enough);
+    SpaceAnswer answer;
+    if (!nested.List()) {
+      meter.Stop(own.limit());
+      return answer;
+    }
+    const Seconds listed = nested.BoundPerSample();
+    nested.Run();
+    SearchOneStrategy(part, costs, quiet, nested, own);
+    BlockTables block_tables;
+    const double gap_ratio = quiet.wanted_gap_ratio.value_or(0.0);
+    answer.blocks =
+        std::max(listed, SearchBlocks(nested.space(), costs, block_tables,
+                                      part.rules().top_plan_count, gap_ratio, nested.plans(), own));
+    answer.bounds = nested.BoundsPerSample();
+    answer.plans = nested.plans().Take();
+    meter.Expand(own.expanded_state_count());
+    meter.Prune(own.pruned_state_count());
+    if (own.stopped()) meter.Stop(own.limit());
+    return answer;
+  };
+  SearchNestedSpaces(problem, {search.BoundsPerSample(), blocks, {}}, search_space, search.plans(),
+                     meter);
+}
+
+// Searches plans with block recomputation after all others and then, if a gap is left, smaller
+// spaces. Repeats the search of all plans and that of block recomputation with twice the effort
+// again and again until the gap is as small as wanted, if any gap is. `control` is that of
+// `search`. Returns the bound of the plans with block recomputation: `listed`, which holds for all
+// plans, or more.
 Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
                BestFirstSearch& search, BlockTables& block_tables, Seconds listed,
                SearchMeter& meter) {
@@ -191,6 +239,7 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
                              gap_ratio, search.plans(), meter));
   };
   Seconds blocks = search_blocks();
+  SearchWithin(problem, costs, control, search, blocks, meter);
   if (!control.wanted_gap_ratio.has_value()) return blocks;
   while (control.effort * 2 <= kMaxEffort && !search.plans().plans().empty()) {
     const SearchSummary summary =
@@ -214,6 +263,12 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   SearchMeter meter(control);
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
+  // Whoever watches has a plan before the candidates are listed, which takes long for many layers
+  // and devices.
+  if (control.on_progress) {
+    std::optional<PredictedPlan> first = FindFirstPlan(search.space(), costs);
+    if (first.has_value()) search.set_reported_first(*std::move(first));
+  }
   if (!search.List()) {
     return FirstPlanOf(search, Seconds(), costs, meter)
         .value_or(StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)});
@@ -235,6 +290,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     const auto* const stopped = nothing ? std::get_if<StoppedEmpty>(&*nothing) : nullptr;
     if (stopped != nullptr && stopped->search.limit == SearchLimit::kNone) return std::nullopt;
     if (nothing.has_value()) return nothing;
+    SearchWithin(problem, costs, control, search, blocks, meter);
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{
