@@ -55,7 +55,6 @@ bool IsSteady(const PipelineCandidate& candidate) {
 }  // namespace
 
 bool BestFirstSearch::List() {
-  if (first_.has_value()) Report(0);
   CandidateList list = ListCandidates(space_, costs_, meter_);
   candidates_ = std::move(list.candidates);
   if (SearchesUnevenApart(space_)) uneven_ = std::move(list.uneven);
@@ -491,13 +490,10 @@ void BestFirstSearch::Report(int64_t states_of_round) {
     }
   }
   double batch = static_cast<double>(space_.problem().global_batch_size());
-  const PredictedPlan* best = first_.has_value() ? &*first_ : nullptr;
-  if (!plans_.plans().empty() && (best == nullptr || IsBetterPlan(plans_.plans().front(), *best))) {
-    best = &plans_.plans().front();
-  }
-  if (best != nullptr) {
-    progress.incumbent = best->prediction.step;
-    batch = static_cast<double>(best->plan.global_batch_size);
+  if (!plans_.plans().empty()) {
+    const PredictedPlan& best = plans_.plans().front();
+    progress.incumbent = best.prediction.step;
+    batch = static_cast<double>(best.plan.global_batch_size);
   }
   progress.bound = BoundPerSample() * batch;
   control_.on_progress(progress);

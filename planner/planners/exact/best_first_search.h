@@ -56,8 +56,7 @@ class BestFirstSearch {
         wanted_(wanted),
         plans_(wanted) {}
 
-  // Lists and bounds all candidates. Returns false if a limit ended it. Reports the first plan, if
-  // there is one, before it begins.
+  // Lists and bounds all candidates. Returns false if a limit ended it.
   bool List();
   // Lists only candidates of interleaved plans with partitions that are not listed, for `RunUneven`
   // instead of `Run`.
@@ -75,8 +74,6 @@ class BestFirstSearch {
   // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`. Until
   // then the search goes as it would without, and so does what it finds.
   void set_enough(Seconds bound) { enough_ = bound; }
-  // Reports a plan as the incumbent until a better one is found. The search does not use it.
-  void set_reported_first(PredictedPlan plan) { first_ = std::move(plan); }
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
   // Returns whether it is proved that no plan of the space fits.
@@ -215,7 +212,6 @@ class BestFirstSearch {
   bool listed_all_ = false;
   bool was_seeded_ = false;
   Seconds enough_ = Seconds::Infinite();
-  std::optional<PredictedPlan> first_;
   int64_t reported_states_ = 0;
   PlanList plans_;
 };

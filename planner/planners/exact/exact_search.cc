@@ -263,12 +263,6 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   SearchMeter meter(control);
   TableCache tables;
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
-  // Whoever watches has a plan before the candidates are listed, which takes long for many layers
-  // and devices.
-  if (control.on_progress) {
-    std::optional<PredictedPlan> first = FindFirstPlan(search.space(), costs);
-    if (first.has_value()) search.set_reported_first(*std::move(first));
-  }
   if (!search.List()) {
     return FirstPlanOf(search, Seconds(), costs, meter)
         .value_or(StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)});

@@ -98,8 +98,7 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
       prices.memory * devices * options.room;
   for (int device = 0; device < device_count_; ++device) {
     const double weight = weight_of(device);
-    // Rounding may make a weight of 0 a little less.
-    if (weight < -1e-12) return 0.0;
+    if (weight < 0.0) return 0.0;
     double entry = prices.ends_with_own_sync ? 0.0 : work.first_sync;
     if (device > 0 && prices.ends_with_own_sync) {
       entry +=
