@@ -147,6 +147,8 @@ void SpeedUp(DeviceDescription& device, double factor) {
   device.matrix_flops_4_bit *= factor;
   device.vector_flops_fp32 *= factor;
   device.memory_bytes_per_second *= factor;
+  // The share of the peak clock that its power sustains stays.
+  device.power_limit_watts *= factor;
 }
 
 // Returns the problem with other measurements and data sheets.

@@ -21,7 +21,7 @@ namespace parplan::planctl {
 
 // The prediction of a run: of one step, and of the peak of one device that the run measured.
 struct RunPrediction {
-  // Absent if the run is not fitted for them.
+  // Step and memory; each is absent if the run is not fitted for it.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
   // The confidence and reach by which residuals are classed; absent if unknown.

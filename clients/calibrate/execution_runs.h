@@ -32,9 +32,10 @@ namespace parplan::planctl {
 // fitted one after the other do; so no factor is applied twice. An execution that names none (of an
 // older server) is assumed to be under `base`.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with `executions[i].name` if that is not the name of an
-// execution, with the field of an invalid duration, or with `executions[i].calibration_digest` if
-// the calibration is not among those given or differs in other values.
+// Pure. Returns INVALID_ARGUMENT (SPEC_INVALID) with `executions[i].name` if that is not the name
+// of an execution, with the field of an invalid duration, or with
+// `executions[i].calibration_digest` if the calibration is not among those given or differs in
+// other values.
 absl::StatusOr<std::vector<MeasuredRun>> RunsOfExecutions(
     const v1::ListExecutionsResponse& executions, const std::shared_ptr<const Calibration>& base,
     absl::Span<const std::shared_ptr<const Calibration>> others = {});

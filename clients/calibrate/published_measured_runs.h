@@ -1,4 +1,5 @@
-// Turns the published runs of slices into measured runs, predicted by the cost model.
+// Turns the published runs that two slices select (run_slice.h) into measured runs, which the cost
+// model predicts later. `planctl calibrate` calls it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
@@ -12,11 +13,14 @@
 
 namespace parplan::planctl {
 
-// Returns the runs in the order of the file. A run keeps its step if it is in `time_slice` and its
-// memory if it is in `memory_slice`; runs in neither are left out before anything is read of them,
-// and so are runs without the figure that is wanted. Runs that the planner cannot express, also
-// those of `published.skipped`, are appended to `skipped`, as `id: reason`. Used by
-// `planctl calibrate`.
+// Returns the runs in the order of the file: each with its step time if it is in `time_slice`, and
+// with its peak memory if it is in `memory_slice`. Runs in neither slice are left out, and so are
+// runs that published none of the figures their slices ask for. Runs of either slice that the
+// planner cannot express, also those among `published.skipped`, are appended to `skipped` as
+// `id: reason`, those of `published.skipped` first.
+//
+// Nothing is predicted here: `MeasuredRun::predict` is called later, owns its question, and is safe
+// to call from any thread. Pure.
 std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published,
                                         const RunSlice& time_slice, const RunSlice& memory_slice,
                                         std::vector<std::string>& skipped);

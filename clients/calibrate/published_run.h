@@ -37,7 +37,7 @@ struct PublishedModel {
   bool tied_embedding = true;
   // Whether there is a learned table of positions in addition to that of words (GPT, BERT).
   bool learned_positions = false;
-  // Mixture of experts; 0 for none.
+  // The next four are those of a mixture of experts; 0 if there is none.
   int expert_count = 0;
   int experts_per_token = 0;
   int expert_feed_forward_size = 0;
@@ -53,9 +53,9 @@ struct PublishedModel {
   std::optional<StateSpace> state_space;
   // Layers behind the last one that each predict a further token.
   int prediction_layer_count = 0;
-  // Whether weights are frozen, with adapters beside the linear maps of attention and of the
-  // feed-forward part; 0: none.
+  // Whether weights are frozen, so that only adapters are trained.
   bool frozen = false;
+  // Ranks of adapters beside the linear maps of attention, and of the feed-forward part; 0: none.
   int attention_adapter_rank = 0;
   int feed_forward_adapter_rank = 0;
   // Tokens that attention reads in each `window_interval`-th layer from the first on; 0: all.
@@ -81,7 +81,7 @@ struct PublishedHardware {
   int nvlink_domain = 0;
   // The device of the library that is taken if it has none of `device_name`.
   std::string similar_device_name;
-  // Values in place of those of the library; 0: no other.
+  // The next two stand in place of the library's values; 0: those of the library.
   double power_limit_watts = 0.0;
   double memory_terabytes_per_second = 0.0;
 };

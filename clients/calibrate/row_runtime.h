@@ -1,4 +1,6 @@
-// Settings of the runtime in a row of published runs, apart from its name.
+// Settings of the runtime in a row of published runs, apart from its name. `ReadPublishedRuns`
+// calls these functions. A member of a wrong type, or a `memory_view` that is not known, is a fault
+// of `fields` (row_fields.h); the setting then stays as it was.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_ROW_RUNTIME_H_
 #define PARPLAN_CLIENTS_CALIBRATE_ROW_RUNTIME_H_
@@ -8,17 +10,18 @@
 
 namespace parplan::accuracy {
 
-// Reads the members of `fields` that set `run->runtime`, words of the framework and of the note
-// among them, whose texts are set already; called by ReadPublishedRuns for a row and for its
-// section `model`.
+// Sets members of `run->runtime` from those of `fields`, and from words of `run->framework` and
+// `run->note`, which must be set already. Words for attention kernels that are not known leave the
+// default. Called by ReadPublishedRuns for a row and for its section `model`.
 void ReadRuntime(const RowFields& fields, PublishedRun* run);
 
-// Reads the list `notes`: phrases such as `cuda graphs: full_iteration` of a fixed table. Phrases
-// that are not in it are ignored.
+// Reads the list `notes`: phrases such as `cuda graphs: full_iteration` of a fixed table. A text
+// may contain several; texts without any are ignored.
 void ReadNotes(const RowFields& fields, PublishedRun* run);
 
 // Reads what a row says of its own conditions: `cluster`, `memory_view`, `blocking_launches`,
 // `dropout`, `peft` (`kind: "lora"` with `rank` and, if not attention alone, `targets`), `failed`.
+// Another kind of `peft` is added to `run->beyond`, the reasons why the run is not predicted.
 void ReadConditions(const RowFields& fields, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -1,5 +1,5 @@
-// Runtime, precision, recomputation and kind of memory figure of a published run. `QuestionOf`
-// (run_problem.h) calls it.
+// Runtime, precision and recomputation of a published run, and which kind of memory figure it
+// published. `QuestionOf` (run_problem.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_RUNTIME_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_RUNTIME_H_
@@ -21,22 +21,27 @@ struct RunRuntime {
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
-  // Interval of the layers that recompute; 1: each layer.
+  // With interval n the n-th, 2n-th, ... layer behind the embedding recompute; at least 1.
   int recompute_interval = 1;
-  // Values where the run does not say.
+  // ZeRO level, 0 to 3, of a run that does not say its own.
   int default_zero_level = 0;
+  // Whether a run that does not say has sequence parallelism.
   bool default_sequence_parallel = false;
   // Whether vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
   bool pads_vocabulary = false;
-  // Whether stages are filled from the front if layers do not divide evenly (DeepSpeed).
+  // Whether layers that do not divide evenly go to the first stages (DeepSpeed). If not,
+  // `LayersPerStage` (run_stages.h) chooses.
   bool fills_stages_from_front = false;
+  // The kind of memory figure that the run published.
   MemoryView memory_view = MemoryView::kAllocatedMax;
 };
 
-// Returns the settings of `run`, and adds a sentence to `assumptions`, which must not be null, for
-// each default that was taken. A framework that is not known is such a default: it is taken as
-// parplan's own executor. Returns INVALID_ARGUMENT (SPEC_INVALID) naming `precision` or `recompute`
-// if the planner can't express its value.
+// Returns the settings of `run`, and appends a sentence to `assumptions`, which must not be null,
+// for each default that was taken. A framework that is not known is such a default: it is taken as
+// parplan's own executor.
+//
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `precision` or `recompute` if the planner can't
+// express its value; `assumptions` may have grown then. Pure.
 absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
                                      std::vector<std::string>* assumptions);
 

@@ -29,19 +29,23 @@ struct AdapterText {
 std::optional<AdapterText> AdaptersIn(absl::string_view text);
 
 // Finds the device in the library of hardware by its name without the part in brackets; if
-// `memory_gb` is another size of memory, the variant of that size. INVALID_ARGUMENT (SPEC_INVALID)
-// if the library has none.
+// `memory_gb` is further off than a tenth, the variant of that size; if the library has neither,
+// `similar_device_name`. Power limit and rate of the memory are those of `hardware` if it has any.
+// INVALID_ARGUMENT (SPEC_INVALID) naming `hardware.gpu` if the library has no such device.
 absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 
-// Returns the number of devices that share the links of a node: that of the run, or of the usual
-// machine. Trays of GB200 and GB300 are four devices of an NVLink domain of 72: if a job has
-// more devices than that, in whole racks of 64 or else of 72, such a rack is the node, else a tray.
+// Returns the number of devices that share the links of a node: that of the run, or else that of
+// the usual machine (8, or 4 for Grace superchips). Trays of GB200 and GB300 are four devices of an
+// NVLink domain of 72: if a job has more devices than that, in whole racks of 64 or else of 72,
+// such a rack is the node, with a sentence in `assumptions`, else a tray.
 int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& device,
                    std::vector<std::string>* assumptions);
 
 // Returns the links of a job of `device_count` devices: those of the system that `hardware` names
-// (`Selene`); otherwise the device's links inside a node and the adapters that `hardware`
-// describes; otherwise the usual links of the device. REQUIRES: `DeviceOf` returned `device`.
+// (`Selene`); otherwise the device's usual links if NVLink connects all devices; otherwise the
+// device's links inside a node and the adapters that `hardware` describes; otherwise the usual
+// links of the device, with a sentence in `assumptions` if the job has several nodes. REQUIRES:
+// `DeviceOf` returned `device`.
 FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescription& device,
                            int devices_per_node, int device_count,
                            std::vector<std::string>* assumptions);

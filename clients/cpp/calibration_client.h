@@ -16,8 +16,8 @@ namespace parplan {
 
 // Methods and their errors are those of calibration_service.proto; an error of the
 // server carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
-// UNAVAILABLE if no server answers, after the at most 4 attempts of a channel of MakeChannel
-// (channel.h). Safe to use from any thread.
+// UNAVAILABLE if no server answers, after at most 4 attempts (retry.h). Safe to use from any
+// thread.
 class CalibrationClient {
  public:
   explicit CalibrationClient(std::shared_ptr<grpc::Channel> channel);

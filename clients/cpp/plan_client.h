@@ -17,8 +17,7 @@ namespace parplan {
 // Methods and their errors are those of plan_service.proto; an error of the server
 // carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED; the
 // server ends a search shortly before that with the best plan so far. UNAVAILABLE if no server
-// answers, after the at most 4 attempts of a channel of MakeChannel (channel.h). Safe to use from
-// any thread.
+// answers, after at most 4 attempts (retry.h). Safe to use from any thread.
 class PlanClient {
  public:
   explicit PlanClient(std::shared_ptr<grpc::Channel> channel);

@@ -27,8 +27,8 @@ std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
 
 // Methods and their errors are those of profile_service.proto; an error of the
 // server carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
-// UNAVAILABLE if no server answers, after the at most 4 attempts of a channel of MakeChannel
-// (channel.h), except `Delete`, which is tried once. Safe to use from any thread.
+// UNAVAILABLE if no server answers, after at most 4 attempts (retry.h), except `Delete`, which is
+// tried once. Safe to use from any thread.
 class ProfileClient {
  public:
   explicit ProfileClient(std::shared_ptr<grpc::Channel> channel);

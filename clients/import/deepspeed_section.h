@@ -15,7 +15,8 @@
 
 namespace parplan {
 
-// Reads the keys of one object, and sorts those that were not read.
+// The reader of one object. It remembers the first error (`fields().status()`) and goes on, and
+// sorts the keys that were not read. Not thread-safe.
 class DeepSpeedSection {
  public:
   // `key` names the object in the file; empty for the file itself. A null `object` is empty, any
@@ -24,12 +25,13 @@ class DeepSpeedSection {
 
   ConfigFields& fields() { return fields_; }
   bool Has(const char* key) const { return fields_.Has(key); }
-  // Returns whether the value is `auto`, which a trainer fills in.
+  // Returns whether the value is there and `auto`, which a trainer fills in. Does not count as
+  // reading.
   bool IsAuto(const char* key) const;
   // Returns whether the value is there and is this truth value. Does not count as reading.
   bool Is(const char* key, bool value) const;
-  // Returns the whole number of at least `minimum`, 0 or 1, or nothing if the key is absent. `auto`
-  // is an error.
+  // Returns the whole number of at least `minimum`, which is 0 or 1, or nothing if the key is
+  // absent. Another value and `auto` are errors, after which the result means nothing.
   std::optional<int> Number(const char* key, int minimum);
   // Appends the keys that were not read, with the path in the file: to `ignored` those that change
   // neither the shape of the model nor how it is divided over ranks, to `unknown` the others.

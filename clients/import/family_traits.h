@@ -25,8 +25,12 @@ struct FamilyTraits {
   absl::string_view model_type;
   // Three matrices in the feed-forward part, else two.
   bool is_gated = true;
+  // Attention reads the whole sequence, without a causal mask.
   bool is_encoder = false;
+  // The head uses the table of the embedding.
   bool is_tied = false;
+  // Biases of the maps to queries, keys and values, of attention's output, and of the feed-forward
+  // part.
   bool has_query_key_value_bias = false;
   bool has_output_bias = false;
   bool has_feed_forward_bias = false;
@@ -41,12 +45,13 @@ struct FamilyTraits {
   // and in the final norm.
   int norm_vector_count = 2;
   int final_norm_vector_count = 1;
-  // The same of a layer whose parts are parallel; 0 for as many.
+  // The first of these two for a layer whose parts are parallel; 0 for as many.
   int parallel_norm_vector_count = 0;
+  // Norms of queries and keys.
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   // The norms that there are if a field asks for some.
   QueryKeyNorm named_query_key_norm = QueryKeyNorm::kHead;
-  // Taken if the configuration gives none; 0: there is no default.
+  // The next five are taken if the configuration gives none; 0: there is no default.
   int attention_head_count = 0;
   int key_value_head_count = 0;
   int head_size = 0;

@@ -61,6 +61,7 @@ struct GalvatronMemory {
 
 // Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of one model, whose
 // parameters and activations are added; the saved input, embedding and head are those of the first.
+// One half alone is read as if it were a whole layer.
 // Negative sizes, layers without parameters and keys of unknown meaning are left out with a note.
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for no file or more than two,
 // files that are no JSON, values that are no numbers, mixtures of experts, more than 64 kinds of

@@ -47,7 +47,7 @@ struct GalvatronTimes {
 // Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of one model. Layer
 // times of both halves with the same key are added and the others dropped; `other` is that of the
 // first half, and a note says so. `hidden_size` selects among the models of a 2022 file; 0 takes
-// the only one.
+// the only one. One half alone is read as if it were a whole layer.
 //
 // Times that are not positive are left out with a note. Returns INVALID_ARGUMENT (PROFILE_INVALID)
 // with file and field for no file or more than two, files that are no JSON, values that are no

@@ -22,7 +22,7 @@ struct LayerParts {
   bool has_feed_forward = true;
   // The feed-forward part is a mixture of experts.
   bool has_experts = false;
-  // Tokens that attention reads at most: a window that slides, or a chunk.
+  // Tokens that attention reads at most: of a window that slides, or of a chunk; 0: all of them.
   int attention_window = 0;
   int attention_chunk_size = 0;
   // The name of the kind, of an opaque layer.

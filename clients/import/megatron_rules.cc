@@ -95,9 +95,10 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
      "is of an encoder beside the decoder, which Megatron plans here do not have; a decoder has "
      "--seq-length"},
     {"fp4-format", ArgumentKind::kRefused,
-     "multiplies in 4 bits, which the cost model does not price"},
+     "multiplies in 4 bits, by a recipe that is not read here; give the model the precision nvfp4"},
     {"fp8-format", ArgumentKind::kRefused,
-     "multiplies in 8 bits, which the cost model does not price"},
+     "multiplies in 8 bits, by a recipe that is not read here; give the model a precision of 8 "
+     "bits"},
     {"heterogeneous-layers-config-path", ArgumentKind::kRefused,
      "gives each layer a shape of its own in another file"},
     {"hybrid-layer-pattern", ArgumentKind::kRefused,

@@ -17,9 +17,11 @@
 namespace parplan {
 
 struct MegatronRunOptions {
-  // Ranks of the job; 0: those that a launch script gives torchrun.
+  // Ranks of the job. Above 0 it takes precedence over a launch script, with a note if that has
+  // others. 0: those that the script gives torchrun; arguments and YAML give none.
   int device_count = 0;
-  // The model of the run, which the arguments must then be of; absent: the arguments' own.
+  // The model of the run, with which the arguments are then compared (megatron_comparison.h).
+  // Absent: the model is made from the arguments.
   std::optional<v1::ModelSpec> model;
   // Sizes that take precedence over the arguments. Not used with `model`.
   ModelFlags flags;
@@ -39,15 +41,16 @@ inline constexpr char kMegatronRuntime[] = "megatron-core";
 //
 //   arguments      `--name value` or `--name=value`, the first word is an argument
 //   a script       a shell script that starts a Python program (launch_script.h)
-//   YAML           a file of that ending, of Megatron-LM's tests or of Megatron-Bridge
+//   YAML           a file named *.yaml or *.yml, of Megatron-LM's tests or of Megatron-Bridge
 //                  (megatron_yaml.h)
 //
 // Arguments that change neither shape nor parallelism are ignored and named in one note.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with file and argument: the errors of ReadLaunchScript,
-// ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf, ModelFromProto and ImportMegatronPlan,
-// for a script whose program trains another kind of model (BERT, T5, vision, Mamba, ...), and for a
-// number of devices that neither options nor script give.
+// Returns INVALID_ARGUMENT (SPEC_INVALID). It names file and argument for the errors of
+// ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf and MegatronPlanOf,
+// and for a script whose program trains another kind of model (BERT, T5, vision, Mamba, ...); the
+// field of `model` for those of ModelFromProto; `--devices` if neither options nor script give a
+// number of devices. Pure.
 absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                                                     const MegatronRunOptions& options);
 

@@ -39,7 +39,7 @@ struct TransformerRunFacts {
   // Parameters of a layer beyond those that model.proto derives from the sizes: biases, further
   // norms. Negative if the layer has fewer.
   int64_t extra_parameter_count = 0;
-  // Structures that only some layers have.
+  // The next six are structures that only some layers have; 0 or absent if this run has none.
   int attention_window = 0;
   int attention_chunk_size = 0;
   std::optional<LatentAttention> latent_attention;

@@ -16,15 +16,16 @@ namespace parplan {
 
 struct StateSpaceFacts {
   StateSpace space;
-  // Parameters beyond those that the sizes give: biases, further norms. Negative if there are
-  // fewer.
+  // Parameters of one layer beyond those that the sizes give: biases, further norms. Negative if
+  // there are fewer.
   int64_t extra_parameter_count = 0;
 };
 
 // Reads the fields of one of three forms: `linear_num_value_heads` shows a gated delta rule, a
 // number of heads of the recurrence the dual form, else it is the selective form. `is_alone` says
 // that the model has no attention, so that `num_heads` and `head_dim` are those of the recurrence.
-// Sizes that are defaults of Mamba and not in the file are named in `notes`.
+// Sizes that are defaults of Mamba and not in the file are named in `notes`. `fields` remembers
+// errors; after one the facts have no meaning.
 StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool is_alone,
                                ConfigFields& fields, std::vector<std::string>* notes);
 

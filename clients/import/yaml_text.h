@@ -13,7 +13,7 @@
 namespace parplan {
 
 // A scalar, and the keys that lead to it; items of a list have the key `[i]`. A list or map in
-// brackets is one scalar, as it is written. An absent value is empty.
+// brackets is one scalar, as it is written. A key without a value has an empty one, as `""` has.
 struct YamlScalar {
   std::vector<std::string> path;
   std::string value;
@@ -21,7 +21,8 @@ struct YamlScalar {
 
 // Reads the part of YAML that settings are written in: maps and lists by indentation, one-line
 // values, plain or quoted, comments, one document. INVALID_ARGUMENT (SPEC_INVALID) with file and
-// line for everything else: tabs in indentation, anchors, aliases, tags, values of several lines,
+// line for everything else: tabs in indentation, items
+// without a value, anchors, aliases, tags, values of several lines,
 // keys that come twice, more than 32 levels, more than kMaxImportBytes.
 absl::StatusOr<std::vector<YamlScalar>> ReadYamlScalars(const NamedText& file);
 

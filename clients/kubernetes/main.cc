@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   try {
     return parplan::sidecar::Main(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "parplan-sidecar: " << error.what() << std::endl;
+    parplan::LogEvent("error", "ended", {{"message", error.what()}});
     return 1;
   }
 }

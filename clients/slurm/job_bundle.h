@@ -37,8 +37,8 @@ struct JobBundle {
 // Returns `{spool_dir}/{job_id}.json`.
 std::string BundlePath(const std::string& spool_dir, const std::string& job_id);
 
-// Writes the file whole or not at all, readable by all. Returns the errors of WriteDurably
-// (proto/envelope/durable_file.h). REQUIRES: one writer at a time.
+// Creates or replaces the file, whole or not at all, readable by all. Returns the errors of
+// WriteDurably (proto/envelope/durable_file.h). REQUIRES: one writer at a time.
 absl::Status WriteBundle(const std::string& spool_dir, const JobBundle& bundle);
 // Reads the file. NOT_FOUND if there is none, DATA_LOSS if it belongs to another job, and the
 // errors of ReadText and `JobBundle::FromJson`.

@@ -152,6 +152,7 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
     return std::string(value == nullptr ? "" : value);
   };
   JobFacts job;
+  job.job_name = text("SLURM_JOB_NAME");
   job.job_id = text("SLURM_JOB_ID");
   // It becomes part of paths.
   if (job.job_id.empty() || job.job_id.size() > 20 ||
@@ -216,11 +217,17 @@ std::string FieldOf(absl::string_view scontrol_text, absl::string_view name) {
 
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job) {
-  // Names of jobs may hold anything, and are on the first line: only lines that begin with a
-  // field are read.
+  if (std::any_of(job.job_name.begin(), job.job_name.end(), absl::ascii_iscntrl)) {
+    return FieldError(Reason::kSpecInvalid, "SLURM_JOB_NAME",
+                      "must hold no line breaks nor other control characters, which would look "
+                      "like facts about the job; give it another name with --job-name");
+  }
+  // The name is on the first line. What else a user may
+  // write freely, such as the command and comments, comes after the nodes, and is not read.
   std::map<std::string, std::vector<GresCount>> gres;
   for (absl::string_view line : absl::StrSplit(RecordOfJob(scontrol_text, job.job_id), '\n')) {
     line = absl::StripAsciiWhitespace(line);
+    if (absl::StartsWith(line, "MinCPUsNode=") || absl::StartsWith(line, "Features=")) break;
     if (absl::StartsWith(line, "Requeue=")) {
       (void)absl::SimpleAtoi(FieldOf(line, "Restarts"), &job.restart_count);
     } else if (absl::StartsWith(line, "RunTime=")) {

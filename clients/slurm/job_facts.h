@@ -44,7 +44,7 @@ struct JobWishes {
   std::string model;
   // Samples of a step; 0 if the user gave none or no number.
   int64_t global_batch_size = 0;
-  // Values of `PlanningOptions`; empty: the default.
+  // The next four are values of `PlanningOptions`; empty: the default.
   std::string planner;
   std::string runtime;
   std::string target;
@@ -62,6 +62,8 @@ struct JobFacts {
   // whose last task has the id of the whole array; `100+1` for a part of a heterogeneous job, whose
   // first part has the id of the whole job.
   std::string slurm_name;
+  // The name that its user gave it, in the prolog of the controller; empty elsewhere.
+  std::string job_name;
   int64_t restart_count = 0;
   // In the words of scontrol; makes request ids unique if job ids are used again.
   std::string submit_time;
@@ -87,6 +89,8 @@ absl::Duration ParseTimeLimit(absl::string_view text);
 // Fills in restarts, times, nodes and their GRES of `job.job_id` from the output of `scontrol show
 // job -d`. `node_list` is SLURM_JOB_NODELIST. INVALID_ARGUMENT if one of the two is malformed,
 // scontrol names a node twice, or it does not name one of `node_list`; `job` is then half filled.
+// (SPEC_INVALID) for a `job_name` with control characters: a line break in it would begin a line of
+// facts that the user made up.
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job);
 

@@ -52,9 +52,10 @@ struct CollectiveSamples {
 
 struct StepWindow {
   int rank = 0;
-  // Counted from 0.
+  // The first step of the window, counted from 0 over the trainer's steps.
   int64_t first_step = 0;
   int step_count = 0;
+  // Median of the times of these steps.
   absl::Duration median_step;
   // [StepPhase] time in one step: medians, which need not add up to that of the step. All zero if
   // phases were not measured.

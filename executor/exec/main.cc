@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/service/log/event_log.h"
 #include "base/status_macros.h"
 #include "clients/cpp/execution_sink.h"
 #include "executor/device/backend/load_backend.h"
@@ -57,19 +58,29 @@ ExitStatus ExitStatusOf(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kBadInput : kFailed;
 }
 
-// Prints an error, with its reason if it has one.
-void Report(const absl::Status& status) {
+std::string ReasonOf(const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  std::cerr << "parplan-exec: ";
-  if (detail.has_value()) std::cerr << ReasonName(detail->reason) << ": ";
-  std::cerr << status.message() << std::endl;
+  return detail.has_value() ? std::string(ReasonName(detail->reason)) : "";
+}
+
+// Answers whoever gave a command that is refused before any rank runs.
+void Answer(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  std::cerr << "parplan-exec: " << reason << (reason.empty() ? "" : ": ") << status.message()
+            << std::endl;
+}
+
+// Logs what went wrong in a job or rank that has begun.
+void Log(const char* level, const char* event, const absl::Status& status) {
+  LogEvent(level, event,
+           {{"reason", ReasonOf(status)}, {"message", std::string(status.message())}});
 }
 
 int RunAsRank(const ExecFlags& flags, const RankEnvironment& self) {
   bool joined = false;
   const absl::Status status = RunRank(flags, self, joined);
   if (status.ok()) return kOk;
-  Report(status);
+  Log("error", "ended", status);
   const bool is_hearsay = joined && (absl::IsUnavailable(status) || absl::IsAborted(status));
   return is_hearsay ? kExitAfterAnother : ExitStatusOf(status);
 }
@@ -93,15 +104,15 @@ void CloseExecutions(const ExecFlags& flags, const std::string& notes, const abs
     const absl::Status reported =
         FailExecution([&flags] { return MakeServerSink(flags.server); }, execution,
                       std::string(cause.message()), kCloseTimeout);
-    if (!reported.ok()) Report(reported);
+    if (!reported.ok()) Log("warning", "the server was not told of the failure", reported);
   }
 }
 
 int Launch(const ExecFlags& flags, int argc, char** argv) {
-  // Errors are reported once, before there are processes.
+  // Such errors are answered once, before there are processes.
   const absl::Status checked = Check(flags);
   if (!checked.ok()) {
-    Report(checked);
+    Answer(checked);
     return ExitStatusOf(checked);
   }
   RankProcessesOptions options = {.rank_count = flags.ranks, .argv = {"/proc/self/exe"}};
@@ -113,7 +124,7 @@ int Launch(const ExecFlags& flags, int argc, char** argv) {
   if (flags.time_limit_seconds > 0.0) options.time_limit = absl::Seconds(flags.time_limit_seconds);
   absl::StatusOr<std::unique_ptr<RankProcesses>> ranks = RankProcesses::Start(std::move(options));
   if (!ranks.ok()) {
-    Report(ranks.status());
+    Log("error", "ended", ranks.status());
     return kFailed;
   }
   const absl::Status status = (*ranks)->Wait();
@@ -121,7 +132,7 @@ int Launch(const ExecFlags& flags, int argc, char** argv) {
   // After this a signal ends this process at once.
   ranks->reset();
   if (status.ok()) return kOk;
-  Report(status);
+  Log("error", "ended", status);
   CloseExecutions(flags, notes, status);
   return kFailed;
 }
@@ -132,7 +143,7 @@ int Run(int argc, char** argv) {
   if (parsed >= 0) return parsed;
   const absl::StatusOr<std::optional<RankEnvironment>> self = RankEnvironment::FromEnvironment();
   if (!self.ok()) {
-    Report(self.status());
+    Answer(self.status());
     return kBadInput;
   }
   // Ranks that this program launched have its arguments. Within the job of another launcher,
@@ -153,7 +164,7 @@ int main(int argc, char** argv) {
   try {
     return parplan::Run(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "parplan-exec: " << error.what() << std::endl;
+    parplan::LogEvent("error", "ended", {{"message", error.what()}});
     return 1;
   }
 }

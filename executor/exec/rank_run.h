@@ -1,4 +1,5 @@
-// One rank of parplan-exec, from joining the job to its end. main.cc calls it in every rank.
+// One rank of parplan-exec, from reading its inputs to the end of the training. main.cc calls it in
+// every rank, once in a process.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_
 #define PARPLAN_EXECUTOR_EXEC_RANK_RUN_H_
@@ -9,13 +10,21 @@
 
 namespace parplan {
 
-// Joins the job as `self` and trains. Rank 0 also prints losses and the table, reports to the
-// server and writes the results. `joined` is set once an error may be that of another rank.
+// Joins the job as `self` and trains; blocks until the end of the job. Threads that it starts have
+// ended when it returns, and it installs no handlers of signals. Rank 0 also prints to standard
+// output the losses and, at the end, the table of predicted and measured times and memory
+// (`RecordTable`), reports to the server and replaces the file of results.
 //
-// Returns the errors of ReadInputs, LoadBackend, CheckedPlan::CheckDevice, RendezvousServer::Start,
-// JobFabric and PlanApplier; FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the node has fewer devices
-// than ranks, OUT_OF_RANGE if the loss is not finite, INTERNAL if the results cannot be written. A
-// server that cannot be reached is no error.
+// `joined` must be false at first. It becomes true just before the rank joins the others, also if
+// the call then succeeds: from there on UNAVAILABLE and ABORTED may only say that another rank has
+// failed, and main.cc then exits with `kExitAfterAnother`, so that the launcher names the rank that
+// failed first.
+//
+// Returns the errors of ReadInputs, LoadBackend, DeviceBackend, CheckedPlan::CheckDevice,
+// RendezvousServer::Start, JobFabric and PlanApplier. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if
+// the node has no device for this rank and ranks may not share one (`--share-devices`; processors
+// are always shared); OUT_OF_RANGE if the loss is not finite, from every rank, as all have the same
+// loss; INTERNAL if the results cannot be written. A server that cannot be reached is no error.
 absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined);
 
 }  // namespace parplan

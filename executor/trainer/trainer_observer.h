@@ -8,32 +8,40 @@
 
 namespace parplan {
 
-// Phase of a rank's step; each lasts until the next begins. Collectives that a phase waits for are
-// part of it; communicators can measure them separately (StepMeter).
+// A phase of a rank's step. Each lasts until the next begins, so phases never overlap and their
+// times add up to the step. Collectives that a phase waits for are part of it; communicators can
+// measure them separately (StepMeter).
 enum class TrainerPhase {
   // Between two steps.
   kOutside,
-  // Work on one layer and micro-batch.
+  // The three passes of one layer over one micro-batch; recomputation comes before the backward
+  // pass.
   kForward,
   kRecompute,
   kBackward,
   // Moving activations or gradients from one layout to another within a stage.
   kReshard,
-  // Receiving from another stage, with the wait for it, and sending to another.
+  // Receiving from another stage, with the wait for it.
   kReceive,
+  // Sending to another stage; also the wait for messages to leave, at the end of the passes.
   kSend,
-  // Work of the whole step, after its last backward pass.
+  // Summing up gradients over replicas; that of a layer may begin behind its last backward pass.
   kGradientSync,
+  // The optimizer's step of a layer.
   kOptimizer,
+  // Summing up the loss over ranks, with the wait for the device's results.
   kLoss,
 };
 inline constexpr int kTrainerPhaseCount = 10;
 
+// Outlives the trainer that reports to it.
 class TrainerObserver {
  public:
   virtual ~TrainerObserver() = default;
-  // Called by the trainer's thread when a phase begins. `layer_index` is -1 if the phase belongs to
-  // no single layer. An asynchronous device may still execute the phase before.
+  // Called by the trainer's thread when a phase begins, many times a step, so it should take little
+  // time. `layer_index` is the layer's index in the model; -1 if the phase belongs to no single
+  // layer. An asynchronous device may still execute the phase before. If a step fails, the phase
+  // that failed is the last one reported.
   virtual void Enter(TrainerPhase phase, int layer_index) = 0;
 };
 

@@ -51,8 +51,9 @@ class WindowLeaver {
   std::thread thread_;
 };
 
-// Writes a window into `folder`, completely or not at all. Returns false if that fails, or if
-// `max_file_count` files wait there already.
+// Writes a window into `folder` as `name` with the ending `.window.json`, completely or not at all;
+// replaces a file of that name. Returns false if that fails, or if `max_file_count` files wait
+// there already.
 bool LeaveWindow(const std::string& folder, const std::string& name,
                  const v1::MeasuredWindow& window, int max_file_count);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "planner/cost/layer_memory.h"
 #include "planner/cost/rank_memory.h"
 #include "planner/model/coefficients.h"
 #include "planner/model/plan.h"

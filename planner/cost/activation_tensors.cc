@@ -70,13 +70,16 @@ void AddAttention(const LayerDefinition& definition, const TensorSizes& shape,
   tensors.Add("key", "e s k / t", key, again, up, frees_key ? 1.0 : 0.0);
   tensors.Add("value", "e s k / t", value, kLayer, up, frees_key ? 1.0 : 0.0);
   if (traits.attention_kernel == AttentionKernel::kFlash) {
+    const bool repeats = traits.RepeatsCoreAttention();
+    const auto core = repeats ? std::optional(Module::kCoreAttention) : std::nullopt;
     tensors.Add("log-sum-exp of scores", "4 a s / t",
-                4.0 * shape.heads * shape.tokens / shape.tensor,
-                again == kLayer ? kAttentionCore : kLayer, Module::kCoreAttention);
+                4.0 * shape.heads * shape.tokens / shape.tensor, repeats ? kAttentionCore : kLayer,
+                core);
     // Attention's backward pass reads its output as it was before quantisation.
     if (traits.attention_output_copied || is_quantised) {
-      tensors.Add("attention output before its copy", "e s q / t", output, kAttentionCore,
-                  Module::kCoreAttention);
+      const bool frees = repeats || again == kAttentionCore;
+      tensors.Add("attention output before its copy", "e s q / t", output,
+                  frees ? kAttentionCore : kLayer, core);
     }
   } else {
     tensors.Add("softmax output", "e a s S / t", shape.element * scores, kAttentionCore,

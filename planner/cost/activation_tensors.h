@@ -6,7 +6,7 @@
 // For their layer (as many key-value heads as heads, GELU, feed-forward size 4h, dropout, unfused
 // attention, 16-bit) the sum equals theirs exactly: s h (10 + 24/t + 5 a s / (h t)) bytes per
 // sample, and s h / t (34 + 5 a s / h) with sequence parallelism. docs/cost-model-memory.md lists
-// every tensor and says where we differ. `FootprintOf` (rank_memory.h) and `LayerSource` add them
+// every tensor and says where we differ. `FootprintOf` (layer_memory.h) and `LayerSource` add them
 // up.
 
 #ifndef PARPLAN_PLANNER_COST_ACTIVATION_TENSORS_H_

@@ -27,12 +27,13 @@ struct PassTime {
 
 struct AnalyticTimes {
   PassTime forward;
-  // Without recomputation.
+  // The backward pass itself; recomputation comes in addition.
   PassTime backward;
   // The part of the backward pass's device time that weight gradients take which
   // tensor-parallel collectives can hide behind.
   Seconds hiding_backward;
-  // Before the backward pass if the layer recomputes.
+  // Passes before the backward pass of a layer that recomputes all of itself, or selectively; 0 for
+  // layers that are no transformer layers.
   PassTime full_recompute;
   PassTime selective_recompute;
   // [module] before the backward pass if the layer recomputes the module; 0 if it has none, or the

@@ -6,6 +6,7 @@
 #include "planner/cost/layer_pricing.h"
 #include "planner/cost/optimizer_step.h"
 #include "planner/cost/same_rows.h"
+#include "planner/model/layer_precision.h"
 #include "planner/model/strategy_fields.h"
 
 namespace parplan {
@@ -172,11 +173,11 @@ Seconds GroupCosts::QuantisationTime(const LayerFootprint& footprint, ShardingLe
                                      const Strategy& strategy) const {
   const std::optional<Quantisation>& quantisation = TraitsOf(precision_).quantisation;
   // Frozen weights are quantised once for all steps.
-  if (!quantisation.has_value() || !device_.has_value() || footprint.frozen_parameter_count > 0) {
+  if (!quantisation.has_value() || !device_.has_value() || footprint.is_frozen()) {
     return Seconds();
   }
   const bool quantises_shard = level != ShardingLevel::kNone && quantisation->gathers_weights &&
-                               runtime_.quantised_parameters;
+                               HasQuantisedParameters(precision_, runtime_);
   const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
   const auto own = [quantises_shard](int64_t count, int ranks) {
     return static_cast<double>(count) / (quantises_shard ? ranks : 1);

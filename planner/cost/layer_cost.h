@@ -5,7 +5,7 @@
 #define PARPLAN_PLANNER_COST_LAYER_COST_H_
 
 #include "base/units.h"
-#include "planner/cost/rank_memory.h"
+#include "planner/cost/layer_memory.h"
 #include "planner/model/plan.h"
 
 namespace parplan {

@@ -10,7 +10,7 @@
 
 namespace parplan {
 
-// Sentences collected while measurements are resolved.
+// Sentences for people, one per entry, collected while measurements are resolved.
 struct ResolutionNotes {
   // Measurements that are needed and absent, for the PROFILE_MISSING error.
   std::vector<std::string> missing;

@@ -40,19 +40,22 @@ enum class OperationKind {
   kScan,
 };
 
-// One operation; the kind decides which members have a meaning.
+// One operation of one pass over one micro-batch on one device. The kind decides which members have
+// a meaning; the others are 0 or false.
 struct LayerOperation {
   OperationKind kind;
   // The sizes of a `kMatrixProduct`.
   ProductShape product;
-  // Bytes that `kElementwise` and `kScan` read and write, and random numbers it draws.
+  // Bytes that `kElementwise` and `kScan` read and write.
   double bytes;
+  // Random numbers that `kElementwise` draws.
   double random_count;
   // Whether `bytes` are rows of attention scores.
   bool of_scores;
   // Floating-point operations of `kFusedAttention`, or of `kScan` in vector units.
   double flops;
-  // Time of `kFusedAttention` divided by its time with long sequences and heads of 128.
+  // Time of `kFusedAttention` divided by its time with long sequences and heads of 128; 1 for other
+  // kinds.
   double slowdown;
   // Number of kernels.
   int kernel_count;
@@ -72,7 +75,8 @@ class OperationList {
   OperationList() {}  // NOLINT: leaves the unused entries as they are
 
   // Append an operation of one kind with the values of `LayerOperation` of the same names;
-  // AddScores appends a `kElementwise` over rows of attention scores. REQUIRES: size() < kCapacity.
+  // AddScores appends a `kElementwise` over rows of attention scores. REQUIRES: size() < kCapacity,
+  // which is checked.
   void AddProduct(const ProductShape& product, bool hides_collective = false);
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);
@@ -125,7 +129,7 @@ struct LayerOperations {
 };
 
 // Fills `operations`, which must be empty, with the work of one device for `samples` samples, a
-// number that may be a fraction.
+// number above 0 that may be a fraction. Pure.
 //
 // The backward pass has two matrix products for each one of the forward pass: the gradients of
 // the input and of the weights. Unfused attention computes all scores, fused attention those that a

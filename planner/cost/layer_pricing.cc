@@ -92,8 +92,7 @@ const LayerPricing::Timed& LayerPricing::TimeOf(const Recomputation& recomputati
     timed.forward += exchange.forward;
     timed.backward += exchange.backward + again;
   };
-  const bool repeats_context =
-      RepeatsAttention(recomputation) && costs_.traffic().RepeatsContext(strategy_, recomputation);
+  const bool repeats_context = costs_.traffic().RepeatsContext(strategy_, recomputation);
   add(tensor_, TimeItemKind::kTensorParallel, recomputes_all);
   add(context_, TimeItemKind::kContextParallel, repeats_context);
   add(expert_, TimeItemKind::kExpertParallel, recomputes_all || recomputes_experts);
@@ -115,26 +114,11 @@ const LayerPricing::Timed& LayerPricing::TimeOf(const Recomputation& recomputati
   return timed;
 }
 
-bool LayerPricing::RepeatsAttention(const Recomputation& recomputation) const {
-  switch (recomputation.level) {
-    case RecomputeLevel::kNone:
-      return false;
-    case RecomputeLevel::kFull:
-      return work_.full.device > Seconds();
-    case RecomputeLevel::kSelective:
-    case RecomputeLevel::kModules:
-      break;
-  }
-  // Fused attention has nothing to repeat.
-  return work_.selective.device > Seconds();
-}
-
 const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel sharding) {
   // Sharded gradients are scattered in the same way whether parameters are sharded or not.
   // Frozen parameters are gathered only if they are sharded.
-  const ShardingLevel alike = footprint().frozen_parameter_count > 0
-                                  ? sharding
-                                  : std::min(sharding, ShardingLevel::kGradients);
+  const ShardingLevel alike =
+      footprint().is_frozen() ? sharding : std::min(sharding, ShardingLevel::kGradients);
   std::optional<Exchange>& known = data_[static_cast<int>(alike) - 1];
   if (!known.has_value()) known = costs_.traffic().DataParallel(footprint(), strategy_, alike);
   return *known;

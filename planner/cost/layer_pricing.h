@@ -65,8 +65,6 @@ class LayerPricing {
 
   void PriceExchanges();
   const Timed& TimeOf(const Recomputation& recomputation);
-  // Returns whether a recomputation computes anything of attention again.
-  bool RepeatsAttention(const Recomputation& recomputation) const;
   const Exchange& DataParallelOf(ShardingLevel sharding);
 
   const GroupCosts& costs_;

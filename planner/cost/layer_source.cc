@@ -230,9 +230,7 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
   }
   if (!analytic_.has_value()) {
     const double share = 1.0 / strategy.context_parallel_degree;
-    // Fused attention leaves nothing to save.
-    const double selective =
-        runtime_.attention_kernel == AttentionKernel::kFlash ? 0.0 : attention_share_;
+    const double selective = runtime_.RepeatsCoreAttention() ? attention_share_ : 0.0;
     if (recomputes) {
       work.full.device = passes.forward * share;
       work.selective.device = passes.forward * selective * share;
@@ -311,7 +309,8 @@ LayerFootprint LayerSource::MeasuredFootprint(const Strategy& strategy, LayerFoo
     footprint.expert_parameter_count =
         (whole + strategy.expert_parallel_degree - 1) / strategy.expert_parallel_degree;
   }
-  footprint.parameter_count = count - experts;
+  // Profiles count what is frozen beside what is trained; theory takes them apart.
+  if (!footprint.is_frozen()) footprint.parameter_count = count - experts;
   footprint.largest_matrix_parameter_count =
       std::min(footprint.largest_matrix_parameter_count, count);
   // The measured sum, divided in the proportions of theory.

@@ -9,9 +9,9 @@
 
 #include "base/units.h"
 #include "planner/cost/analytic_layer.h"
+#include "planner/cost/layer_memory.h"
 #include "planner/cost/layer_needs.h"
 #include "planner/cost/layer_profile.h"
-#include "planner/cost/rank_memory.h"
 #include "planner/model/calibration.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/strategy.h"

@@ -37,20 +37,22 @@ double RanksOfToken(int experts, int rank_count) {
 PassCollectives OnceARank(int experts_per_token, const GroupShape& group, int devices_per_node,
                           double message) {
   PassCollectives calls;
-  const auto add = [&](const GroupShape& part) {
+  const auto add = [&](const GroupShape& part, int target_count) {
     const double bytes =
-        message * RanksOfToken(experts_per_token, part.participant_count) / experts_per_token;
+        message * RanksOfToken(experts_per_token, target_count) / experts_per_token;
     calls.forward.Add(Collective::kAllToAll, part, bytes, 2);
     calls.backward.Add(Collective::kAllToAll, part, bytes, 2);
   };
   const int ranks = std::max(1, devices_per_node / group.rank_stride);
   if (group.participant_count <= ranks || group.participant_count % ranks != 0 ||
       devices_per_node % group.rank_stride != 0) {
-    add(group);
+    add(group, group.participant_count);
     return calls;
   }
-  add({group.participant_count / ranks, group.rank_stride * ranks});
-  if (ranks > 1) add({ranks, group.rank_stride});
+  const int nodes = group.participant_count / ranks;
+  add({nodes, group.rank_stride * ranks}, nodes);
+  // Inside its node a token is handed on for each rank that it reaches there, on whichever node.
+  if (ranks > 1) add({ranks, group.rank_stride}, group.participant_count);
   return calls;
 }
 
@@ -114,7 +116,9 @@ LayerTraffic::Exchange LayerTraffic::ExchangeOf(const PassCollectives& calls) co
 
 double LayerTraffic::GatheredShare(const LayerDefinition& definition) const {
   const std::optional<Quantisation> quantisation = QuantisationOf(definition, precision_);
-  return quantisation.has_value() ? quantisation->operand_bytes / ElementBytes() : 1.0;
+  return quantisation.has_value() && quantisation->gathers_inputs
+             ? quantisation->operand_bytes / ElementBytes()
+             : 1.0;
 }
 
 PassCollectives LayerTraffic::TensorCollectives(const LayerDefinition& definition,
@@ -143,7 +147,8 @@ PassCollectives LayerTraffic::TensorCollectives(const LayerDefinition& definitio
   const auto add = [&](const PassTraffic& pass, double bytes, double not_repeated,
                        CollectiveList& list) {
     list.Add(Collective::kAllReduce, group, bytes, pass.all_reduces, not_repeated);
-    list.Add(Collective::kAllGather, group, bytes * gathered, pass.gathers);
+    list.Add(Collective::kAllGather, group, bytes * gathered, pass.gathers - pass.wide_gathers);
+    list.Add(Collective::kAllGather, group, bytes, pass.wide_gathers);
     list.Add(Collective::kReduceScatter, group, bytes, pass.scatters, not_repeated);
   };
   add(traffic.forward, message, kept, calls.forward);
@@ -201,7 +206,9 @@ LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& defin
           std::pair(traffic.inner_hidden,
                     message / definition.hidden_size * traffic.inner_width)}) {
       calls.Add(Collective::kAllReduce, group, bytes, pass.all_reduces);
-      calls.Add(Collective::kAllGather, group, bytes * GatheredShare(definition), pass.gathers);
+      calls.Add(Collective::kAllGather, group, bytes * GatheredShare(definition),
+                pass.gathers - pass.wide_gathers);
+      calls.Add(Collective::kAllGather, group, bytes, pass.wide_gathers);
       calls.Add(Collective::kReduceScatter, group, bytes, pass.scatters);
     }
     const Seconds hidden = TimeOf(calls);
@@ -289,8 +296,8 @@ bool LayerTraffic::RepeatsContext(const Strategy& strategy,
       !recomputation.modules.has(RecomputeModule::kCoreAttention)) {
     return false;
   }
-  return strategy.context_kind == ContextKind::kRing ||
-         runtime_.selective_recompute == SelectiveRecompute::kOperators;
+  if (runtime_.selective_recompute == SelectiveRecompute::kOperators) return true;
+  return strategy.context_kind == ContextKind::kRing && runtime_.RepeatsCoreAttention();
 }
 
 // Tokens go to their experts and come back, forward and backward. Ranks that share an expert gather
@@ -302,8 +309,11 @@ PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definitio
   const int expert = strategy.expert_parallel_degree;
   const int own_tensor = strategy.expert_tensor_parallel_degree;
   if (own_tensor > 1 && definition.has_experts()) {
-    const double gathered =
-        OutputBytes(definition, strategy, samples) * own_tensor / strategy.tensor_parallel_degree;
+    // Behind their dispatch: a copy of a token for each of its experts (Megatron Core,
+    // token_dispatcher.py, MoEAlltoAllTokenDispatcher).
+    const double gathered = OutputBytes(definition, strategy, samples) *
+                            definition.experts_per_token * expert_imbalance_ * own_tensor /
+                            strategy.tensor_parallel_degree;
     for (CollectiveList* const list : {&calls.forward, &calls.backward}) {
       list->Add(Collective::kAllGather, {own_tensor, 1}, gathered, 1);
       list->Add(Collective::kReduceScatter, {own_tensor, 1}, gathered, 1);
@@ -375,16 +385,18 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
     GroupShape group;
   };
   // Each expert is on fewer ranks than the rest. Both parts share the computation that hides them.
-  const bool is_frozen = footprint.frozen_parameter_count > 0;
+  const bool is_frozen = footprint.is_frozen();
+  GroupShape expert_replicas{replicas.participant_count / expert, replicas.rank_stride * expert};
+  if (strategy.expert_tensor_parallel_degree > 0) {
+    expert_replicas = {strategy.expert_replica_count(),
+                       strategy.expert_tensor_parallel_degree * expert};
+  }
+  // Measured layers may have fewer parameters than theory quantises.
+  const int64_t quantised_experts =
+      std::min(footprint.quantised_expert_parameter_count, footprint.expert_parameter_count);
   Part parts[] = {
       {footprint.parameter_count, is_frozen ? 0 : footprint.quantised_parameter_count, replicas},
-      {footprint.expert_parameter_count,
-       footprint.expert_parameter_count,
-       {replicas.participant_count / expert, replicas.rank_stride * expert}}};
-  if (strategy.expert_tensor_parallel_degree > 0) {
-    parts[1].group = {strategy.expert_replica_count(),
-                      strategy.expert_tensor_parallel_degree * expert};
-  }
+      {footprint.expert_parameter_count, quantised_experts, expert_replicas}};
   if (expert == 1 && runtime_.expert_exchange == ExpertExchange::kRows) {
     parts[0].parameter_count += parts[1].parameter_count;
     parts[0].quantised_parameter_count += parts[1].quantised_parameter_count;
@@ -392,7 +404,13 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
   }
   const std::optional<Quantisation>& quantisation = TraitsOf(precision_).quantisation;
   const bool gathers_quantised =
-      quantisation.has_value() && quantisation->gathers_weights && runtime_.quantised_parameters;
+      HasQuantisedParameters(precision_, runtime_) && quantisation->gathers_weights;
+  const auto weight_bytes = [&](const Part& part) {
+    const double bytes = static_cast<double>(part.parameter_count) * ElementBytes();
+    if (!gathers_quantised) return bytes;
+    return bytes - static_cast<double>(part.quantised_parameter_count) *
+                       (ElementBytes() - quantisation->operand_bytes);
+  };
   const bool all_reduces =
       level == ShardingLevel::kNone ||
       (level == ShardingLevel::kOptimizer && runtime_.all_reduces_sharded_gradients);
@@ -406,20 +424,16 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
     AddBuckets(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter, part.group,
                count * gradient_bytes, in_buckets, calls.backward);
     if (level == ShardingLevel::kNone) continue;
-    double bytes = count * ElementBytes();
-    if (gathers_quantised) {
-      bytes -= static_cast<double>(part.quantised_parameter_count) *
-               (ElementBytes() - quantisation->operand_bytes);
-    }
-    AddBuckets(Collective::kAllGather, part.group, bytes, in_buckets, calls.forward);
+    AddBuckets(Collective::kAllGather, part.group, weight_bytes(part), in_buckets, calls.forward);
   }
-  if (is_frozen && level == ShardingLevel::kParameters && replicas.participant_count > 1) {
-    double bytes = static_cast<double>(footprint.frozen_parameter_count) * ElementBytes();
-    if (gathers_quantised) {
-      bytes -= static_cast<double>(footprint.quantised_parameter_count) *
-               (ElementBytes() - quantisation->operand_bytes);
-    }
-    calls.forward.Add(Collective::kAllGather, replicas, bytes, 1);
+  if (!is_frozen || level != ShardingLevel::kParameters) return calls;
+  const Part frozen[] = {
+      {footprint.frozen_parameter_count, footprint.quantised_parameter_count, replicas},
+      {footprint.frozen_expert_parameter_count, footprint.quantised_expert_parameter_count,
+       expert_replicas}};
+  for (const Part& part : frozen) {
+    if (part.parameter_count == 0 || part.group.participant_count <= 1) continue;
+    calls.forward.Add(Collective::kAllGather, part.group, weight_bytes(part), 1);
   }
   return calls;
 }

@@ -81,7 +81,14 @@ MatrixTime::Rate MatrixTime::RateOf(const DeviceDescription& device,
 
 Seconds MatrixTime::Time(const ProductShape& product) const {
   if (product.Flops() <= 0.0) return Seconds();
-  const Rate& format = product.is_quantised ? quantised_ : plain_;
+  const double plain = TimeAt(plain_, product);
+  // Programs leave products in 16 bits, or pad them, that their recipe would slow down.
+  const double fastest =
+      product.is_quantised ? std::min(plain, TimeAt(quantised_, product)) : plain;
+  return Seconds::Of(kernel_overhead_ + fastest);
+}
+
+double MatrixTime::TimeAt(const Rate& format, const ProductShape& product) const {
   double computing = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles = Ceil(product.rows / tile.rows) * Ceil(product.columns / tile.columns) *
@@ -107,14 +114,10 @@ Seconds MatrixTime::Time(const ProductShape& product) const {
   }
   const double result = product.rows * product.columns;
   const double operands = product.rows * product.inner + product.inner * product.columns;
-  const double bytes =
-      product.is_quantised
-          ? result * element_bytes_ + operands * format.operand_bytes
-          : (result + product.rows * product.inner + product.inner * product.columns) *
-                element_bytes_;
+  const double bytes = result * element_bytes_ + operands * format.operand_bytes;
   const double moving = bytes * product.batch_count / bytes_per_second_;
   // Neither hides the other completely: tiles are written once their products are done.
-  return Seconds::Of(kernel_overhead_ + std::sqrt(computing * computing + moving * moving));
+  return std::sqrt(computing * computing + moving * moving);
 }
 
 }  // namespace parplan

@@ -46,7 +46,9 @@ class MatrixTime {
   //
   // The matrix units' instructions cannot load rows whose size is no multiple of 16 bytes (same
   // guide, section 3); the library falls back on kernels that sum up in 32 bits on the vector
-  // units. 0 for a product without operations. O(1), allocates nothing.
+  // units. A quantised product takes no longer than with operands as they lie in memory: programs
+  // leave those maps in 16 bits, or pad them. 0 for a product without operations. O(1), allocates
+  // nothing.
   Seconds Time(const ProductShape& product) const;
 
  private:
@@ -58,6 +60,8 @@ class MatrixTime {
     double misaligned_ratio;  // share of the rate without the matrix units
     double reduction_ramp;
   };
+  // Returns the seconds of a product with operands of that format, without the kernel's overhead.
+  double TimeAt(const Rate& format, const ProductShape& product) const;
   Rate RateOf(const DeviceDescription& device, const Coefficients& coefficients,
               ComputeFormat format, double operand_bytes) const;
 

@@ -143,6 +143,9 @@ void LayerLister::FusedAttention(bool causal, double heads, double head_size) {
   const double slowdown = FusedAttentionSlowdown(causal, head_size, sequence_, visible, outside);
   const int kernel_count = core_rank_count_ > 1.0 ? 1 : shape_.context_parallel_degree;
   forward_.AddFusedAttention(flops, slowdown, kernel_count);
+  if (runtime_.RepeatsCoreAttention()) {
+    selective_.AddFusedAttention(flops, slowdown, kernel_count);
+  }
   // The scores again, and four products (FlashAttention-2, section 3.1).
   backward_.AddFusedAttention(2.5 * flops, slowdown, 3 * kernel_count);
 }

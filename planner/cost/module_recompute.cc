@@ -40,7 +40,9 @@ CollectiveList LayerTraffic::ModuleCollectives(const LayerDefinition& definition
   if (repeats(RecomputeModule::kFeedForward) ||
       (repeats(RecomputeModule::kExperts) && exchanges_here)) {
     if (strategy.sequence_parallel) {
-      calls.Add(Collective::kAllGather, group, message, 1);
+      // The tokens of experts travel as they lie in memory.
+      const double share = definition.has_experts() ? 1.0 : GatheredShare(definition);
+      calls.Add(Collective::kAllGather, group, message * share, 1);
       calls.Add(Collective::kReduceScatter, group, message, 1);
     } else {
       calls.Add(Collective::kAllReduce, group, message, 1);
@@ -49,7 +51,8 @@ CollectiveList LayerTraffic::ModuleCollectives(const LayerDefinition& definition
   if (repeats(RecomputeModule::kLatentUpProjection)) {
     const TensorParallelTraffic traffic =
         TrafficOf(definition, strategy.sequence_parallel, runtime_);
-    calls.Add(Collective::kAllGather, group, message / definition.hidden_size * traffic.inner_width,
+    calls.Add(Collective::kAllGather, group,
+              message * GatheredShare(definition) / definition.hidden_size * traffic.inner_width,
               traffic.inner_forward.gathers);
   }
   return calls;

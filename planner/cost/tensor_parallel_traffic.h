@@ -13,6 +13,8 @@ namespace parplan {
 struct PassTraffic {
   int all_reduces = 0;
   int gathers = 0;
+  // Part of `gathers` that no recipe of 8 or 4 bits narrows: the tokens of experts.
+  int wide_gathers = 0;
   int scatters = 0;
 };
 // The collectives of one layer.
@@ -31,8 +33,9 @@ struct TensorParallelTraffic {
 
 // Returns the traffic of Megatron-LM's layers. A table split by rows sums once. A head split by
 // classes sums the gradient of its input once for each predicted token; with sequence parallelism
-// it gathers its input in both passes, or once if it computes its logits in the backward pass or
-// keeps what it gathered. With `experts_apart`, experts are split over other ranks, so that of
+// it gathers its input in both passes, or once if it computes its logits in the backward pass,
+// keeps what it gathered, or is frozen. Frozen parts without adapters gather no input for gradients
+// of weights. With `experts_apart`, experts are split over other ranks, so that of
 // their part only a shared expert exchanges anything here.
 TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
                                 const RuntimeTraits& runtime, bool experts_apart = false);

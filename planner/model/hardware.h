@@ -22,12 +22,12 @@ struct DeviceDescription {
   // Devices whose kernels reach similar shares of their peaks: `volta`, `turing`, `ampere`, `ada`,
   // `hopper`, `blackwell`, `cdna2`, `cdna3`, `cdna4`. Calibrations are fitted by family.
   std::string device_family;
-  // Floating-point operations per second of the matrix units and of the vector units.
+  // Floating-point operations per second of the matrix units, by the format of their operands.
   double matrix_flops_16_bit = 0.0;
-  double matrix_flops_fp32 = 0.0;  // TF32 if the device has it
-  // 0 if the matrix units do not multiply operands of so few bits.
-  double matrix_flops_8_bit = 0.0;
-  double matrix_flops_4_bit = 0.0;
+  double matrix_flops_fp32 = 0.0;   // of TF32 if the device has it
+  double matrix_flops_8_bit = 0.0;  // 0 if they do not multiply such operands
+  double matrix_flops_4_bit = 0.0;  // the same
+  // Floating-point operations per second of the vector units.
   double vector_flops_fp32 = 0.0;
   // The device memory that programs may allocate.
   Bytes memory;

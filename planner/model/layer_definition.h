@@ -58,11 +58,12 @@ struct StateSpace {
   StateSpaceKind kind = StateSpaceKind::kDual;
   int inner_size = 0;
   int state_size = 0;
-  // 0 for `kSelective`.
+  // Heads, and groups of heads with the same projections of the state; both 0 for `kSelective`.
   int head_count = 0;
   int group_count = 0;
-  // 0 but for `kSelective`.
+  // Rank of the map to time steps; 0 but for `kSelective`.
   int time_step_rank = 0;
+  // Tokens that the convolution before the recurrence reads, at least 1.
   int convolution_width = 0;
   // Tokens that matrix products handle at once; 0 for `kSelective`.
   int chunk_size = 0;

@@ -7,6 +7,7 @@
 
 #include "planner/model/layer_definition.h"
 #include "planner/model/precision.h"
+#include "planner/model/runtime_traits.h"
 
 namespace parplan {
 
@@ -17,6 +18,13 @@ inline std::optional<Quantisation> QuantisationOf(const LayerDefinition& layer,
                                                   Precision precision) {
   if (!IsTransformer(layer.kind) || layer.wide_products) return std::nullopt;
   return TraitsOf(precision).quantisation;
+}
+
+// Returns whether the weights of linear maps exist quantised only, which takes a recipe that can
+// and a runtime that does.
+inline bool HasQuantisedParameters(Precision precision, const RuntimeTraits& runtime) {
+  const std::optional<Quantisation>& quantisation = TraitsOf(precision).quantisation;
+  return quantisation.has_value() && quantisation->has_parameters && runtime.quantised_parameters;
 }
 
 }  // namespace parplan

@@ -9,7 +9,8 @@
 
 namespace parplan {
 
-// Largest size of a layer. Larger ones are typing errors, and their products would overflow.
+// Largest width, count or length of a layer, in elements, heads, experts or tokens. Larger ones are
+// typing errors, and their products would overflow.
 inline constexpr int kMaxModelSize = 1 << 24;
 
 // Largest number of parameters of a model. Its bytes, multiplied by any factor of a plan, stay
@@ -19,6 +20,7 @@ inline constexpr int64_t kMaxModelParameterCount = int64_t{1} << 50;
 // Largest number of tokens after the next one that a model predicts. Published models have 1 to 3.
 inline constexpr int kMaxFurtherTokenCount = 64;
 
+// Form of the ids of models and layer definitions, as errors state it.
 inline constexpr char kModelIdRule[] = "must be 1 to 63 letters, digits, `-`, `_` or `.`";
 
 // Returns whether `id` follows kModelIdRule.

@@ -23,7 +23,8 @@ struct StageLayerRun {
   friend bool operator==(const StageLayerRun&, const StageLayerRun&) = default;
 };
 
-// One pipeline stage: consecutive layers on consecutive ranks.
+// One pipeline stage: consecutive layers on consecutive ranks. Ranks and layers count from 0,
+// layers over the whole model.
 struct StagePlan {
   int first_rank = 0;
   int rank_count = 0;
@@ -43,7 +44,9 @@ struct StagePlan {
 // finds out whether it is a valid answer to a problem.
 struct Plan {
   int device_count = 0;
+  // Samples of one step.
   int64_t global_batch_size = 0;
+  // Micro-batches of one step; divides `global_batch_size`.
   int64_t micro_batch_count = 1;
   Schedule schedule = kDefaultSchedule;
   // Stages on each device; above 1 only if the schedule has virtual stages. Stage j is on the
@@ -148,7 +151,7 @@ enum class Confidence {
   kEstimated = 3
 };
 
-// Memory by kind, which adds up to a peak.
+// Memory of one device by kind, which adds up to its peak.
 struct MemoryItems {
   std::array<Bytes, kMemoryItemKindCount> size = {};
   Bytes& operator[](MemoryItemKind kind) { return size[static_cast<int>(kind)]; }
@@ -184,7 +187,9 @@ struct StagePrediction {
   Seconds send;            // to the next stage, one way
   // Share of the step in which the stage waits, from 0 to 1.
   double idle_ratio = 0.0;
+  // Largest number of micro-batches whose activations the device keeps at once.
   int64_t in_flight_micro_batch_count = 0;
+  // Memory of one device of the stage at its peak.
   MemoryItems memory;
   TimeItems time;  // adds up to forward + backward
   Bytes peak_memory() const { return memory.Total(); }

@@ -55,6 +55,7 @@ struct PlanningRules {
   int64_t global_batch_size_step = 1;
   // Number of distinct plans wanted, at least 1.
   int top_plan_count = 1;
+  // Whether the front of step time and memory is wanted too.
   bool wants_memory_front = false;
   // Only for `min-memory-ilp`: weight of a second of step time in its objective, in bytes, finite
   // and at least 0 (alpha in docs/min-memory-ilp.md, (5')). If absent, it minimises memory first,
@@ -63,15 +64,17 @@ struct PlanningRules {
   // How the `galvatron` planners and the baselines that choose layer by layer divide layers into
   // stages. Stages are even in any case if `dimensions` lack `uneven-stages`.
   Partitioner partitioner = Partitioner::kBest;
-  // Only for the `galvatron` planners: the unit in which their programme counts memory, rounded up
-  // per layer, from `kMinMemoryGranule` to `kMaxMemoryGranule`; and the number of equal layers in a
-  // row that get one strategy, from 1 to `kMaxLayerCount` (docs/galvatron.md).
+  // Only for the `galvatron` planners (docs/galvatron.md): the unit in which their programme counts
+  // memory, rounded up per layer, from `kMinMemoryGranule` to `kMaxMemoryGranule`.
   Bytes memory_granule = kMinMemoryGranule;
+  // Only for the `galvatron` planners: number of equal layers in a row that get one strategy, from
+  // 1 to `kMaxLayerCount`.
   int fused_layer_count = 1;
+  // Whether plans may recompute, and whether they may shard states over data-parallel ranks.
   bool allow_recompute = true;
   bool allow_sharded_data_parallel = true;
-  // Missing measurements may be extrapolated from others or estimated from data sheets. Otherwise
-  // they are an error (`CostModel::Create`).
+  // Whether missing measurements may be extrapolated from others or estimated from data sheets.
+  // Otherwise they are an error (`CostModel::Create`).
   bool allow_estimates = false;
   // The program that will train. `PlanningProblem` puts `TraitsOn` of the devices in its place.
   RuntimeTraits runtime;

@@ -48,14 +48,21 @@ constexpr PrecisionTraits kPrecisionTraits[] = {
     // (scales of 4 bytes), MXFP8BlockScaling (scales of 1 byte), NVFP4BlockScaling (scales of 1
     // byte, and one of the tensor); torchao, float8: rowwise scaling. Weights of MXFP8 are gathered
     // in 16 bits (Megatron Core, reuse_grad_buf_for_mxfp8_param_ag), as are those of NVFP4 and of
-    // rows, which have no 8-bit parameters.
-    Quantised(Precision::kFp8Delayed, "fp8-delayed", {ComputeFormat::k8Bit, 1.0, 1, true}),
-    Quantised(Precision::kFp8Current, "fp8-current", {ComputeFormat::k8Bit, 1.0, 2, true}),
-    Quantised(Precision::kFp8Rowwise, "fp8-rowwise", {ComputeFormat::k8Bit, 1.0, 2, false}),
+    // rows, which have no 8-bit parameters; blocks of 128 have none by default. With scales of rows
+    // torchtitan gathers inputs in 16 bits ("all-gather happens in high precision",
+    // parallelize.py).
+    Quantised(Precision::kFp8Delayed, "fp8-delayed",
+              {ComputeFormat::k8Bit, 1.0, 1, true, true, true}),
+    Quantised(Precision::kFp8Current, "fp8-current",
+              {ComputeFormat::k8Bit, 1.0, 2, true, true, true}),
+    Quantised(Precision::kFp8Rowwise, "fp8-rowwise",
+              {ComputeFormat::k8Bit, 1.0, 2, false, false, false}),
     Quantised(Precision::kFp8Blockwise, "fp8-blockwise",
-              {ComputeFormat::k8Bit, 1.0 + 4.0 / 128.0, 1, true}),
-    Quantised(Precision::kMxfp8, "mxfp8", {ComputeFormat::k8Bit, 1.0 + 1.0 / 32.0, 1, false}),
-    Quantised(Precision::kNvfp4, "nvfp4", {ComputeFormat::k4Bit, 0.5 + 1.0 / 16.0, 2, false}),
+              {ComputeFormat::k8Bit, 1.0 + 4.0 / 128.0, 1, true, false, true}),
+    Quantised(Precision::kMxfp8, "mxfp8",
+              {ComputeFormat::k8Bit, 1.0 + 1.0 / 32.0, 1, false, true, true}),
+    Quantised(Precision::kNvfp4, "nvfp4",
+              {ComputeFormat::k4Bit, 0.5 + 1.0 / 16.0, 2, false, false, true}),
 };
 
 // `TraitsOf` indexes the table by the value of the enumerator.

@@ -68,6 +68,10 @@ struct Quantisation {
   // Whether ranks can gather sharded weights quantised: the same numbers serve products that sum
   // over rows and over columns.
   bool gathers_weights;
+  // Whether weights can exist quantised only (`RuntimeTraits::quantised_parameters`).
+  bool has_parameters;
+  // Whether sequence-parallel ranks gather the inputs of linear maps quantised.
+  bool gathers_inputs;
 
   // Copies of a quantised tensor: one for products that sum over its rows, one for those over its
   // columns. Scales of rows and columns differ, and Hopper's matrix units read 8-bit operands in

@@ -27,6 +27,9 @@ RuntimeTraits Megatron2021() {
   traits.widens_gradients_in_step = true;
   traits.sequence_parallel = false;
   traits.attention_kernel = AttentionKernel::kUnfused;
+  // With --use-flash-attn its ParallelAttention does not ask for `checkpoint_core_attention`
+  // (legacy/model/transformer.py).
+  traits.repeats_fused_attention = false;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;
   traits.overlap_gradient_sync = false;

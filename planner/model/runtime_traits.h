@@ -75,6 +75,9 @@ struct RuntimeTraits {
   // The optimizer updates a parameter in one kernel instead of one for every operation.
   bool fused_optimizer = true;
   SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
+  // `SelectiveRecompute::kAttention` runs fused attention again, with the ring around it, and frees
+  // what it keeps for its backward pass. Otherwise it leaves fused attention alone.
+  bool repeats_fused_attention = true;
   // Full recomputation ends with the last tensor the backward pass needs, so the layer's last
   // linear map is not repeated (PyTorch's non-reentrant checkpoints since 2.1).
   bool recompute_stops_early = false;
@@ -143,8 +146,9 @@ struct RuntimeTraits {
   bool launches_each_expert = false;
   // Fused attention multiplies operands of 8 bits. Only with precisions that quantise.
   bool quantised_attention = false;
-  // Weights of linear maps exist quantised only, beside 32-bit ones in the optimizer. Only with
-  // precisions that quantise; otherwise 16-bit weights exist in addition.
+  // Weights of linear maps exist quantised only, beside 32-bit ones in the optimizer, with recipes
+  // that have such parameters (`Quantisation::has_parameters`); otherwise 16-bit weights exist in
+  // addition.
   bool quantised_parameters = false;
   // Bytes of one of the optimizer's moments: 4, or 2 if it keeps them in 16 bits.
   int moment_bytes = 4;
@@ -220,6 +224,13 @@ struct RuntimeTraits {
   // The allocator can use freed memory for tensors of any size (PyTorch's
   // expandable_segments).
   bool expandable_segments = false;
+
+  // Returns whether selective recomputation computes scores, softmax and their product with the
+  // values again.
+  bool RepeatsCoreAttention() const {
+    return attention_kernel == AttentionKernel::kUnfused ||
+           (selective_recompute == SelectiveRecompute::kAttention && repeats_fused_attention);
+  }
 
   friend bool operator==(const RuntimeTraits&, const RuntimeTraits&) = default;
 };

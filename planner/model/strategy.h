@@ -24,7 +24,7 @@ enum class RecomputeLevel {
   // The whole layer, from its input.
   kFull = 2,
   // By `RuntimeTraits::selective_recompute`: only attention scores, softmax, dropout and their
-  // product with the values (Korthikanti et al., section 5), which saves nothing with fused
+  // product with the values (Korthikanti et al., section 5), which frees little with fused
   // attention; or by operator, as trainers on PyTorch's FSDP do.
   kSelective = 3,
   // The modules that the strategy names, each from its own input (Megatron-LM's
@@ -73,8 +73,9 @@ struct Strategy {
   int expert_parallel_degree = 1;
   // `kRing` if context_parallel_degree is 1.
   ContextKind context_kind = ContextKind::kRing;
-  // Not empty if and only if recompute_level is `kModules`. All transformer layers of a plan name
-  // the same modules, also those that layers of their definition do not have.
+  // Not empty if and only if recompute_level is `kModules`. May have modules that the layer does
+  // not have: Megatron-LM takes one set for all transformer layers (`Target::kMegatron`, its
+  // export).
   RecomputeModules recompute_modules;
   // Number of ranks that share the matrices of each expert where it is not tensor_parallel_degree,
   // which 0 stands for (Megatron-LM's `--expert-tensor-parallel-size`). These ranks are neighbours,

@@ -34,6 +34,7 @@ struct NodeGroup {
   // Empty, or one name per node in rank order.
   std::vector<std::string> node_names;
   int devices_per_node = 0;
+  // Memory of one device, and the part of it that jobs may not use.
   Bytes device_memory;
   Bytes reserved_memory;
 

@@ -40,8 +40,8 @@ class WakeSet {
  private:
   WakeSet(int signals, int files, int calls) : signals_(signals), files_(files), calls_(calls) {}
 
+  // File descriptors; `files_` is -1 if no folder is watched.
   const int signals_;
-  // -1 if no folder is watched.
   const int files_;
   const int calls_;
 };

@@ -39,9 +39,9 @@ struct InventoryOptions {
 absl::StatusOr<NodeInventory> ReadInventory(const InventoryOptions& options = {});
 
 // Returns the SHA-256 of InventoryText, in hexadecimal. It covers what decides how fast the node
-// is: processor, cores and memory; GPUs with their ids, clocks, links and driver; rates of
-// networks. It does not cover load. A changed fingerprint means that the node must be measured
-// again.
+// is: processor, cores, memory and kernel release; GPUs with their ids, clocks, links and driver;
+// networks with their rates and whether they are up. It does not cover load. A changed fingerprint
+// means that the node must be measured again.
 std::string InventoryFingerprint(const NodeInventory& inventory);
 
 // Returns the text that the fingerprint is made from, to find out why two fingerprints differ.
@@ -61,8 +61,8 @@ struct TopologyOptions {
 // threads or the devices, whichever are more. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if there is
 // no such device (with the driver's reason), if there are fewer GPUs than `device_count` (cores may
 // be fewer, and are then shared), if the GPUs are of several kinds, or if a GPU is split into
-// instances; INVALID_ARGUMENT (SPEC_INVALID) for a cluster or node name that `Topology::Create`
-// refuses.
+// instances; INVALID_ARGUMENT (SPEC_INVALID) for a cluster name that `Topology::Create` refuses, or
+// a machine of unknown memory. The caller checks the name of the node.
 absl::StatusOr<Topology> ToTopology(const NodeInventory& inventory, const TopologyOptions& options);
 
 // Returns the device kind, `CPU <model>` or the GPUs' name. For GPUs FAILED_PRECONDITION

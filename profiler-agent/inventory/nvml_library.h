@@ -41,6 +41,7 @@ class NvmlLibrary {
   struct Loaded {
     // Null unless `availability` is kAvailable.
     std::unique_ptr<NvmlLibrary> library;
+    // Whether the library can be used, and if not, what kind of fault it is.
     GpuAvailability availability = GpuAvailability::kFailed;
     // The fault and its remedy, on one line; empty if there is no fault.
     std::string message;

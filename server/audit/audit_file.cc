@@ -317,14 +317,17 @@ void AuditFile::Conclude(std::deque<Waiting> batch, const absl::Status& status) 
     }
   }
   changed_.notify_all();
-  // The log has the path and the cause; callers have no use for them.
-  const absl::Status told =
-      status.ok() ? status
-                  : AuditError(absl::StatusCode::kUnavailable,
-                               "the server cannot write to its audit log, without which it changes "
-                               "nothing; try again later");
   for (Waiting& waiting : batch) {
-    if (waiting.outcome.has_value()) waiting.outcome->set_value(told);
+    if (!waiting.outcome.has_value()) continue;
+    // The log has the path and the cause; callers have no use for them. Each gets a status of its
+    // own, because copies share memory that ThreadSanitizer cannot see the library guard.
+    absl::Status outcome;
+    if (!status.ok()) {
+      outcome = AuditError(absl::StatusCode::kUnavailable,
+                           "the server cannot write to its audit log, without which it changes "
+                           "nothing; try again later");
+    }
+    waiting.outcome->set_value(std::move(outcome));
   }
 }
 

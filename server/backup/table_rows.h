@@ -45,8 +45,9 @@ const std::vector<StoreTable>& StoreTables();
 // Returns the names of the columns of a table, separated by commas.
 std::string ColumnList(const StoreTable& table);
 
-// One value per column; texts and bytes are strings.
+// One value per column of the table, in its order; integers, or texts and bytes as strings.
 using TableRow = std::vector<std::variant<int64_t, std::string>>;
+// Takes a row, valid during the call. An error ends the reading.
 using RowTaker = std::function<absl::Status(const TableRow&)>;
 
 // The rows of a database, all as of one moment, no later than the first read. Used by one thread.
@@ -72,13 +73,14 @@ class RowSink {
   virtual ~RowSink() = default;
   // Returns whether no table has a row.
   virtual absl::StatusOr<bool> IsEmpty() = 0;
-  // Deletes all rows.
+  // Deletes all rows of all tables; undone if `Commit` does not follow.
   virtual absl::Status Clear() = 0;
   // Adds a row to a table, whose columns it has.
   virtual absl::Status Add(const StoreTable& table, const TableRow& row) = 0;
   // Sets the number after which a numbered table goes on; 0 for none yet. REQUIRES: the table
   // `is_numbered`.
   virtual absl::Status SetLastNumber(const StoreTable& table, int64_t number) = 0;
+  // Makes all rows visible. Only the destructor may be called afterwards.
   virtual absl::Status Commit() = 0;
 };
 

@@ -1,18 +1,23 @@
 #include "server/core/call_context.h"
 
+#include <string>
 #include <utility>
 
 namespace parplan {
 
 CallContext::CallContext(std::string request_id, absl::Duration deadline,
-                         std::shared_ptr<const Caller> caller)
-    : request_id_(std::move(request_id)), deadline_(deadline), caller_(std::move(caller)) {}
+                         std::shared_ptr<const Caller> caller, const std::string& host)
+    : request_id_(std::move(request_id)),
+      deadline_(deadline),
+      caller_(std::move(caller)),
+      holder_(caller_->owner().empty() ? host : caller_->owner()) {}
 
 std::shared_ptr<CallContext> CallContext::Create(std::string request_id, absl::Duration time_left,
                                                  const Clock& clock,
-                                                 std::shared_ptr<const Caller> caller) {
+                                                 std::shared_ptr<const Caller> caller,
+                                                 const std::string& host) {
   return std::shared_ptr<CallContext>(
-      new CallContext(std::move(request_id), clock.Steady() + time_left, std::move(caller)));
+      new CallContext(std::move(request_id), clock.Steady() + time_left, std::move(caller), host));
 }
 
 std::shared_ptr<CallContext> CallContext::OfItself() {

@@ -23,16 +23,20 @@ class CallContext {
  public:
   // Creates the context of a call whose deadline is `time_left` from now on the steady clock;
   // infinite for a call without a deadline. `caller` is not null; a call of this program itself may
-  // do everything.
+  // do everything. `host` is that of the client, empty if it has none.
   static std::shared_ptr<CallContext> Create(
       std::string request_id, absl::Duration time_left, const Clock& clock = Clock::Real(),
-      std::shared_ptr<const Caller> caller = Caller::Itself());
+      std::shared_ptr<const Caller> caller = Caller::Itself(), const std::string& host = "");
 
   // Returns the context of a call of this program itself, which has no deadline.
   static std::shared_ptr<CallContext> OfItself();
 
   // Whoever made the call, and what it may do.
   const std::shared_ptr<const Caller>& caller() const { return caller_; }
+
+  // Whoever shares bounds of memory with this call: the identity of a caller with roles, else its
+  // host.
+  const std::string& holder() const { return holder_; }
 
   // Id for logs, from the caller's metadata or made by the server. Not the `request_id` of the
   // request message.
@@ -56,12 +60,13 @@ class CallContext {
   void RemoveOnCancel(int64_t registration);
 
  private:
-  CallContext(std::string request_id, absl::Duration deadline,
-              std::shared_ptr<const Caller> caller);
+  CallContext(std::string request_id, absl::Duration deadline, std::shared_ptr<const Caller> caller,
+              const std::string& host);
 
   const std::string request_id_;
   const absl::Duration deadline_;
   const std::shared_ptr<const Caller> caller_;
+  const std::string holder_;
 
   mutable std::mutex mutex_;
   bool cancelled_ = false;

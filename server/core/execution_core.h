@@ -59,13 +59,15 @@ class ReportSession {
   v1::ReportMetricsResponse response_;
 };
 
-// The methods of ExecutionService. Errors are those listed in execution_service.proto:
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or
-// execution; FAILED_PRECONDITION (PLAN_EXPIRED) from `Create` for a plan that had expired when the
-// job began,
-// (EXECUTION_STATE) for an execution that was closed in another way; the store's UNAVAILABLE,
-// DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE). Every method may wait for the store's disk. Safe
-// to use from any thread.
+// The methods of ExecutionService. Whether the caller may make the call was checked before
+// (`CallGuard`), except for streams. Every method may wait for the store's disk. Safe to use from
+// any thread.
+//
+// Errors are those listed in execution_service.proto: INVALID_ARGUMENT (SPEC_INVALID) naming the
+// field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or execution; FAILED_PRECONDITION
+// (PLAN_EXPIRED) from `Create` for a plan that had expired when the job began, (EXECUTION_STATE)
+// for an execution that was closed in another way; the store's UNAVAILABLE, DATA_LOSS and INTERNAL
+// (all STORE_UNAVAILABLE).
 class ExecutionCore {
  public:
   // The arguments outlive the core.
@@ -73,6 +75,7 @@ class ExecutionCore {
                 CallGuard& guard);
 
   absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request);
+  // Starts a stream, which asks `CallGuard` with `context` at its first window. Never null.
   std::unique_ptr<ReportSession> StartReport(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
   absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request);
@@ -81,7 +84,8 @@ class ExecutionCore {
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);
 
   // Marks executions as failed that received no report for `Limits::longest_execution_silence`, all
-  // of it while this server ran; a later report reopens them. Returns the first error.
+  // of it while this server ran; a later report reopens them. To be called from time to time.
+  // Returns the first error, after which the rest is left to the next call.
   absl::Status FailSilent();
 
  private:

@@ -149,9 +149,15 @@ void FairQueue::Share(Id id, const std::string& holder) {
   if (found == places_.end() || found->second.holder == holder) return;
   Holder& present = holders_[found->second.holder];
   const int waiting = waiting_of(holder);
+  const auto other = holders_.find(holder);
+  const int running = other == holders_.end() ? 0 : other->second.running;
   if (present.waiting.count(id) == 0 || waiting + 1 >= static_cast<int>(present.waiting.size()) ||
-      (!holder.empty() && bounds_.max_waiting_of_holder > 0 &&
-       waiting >= bounds_.max_waiting_of_holder)) {
+      running > present.running) {
+    return;
+  }
+  if (!holder.empty() &&
+      ((bounds_.max_waiting_of_holder > 0 && waiting >= bounds_.max_waiting_of_holder) ||
+       (bounds_.max_running_of_holder > 0 && running >= bounds_.max_running_of_holder))) {
     return;
   }
   present.waiting.erase(id);

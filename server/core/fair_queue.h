@@ -82,8 +82,8 @@ class FairQueue {
   void End(Id id);
 
   // Another holder waits for the same search. Gives the search to this one if that has fewer
-  // waiting and its quota allows it, so that it comes sooner and is displaced later. Does nothing
-  // for a search that does not wait any more.
+  // waiting, no more running, and its quotas allow the search to wait and to run, so that it comes
+  // no later and is displaced later. Does nothing for a search that does not wait any more.
   void Share(Id id, const std::string& holder);
 
   // Drops all searches that wait, and returns them.

@@ -1,5 +1,5 @@
 // Makes the parts of a signed plan from the caller's question and the planner's answer. Pure.
-// Called by `PlanCore` when it signs.
+// Called by `PlanCore` when it looks for a plan and when it signs.
 
 #ifndef PARPLAN_SERVER_CORE_ISSUE_H_
 #define PARPLAN_SERVER_CORE_ISSUE_H_
@@ -28,11 +28,12 @@ std::string StoredPlanKey(const PlanQuestion& question, bool is_complete);
 std::string StoredAnswerKey(const PlanQuestion& question);
 
 // Returns the id of a plan issued at `issue_time`. It depends on question, job and time, so a plan
-// issued again after the first has expired gets another id.
+// issued again after the first has expired gets another id. `plan_key` is from `StoredPlanKey`.
 std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time);
 
 // The two parts of a plan before it is signed: what is signed, and what is stored beside it. Equal
-// questions have equal payloads except for name and times.
+// questions have equal payloads except for name and times. The caller sets the generation, which is
+// 0, calls `Succeed` if the job has a plan, and signs.
 struct UnsignedAnswer {
   v1::PlanPayload payload;
   v1::Plan plan;
@@ -49,12 +50,14 @@ absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v
                                            const std::string& name, absl::Time issue_time);
 
 // Names the newest plan of its job as the plan that this one supersedes if both are for the same
-// model and batch. Raises the number of this plan above that of the newest, which a server of an
+// model and batch. Raises the number of this plan to at least one above that of the newest,
+// which a server of an
 // older release may have numbered without telling the store. DATA_LOSS (STORE_UNAVAILABLE) if the
 // stored plan does not parse; `payload` is then unchanged.
 absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload);
 
-// Returns the report to the observer for a plan with this payload.
+// Returns the report to the observer for a plan with this payload; `now` is for the age of the
+// profile.
 PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,
                     const v1::PlanPayload& payload, absl::Time now);
 

@@ -21,8 +21,8 @@
 
 namespace parplan {
 
-// A `KeyStore` behind a lock. Safe to use from any thread; calls wait while `RotateIfDue` or
-// `Reload` uses the disk.
+// A `KeyStore` behind a lock. Safe to use from any thread; calls wait while another one uses the
+// disk, as `RotateIfDue` and `Reload` do, and `Sign` and `TrustVersion` if the folder changed.
 //
 // `Sign` and `TrustVersion` look, at most once a second, whether another program changed the
 // folder, and read it again then: a key that `parplan-server keys revoke` revoked signs no more a
@@ -34,10 +34,12 @@ class KeyRing {
   // milliseconds.
   static constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
+  // Takes over `store`, which has been opened. `now` is the time on the clock, as everywhere here.
   KeyRing(KeyStore store, absl::Time now);
 
-  // Signs with every key that may sign at `now`. The error of the key store (FAILED_PRECONDITION,
-  // STORE_UNAVAILABLE) if there is none.
+  // Signs `payload_bytes`, a serialized `PlanPayload`, with every key that may sign at `now`, and
+  // puts the bytes unchanged into the envelope. Returns FAILED_PRECONDITION (STORE_UNAVAILABLE) if
+  // there is none.
   absl::StatusOr<v1::SignedPlan> Sign(std::string payload_bytes, absl::Time now);
 
   // Returns the number of keys that sign at `now`, at least 1; the error of `Sign` if there is
@@ -54,8 +56,10 @@ class KeyRing {
   // outlive the ring.
   std::shared_ptr<const PlanVerifier> Verifier() const;
 
-  // Returns every public key, to hand out.
+  // Returns every public key, also waiting, retired and revoked ones, for `GetCapabilities` and for
+  // verifiers of this process. It has no version; the bundle's file has one.
   TrustBundle Bundle(absl::Time now) const;
+  // Returns the path of the bundle's file.
   std::string bundle_path() const;
 
   // Makes a new key if the old ones end soon (`KeyStore::RotateIfDue`); returns whether it did. To
@@ -64,7 +68,8 @@ class KeyRing {
   // keys may sign although the bundle on disk lacks them; the next call writes it again.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
-  // Reads the folder again, after another program changed it.
+  // Reads the folder again, after another program changed it. If its keys cannot be read, they are
+  // those from before.
   absl::Status Reload(absl::Time now);
 
  private:

@@ -93,6 +93,7 @@ struct LeaseQuestion {
   std::vector<std::string> nodes;
   // 0 for `kDefaultLease`.
   absl::Duration duration;
+  // Whether nodes are lent on which a job runs.
   bool even_if_busy = false;
   std::string task;
 };

@@ -39,12 +39,17 @@ struct Limits {
   int64_t max_upload_bytes = int64_t{64} << 20;
   int64_t max_request_bytes = int64_t{4} << 20;
 
+  // Bytes of all uploads in progress; one host, or one identity with roles, has at most half of
+  // them. Four times the largest upload, so that one always has room.
+  int64_t max_upload_memory_bytes = int64_t{256} << 20;
+
   // Quotas of each identity that holds roles, and of each cluster.
   QuotaLimits identity_quota;
   QuotaLimits cluster_quota;
 
-  // Searches that may wait in all, more are refused with QUEUE_FULL, and threads that search.
+  // Searches that may wait in all; more are refused with QUEUE_FULL.
   int max_queue_length = 64;
+  // Threads that search.
   int worker_count = 2;
 
   // Longest search. `PlanningOptions.search_time_limit` is cut to it.

@@ -1,13 +1,20 @@
 #include "server/core/metered_store.h"
 
+#include "server/store/store_errors.h"
+
 namespace parplan {
 namespace {
 
-absl::StatusCode CodeOf(const absl::Status& status) { return status.code(); }
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
 
 template <typename Value>
-absl::StatusCode CodeOf(const absl::StatusOr<Value>& result) {
-  return result.status().code();
+const absl::Status& StatusOf(const absl::StatusOr<Value>& result) {
+  return result.status();
+}
+
+template <typename Result>
+absl::StatusCode CodeOf(const Result& result) {
+  return StatusOf(result).code();
 }
 
 }  // namespace
@@ -24,11 +31,31 @@ template <typename Call>
 auto MeteredStore::MeteredChange(StoreOperation operation, Call call) {
   auto result = Metered(operation, std::move(call));
   if (CodeOf(result) == absl::StatusCode::kUnavailable) has_failed_change_ = true;
+  NoteRoom(StatusOf(result));
   return result;
 }
 
+absl::Status MeteredStore::room() const {
+  if (!is_full_) return absl::OkStatus();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return full_;
+}
+
+void MeteredStore::NoteRoom(const absl::Status& status) {
+  const bool is_full = IsDiskFullError(status);
+  // Most changes find room where there was some.
+  if (!is_full && !is_full_) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Refusals for another reason say nothing of the disk.
+  if (!is_full && !status.ok()) return;
+  full_ = status;
+  is_full_ = is_full;
+}
+
 absl::Status MeteredStore::TryWrite() {
-  return Metered("try_write", [](Store& store) { return store.TryWrite(); });
+  const absl::Status status = Metered("try_write", [](Store& store) { return store.TryWrite(); });
+  NoteRoom(status);
+  return status;
 }
 
 absl::StatusOr<ProfileRecord> MeteredStore::PutProfile(ProfileRecord profile, int64_t keep_count) {
@@ -159,6 +186,12 @@ absl::StatusOr<int64_t> MeteredStore::DeleteExpiredPlans(absl::Time before, int6
 
 absl::StatusOr<StoredUsage> MeteredStore::Usage(const RecordScope& scope) {
   return Metered("usage", [&](Store& store) { return store.Usage(scope); });
+}
+
+absl::StatusOr<int64_t> MeteredStore::ReplacedBytes(const ProfileRecord& profile,
+                                                    int64_t keep_count, const RecordScope& scope) {
+  return Metered("replaced_bytes",
+                 [&](Store& store) { return store.ReplacedBytes(profile, keep_count, scope); });
 }
 
 absl::StatusOr<ExecutionRecord> MeteredStore::CreateExecution(ExecutionRecord execution) {

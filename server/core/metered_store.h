@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +35,10 @@ class MeteredStore : public Store {
 
   // Returns whether a change failed with UNAVAILABLE since the last time it was asked.
   bool TakeFailedChange() { return has_failed_change_.exchange(false); }
+
+  // Returns the error of the last change, or of `TryWrite`, if that failed because the disk is
+  // full; OK after one that did not.
+  absl::Status room() const;
 
   absl::Status TryWrite() override;
   using Store::PutProfile;
@@ -79,6 +84,8 @@ class MeteredStore : public Store {
   absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
                                              const RecordScope& scope) override;
   absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
+  absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
+                                        const RecordScope& scope) override;
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
   absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
@@ -108,7 +115,13 @@ class MeteredStore : public Store {
   const std::unique_ptr<Store> store_;
   const Clock& clock_;
   Observer& observer_;
+  // Notes whether a change found the disk full.
+  void NoteRoom(const absl::Status& status);
+
   std::atomic<bool> has_failed_change_ = false;
+  std::atomic<bool> is_full_ = false;
+  mutable std::mutex mutex_;
+  absl::Status full_;  // Guarded by mutex_; the error while `is_full_`.
 };
 
 }  // namespace parplan

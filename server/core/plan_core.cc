@@ -82,6 +82,8 @@ void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
     const absl::Status is_free = FindPlace(*question).status();
     if (!is_free.ok()) return done(is_free);
   }
+  // Nor could its plan be stored on a full disk.
+  if (const absl::Status room = dependencies_.store.room(); !room.ok()) return done(room);
   // Before the search as well, which would be in vain.
   const absl::Status has_room = dependencies_.quotas.Check(
       {.owner = owner,

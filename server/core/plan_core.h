@@ -28,6 +28,7 @@
 #include "server/core/knowledge_keeper.h"
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
+#include "server/core/metered_store.h"
 #include "server/core/observer.h"
 #include "server/core/plan_question.h"
 #include "server/core/plan_search.h"
@@ -63,7 +64,7 @@ class PlanCore {
  public:
   // The references outlive the core; the pool is drained before the core is destroyed.
   struct Dependencies {
-    Store& store;
+    MeteredStore& store;
     KnowledgeKeeper& knowledge;
     KeyRing& keys;
     SearchPool& pool;

@@ -74,7 +74,8 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
   const SearchSummary summary = SummaryOf(*search.result);
   bool is_complete = IsComplete(summary);
   std::vector<v1::PlannerComparison> comparisons;
-  if (order.compare_baselines) {
+  // Baselines stand beside a plan: without one there is nothing to compare them with.
+  if (order.compare_baselines && std::holds_alternative<PlanFound>(*search.result)) {
     setup.on_progress = nullptr;
     const auto run_baseline = [&](const PlanningProblem& asked, const std::string& name) {
       limits.time_limit = end - clock.Steady();

@@ -76,8 +76,8 @@ struct SearchOrder {
 // Runs the planner of the order, then the baselines if the order compares them
 // (`CompareWithBaselines`), and reports every search to `observer`. The planner of the order may
 // take all of `time_limit`, each baseline what is left. A baseline for which no time is left has a
-// row that says so, and the answer is then not complete. The baselines also run if the planner
-// found no plan, but their rows are then dropped. Blocks until all searches have ended.
+// row that says so, and the answer is then not complete. No baseline runs if the planner found no
+// plan. Blocks until all searches have ended.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
 // Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit or

@@ -32,7 +32,8 @@ ProfileKeeper::ProfileKeeper(Store& store, const Clock& clock, Observer& observe
       observer_(observer),
       limits_(limits),
       guard_(guard),
-      quotas_(quotas) {}
+      quotas_(quotas),
+      upload_memory_(limits.max_upload_memory_bytes) {}
 
 std::unique_ptr<UploadSession> ProfileKeeper::StartUpload(std::shared_ptr<CallContext> context) {
   return std::unique_ptr<UploadSession>(new UploadSession(this, std::move(context)));

@@ -26,6 +26,7 @@
 #include "server/core/limits.h"
 #include "server/core/observer.h"
 #include "server/core/quota_keeper.h"
+#include "server/core/upload_memory.h"
 #include "server/store/store.h"
 
 namespace parplan {
@@ -38,10 +39,17 @@ class UploadSession {
  public:
   ~UploadSession();
 
+  // Adds a message as it came, which stays as it is until `Finish`: decoded it takes up to 40 times
+  // as much memory. Errors are those of the other `Add`, and PROFILE_INVALID for bytes that are no
+  // such message, which may come from `Finish` as well.
+  absl::Status Add(std::string message);
+
   // Adds the header (first) or a piece (afterwards). After an error every further call returns it.
   // INVALID_ARGUMENT (PROFILE_INVALID; SPEC_INVALID for the name of the node) for a header that
   // breaks a rule or messages in another order. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as
-  // the messages together have more than `Limits::max_upload_bytes`. For the header also the errors
+  // the messages together have more than `Limits::max_upload_bytes`, and (QUEUE_FULL) while uploads
+  // in progress hold `Limits::max_upload_memory_bytes`, or half of it those of one holder
+  // (`CallContext::holder`). For the header also the errors
   // of `CallGuard::Check`, if the caller may not upload for this node.
   absl::Status Add(const v1::UploadProfileRequest& request);
 
@@ -57,11 +65,13 @@ class UploadSession {
 
  private:
   friend class ProfileKeeper;
-  UploadSession(ProfileKeeper* keeper, std::shared_ptr<CallContext> context)
-      : keeper_(keeper), context_(std::move(context)) {}
+  UploadSession(ProfileKeeper* keeper, std::shared_ptr<CallContext> context);
 
   // `Add` without its accounting, `Finish` without its report.
-  absl::Status AddImpl(const v1::UploadProfileRequest& request);
+  absl::Status AddImpl(std::string message);
+  absl::Status AddHeader(const v1::UploadProfileRequest& request);
+  // Moves what the pieces hold into the profile, one at a time.
+  absl::Status DecodePieces();
   absl::StatusOr<v1::Profile> FinishImpl();
 
   // Reports the end of the upload to the observer, once.
@@ -76,6 +86,8 @@ class UploadSession {
   std::string node_;
   std::string request_id_;
   int64_t byte_count_ = 0;
+  UploadMemory::Share memory_;
+  std::vector<std::string> pieces_;  // Messages after the header, as they came.
   v1::Profile profile_;
 };
 
@@ -152,6 +164,9 @@ class ProfileKeeper {
   // Returns the snapshot of this revision; an empty handle if there is none.
   SnapshotHandle FindCached(const SnapshotKey& key, int64_t revision);
   void Cache(const SnapshotKey& key, const LoadedSnapshot& loaded);
+
+  UploadMemory upload_memory_;
+  std::mutex decode_mutex_;  // One large upload at a time is decoded.
 
   std::mutex load_mutex_;  // One `Load` at a time: it may hold many profiles in memory.
 

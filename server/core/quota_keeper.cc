@@ -23,6 +23,11 @@ constexpr char kAdvice[] =
 }  // namespace
 
 absl::Status QuotaKeeper::Check(const NewRecord& record) {
+  const bool has_limits =
+      limits_.identity_quota.stored_bytes > 0 || limits_.cluster_quota.stored_bytes > 0;
+  if (has_limits && record.profile != nullptr && store_.GetProfile(record.profile->name).ok()) {
+    return absl::OkStatus();
+  }
   if (!record.owner.empty()) {
     PARPLAN_RETURN_IF_ERROR(CheckRule(
         {"identity", limits_.identity_quota, record.owner, RecordScope{.owner = record.owner}},
@@ -36,18 +41,26 @@ absl::Status QuotaKeeper::Check(const NewRecord& record) {
 absl::Status QuotaKeeper::CheckRule(const Rule& rule, const NewRecord& record) {
   if (rule.limits.stored_bytes == 0 && rule.limits.plan_count == 0) return absl::OkStatus();
   PARPLAN_ASSIGN_OR_RETURN(StoredUsage usage, store_.Usage(rule.scope));
-  const absl::Status exceeded = CheckUsage(rule, record, usage);
+  if (CheckUsage(rule, record, usage, 0).ok()) return absl::OkStatus();
+  int64_t replaced_bytes = 0;
+  if (record.profile != nullptr) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        replaced_bytes,
+        store_.ReplacedBytes(*record.profile, limits_.profiles_per_node, rule.scope));
+  }
+  const absl::Status exceeded = CheckUsage(rule, record, usage, replaced_bytes);
   if (exceeded.ok()) return exceeded;
-  PARPLAN_ASSIGN_OR_RETURN(const bool has_room, Purge(rule));
+  PARPLAN_ASSIGN_OR_RETURN(const bool has_room, Purge(rule, record.owner));
   if (!has_room) return exceeded;
   PARPLAN_ASSIGN_OR_RETURN(usage, store_.Usage(rule.scope));
-  return CheckUsage(rule, record, usage);
+  return CheckUsage(rule, record, usage, replaced_bytes);
 }
 
 absl::Status QuotaKeeper::CheckUsage(const Rule& rule, const NewRecord& record,
-                                     const StoredUsage& usage) const {
+                                     const StoredUsage& usage, int64_t replaced_bytes) const {
   const int64_t plan_count = usage.plan_count + record.plan_count;
-  const int64_t byte_count = usage.byte_count + record.byte_count;
+  const int64_t growth = record.byte_count - replaced_bytes;
+  const int64_t byte_count = usage.byte_count + growth;
   if (rule.limits.plan_count > 0 && record.plan_count > 0 && plan_count > rule.limits.plan_count) {
     return QuotaError({.quota = absl::StrCat(rule.kind, ".plans"),
                        .holder = rule.holder,
@@ -56,7 +69,8 @@ absl::Status QuotaKeeper::CheckUsage(const Rule& rule, const NewRecord& record,
                        .retry = kStoredRetry},
                       kAdvice);
   }
-  if (rule.limits.stored_bytes > 0 && byte_count > rule.limits.stored_bytes) {
+  // A record that does not grow the sum is not refused, though the quota may have been lowered.
+  if (growth > 0 && rule.limits.stored_bytes > 0 && byte_count > rule.limits.stored_bytes) {
     return QuotaError({.quota = absl::StrCat(rule.kind, ".stored_bytes"),
                        .holder = rule.holder,
                        .limit = rule.limits.stored_bytes,
@@ -67,16 +81,18 @@ absl::Status QuotaKeeper::CheckUsage(const Rule& rule, const NewRecord& record,
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule) {
-  const std::string key = absl::StrCat(rule.kind, " ", rule.holder);
+absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule, const std::string& owner) {
+  const std::string key = absl::StrCat(rule.kind, " ", rule.holder, " ", owner);
   const absl::Duration now = clock_.Steady();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = purged_.find(key);
     if (found != purged_.end() && now - found->second < kPurgePause) return false;
   }
-  PARPLAN_ASSIGN_OR_RETURN(const int64_t deleted,
-                           store_.DeleteExpiredPlans(clock_.Now(), kPurgeBatch, rule.scope));
+  const RecordScope scope = {.owner = owner, .cluster = rule.scope.cluster};
+  PARPLAN_ASSIGN_OR_RETURN(
+      const int64_t deleted,
+      store_.DeleteExpiredPlans(clock_.Now() - kPurgeMargin, kPurgeBatch, scope));
   if (deleted < kPurgeBatch) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (purged_.size() >= kMaxPurgedCount) purged_.clear();

@@ -1,6 +1,6 @@
-// Holds identities and clusters to their quotas of stored bytes and plans. The cores ask it before
-// they store a plan or a profile. The quotas of searches are in `FairQueue`, those of agents in
-// `LeaseKeeper`.
+// The keeper of the quotas of stored bytes and plans, which identities and clusters have. The cores
+// ask it before they store a plan or a profile. The quotas of searches are in `FairQueue`, those of
+// agents in `LeaseKeeper`.
 
 #ifndef PARPLAN_SERVER_CORE_QUOTA_KEEPER_H_
 #define PARPLAN_SERVER_CORE_QUOTA_KEEPER_H_
@@ -27,6 +27,8 @@ struct NewRecord {
   // 1 for a plan.
   int plan_count = 0;
   int64_t byte_count = 0;
+  // Not null for a profile, which is nothing new if it is stored, and may replace others.
+  const ProfileRecord* profile = nullptr;
 };
 
 // Safe to use from any thread.
@@ -36,37 +38,48 @@ class QuotaKeeper {
   QuotaKeeper(Store& store, const Clock& clock, const Limits& limits)
       : store_(store), clock_(clock), limits_(limits) {}
 
-  // Returns OK if the record exceeds no quota. If it would, plans of that owner or cluster that
-  // have expired and were never executed are deleted to make room, which is tried again after
-  // `kPurgePause` at the earliest once none is left. RESOURCE_EXHAUSTED (QUOTA_EXCEEDED); the
-  // errors of the store. Records that are stored at the same time are not seen. Reads the store
-  // only for quotas that are set.
+  // Returns OK if the record exceeds no quota; a record without an owner has only the cluster's. A
+  // profile that is stored already exceeds none, nor does one that takes up no more bytes than
+  // those that it replaces. If a record would exceed a quota, up to 500 plans of its owner that
+  // expired `kPurgeMargin` ago and were never executed are deleted to make room; once none is left,
+  // that is tried again after `kPurgePause` at the earliest. Reads the store, and waits for its
+  // disk, only for quotas that are set. Records that are stored at the same time are not seen.
+  //
+  // Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with holder and quota (`identity.plans`,
+  // `cluster.stored_bytes`, ...) and a `RetryInfo` of ten minutes, or the errors of the store.
   absl::Status Check(const NewRecord& record);
 
+  // Time before plans are looked for again after none was left. Not measured: it bounds how often a
+  // holder whose quota is used up makes the store look.
   static constexpr absl::Duration kPurgePause = absl::Minutes(1);
 
+  // Time that a plan is kept after it expired, whatever the quotas: a sidecar that could not reach
+  // the server still delivers what its job measured, and a clock may be an hour wrong. Not
+  // measured; a night's outage is shorter.
+  static constexpr absl::Duration kPurgeMargin = absl::Hours(24);
+
  private:
-  // One of the two kinds of quotas.
+  // The quotas of one holder: an identity or a cluster.
   struct Rule {
-    const char* kind;  // `identity` or `cluster`.
+    const char* kind;  // The kind of holder: `identity` or `cluster`.
     const QuotaLimits& limits;
     const std::string& holder;
     RecordScope scope;
   };
 
   absl::Status CheckRule(const Rule& rule, const NewRecord& record);
-  absl::Status CheckUsage(const Rule& rule, const NewRecord& record,
-                          const StoredUsage& usage) const;
-  // Returns whether expired plans were deleted.
-  absl::StatusOr<bool> Purge(const Rule& rule);
+  absl::Status CheckUsage(const Rule& rule, const NewRecord& record, const StoredUsage& usage,
+                          int64_t replaced_bytes) const;
+  // Returns whether expired plans of `owner` in the scope of the rule were deleted.
+  absl::StatusOr<bool> Purge(const Rule& rule, const std::string& owner);
 
   Store& store_;
   const Clock& clock_;
   const Limits& limits_;
 
   std::mutex mutex_;
-  // By kind and holder: when, on the steady clock, nothing more was found to delete. Guarded by
-  // mutex_.
+  // By kind and name of the holder, and owner: when, on the steady clock, nothing more was found to
+  // delete. Guarded by mutex_.
   std::map<std::string, absl::Duration> purged_;
 };
 

@@ -12,6 +12,11 @@ namespace {
 // Plans deleted in one transaction; few, so that other writers wait briefly. Not measured.
 constexpr int64_t kDeleteBatch = 500;
 
+// The clock of the day must agree with the steady one over so long, up to what NTP corrects, before
+// anything is deleted by it. The maintenance of a server comes once an hour.
+constexpr absl::Duration kMinConfirmation = absl::Minutes(10);
+constexpr absl::Duration kClockDrift = absl::Minutes(5);
+
 // Returns when the last key that signs, or will sign, expires; 1970 if there is none.
 absl::Time LastExpiry(const TrustBundle& bundle) {
   absl::Time last = absl::UnixEpoch();
@@ -55,12 +60,26 @@ absl::Status ServerCore::Maintain() {
   first.Update(CheckWriting(/*always=*/true));
   first.Update(executions_.FailSilent());
   first.Update(profiles_.ReportKinds());
+  // A clock that is far ahead for a moment would let everything be old.
+  if (!IsConfirmed(now)) return first;
   while (true) {
     const absl::StatusOr<int64_t> deleted =
         store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch);
     first.Update(deleted.status());
     if (!deleted.ok() || *deleted < kDeleteBatch) return first;
   }
+}
+
+bool ServerCore::IsConfirmed(absl::Time now) {
+  const absl::Duration steady = clock_.Steady();
+  const bool was_read = last_reading_.has_value();
+  const absl::Duration passed = was_read ? steady - last_reading_->steady : absl::ZeroDuration();
+  // Two readings at a moment, as after a signal, are one.
+  if (was_read && passed < kMinConfirmation) return false;
+  const bool agree =
+      was_read && absl::AbsDuration(now - last_reading_->now - passed) <= kClockDrift;
+  last_reading_ = Reading{now, steady};
+  return agree;
 }
 
 absl::Status ServerCore::CheckSigning() {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -59,10 +60,11 @@ class ServerCore {
 
   // Makes a new signing key if the old ones end soon, reports the stored kinds of nodes to the
   // observer, deletes plans that expired long ago (`kExpiredPlanRetention`) and were never
-  // executed, marks executions as failed that are silent for too long, and looks whether changes
-  // can be stored. To be called at start
-  // and every `maintenance_interval`; waits for the disk. Returns the first error, of the key store
-  // or the store, after the other tasks were tried as well.
+  // executed (not at the first call, and only if the clock was not set since the last one, at least
+  // ten minutes ago), marks executions as failed that are silent for too long, and looks whether
+  // changes can be stored. To be called at start and every `maintenance_interval`; waits for the
+  // disk. Returns the first error, of the key store or the store, after the other tasks were tried
+  // as well.
   absl::Status Maintain();
   // Returns OK if a key signs plans now. If none does it tries to make one, and returns the error
   // of the key store (FAILED_PRECONDITION or UNAVAILABLE, STORE_UNAVAILABLE) if that fails. Reports
@@ -89,8 +91,19 @@ class ServerCore {
   void Drain(absl::Duration grace);
 
  private:
+  // A moment on both clocks.
+  struct Reading {
+    absl::Time now;
+    absl::Duration steady;
+  };
+
+  // Returns whether the clock of the day agrees with its last reading, at least ten minutes ago.
+  // Called by `Maintain` alone.
+  bool IsConfirmed(absl::Time now);
+
   const std::unique_ptr<MeteredStore> store_;
   std::atomic<bool> can_write_ = true;
+  std::optional<Reading> last_reading_;  // Of `Maintain`.
   const std::unique_ptr<KeyRing> keys_;
   const Limits limits_;
   const Clock& clock_;

@@ -38,6 +38,7 @@ inline constexpr auto kStoreOperations = std::to_array<const char*>({
     "count_plans",
     "delete_expired_plans",
     "usage",
+    "replaced_bytes",
     "create_execution",
     "get_execution",
     "list_executions",

@@ -1,7 +1,11 @@
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/wire/digest.h"
@@ -24,7 +28,34 @@ void MoveAll(google::protobuf::RepeatedPtrField<Element> from,
   for (Element& element : from) *to->Add() = std::move(element);
 }
 
+// A header has names and facts of a node, some hundred bytes.
+constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
+
+// An upload beyond this is decoded while no other such one is.
+constexpr int64_t kLargeUploadBytes = int64_t{4} << 20;
+
+// Memory of a decoded profile for each byte of `Limits::max_upload_bytes`. Measurements take 10;
+// messages that hold nothing would take 40.
+constexpr int64_t kMaxDecodedBytesPerByte = 12;
+
+// Whether a message is one of measurements, by its first field.
+bool HoldsMeasurements(absl::string_view message) {
+  constexpr int kLengthDelimited = 2;
+  constexpr int kTag = v1::UploadProfileRequest::kMeasurementsFieldNumber << 3 | kLengthDelimited;
+  static_assert(kTag < 128, "a tag of one byte");
+  return !message.empty() && message.front() == static_cast<char>(kTag);
+}
+
+absl::Status NoMessage() {
+  return FieldError(Reason::kProfileInvalid, "piece", "is no message of parplan.v1.UploadProfile");
+}
+
 }  // namespace
+
+UploadSession::UploadSession(ProfileKeeper* keeper, std::shared_ptr<CallContext> context)
+    : keeper_(keeper),
+      context_(std::move(context)),
+      memory_(keeper->upload_memory_, context_->holder()) {}
 
 UploadSession::~UploadSession() {
   if (!reported_) Report(absl::CancelledError("the client went away"));
@@ -39,14 +70,19 @@ void UploadSession::Report(const absl::Status& status) {
 }
 
 absl::Status UploadSession::Add(const v1::UploadProfileRequest& request) {
+  return Add(request.SerializeAsString());
+}
+
+absl::Status UploadSession::Add(std::string message) {
   if (!failure_.ok()) return failure_;
-  failure_ = AddImpl(request);
+  failure_ = AddImpl(std::move(message));
   if (!failure_.ok()) Report(failure_);
   return failure_;
 }
 
-absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
-  byte_count_ += static_cast<int64_t>(request.ByteSizeLong());
+absl::Status UploadSession::AddImpl(std::string message) {
+  const auto size = static_cast<int64_t>(message.size());
+  byte_count_ += size;
   const int64_t limit = keeper_->limits_.max_upload_bytes;
   if (byte_count_ > limit) {
     return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
@@ -55,6 +91,23 @@ absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
                                   "are merged when a plan is made"),
                      {{"limit", absl::StrCat(limit)}, {"value", absl::StrCat(byte_count_)}});
   }
+  if (HoldsMeasurements(message)) {
+    if (!has_header_) {
+      return FieldError(Reason::kProfileInvalid, "header", "must be in the first message");
+    }
+    PARPLAN_RETURN_IF_ERROR(memory_.Grow(size));
+    pieces_.push_back(std::move(message));
+    return absl::OkStatus();
+  }
+  if (message.size() > kMaxHeaderBytes) {
+    return FieldError(Reason::kProfileInvalid, "header",
+                      absl::StrCat("must have at most ", kMaxHeaderBytes, " bytes"));
+  }
+  v1::UploadProfileRequest request;
+  return request.ParseFromString(message) ? AddHeader(request) : NoMessage();
+}
+
+absl::Status UploadSession::AddHeader(const v1::UploadProfileRequest& request) {
   if (request.has_header()) {
     const v1::UploadHeader& header = request.header();
     if (has_header_) {
@@ -82,16 +135,36 @@ absl::Status UploadSession::AddImpl(const v1::UploadProfileRequest& request) {
   if (!has_header_) {
     return FieldError(Reason::kProfileInvalid, "header", "must be in the first message");
   }
-  if (!request.has_measurements()) {
-    return FieldError(Reason::kProfileInvalid, "piece",
-                      "is required; give a header or measurements");
+  return FieldError(Reason::kProfileInvalid, "piece", "is required; give a header or measurements");
+}
+
+absl::Status UploadSession::DecodePieces() {
+  const int64_t limit = kMaxDecodedBytesPerByte * keeper_->limits_.max_upload_bytes;
+  int64_t decoded_bytes = 0;
+  for (std::string& message : pieces_) {
+    v1::UploadProfileRequest request;
+    const bool is_whole = request.ParseFromString(message);
+    std::string().swap(message);
+    if (!is_whole) return NoMessage();
+    if (request.has_header()) {
+      return FieldError(Reason::kProfileInvalid, "header", "must be in the first message only");
+    }
+    v1::ProfilePiece& piece = *request.mutable_measurements();
+    decoded_bytes += static_cast<int64_t>(piece.SpaceUsedLong());
+    if (decoded_bytes > limit) {
+      return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+                       absl::StrCat("the measurements take more than ", limit,
+                                    " bytes of memory; upload them as several profiles, which are "
+                                    "merged when a plan is made"),
+                       {{"limit", absl::StrCat(limit)}, {"value", absl::StrCat(decoded_bytes)}});
+    }
+    MoveAll(std::move(*piece.mutable_layer_definitions()), profile_.mutable_layer_definitions());
+    MoveAll(std::move(*piece.mutable_layer_timings()), profile_.mutable_layer_timings());
+    MoveAll(std::move(*piece.mutable_layer_memories()), profile_.mutable_layer_memories());
+    MoveAll(std::move(*piece.mutable_collective_timings()), profile_.mutable_collective_timings());
+    MoveAll(std::move(*piece.mutable_optimizer_timings()), profile_.mutable_optimizer_timings());
   }
-  const v1::ProfilePiece& piece = request.measurements();
-  MoveAll(piece.layer_definitions(), profile_.mutable_layer_definitions());
-  MoveAll(piece.layer_timings(), profile_.mutable_layer_timings());
-  MoveAll(piece.layer_memories(), profile_.mutable_layer_memories());
-  MoveAll(piece.collective_timings(), profile_.mutable_collective_timings());
-  MoveAll(piece.optimizer_timings(), profile_.mutable_optimizer_timings());
+  pieces_.clear();
   return absl::OkStatus();
 }
 
@@ -107,6 +180,11 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   if (!has_header_) {
     return FieldError(Reason::kProfileInvalid, "header", "must be in the first message");
   }
+  std::unique_lock<std::mutex> decoding(keeper_->decode_mutex_, std::defer_lock);
+  if (byte_count_ > kLargeUploadBytes) decoding.lock();
+  PARPLAN_RETURN_IF_ERROR(DecodePieces());
+  // Unknown fields, which no rule checks, are not stored.
+  profile_.DiscardUnknownFields();
   PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile_));
   ProfileRecord record;
   record.cluster = cluster_;
@@ -130,7 +208,10 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
   PARPLAN_RETURN_IF_ERROR(
       keeper_->quotas_.Check({.owner = record.owner,
                               .cluster = record.cluster,
-                              .byte_count = static_cast<int64_t>(record.bytes.size())}));
+                              .byte_count = static_cast<int64_t>(record.bytes.size()),
+                              .profile = &record}));
+  // The stored profile is decoded again, for it may be that of an earlier upload.
+  v1::Profile().Swap(&profile_);
   PARPLAN_ASSIGN_OR_RETURN(
       const ProfileRecord stored,
       keeper_->store_.PutProfile(std::move(record), keeper_->limits_.profiles_per_node));

@@ -142,8 +142,11 @@ absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int de
   record.step_count = window.step_count();
   record.median_step_duration = step;
   record.peak_memory_bytes = window.peak_memory_bytes();
-  record.items = ItemsOf(window);
-  record.bytes = window.SerializeAsString();
+  // Unknown fields, which no rule checks, would be stored without a limit.
+  v1::MeasuredWindow known = window;
+  known.DiscardUnknownFields();
+  record.items = ItemsOf(known);
+  record.bytes = known.SerializeAsString();
   return record;
 }
 

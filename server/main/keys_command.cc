@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -145,6 +146,11 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
   if (paths.empty()) {
     return FieldError(Reason::kSpecInvalid, "--data-dir", "give it, or --bundle");
   }
+  // Before the bundles are read: a change of the keys meanwhile is noticed.
+  std::optional<KeyStore> store;
+  if (!flags.data_folder.empty() && paths.size() > 1) {
+    PARPLAN_ASSIGN_OR_RETURN(store, KeyStore::Open(flags.data_folder, absl::Now()));
+  }
   if (paths.size() == 1) {
     // Unchanged, since the server signed it.
     PARPLAN_ASSIGN_OR_RETURN(const TrustBundle bundle, ReadBundle(paths.front()));
@@ -168,7 +174,7 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
       }
     }
   }
-  if (flags.data_folder.empty() || versions.size() < paths.size()) {
+  if (!store.has_value() || versions.size() < paths.size()) {
     Note(session,
          "the bundle has no version, so verifiers do not notice an older one: give the folder of "
          "one "
@@ -176,10 +182,14 @@ absl::Status Bundle(const Session& session, const KeysFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(const TrustBundle merged, TrustBundle::Create(std::move(keys)));
     return Print(session, merged.ToJson());
   }
-  PARPLAN_ASSIGN_OR_RETURN(const KeyStore store, KeyStore::Open(flags.data_folder, absl::Now()));
   PARPLAN_ASSIGN_OR_RETURN(const TrustBundle merged,
                            TrustBundle::Create(std::move(keys), MergedVersion(versions)));
-  return Print(session, store.SignBundle(merged).ToJson());
+  if (store->HasChanged()) {
+    return MakeError(absl::StatusCode::kUnavailable, Reason::kStoreUnavailable,
+                     absl::StrCat("the keys of ", flags.data_folder,
+                                  " changed while the bundle was made; make it again"));
+  }
+  return Print(session, store->SignBundle(merged).ToJson());
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <prometheus/registry.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <exception>
@@ -44,10 +43,12 @@
 #include "server/main/service_manager.h"
 #include "server/main/settings.h"
 #include "server/main/signals.h"
+#include "server/main/state_watch.h"
 #include "server/main/tls_check.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/prometheus_observer.h"
 #include "server/rpc/connection_gate.h"
+#include "server/rpc/hearing_watch.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/method_names.h"
 #include "server/rpc/rpc_server.h"
@@ -156,11 +157,6 @@ void ReadAgain(const Settings& started, const SettingsReader& read, ServerLog& l
       log.Error("audit file not opened again", {{"message", std::string(opened.message())}});
     }
   }
-  if (settings.has_value()) {
-    // gRPC accepts any renewed file, and with a wrong one refuses every caller.
-    const absl::Status tls = CheckTlsFiles(settings->tls, absl::Now());
-    if (!tls.ok()) log.Error("tls files", {{"message", std::string(tls.message())}});
-  }
   const absl::Status status = served.core->keys().Reload(absl::Now());
   if (status.ok()) {
     log.Info("keys read again", {{"message", ""}});
@@ -177,75 +173,21 @@ void LogAuditHead(const ServerLog& log, const Served& served) {
   log.Info("audit", {{"last_sequence", head.sequence}, {"head", head.digest}});
 }
 
-// Time between two looks whether a key signs and changes can be stored: short against the minute
-// after which the alerts fire.
-constexpr absl::Duration kLookInterval = absl::Seconds(10);
-
-// Reports to log and health whether plans can be signed and changes stored, whenever that changes.
-class StateWatch {
- public:
-  StateWatch(ServerLog& log, ServerCore& core, RpcServer& server)
-      : log_(log), core_(core), server_(server) {}
-
-  void Look() {
-    const absl::Status signing = core_.CheckSigning();
-    if (Note(signing, "cannot sign", "no plan can be made: ", "signing again", can_sign_)) {
-      server_.SetSigning(can_sign_);
-    }
-    const absl::Status writing = core_.CheckWriting();
-    if (Note(writing, "cannot write", "what is stored can only be read: ", "writing again",
-             can_write_)) {
-      server_.SetWriting(can_write_);
-    }
-  }
-
- private:
-  // Returns whether the state is another than before, and then logs it and sets `is_well`.
-  bool Note(const absl::Status& status, const char* bad_event, const char* meaning,
-            const char* good_event, bool& is_well) {
-    if (status.ok() == is_well) return false;
-    is_well = status.ok();
-    if (is_well) {
-      log_.Info(good_event, {{"message", ""}});
-    } else {
-      log_.Error(bad_event, {{"message", absl::StrCat(meaning, status.message())}});
-    }
-    return true;
-  }
-
-  ServerLog& log_;
-  ServerCore& core_;
-  RpcServer& server_;
-  bool can_sign_ = true;
-  bool can_write_ = true;
-};
-
-// Waits for a signal for as long as until the next maintenance; returns 0 if none came.
-int WaitForSignal(const Signals& signals, absl::Duration interval, StateWatch& state) {
-  // A clock that is never set back.
-  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(interval);
-  while (true) {
-    state.Look();
-    const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
-    if (left <= absl::ZeroDuration()) return 0;
-    const int signal = signals.Next(std::min(left, kLookInterval));
-    if (signal != 0) return signal;
-  }
-}
-
 // Serves until a signal ends it. Returns 0 after a drain.
 int WaitAndDrain(const Settings& settings, const Signals& signals, const SettingsReader& read,
                  ServerLog& log, Served& served, RpcServer& server) {
   int signal = 0;
   StateWatch state(log, *served.core, server);
+  std::unique_ptr<HearingWatch> hearing = WatchHearing(log, server);
   while (signal != SIGINT && signal != SIGTERM) {
     const absl::Status status = served.core->Maintain();
     if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
     LogAuditHead(log, served);
-    signal = WaitForSignal(signals, served.core->maintenance_interval(), state);
+    signal = state.WaitForSignal(signals, served.core->maintenance_interval());
     if (signal == SIGHUP) ReadAgain(settings, read, log, served);
   }
   signals.EndAtOnceOnNext();
+  hearing.reset();
   log.Info("draining", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
   Announce("STOPPING=1", log);
   const absl::Time start = absl::Now();
@@ -379,7 +321,12 @@ int Run(int argc, char** argv, const Signals& signals) {
     if (auto* const read_now = std::get_if<Settings>(&again)) return std::move(*read_now);
     return std::nullopt;
   };
-  return Serve(first, signals, read, log);
+  try {
+    return Serve(first, signals, read, log);
+  } catch (const std::exception& error) {
+    log.Error("ended", {{"message", error.what()}});
+    return 1;
+  }
 }
 
 }  // namespace

@@ -25,8 +25,9 @@ struct QuotaSettings {
   int64_t stored_bytes = 0;
   int64_t plans = 0;
   int agents = 0;
-  // Absent: the default depends on the number of workers.
+  // Absent: the default, which depends on the number of workers.
   std::optional<int> running_searches;
+  // Searches that may wait.
   int queued_searches = 0;
 };
 
@@ -48,18 +49,20 @@ struct Settings {
   // `insecure_metrics`: only the latter.
   bool insecure = false;
   bool insecure_metrics = false;
-  // Absent: as `AllowsAllCallers` says. `grants` are absent if the file has no `authorization`.
+  // Absent: as `AllowsAllCallers` says.
   std::optional<bool> allow_all_callers;
   std::vector<std::string> certificate_names;
+  // Absent if the file has no `authorization`.
   std::optional<std::vector<Grant>> grants;
-  // Empty for none.
+  // Path of the audit log; empty for none.
   std::string audit_file;
+  // Whether changes are refused while the audit log cannot be written.
   bool audit_required = false;
   // `LimitsOf` adds the quotas.
   Limits limits;
-  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it. 100,000
-  // plans are those of a day with more than one job a second; 1,024 agents share a certificate at
-  // most.
+  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it, with plans
+  // and profiles; executions do not count. 100,000 plans are those of a day with more than one job
+  // a second; 1,024 agents share a certificate at most.
   QuotaSettings identity_quota = {
       .stored_bytes = int64_t{2} << 30, .plans = 100000, .agents = 1024};
   QuotaSettings cluster_quota = {.stored_bytes = int64_t{8} << 30};

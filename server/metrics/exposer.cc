@@ -4,7 +4,9 @@
 #include <prometheus/exposer.h>
 
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,11 +14,25 @@
 #include "base/error.h"
 
 namespace parplan {
+namespace {
+
+// A thread serves one connection at a time, also one whose client says nothing until the time is
+// over. So a scrape waits for connections that were opened before it only if there are as many as
+// threads, and then for a second.
+constexpr char kThreadCount[] = "32";
+constexpr char kRequestTimeoutMs[] = "1000";
+
+std::vector<std::string> OptionsOf(const std::string& address) {
+  return {"listening_ports",    address,          "num_threads", kThreadCount,
+          "request_timeout_ms", kRequestTimeoutMs};
+}
+
+}  // namespace
 
 struct MetricsExposer::Server {
   Server(const std::string& address,
          std::vector<std::shared_ptr<prometheus::Collectable>> collected)
-      : sources(std::move(collected)), exposer(address, 1) {
+      : sources(std::move(collected)), exposer(OptionsOf(address)) {
     // The exposer keeps weak pointers only.
     for (const std::shared_ptr<prometheus::Collectable>& source : sources) {
       if (source != nullptr) exposer.RegisterCollectable(source);

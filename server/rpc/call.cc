@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "server/rpc/peer_identity.h"
 #include "server/rpc/status_to_grpc.h"
@@ -23,6 +24,12 @@ absl::string_view MetadataValue(const grpc::CallbackServerContext& context, cons
 std::string RequestIdOf(const grpc::CallbackServerContext& context) {
   const absl::string_view given = MetadataValue(context, kRequestIdMetadata);
   return IsRequestId(given) ? std::string(given) : MakeRequestId();
+}
+
+// Returns the host in gRPC's name of a peer, "ipv4:127.0.0.1:50000"; empty for a Unix socket.
+std::string HostOfPeer(absl::string_view peer) {
+  if (absl::StartsWith(peer, "unix")) return "";
+  return std::string(peer.substr(0, peer.rfind(':')));
 }
 
 // A cancellation this close before the deadline counts as the deadline: a caller cancels by its own
@@ -52,7 +59,7 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
       record_.request_id,
       TimeLeft(server_context,
                deadline == Deadline::kNone ? absl::InfiniteDuration() : rpc.default_deadline),
-      rpc.core.clock(), std::move(caller));
+      rpc.core.clock(), std::move(caller), HostOfPeer(record_.peer));
   rpc_.core.observer().CallStarted(method);
   rpc_.gate.CallStarted(record_.peer);
 }
@@ -84,6 +91,12 @@ absl::Status SilentStreamError(absl::Duration max_silence) {
   return absl::DeadlineExceededError(
       absl::StrCat("the stream sent nothing for ", absl::FormatDuration(max_silence),
                    "; send its messages without a pause, or begin it later"));
+}
+
+absl::Status LateStreamError() {
+  return absl::DeadlineExceededError(
+      "the deadline passed before the stream of requests ended; send it faster, or with a longer "
+      "deadline");
 }
 
 }  // namespace parplan

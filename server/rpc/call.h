@@ -88,6 +88,9 @@ class Call {
 
   const std::shared_ptr<CallContext>& context() const { return context_; }
 
+  // Returns the time until the deadline, infinite if there is none.
+  absl::Duration time_left() const { return context_->deadline() - rpc_.core.clock().Steady(); }
+
   // Returns OK if the caller may make this call; else what `CallGuard::Check` says, for which it
   // may wait.
   template <typename Request>
@@ -109,6 +112,9 @@ class Call {
 
 // Returns the error for a client that has sent nothing for `RpcContext::max_stream_silence`.
 absl::Status SilentStreamError(absl::Duration max_silence);
+
+// Returns the error for a client whose stream of requests did not end by its deadline.
+absl::Status LateStreamError();
 
 // Returns the Status or StatusOr that `work` returns, INTERNAL if it throws.
 template <typename Work>

@@ -17,12 +17,13 @@
 
 namespace parplan {
 
-// Hands every request to a session of the core, which `make_session` makes for the context of the
-// call. Its `Add` returns a Status and its `Finish` returns the answer; both run on a thread that
-// may wait for a disk. Reads the next request once the session has taken the one before. The call
-// ends with the session's error, CANCELLED if the stream broke, DEADLINE_EXCEEDED if the client
-// sent nothing for `RpcContext::max_stream_silence`, or INTERNAL if the session threw. The session
-// is not null; `rpc` outlives the call.
+// Hands every request to a session of the core, which `make_session` returns, as a unique_ptr, for
+// the context of the call. The session asks the `CallGuard` at its first request. Its `Add` returns
+// a Status and its `Finish` returns the answer; both run on a thread that may wait for a disk.
+// Reads the next request once the session has taken the one before. The call ends with the
+// session's error, CANCELLED if the stream broke, DEADLINE_EXCEEDED if the client sent nothing for
+// `RpcContext::max_stream_silence` or has not ended its stream by the deadline of the call, or
+// INTERNAL if the session threw. The session is not null; `rpc` outlives the call.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
 // connection breaks, and half an upload must never count as a whole one. So the call sends its
@@ -38,6 +39,12 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
         new ClientStreamCall(rpc, method, *server_context, response));
     call->self_ = call;
     call->session_ = make_session(call->call_.context());
+    const absl::Duration left = call->call_.time_left();
+    if (left != absl::InfiniteDuration()) {
+      call->deadline_alarm_ = rpc.alarms.Set(left, [weak = std::weak_ptr(call)] {
+        if (const auto held = weak.lock()) held->EndWhileReading(LateStreamError());
+      });
+    }
     call->Read();
     return call.get();
   }
@@ -77,20 +84,22 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
       const std::lock_guard<std::mutex> lock(mutex_);
       reading_ = true;
       alarm_ = rpc_.alarms.Set(rpc_.max_stream_silence, [call = std::weak_ptr(self_)] {
-        if (const auto held = call.lock()) held->EndSilent();
+        if (const auto held = call.lock()) {
+          held->EndWhileReading(SilentStreamError(held->rpc_.max_stream_silence));
+        }
       });
     }
     this->StartRead(&request_);
   }
 
-  void EndSilent() {
+  void EndWhileReading(const absl::Status& status) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       // A message came while the alarm rang.
       if (!reading_ || ended_) return;
       ended_ = true;
     }
-    End(SilentStreamError(rpc_.max_stream_silence));
+    End(status);
   }
 
   void Take() {
@@ -100,6 +109,11 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
       return;
     }
     request_.Clear();
+    // The alarm rang while no message was waited for.
+    if (call_.time_left() <= absl::ZeroDuration()) {
+      End(LateStreamError());
+      return;
+    }
     Read();
   }
 
@@ -111,6 +125,7 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
   }
 
   void End(absl::Status status) {
+    rpc_.alarms.Remove(deadline_alarm_);
     session_.reset();
     this->Finish(call_.End(std::move(status)));
   }
@@ -124,8 +139,9 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
 
   std::mutex mutex_;
   bool reading_ = false;
-  bool ended_ = false;  // By silence, while gRPC still reads.
+  bool ended_ = false;  // By an alarm, while gRPC still reads.
   AlarmThread::Alarm alarm_;
+  AlarmThread::Alarm deadline_alarm_;
 };
 
 }  // namespace parplan

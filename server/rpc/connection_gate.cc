@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -103,8 +104,7 @@ ConnectionGate::ConnectionGate(ListeningSockets sockets, const ConnectionLimits&
       limits_(limits),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      spare_(Spare()),
-      last_round_(Steady()) {
+      spare_(Spare()) {
   PARPLAN_CHECK(epoll_.is_open() && wake_.is_open());
   PARPLAN_CHECK(Watch(wake_.get(), kWake, EPOLLIN));
   for (size_t index = 0; index < sockets_.descriptors.size(); ++index) {
@@ -114,7 +114,11 @@ ConnectionGate::ConnectionGate(ListeningSockets sockets, const ConnectionLimits&
 
 void ConnectionGate::Start(HandOver hand_over) {
   hand_over_ = std::move(hand_over);
-  thread_ = std::thread([this] { Loop(); });
+  thread_ = std::thread([this] {
+    // For `ps -L` and `top -H`.
+    pthread_setname_np(pthread_self(), "parplan-gate");
+    Loop();
+  });
 }
 
 ConnectionGate::~ConnectionGate() {
@@ -150,7 +154,16 @@ void ConnectionGate::CallEnded(absl::string_view peer, bool was_cancelled_by_cli
   Open& open = open_.at(found->second);
   // A call that began before its connection got this name is not counted.
   if (open.call_count > 0 && --open.call_count == 0) SetIdle(found->second, open, true);
-  if (!was_cancelled_by_client) return;
+  if (was_cancelled_by_client) CountCancelled(found->second, open);
+}
+
+void ConnectionGate::CallRefused(absl::string_view peer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = number_of_peer_.find(std::string(peer));
+  if (found != number_of_peer_.end()) CountCancelled(found->second, open_.at(found->second));
+}
+
+void ConnectionGate::CountCancelled(uint64_t number, Open& open) {
   const absl::Duration now = Steady();
   const double forgiven =
       absl::ToDoubleSeconds(now - open.cancelled_since) * limits_.max_cancelled_calls_per_second;
@@ -158,7 +171,7 @@ void ConnectionGate::CallEnded(absl::string_view peer, bool was_cancelled_by_cli
   open.cancelled_since = now;
   if (open.cancelled <= limits_.max_cancelled_calls || open.is_ending) return;
   ++counts_.cancelling;
-  ShutDown(found->second, open);
+  ShutDown(number, open);
 }
 
 ConnectionCounts ConnectionGate::counts() const {
@@ -166,11 +179,6 @@ ConnectionCounts ConnectionGate::counts() const {
   ConnectionCounts counts = counts_;
   counts.open = static_cast<int>(open_.size());
   return counts;
-}
-
-absl::Duration ConnectionGate::last_round() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return last_round_;
 }
 
 void ConnectionGate::Loop() {
@@ -195,7 +203,6 @@ void ConnectionGate::Loop() {
         }
       }
       wait = CloseSilent();
-      last_round_ = Steady();
       admitted.swap(admitted_);
     }
     for (const auto& [listener, connection] : admitted) hand_over_(listener, connection);

@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "base/system/posix_file.h"
 #include "server/rpc/listening_sockets.h"
+#include "server/rpc/self_probe.h"
 
 namespace parplan {
 
@@ -89,6 +90,9 @@ class ConnectionGate {
 
   int port() const { return sockets_.port; }
 
+  // The address of the first listening socket. REQUIRES: `StopAccepting` was not called.
+  ListenerAddress address() const { return AddressOfListener(sockets_.descriptors.front()); }
+
   // Closes the listening sockets and connections that have sent nothing. Connections that were
   // handed over stay. Further calls do nothing.
   void StopAccepting();
@@ -97,12 +101,11 @@ class ConnectionGate {
   // Other connections, Unix sockets among them, are ignored.
   void CallStarted(absl::string_view peer);
   void CallEnded(absl::string_view peer, bool was_cancelled_by_client);
+  // gRPC ended a call of `peer` before its method saw it: the client reset it, or sent no message
+  // of the method. Counts as one that the client cancelled.
+  void CallRefused(absl::string_view peer);
 
   ConnectionCounts counts() const;
-
-  // Time on the steady clock at which the thread that accepts last began a round; it begins one at
-  // least once a second.
-  absl::Duration last_round() const;
 
  private:
   struct Silent {
@@ -143,6 +146,8 @@ class ConnectionGate {
   // Makes room for a connection; returns whether there is some.
   bool MakeRoom(const std::string& source);
   bool EndOldest(IdleSet& idle);
+  // Counts a cancelled call, and cuts off a client that cancels too many.
+  void CountCancelled(uint64_t number, Open& open);
   void SetIdle(uint64_t number, Open& open, bool is_idle);
   void ShutDown(uint64_t number, Open& open);
   void Remove(uint64_t number);
@@ -167,7 +172,6 @@ class ConnectionGate {
   std::unordered_map<std::string, Source> sources_;
   IdleSet idle_;
   ConnectionCounts counts_;
-  absl::Duration last_round_;
   // Pairs of a listener and a connection to hand over at the end of a round.
   std::vector<std::pair<int, int>> admitted_;
 

@@ -1,21 +1,53 @@
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "server/core/profile_keeper.h"
 #include "server/rpc/client_stream_call.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unary_call.h"
 
 namespace parplan {
+namespace {
 
-grpc::ServerReadReactor<v1::UploadProfileRequest>* ProfileService::UploadProfile(
-    grpc::CallbackServerContext* context, v1::Profile* response) {
-  using UploadCall = ClientStreamCall<v1::UploadProfileRequest, v1::Profile, UploadSession>;
-  return UploadCall::Start(rpc_, __func__, context, response,
-                           [this](const std::shared_ptr<CallContext>& call) {
-                             return rpc_.core.profiles().StartUpload(call);
-                           });
+// An upload whose messages and answer are bytes.
+class RawUpload {
+ public:
+  explicit RawUpload(std::unique_ptr<UploadSession> session) : session_(std::move(session)) {}
+
+  absl::Status Add(const grpc::ByteBuffer& message) {
+    grpc::Slice whole;
+    if (!message.DumpToSingleSlice(&whole).ok()) {
+      return absl::InternalError("the server cannot read a message of the upload");
+    }
+    return session_->Add(std::string(reinterpret_cast<const char*>(whole.begin()), whole.size()));
+  }
+
+  absl::StatusOr<grpc::ByteBuffer> Finish() {
+    PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile, session_->Finish());
+    const grpc::Slice slice(profile.SerializeAsString());
+    return grpc::ByteBuffer(&slice, 1);
+  }
+
+ private:
+  std::unique_ptr<UploadSession> session_;
+};
+
+}  // namespace
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* ProfileService::UploadProfile(
+    grpc::CallbackServerContext* context, grpc::ByteBuffer* response) {
+  using UploadCall = ClientStreamCall<grpc::ByteBuffer, grpc::ByteBuffer, RawUpload>;
+  return UploadCall::Start(
+      rpc_, __func__, context, response, [this](const std::shared_ptr<CallContext>& call) {
+        return std::make_unique<RawUpload>(rpc_.core.profiles().StartUpload(call));
+      });
 }
 
 grpc::ServerUnaryReactor* ProfileService::GetProfile(grpc::CallbackServerContext* context,

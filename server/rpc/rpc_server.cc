@@ -87,6 +87,12 @@ std::string SigningService() {
   return absl::StrCat(v1::PlanService::service_full_name(), "/signing");
 }
 
+std::vector<std::string> ServiceNames() {
+  return {v1::ProfileService::service_full_name(), v1::PlanService::service_full_name(),
+          v1::ExecutionService::service_full_name(), v1::CalibrationService::service_full_name(),
+          v1::AgentService::service_full_name()};
+}
+
 }  // namespace
 
 absl::Status CheckOptions(const RpcServerOptions& options) {
@@ -111,14 +117,19 @@ absl::Status CheckOptions(const RpcServerOptions& options) {
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
                                                             const RpcServerOptions& options) {
   PARPLAN_RETURN_IF_ERROR(CheckOptions(options));
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
-                           MakeServerCredentials(options.tls));
+  std::unique_ptr<TlsCopies> tls;
+  if (!options.tls.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(tls, TlsCopies::Make(options.tls, absl::Now()));
+  }
+  const std::shared_ptr<grpc::ServerCredentials> credentials =
+      MakeServerCredentials(tls == nullptr ? TlsFiles() : tls->copies());
   // Both are settings of the whole process that BuildAndStart reads.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   PARPLAN_ASSIGN_OR_RETURN(ListeningSockets sockets, Listen(options.listen_address));
   std::unique_ptr<RpcServer> server(new RpcServer(core, options, std::move(sockets)));
+  server->tls_ = std::move(tls);
   grpc::ServerBuilder builder;
   server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
@@ -135,13 +146,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   if (server->server_ == nullptr) {
     return absl::UnavailableError("gRPC cannot start a server; its log says why");
   }
-  const std::vector<std::string> services = {v1::ProfileService::service_full_name(),
-                                             v1::PlanService::service_full_name(),
-                                             v1::ExecutionService::service_full_name(),
-                                             v1::CalibrationService::service_full_name(),
-                                             v1::AgentService::service_full_name(),
-                                             SigningService(),
-                                             kWrites};
+  std::vector<std::string> services = ServiceNames();
+  services.push_back(SigningService());
+  services.emplace_back(kWrites);
   grpc::HealthCheckServiceInterface* const health = server->server_->GetHealthCheckService();
   for (const std::string& service : services) health->SetServingStatus(service, true);
   if (!options.health_listen_address.empty()) {
@@ -197,6 +204,19 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
 void RpcServer::SetSigning(bool can_sign) { SetServing(SigningService(), can_sign); }
 
 void RpcServer::SetWriting(bool can_write) { SetServing(kWrites, can_write); }
+
+void RpcServer::SetAnswering(bool answers) {
+  SetServing("", answers);
+  for (const std::string& name : ServiceNames()) SetServing(name, answers);
+}
+
+absl::Status RpcServer::Probe(absl::Duration timeout) const {
+  return ProbeListener(gate_.address(), tls_ != nullptr, timeout);
+}
+
+absl::Status RpcServer::RefreshTls() {
+  return tls_ == nullptr ? absl::OkStatus() : tls_->Refresh(absl::Now());
+}
 
 void RpcServer::SetServing(const std::string& name, bool is_serving) {
   server_->GetHealthCheckService()->SetServingStatus(name, is_serving);

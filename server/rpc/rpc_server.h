@@ -21,6 +21,7 @@
 #include "server/rpc/connection_gate.h"
 #include "server/rpc/server_credentials.h"
 #include "server/rpc/services.h"
+#include "server/rpc/tls_copies.h"
 
 namespace parplan {
 
@@ -78,6 +79,18 @@ class RpcServer {
   // after `Drain`.
   void SetWriting(bool can_write);
 
+  // Reports to the health protocol whether the server answers, under the empty name and those of
+  // the services. May be called from any thread, but not after `Drain` has begun.
+  void SetAnswering(bool answers);
+
+  // Connects to itself. OK if it answers, or closes the connection, within `timeout`; UNAVAILABLE
+  // else. May be called from any thread, but not after `Drain` has begun.
+  absl::Status Probe(absl::Duration timeout) const;
+
+  // Reads the files of TLS again, if there are any. Those that cannot be used are returned as an
+  // error, and the last good ones stay in use. Used by one thread.
+  absl::Status RefreshTls();
+
   // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients
   // `pause` to go elsewhere, then refuses calls and gives those in progress `grace`: searches end
   // with their best plan shortly before `grace` is over, and the calls left after it are cancelled.
@@ -104,6 +117,7 @@ class RpcServer {
   AlarmThread alarms_;
   BlockingPool pool_;
   BlockingPool question_pool_;
+  std::unique_ptr<TlsCopies> tls_;  // Null without TLS.
   const std::shared_ptr<Authorizer> authorizer_;
   const RpcContext rpc_;
   ProfileService profiles_;

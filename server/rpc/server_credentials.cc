@@ -5,47 +5,16 @@
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
-#include <fstream>
-#include <iterator>
-
-#include "absl/status/status.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "base/error.h"
-#include "base/status_macros.h"
-
 namespace parplan {
 namespace {
 
 constexpr unsigned int kReloadSeconds = 5;
 
-absl::Status CheckPem(absl::string_view field, const std::string& path, absl::string_view label) {
-  if (path.empty()) {
-    return FieldError(Reason::kSpecInvalid, field,
-                      "is missing; TLS needs a certificate and its key");
-  }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) {
-    return FieldError(Reason::kSpecInvalid, field, absl::StrCat("cannot read `", path, "`"));
-  }
-  if (!absl::StrContains(text, "-----BEGIN ") || !absl::StrContains(text, label)) {
-    return FieldError(Reason::kSpecInvalid, field,
-                      absl::StrCat("`", path, "` holds no ", label, " in PEM"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const TlsFiles& files) {
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const TlsFiles& files) {
   if (files.empty()) return grpc::InsecureServerCredentials();
-  PARPLAN_RETURN_IF_ERROR(CheckPem("tls_certificate", files.certificate, "CERTIFICATE"));
-  PARPLAN_RETURN_IF_ERROR(CheckPem("tls_key", files.key, "PRIVATE KEY"));
   const bool mutual = !files.client_ca.empty();
-  if (mutual) PARPLAN_RETURN_IF_ERROR(CheckPem("tls_client_ca", files.client_ca, "CERTIFICATE"));
 
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(

@@ -9,12 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
-
 namespace parplan {
 
-// Files in PEM. They are read again every 5 s, so a renewed certificate needs no restart; replace
-// certificate and key together, by renaming.
+// Files in PEM.
 struct TlsFiles {
   std::string certificate;  // The server's certificate, then those between it and its CA.
   std::string key;
@@ -25,10 +22,9 @@ struct TlsFiles {
   friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
 };
 
-// Makes the credentials, without TLS if `files` is empty. INVALID_ARGUMENT (SPEC_INVALID) if a file
-// is missing, cannot be read, or holds no PEM.
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const TlsFiles& files);
+// Makes the credentials, without TLS if `files` is empty. gRPC reads the files again every 5 s and
+// takes whatever they hold, so they are copies that were checked (`TlsCopies`).
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const TlsFiles& files);
 
 }  // namespace parplan
 

@@ -15,13 +15,16 @@
 
 namespace parplan {
 
-class ProfileService final : public v1::ProfileService::CallbackService {
+// Uploads come as bytes: what gRPC decodes by itself takes many times the memory of a message, and
+// the core decodes one upload at a time.
+class ProfileService final : public v1::ProfileService::WithRawCallbackMethod_UploadProfile<
+                                 v1::ProfileService::CallbackService> {
  public:
   // `rpc` outlives the service.
   explicit ProfileService(const RpcContext& rpc) : rpc_(rpc) {}
 
-  grpc::ServerReadReactor<v1::UploadProfileRequest>* UploadProfile(
-      grpc::CallbackServerContext* context, v1::Profile* response) override;
+  grpc::ServerReadReactor<grpc::ByteBuffer>* UploadProfile(grpc::CallbackServerContext* context,
+                                                           grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetProfile(grpc::CallbackServerContext* context,
                                        const v1::GetProfileRequest* request,
                                        v1::Profile* response) override;

@@ -18,13 +18,15 @@ constexpr char kPackage[] = "/parplan.v1.";
 
 class Watcher final : public grpc::experimental::Interceptor {
  public:
-  Watcher(const RpcContext& rpc, grpc::experimental::ServerRpcInfo& info)
-      : rpc_(rpc), info_(info), start_(rpc.core.clock().Steady()) {}
+  // `is_ours`: the method is one of the contract; else gRPC answers the call.
+  Watcher(const RpcContext& rpc, grpc::experimental::ServerRpcInfo& info, bool is_ours)
+      : rpc_(rpc), info_(info), is_ours_(is_ours), start_(rpc.core.clock().Steady()) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) &&
         methods->GetSendStatus().error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-      Report();
+      rpc_.gate.CallRefused(info_.server_context()->peer());
+      if (is_ours_) Report();
     }
     methods->Proceed();
   }
@@ -46,6 +48,7 @@ class Watcher final : public grpc::experimental::Interceptor {
 
   const RpcContext& rpc_;
   grpc::experimental::ServerRpcInfo& info_;
+  const bool is_ours_;
   const absl::Duration start_;
 };
 
@@ -59,7 +62,7 @@ grpc::experimental::Interceptor* UndecodableCalls::CreateServerInterceptor(
   const bool is_ours = absl::ConsumePrefix(&path, kPackage) &&
                        absl::ConsumePrefix(&path, row.service) && !row.service.empty() &&
                        absl::ConsumePrefix(&path, "/") && path == row.method;
-  return is_ours ? new Watcher(rpc_, *info) : nullptr;
+  return new Watcher(rpc_, *info, is_ours);
 }
 
 }  // namespace parplan

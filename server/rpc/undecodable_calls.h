@@ -11,9 +11,10 @@
 namespace parplan {
 
 // Looks at the status of every call. gRPC 1.51 answers with UNIMPLEMENTED if it cannot decode a
-// request, and no method of this server does. Each such call is one for `Observer` and one for the
-// logger of `rpc`, both with UNIMPLEMENTED. Requests of a stream are not seen: one that cannot be
-// decoded looks like the end of the stream.
+// request, also because the client reset the call before it was whole, and no method of this server
+// does. Each such call is one for `Observer`, one for the logger of `rpc`, both with UNIMPLEMENTED,
+// and one for `ConnectionGate::CallRefused`; calls of unknown methods are one for the gate alone.
+// Requests of a stream are not seen: one that cannot be decoded looks like the end of the stream.
 class UndecodableCalls final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   // `rpc` outlives the server that has this factory.

@@ -38,6 +38,9 @@ class OutageGate {
   bool Failed(absl::Duration start, absl::Duration now, const absl::Status& cause) {
     // A call that took long hides no success of another meanwhile.
     const absl::Duration since = std::max(start, last_success_);
+    // Between two failures that are far apart no call came, so they are two outages.
+    if (!is_shut_ && since - last_failure_ >= tolerated_outage_) outage_start_.reset();
+    last_failure_ = now;
     outage_start_ = std::min(outage_start_.value_or(since), since);
     if (is_shut_ || now - *outage_start_ < tolerated_outage_) return false;
     is_shut_ = true;
@@ -48,6 +51,7 @@ class OutageGate {
  private:
   const absl::Duration tolerated_outage_;
   absl::Duration last_success_ = -absl::InfiniteDuration();
+  absl::Duration last_failure_ = -absl::InfiniteDuration();
   std::optional<absl::Duration> outage_start_;
   bool is_shut_ = false;
   absl::Status cause_;

@@ -22,20 +22,21 @@ struct PostgresList {
   absl::string_view table;
   // Columns that `read` gets: `sequence` first, `bytes` among them.
   absl::string_view columns;
-  // SQL condition with the parameters `$1` and `$2`, which are `first` and `second`. It may also
-  // use
-  // `$3`, the sequence before which the page begins, and `$4`, the number of records of a page.
+  // SQL condition, which must use the parameters `$1` and `$2`. It may also use `$3`, the sequence
+  // before which the page begins, and `$4`, the number of records of a page.
   absl::string_view condition;
+  // Values of `$1` and of `$2`.
   std::string first;
   std::string second;
   // Identifies the list in page tokens.
   std::string name;
 };
 
-// Reads a page, which ends by count or bytes like those of SQLite. Uses one statement, so it sees
-// one moment of the database; only the records of the page are transferred. `read` converts a row
-// to a record and may be called again for the same row. Returns the errors of `PostgresPool::Read`
-// (postgres_pool.h).
+// Reads a page, the newest records first; it ends by count or bytes (`kMaxPageBytes`), but has at
+// least one record if there is any. An empty token says that no more follow. Uses one statement, so
+// it sees one moment of the database; only the records of the page are transferred. `read` converts
+// a row to a record and may be called again for the same row. Returns the errors of
+// `PostgresPool::Read` (postgres_pool.h).
 template <typename Record, typename ReadFunction>
 absl::StatusOr<Page<Record>> ReadPostgresPage(PostgresPool& pool, const PostgresList& list,
                                               const PagePosition& position, ReadFunction read) {

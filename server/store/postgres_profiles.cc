@@ -72,7 +72,7 @@ void EndOlder(pqxx::transaction_base& transaction, const ProfileRecord& profile,
   transaction.exec_params(
       "DELETE FROM profiles WHERE sequence = ANY(ARRAY("
       "SELECT sequence FROM profiles WHERE cluster = $1 AND node = $2 AND device_kind = $3 "
-      "AND kind IN ($4, '') ORDER BY sequence DESC OFFSET $5))",
+      "AND kind = $4 ORDER BY sequence DESC OFFSET $5))",
       profile.cluster, profile.node, profile.device_kind, profile.kind, keep_count);
 }
 
@@ -105,6 +105,25 @@ absl::StatusOr<ProfileRecord> PostgresStore::PutProfile(ProfileRecord profile, i
         return absl::OkStatus();
       }));
   return stored.has_value() ? *std::move(stored) : std::move(profile);
+}
+
+absl::StatusOr<int64_t> PostgresStore::ReplacedBytes(const ProfileRecord& profile,
+                                                     int64_t keep_count, const RecordScope& scope) {
+  if (keep_count <= 0) return 0;
+  int64_t bytes = 0;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    const pqxx::result sums = transaction.exec_params(
+        "SELECT coalesce(sum(octet_length(bytes)), 0)::bigint FROM profiles "
+        "WHERE sequence = ANY(ARRAY("
+        "SELECT sequence FROM profiles WHERE cluster = $1 AND node = $2 AND device_kind = $3 "
+        "AND kind = $4 ORDER BY sequence DESC OFFSET $5)) "
+        "AND ($6 = '' OR owner = $6) AND ($7 = '' OR cluster = $7)",
+        profile.cluster, profile.node, profile.device_kind, profile.kind, keep_count - 1,
+        scope.owner, scope.cluster);
+    bytes = IntegerOf(sums[0][0]);
+    return absl::OkStatus();
+  }));
+  return bytes;
 }
 
 absl::StatusOr<ProfileRecord> PostgresStore::GetProfile(absl::string_view name) {

@@ -160,8 +160,10 @@ CREATE INDEX plans_by_owner ON plans (cluster, owner, sequence) WHERE owner <> '
 )sql"},
     // Counted by triggers, so that no change of a record can forget it. Rows without records go, or
     // invented clusters would leave them behind. The argument of a trigger is the number of plans
-    // that a row counts for.
+    // that a row counts for. The locks come first: a row that another server adds after the sum and
+    // before the triggers would never be counted.
     {"who uploaded a profile, and what owners and clusters use", R"sql(
+LOCK TABLE plans, profiles IN SHARE ROW EXCLUSIVE MODE;
 ALTER TABLE profiles ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 CREATE TABLE stored_usage (
   cluster TEXT NOT NULL,
@@ -199,15 +201,16 @@ CREATE TRIGGER plans_counted AFTER INSERT OR DELETE ON plans
 CREATE TRIGGER profiles_counted AFTER INSERT OR DELETE ON profiles
   FOR EACH ROW EXECUTE FUNCTION count_usage('0');
 )sql"},
-    // Profiles of before have no kind, and the first that comes counts them as of its own. The
-    // index has all that the search for older profiles reads.
+    // Profiles of before have no kind, and no new one replaces them. The index has all that the
+    // search for older profiles reads.
     {"kinds of profiles that replace each other", R"sql(
 ALTER TABLE profiles ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 CREATE INDEX profiles_by_kind ON profiles (cluster, node, device_kind, kind, sequence);
 )sql"},
     // Plans of before keep their specs in `bytes`. A spec goes with the last plan that has it; if
     // another transaction gives it to a plan meanwhile, the foreign key makes the deletion fail,
-    // and it is tried again.
+    // and it is tried again. Two transactions that delete the last two plans would each see the
+    // other's: the second waits for the spec's lock, and looks once the first is over.
     {"specs of plans, each stored once", R"sql(
 CREATE TABLE specs (
   digest TEXT PRIMARY KEY,
@@ -222,6 +225,7 @@ CREATE TRIGGER specs_counted AFTER INSERT OR DELETE ON specs
   FOR EACH ROW EXECUTE FUNCTION count_usage('0');
 CREATE FUNCTION release_spec() RETURNS trigger LANGUAGE plpgsql AS $body$
 BEGIN
+  PERFORM 1 FROM specs WHERE digest = OLD.spec_digest FOR NO KEY UPDATE;
   DELETE FROM specs WHERE digest = OLD.spec_digest
     AND NOT EXISTS (SELECT 1 FROM plans WHERE spec_digest = OLD.spec_digest);
   RETURN NULL;

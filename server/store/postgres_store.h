@@ -87,6 +87,8 @@ class PostgresStore : public Store {
   absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
                                              const RecordScope& scope) override;
   absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
+  absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
+                                        const RecordScope& scope) override;
 
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;

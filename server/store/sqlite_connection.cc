@@ -55,8 +55,10 @@ int LastErrno(sqlite3* handle) {
 
 // Returns whether there is no room for a change. SQLite says FULL for ENOSPC while it writes to the
 // database or its log; it says otherwise for quotas, for limits of files, and for files that it
-// makes or makes longer.
+// makes or makes longer. The errno of a file stays until another call on that file fails, so it may
+// be older than a failure to read, which no full disk causes.
 bool IsDiskFull(int code, int system_error) {
+  if (code == SQLITE_IOERR_READ || code == SQLITE_IOERR_SHORT_READ) return false;
   if ((code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) return true;
   if ((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CANTOPEN) return false;
   return system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;

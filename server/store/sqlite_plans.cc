@@ -308,14 +308,14 @@ absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64
 absl::StatusOr<StoredUsage> SqliteStore::Usage(const RecordScope& scope) {
   const Reader reader(this);
   // Statements of their own, so that each uses an index.
-  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement sum,
-                           scope.owner.empty()
-                               ? reader->Prepare("SELECT coalesce(sum(plan_count), 0), "
-                                                 "coalesce(sum(byte_count), 0) FROM stored_usage "
-                                                 "WHERE ?1 = '' AND (?2 = '' OR cluster = ?2)")
-                               : reader->Prepare("SELECT coalesce(sum(plan_count), 0), "
-                                                 "coalesce(sum(byte_count), 0) FROM stored_usage "
-                                                 "WHERE owner = ?1 AND (?2 = '' OR cluster = ?2)"));
+  const char* const rows = !scope.owner.empty()     ? "owner = ?1 AND (?2 = '' OR cluster = ?2)"
+                           : !scope.cluster.empty() ? "?1 = '' AND cluster = ?2"
+                                                    : "?1 = '' AND ?2 = ''";
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement sum,
+      reader->Prepare(absl::StrCat("SELECT coalesce(sum(plan_count), 0), "
+                                   "coalesce(sum(byte_count), 0) FROM stored_usage WHERE ",
+                                   rows)));
   PARPLAN_RETURN_IF_ERROR(sum.Bind(1, scope.owner).Bind(2, scope.cluster).Step().status());
   return StoredUsage{.plan_count = sum.Integer(0), .byte_count = sum.Integer(1)};
 }

@@ -81,21 +81,28 @@ absl::Status Insert(SqliteConnection& connection, const ProfileRecord& profile) 
   return insert.Run();
 }
 
-// Deletes the profiles that are alike `profile` but for the newest `keep_count`, itself among them.
-absl::Status EndOlder(SqliteConnection& connection, const ProfileRecord& profile,
-                      int64_t keep_count) {
-  PARPLAN_ASSIGN_OR_RETURN(
-      SqliteStatement remove,
-      connection.Prepare("DELETE FROM profiles WHERE sequence IN ("
-                         "SELECT sequence FROM profiles WHERE cluster = ?1 AND node = ?2 "
-                         "AND device_kind = ?3 AND kind IN (?4, '') "
-                         "ORDER BY sequence DESC LIMIT -1 OFFSET ?5)"));
-  return remove.Bind(1, profile.cluster)
+// The profiles that are alike, but for the newest ?5 of them. With `kind` equal to one value, the
+// index `profiles_by_kind` has all that is read, in order.
+constexpr char kOlderProfiles[] =
+    "SELECT sequence FROM profiles WHERE cluster = ?1 AND node = ?2 AND device_kind = ?3 "
+    "AND kind = ?4 ORDER BY sequence DESC LIMIT -1 OFFSET ?5";
+
+SqliteStatement& BindOlder(SqliteStatement& statement, const ProfileRecord& profile,
+                           int64_t keep_count) {
+  return statement.Bind(1, profile.cluster)
       .Bind(2, profile.node)
       .Bind(3, profile.device_kind)
       .Bind(4, profile.kind)
-      .Bind(5, keep_count)
-      .Run();
+      .Bind(5, keep_count);
+}
+
+// Deletes the profiles that are alike `profile` but for the newest `keep_count`, itself among them.
+absl::Status EndOlder(SqliteConnection& connection, const ProfileRecord& profile,
+                      int64_t keep_count) {
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement remove,
+                           connection.Prepare(absl::StrCat(
+                               "DELETE FROM profiles WHERE sequence IN (", kOlderProfiles, ")")));
+  return BindOlder(remove, profile, keep_count).Run();
 }
 
 absl::Status RaiseRevision(SqliteConnection& connection, absl::string_view cluster) {
@@ -134,6 +141,20 @@ absl::StatusOr<ProfileRecord> SqliteStore::PutProfile(ProfileRecord profile, int
   PARPLAN_RETURN_IF_ERROR(RaiseRevision(*writer_, profile.cluster));
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return profile;
+}
+
+absl::StatusOr<int64_t> SqliteStore::ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
+                                                   const RecordScope& scope) {
+  if (keep_count <= 0) return 0;
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement sum,
+      reader->Prepare(absl::StrCat("SELECT coalesce(sum(length(bytes)), 0) FROM profiles ",
+                                   "WHERE sequence IN (", kOlderProfiles, ") ",
+                                   "AND (?6 = '' OR owner = ?6) AND (?7 = '' OR cluster = ?7)")));
+  BindOlder(sum, profile, keep_count - 1).Bind(6, scope.owner).Bind(7, scope.cluster);
+  PARPLAN_RETURN_IF_ERROR(sum.Step().status());
+  return sum.Integer(0);
 }
 
 absl::StatusOr<ProfileRecord> SqliteStore::GetProfile(absl::string_view name) {

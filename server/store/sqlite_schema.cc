@@ -192,7 +192,7 @@ CREATE TABLE stored_usage (
   byte_count INTEGER NOT NULL,
   PRIMARY KEY (cluster, owner)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX stored_usage_by_owner ON stored_usage (owner);
+CREATE INDEX stored_usage_by_owner ON stored_usage (owner, plan_count, byte_count);
 INSERT INTO stored_usage
   SELECT cluster, owner, sum(plan_count), sum(byte_count)
   FROM (SELECT cluster, owner, 1 AS plan_count, length(bytes) AS byte_count FROM plans
@@ -221,8 +221,8 @@ CREATE TRIGGER profile_removed AFTER DELETE ON profiles BEGIN
     AND plan_count = 0 AND byte_count = 0;
 END;
 )sql"},
-    // Profiles of before have no kind, and the first that comes counts them as of its own. The
-    // index has all that the search for older profiles reads.
+    // Profiles of before have no kind, and no new one replaces them. The index has all that the
+    // search for older profiles reads.
     {"kinds of profiles that replace each other", R"sql(
 ALTER TABLE profiles ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 CREATE INDEX profiles_by_kind ON profiles (cluster, node, device_kind, kind, sequence);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -57,8 +58,9 @@ absl::Status CheckRoom(const std::string& directory) {
   if (statvfs(directory.c_str(), &room) != 0) return absl::OkStatus();
   const uint64_t blocks = geteuid() == 0 ? room.f_bfree : room.f_bavail;
   if (blocks * room.f_frsize >= kLeastRoomBytes) return absl::OkStatus();
-  return DiskFullError(absl::StrCat("less than ", kLeastRoomBytes >> 20,
-                                    " MiB of the disk is free: free some space"));
+  return DiskFullError(absl::StrCat("the disk is full, so nothing can be changed: less than ",
+                                    kLeastRoomBytes >> 20,
+                                    " MiB is free; free some space and try again"));
 }
 
 // Only another program that opens the database at the same moment can keep the store from
@@ -139,11 +141,12 @@ void SqliteStore::OpenShared() {
   }
   readers.clear();
   writer_.reset();
-  const absl::Time end = absl::Now() + kReopenPatience;
+  // Not the clock of the day, which may jump.
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kReopenPatience);
   // Another program may have filled the disk, or opened the database, a moment ago.
   while (!OpenConnections(/*is_exclusive=*/false).ok() &&
          !OpenConnections(/*is_exclusive=*/true).ok()) {
-    PARPLAN_CHECK(absl::Now() < end);
+    PARPLAN_CHECK(std::chrono::steady_clock::now() < end);
     absl::SleepFor(kReopenPause);
   }
   {

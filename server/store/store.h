@@ -92,7 +92,7 @@ class Store {
   //
   // With a `keep_count` above 0, the profiles of its node, `device_kind` and `kind` that are not
   // among the newest `keep_count` are deleted in the same transaction, as by `DeleteProfile` but
-  // without another revision. Profiles without a `kind` count as of this one.
+  // without another revision. Those without a `kind` are a kind of their own.
   virtual absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) = 0;
   absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) {
     return PutProfile(std::move(profile), 0);
@@ -213,6 +213,11 @@ class Store {
   // Returns what the profiles and plans of the scope take up; executions, their windows and
   // calibrations do not count. Reads one row for each owner or cluster in the scope.
   virtual absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) = 0;
+
+  // Returns the bytes of the profiles of the scope that `PutProfile` would delete, if it stored
+  // this one as a new one with this `keep_count`.
+  virtual absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
+                                                const RecordScope& scope) = 0;
 
   // Stores an execution. A second one of a plan with the same non-empty `request_id` changes
   // nothing and returns the stored one. NOT_FOUND (RESOURCE_NOT_FOUND) if the plan is not stored;

@@ -26,8 +26,9 @@ struct AccuracyRow {
   std::string plan_key;
   // Whether coefficients may be fitted on the row (`IsFitted`).
   bool fitted = false;
-  // Absent if not measured; the step also for rows that are for memory only.
+  // Absent if not measured, and for rows that are for memory only.
   std::optional<Seconds> measured_step;
+  // Absent if not measured.
   std::optional<Bytes> measured_memory;
   MemoryView memory_view = MemoryView::kAllocatedMax;
   // Whether the run failed for lack of memory; absent if the source does not say.

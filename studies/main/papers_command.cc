@@ -31,7 +31,9 @@ using planctl::WriteFile;
 constexpr const char* kSections[] = {"grid",           "ablations",   "pipelines",
                                      "forward-memory", "granularity", "times"};
 
-// All of `kLongAxes`. They take minutes, so only where they are asked for.
+// The walks of walk_limits.h, some of which have states that a search would not make.
+constexpr char kLongWalks[] = "long-walks";
+// All that begin with `kLong`. They take minutes, so only where they are asked for.
 constexpr char kLongTimes[] = "long-times";
 
 struct PapersFlags {
@@ -57,8 +59,7 @@ struct PapersFlags {
 std::vector<std::string> SectionNames() {
   std::vector<std::string> names(std::begin(kSections), std::end(kSections));
   names.insert(names.end(), std::begin(papers::kLongAxes), std::end(papers::kLongAxes));
-  names.emplace_back(papers::kLongGrid);
-  names.push_back(kLongTimes);
+  names.insert(names.end(), {papers::kLongGranularity, papers::kLongGrid, kLongWalks, kLongTimes});
   return names;
 }
 
@@ -83,7 +84,7 @@ void ReplaceTimes(const std::vector<std::string>& axes, std::vector<papers::Time
 
 void MakeTimes(papers::PapersResults& results) {
   std::vector<std::string> axes(std::begin(papers::kTimeAxes), std::end(papers::kTimeAxes));
-  std::vector<papers::TimedSearch> made = papers::TimeGranularities();
+  std::vector<papers::TimedSearch> made = papers::TimeGranularities("granularity");
   for (const std::string& axis : axes) {
     for (papers::TimedSearch& timed : papers::TimeAxis(axis)) made.push_back(std::move(timed));
   }
@@ -129,6 +130,10 @@ void Make(const std::string& section, papers::PapersResults& results) {
     MakeTimes(results);
   } else if (section == papers::kLongGrid) {
     MakeLongGrid(results);
+  } else if (section == papers::kLongGranularity) {
+    ReplaceTimes({section}, papers::TimeGranularities(section), results);
+  } else if (section == kLongWalks) {
+    Answer(papers::WalkQuestions(), papers::WalkRowOf, results.walks);
   } else {
     MakeLongTimes(section, results);
   }
@@ -236,8 +241,8 @@ void AddPapersCommand(Command app, const Session& session, Action& action) {
       .AddOption("--section", flags->sections,
                  "Make only this part again: grid, ablations, pipelines, forward-memory, "
                  "granularity, times, long-layers, long-devices, long-memory, long-strategies, "
-                 "long-grid, or long-times for all that begin with long; several times [all but "
-                 "those, which take minutes]")
+                 "long-granularity, long-grid, long-walks, or long-times for all that begin with "
+                 "long; several times [all but those, which take minutes]")
       .Check(shell::OneOf(SectionNames()));
   command.AddFlag("--only-page", flags->only_page, "Write the page of the stored results");
   shell::Option runs = command.AddOption(

@@ -69,7 +69,9 @@ struct OurVerdict {
   std::string what;
   // Absent if nothing fits.
   std::optional<PlanFound> found;
+  // Memory of a device that the plan might use.
   Bytes usable_memory;
+  // Time of the search by the clock of the options; 0 without one.
   double search_seconds = 0.0;
   // Reason why there is no plan; else empty.
   std::string error;

@@ -44,17 +44,18 @@ GranularityRow GranularityRowOf(const GridQuestion& question) {
   return row;
 }
 
-std::vector<TimedSearch> TimeGranularities() {
+std::vector<TimedSearch> TimeGranularities(const std::string& axis) {
   std::vector<TimedSearch> searches;
-  const auto add = [&searches](const PlanningProblem& problem, int value,
-                               const std::string& planner, const std::string& name) {
-    TimedSearch timed = TimeSearch(problem, planner);
-    timed.axis = "granularity";
+  const auto add = [&](const PlanningProblem& problem, int value, const std::string& planner,
+                       const std::string& name) {
+    TimedSearch timed = TimeSearch(problem, planner, LimitOfAxis(axis));
+    timed.axis = axis;
     timed.value = value;
     timed.planner = name;
     searches.push_back(std::move(timed));
   };
   for (const auto& [layers, problem] : QuestionsOfAxis("layers")) {
+    if (axis == kLongGranularity && layers < kLeastLongGranularity) continue;
     for (const Granularity& granularity : kCurve) {
       add(Under(problem, granularity), layers, kPlanner, GranularityName(granularity));
     }

@@ -40,8 +40,10 @@ struct GranularityRow {
 GranularityRow GranularityRowOf(const GridQuestion& question);
 
 // Runs `galvatron-bmw` over the layers of the axis `layers` under settings from fine to coarse, and
-// the optimum beside it (TimeAxis). `planner` is the name of the setting.
-std::vector<TimedSearch> TimeGranularities();
+// the optimum beside it (TimeAxis), as the axis `granularity` or, with `kLongSearchSeconds` and for
+// `kLeastLongGranularity` layers and more, `kLongGranularity`. `planner` is the name of the
+// setting.
+std::vector<TimedSearch> TimeGranularities(const std::string& axis);
 
 // Runs `galvatron-bmw` with the coarsest setting of that curve over the questions of the axis
 // `layers` with `kLeastLongLayers` and more, as part of the axis `long-layers`.

@@ -26,7 +26,7 @@ inline constexpr double kLost = 1e-3;
 
 // The figures of one answer that the page has.
 struct GridAnswer {
-  // 0 if nothing fits; six digits.
+  // Samples a second, to six digits; all members are 0 if nothing fits.
   double rate = 0.0;
   int64_t batch = 0;
   int64_t micro_batch_count = 0;

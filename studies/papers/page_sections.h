@@ -28,6 +28,9 @@ std::string AblationSection(const PapersResults& results);
 std::string PipelineSection(const PapersResults& results);
 std::string ForwardMemorySection(const PapersResults& results);
 
+// The limits of BMW's walks (walks_section.cc).
+std::string WalksSection(const PapersResults& results);
+
 // Coarser memory and fused layers, and search times (time_sections.cc).
 std::string GranularitySection(const PapersResults& results);
 std::string TimesSection(const PapersResults& results);

@@ -60,11 +60,12 @@ std::string Introduction(const PapersResults& results) {
 }  // namespace
 
 std::string PapersPage(const PapersResults& results) {
-  return absl::StrCat(
-      Introduction(results), GridSection(results), OrderSection(results), SpeedUpSection(results),
-      StatementsSection(results), CertificateSection(results), AblationSection(results),
-      PipelineSection(results), ForwardMemorySection(results), GranularitySection(results),
-      TimesSection(results), OverlapSection(results), ChecksSection(results));
+  return absl::StrCat(Introduction(results), GridSection(results), OrderSection(results),
+                      SpeedUpSection(results), StatementsSection(results),
+                      CertificateSection(results), AblationSection(results),
+                      PipelineSection(results), WalksSection(results),
+                      ForwardMemorySection(results), GranularitySection(results),
+                      TimesSection(results), OverlapSection(results), ChecksSection(results));
 }
 
 }  // namespace parplan::papers

@@ -182,6 +182,38 @@ TimedSearch TimedFrom(const Json& json) {
           .memory_gib = json.at("gib")};
 }
 
+Json ToJson(const WalkRow& row) {
+  return {{"model", row.model},
+          {"kind", row.device_kind},
+          {"devices", row.device_count},
+          {"gb", row.memory_gb},
+          {"batch", row.batch},
+          {"stages", row.stage_count},
+          {"micro_batches", row.micro_batch_count},
+          {"walks", row.walk_count},
+          {"most_partitions", row.most_partitions},
+          {"has_most_partitions", row.has_most_partitions},
+          {"by_partitions", row.steps_by_partitions},
+          {"by_states", row.steps_by_states},
+          {"seconds_by_states", row.seconds_by_states}};
+}
+
+WalkRow WalkFrom(const Json& json) {
+  return {.model = json.at("model"),
+          .device_kind = json.at("kind"),
+          .device_count = json.at("devices"),
+          .memory_gb = json.at("gb"),
+          .batch = json.at("batch"),
+          .stage_count = json.at("stages"),
+          .micro_batch_count = json.at("micro_batches"),
+          .walk_count = json.at("walks"),
+          .most_partitions = json.at("most_partitions"),
+          .has_most_partitions = json.at("has_most_partitions"),
+          .steps_by_partitions = json.at("by_partitions").get<std::vector<double>>(),
+          .steps_by_states = json.at("by_states").get<std::vector<double>>(),
+          .seconds_by_states = json.at("seconds_by_states").get<std::vector<double>>()};
+}
+
 // One row a line, so that a change of a row is a change of a line.
 template <typename Row>
 std::string Lines(const char* name, const std::vector<Row>& rows) {
@@ -219,8 +251,9 @@ std::string ResultsJson(const PapersResults& results) {
       ",\n \"seconds\": ", Json(results.seconds).dump(), ",\n", Lines("grid", results.grid), ",\n",
       Lines("ablations", results.ablations), ",\n", Lines("pipelines", results.pipelines), ",\n",
       Lines("forward_memory", results.forward_memory), ",\n",
-      Lines("granularity", results.granularity), ",\n", Lines("times", results.times),
-      ",\n \"runs_source\": ", Json(results.runs_source).dump(), ",\n", Lines("runs", results.runs),
+      Lines("granularity", results.granularity), ",\n", Lines("times", results.times), ",\n",
+      Lines("walks", results.walks), ",\n \"runs_source\": ", Json(results.runs_source).dump(),
+      ",\n", Lines("runs", results.runs),
       ",\n \"memory_source\": ", Json(results.memory_source).dump(), ",\n",
       Lines("memory", results.memory), "\n}\n");
 }
@@ -239,6 +272,7 @@ absl::StatusOr<PapersResults> ParseResults(absl::string_view text) {
     ReadRows(file, "forward_memory", ForwardMemoryFrom, results.forward_memory);
     ReadRows(file, "granularity", GranularityFrom, results.granularity);
     ReadRows(file, "times", TimedFrom, results.times);
+    ReadRows(file, "walks", WalkFrom, results.walks);
     results.runs_source = file.at("runs_source");
     ReadRows(file, "runs", MeasuredFrom, results.runs);
     results.memory_source = file.at("memory_source");

@@ -18,6 +18,7 @@
 #include "studies/papers/overlap_error.h"
 #include "studies/papers/pipelines_alone.h"
 #include "studies/papers/search_times.h"
+#include "studies/papers/walk_limits.h"
 
 namespace parplan::papers {
 
@@ -36,6 +37,7 @@ struct PapersResults {
   std::vector<ForwardMemoryRow> forward_memory;
   std::vector<GranularityRow> granularity;
   std::vector<TimedSearch> times;
+  std::vector<WalkRow> walks;
   // Runs of `prediction --results`, with the command, the machine and the commit of them.
   std::string runs_source;
   std::vector<MeasuredPlan> runs;

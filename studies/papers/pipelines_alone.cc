@@ -101,12 +101,15 @@ double BestBalancedMemory(const PlanningProblem& problem) {
 
 }  // namespace
 
-PipelineRow PipelineRowOf(const GridQuestion& question) {
-  const PlanningProblem whole = ProblemOf(question);
-  PlanningRules rules = whole.rules();
+PlanningProblem PipelinesAlone(const PlanningProblem& problem) {
+  PlanningRules rules = problem.rules();
   rules.dimensions = rules.dimensions.Without(SearchDimension::kTensor);
   rules.allow_sharded_data_parallel = false;
-  const PlanningProblem problem = whole.WithRules(rules);
+  return problem.WithRules(rules);
+}
+
+PipelineRow PipelineRowOf(const GridQuestion& question) {
+  const PlanningProblem problem = PipelinesAlone(ProblemOf(question));
   const PlanningProblem even = WithPartitioner(problem, Partitioner::kEven);
   const Answer bmw = Ask(even, "galvatron-bmw");
   std::vector<std::string> balance;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/model/planning_problem.h"
 #include "studies/papers/paper_models.h"
 
 namespace parplan::papers {
@@ -32,6 +33,9 @@ struct PipelineRow {
 
   friend bool operator==(const PipelineRow&, const PipelineRow&) = default;
 };
+
+// Returns the question without tensor parallelism and sharding.
+PlanningProblem PipelinesAlone(const PlanningProblem& problem);
 
 // Plans a question with each of these planners.
 PipelineRow PipelineRowOf(const GridQuestion& question);

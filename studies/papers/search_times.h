@@ -88,6 +88,11 @@ inline constexpr absl::string_view kLong = "long-";
 inline constexpr const char* kLongAxes[] = {"long-layers", "long-devices", "long-memory",
                                             "long-strategies"};
 
+// The axis of granularity.h with long searches, a section too; and the layers below which its short
+// searches end.
+inline constexpr char kLongGranularity[] = "long-granularity";
+inline constexpr int kLeastLongGranularity = 320;
+
 // The section that makes `OtherGridAxes`.
 inline constexpr char kLongGrid[] = "long-grid";
 

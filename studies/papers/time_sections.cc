@@ -181,7 +181,8 @@ std::string GranularitySection(const PapersResults& results) {
       "after ",
       kSearchSeconds, " s and keeps its best plan so far (`>`):"));
   return absl::StrCat(text, TimeTable(results, "granularity", "layers"),
-                      "![Search time against granularity](../images/papers-granularity.svg)\n\n");
+                      "![Search time against granularity](../images/papers-granularity.svg)\n\n",
+                      LongTable(results, kLongGranularity, "layers"));
 }
 
 std::string TimesSection(const PapersResults& results) {

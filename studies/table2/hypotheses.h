@@ -20,21 +20,21 @@
 
 namespace parplan::table2 {
 
-// A reading of "memory overhead".
+// A reading of "memory overhead": the member of `TableMemory` (table_plans.h) that it stands for.
 enum class Definition {
-  kPeak,
-  kPersistent,
-  kWeights,
-  kRedundant,
-  kActivations,
-  kTemporary,
-  kActivationsAndTemporary,
-  // States and activations of the program's solution, its activations alone, and its redundancy.
-  kProgram,
-  kProgramActivations,
-  kProgramRedundant,
+  kPeak,                     // peak
+  kPersistent,               // persistent
+  kWeights,                  // weights
+  kRedundant,                // redundant
+  kActivations,              // activations
+  kTemporary,                // temporary
+  kActivationsAndTemporary,  // activations + temporary
+  kProgram,                  // program_memory
+  kProgramActivations,       // program_activations
+  kProgramRedundant,         // program_redundant
 };
 inline constexpr int kDefinitionCount = 10;
+// Returns the words of the page for a definition.
 const char* DefinitionName(Definition definition);
 
 // Returns the memory of a plan by a definition, in MB (10^6 bytes).
@@ -58,7 +58,7 @@ struct Hypothesis {
   // For people: `8`, `4 a device`, `2: 8, 4: 4, 8: 16`.
   std::string batch_text;
 
-  // [row][column] MB of our model.
+  // [row][column] MB of our model; the members below are computed from it (`Judge`).
   std::vector<std::array<double, kColumnCount>> memory_mb;
   // Mean of |ln(ours / theirs)| over the memories, as a factor: e to its power. 1 is equality.
   double memory_factor = 1.0;
@@ -79,7 +79,8 @@ double RankCorrelation(absl::Span<const double> a, absl::Span<const double> b);
 // Memories below 1 MB count as 1 MB, so that a redundancy of 0 has a logarithm.
 inline constexpr double kLeastMb = 1.0;
 
-// Sets the errors of `hypothesis` from its memories.
+// Sets the five errors of `hypothesis` from `memory_mb`. REQUIRES: it has a row for each of
+// `table`.
 void Judge(const PublishedTable& table, Hypothesis& hypothesis);
 
 // Returns the yardstick, which knows neither planners nor devices: for each model the median of its
@@ -90,15 +91,17 @@ Hypothesis YardstickOf(const PublishedTable& table);
 inline constexpr int64_t kTriedBatches[] = {1, 2, 4, 8, 16, 32, 64};
 
 // Returns the hypothesis that sets these, with its errors; `batches` has a global batch size for
-// each row. The errors of `MemoryOfPlan`. The test of the page calls it, which plans the page's
-// best hypothesis again without the others.
+// each row. Returns the errors of `MemoryOfPlan`. The test of the page calls it, which plans the
+// page's best hypothesis again without the others.
 absl::StatusOr<Hypothesis> TryOne(const PublishedTable& table, const std::string& device,
                                   Definition definition, Precision precision, Optimizer optimizer,
                                   std::vector<int64_t> batches, std::string batch_text);
 
 // Plans every row under every batch, precision (fp32, bf16) and optimizer (Adam, SGD), and returns
-// all hypotheses, those with the smallest `total_factor` first; equal ones in the order of their
-// fields. Without an optimizer, a process holds its weights: the definition `kWeights`.
+// all hypotheses, those with the smallest `total_factor` (to six decimals) first; equal ones in the
+// order of their fields. Without an optimizer, a process holds its weights: the definition
+// `kWeights`. Plans several thousand questions on this thread. Returns the errors of
+// `MemoryOfPlan`.
 absl::StatusOr<std::vector<Hypothesis>> TryHypotheses(const PublishedTable& table,
                                                       const std::string& device);
 

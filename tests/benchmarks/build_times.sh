@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Measures how long a stranger waits, and writes the rows of docs/measurements/build.md:
 #
-#   tests/benchmarks/build_times.sh [demo] [ci] [warm] [rebuild]      by default all four
+#   tests/benchmarks/build_times.sh [demo] [test] [warm] [torch] [rebuild]      by default all five
 #
 # Each works on a clone of the last commit in a new folder, with a compiler cache of its own that
 # starts empty. Debian's packages have to be installed before (`./parplan-dev setup test`): what
-# they take depends on the network. `ci` runs both commands of .ci/run. `warm` runs README's test
-# command again in a new clone, with the compiler cache that `ci` before it has filled. The output
-# of each command is kept in build/build-times.
+# they take depends on the network. `test` and `torch` are the two commands of .ci/run. `warm` runs
+# README's test command again in a new clone, with the compiler cache that `test` before it has
+# filled. The output of each command is kept in build/build-times.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 what=("$@")
-if [[ ${#what[@]} -eq 0 ]]; then what=(demo ci warm rebuild); fi
+if [[ ${#what[@]} -eq 0 ]]; then what=(demo test warm torch rebuild); fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 # Neither objects nor clean sources nor wheels of a run before.
@@ -86,9 +86,13 @@ for one in "${what[@]}"; do
       clone demo
       measure '`./parplan-dev demo`, cold' "$folder/demo" demo ./parplan-dev demo
       ;;
-    ci)
+    test)
       clone ci
       measure '`./parplan-dev test`, cold' "$folder/ci" test-cold ./parplan-dev test
+      rm -rf "$folder/ci"
+      ;;
+    torch)
+      clone ci
       measure '`./parplan-dev torch-test`, cold' "$folder/ci" torch-test-cold ./parplan-dev torch-test
       rm -rf "$folder/ci"
       ;;
@@ -104,9 +108,9 @@ for one in "${what[@]}"; do
         >"$logs/rebuild-before.log" 2>&1
       echo '// A change.' >>"$folder/rebuild/planner/cost/rank_memory.cc"
       measure 'rebuild after `planner/cost/rank_memory.cc`, then its tests' "$folder/rebuild" rebuild \
-        bash -c "cmake --build --preset dev --target planner_test && ctest --preset dev -R '^RankMemory'"
+        bash -c "cmake --build --preset dev --target planner_test && ctest --preset dev -R '^MemoryOf(Rank|Layer)'"
       ;;
-    *) echo "usage: $0 [demo] [ci] [warm] [rebuild]" >&2; exit 2 ;;
+    *) echo "usage: $0 [demo] [test] [warm] [torch] [rebuild]" >&2; exit 2 ;;
   esac
 done
 cat "$table"

@@ -1,6 +1,7 @@
 """An HTTP/2 client that keeps no rules but those it is told to: frames of RFC 9113 and headers
 of RFC 7541 without compression, for attacks that no library lets one write."""
 import socket
+import ssl
 import struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -33,8 +34,11 @@ def headers(method, **more):
 
 
 class Connection:
-    def __init__(self, port, timeout=60):
+    def __init__(self, port, timeout=60, context=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+        self.timeout = timeout
         self.buffer = b""
         self.window = 65535
         self.stream_windows = {}
@@ -105,6 +109,34 @@ class Connection:
         elif (kind == HEADERS and flags & END_STREAM) or kind == RST_STREAM:
             self.ended[stream] = payload
         return kind
+
+    def read_what_is_there(self):
+        """Takes what has come, so that the server never waits to write."""
+        self.socket.setblocking(False)
+        try:
+            while self.socket.recv(65536):
+                pass
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass
+        finally:
+            self.socket.settimeout(self.timeout)
+
+    def is_closed(self):
+        """Whether the server has ended the connection."""
+        while True:
+            if self.read() is None:
+                return True
+
+    def status_of(self, stream):
+        """The status of gRPC that a stream ended with, as its headers have it; None if it has
+        none. Reads it without the compression that servers may use, which gRPC does not for it."""
+        ended = self.ended.get(stream) or b""
+        name = b"grpc-status"
+        at = ended.find(name)
+        if at < 0:
+            return None
+        at += len(name)
+        return ended[at + 1:at + 1 + ended[at]]
 
     def wait_for_end(self, stream):
         """Waits until a stream or the connection has ended. Returns whether the stream has."""

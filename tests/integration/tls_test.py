@@ -104,6 +104,27 @@ class Tls(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "the server still shows the old certificate")
             time.sleep(0.2)
 
+    def test_renewed_files_that_are_wrong_are_not_taken(self):
+        folder = pathlib.Path(self.folder.name)
+        for suffix in ("key", "pem"):
+            shutil.copy(self.certificates / f"server.{suffix}", folder / f"live.{suffix}")
+        server = self.serve("--tls-certificate", folder / "live.pem", "--tls-key",
+                            folder / "live.key")
+        shutil.copy(self.certificates / "renewed.key", folder / "live.key")
+        (folder / "live.pem").write_text("garbage")
+        end = time.monotonic() + 60
+        while '"event":"tls files"' not in server.log():
+            self.assertLess(time.monotonic(), end, "the log has nothing of the wrong files")
+            time.sleep(0.2)
+        # Longer than gRPC takes to read files again.
+        time.sleep(6)
+        self.assertEqual(self.ask(server), grpc.StatusCode.OK)
+        shutil.copy(self.certificates / "renewed.pem", folder / "live.pem")
+        while '"event":"tls files read again"' not in server.log():
+            self.assertLess(time.monotonic(), end, "the log has nothing of the good files")
+            time.sleep(0.2)
+        self.assertEqual(self.ask(server), grpc.StatusCode.OK)
+
     def test_other_machines_need_tls_or_the_word_insecure(self):
         code, message = self.refuse("--listen", "0.0.0.0:0")
         self.assertEqual(code, 1)

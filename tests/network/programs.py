@@ -215,10 +215,10 @@ class Job:
         words = {}
         for rank, process in self.survivors(*lost).items():
             code = process.wait(timeout)
-            lines = [line for line in process.log().splitlines()
-                     if line.startswith("parplan-exec: ")]
-            assert code != 0 and lines, f"rank {rank} ended with {code}: {process.log()}"
-            words[rank] = lines[-1]
+            ends = [json.loads(line) for line in process.log().splitlines()
+                    if line.startswith("{") and '"event":"ended"' in line]
+            assert code != 0 and ends, f"rank {rank} ended with {code}: {process.log()}"
+            words[rank] = ends[-1]["message"]
         return words
 
     def logs(self):

@@ -10,8 +10,11 @@
 
 namespace parplan {
 
-// Writes the number and a newline, whole or not at all. Does nothing if `path` is empty.
-// UNAVAILABLE naming the file if it cannot be written.
+// Writes the number and a newline to `path`, whole or not at all. Replaces a file that is there,
+// and nothing removes it when the program ends: a script that waits for the file must delete the
+// one of an earlier run first. Does nothing if `path` is empty. Blocks on the disk.
+//
+// Returns UNAVAILABLE naming the file if it cannot be written; what was there is then unchanged.
 absl::Status WritePortFile(const std::string& path, int port);
 
 }  // namespace parplan

@@ -8,10 +8,10 @@
 
 namespace parplan {
 
-// Returns the folder `name` below $XDG_STATE_HOME, or below ~/.local/state; empty if the
-// environment names neither. A relative $XDG_STATE_HOME is ignored, as the XDG Base Directory
-// Specification demands. Does not create the folder. Reads the environment, so it must be called
-// before threads that change it.
+// Returns the folder `name` below $XDG_STATE_HOME, or below $HOME/.local/state; empty if the
+// environment names neither, and then the program must be given a folder. A relative
+// $XDG_STATE_HOME is ignored, as the XDG Base Directory Specification demands. Does not create the
+// folder. Reads the environment, so it must be called before threads that change it.
 std::string DefaultStateFolder(const std::string& name);
 
 }  // namespace parplan

@@ -26,8 +26,8 @@ struct Written {
   nlohmann::ordered_json files = nlohmann::ordered_json::object();
   std::string text;
 
-  // Writes `message` to `path` as JSON; nothing if `path` is empty. Returns the errors of WriteFile
-  // (files.h).
+  // Replaces the file `path` by `message` as JSON; does nothing if `path` is empty. Returns the
+  // errors of WriteFile (files.h).
   absl::Status Add(const char* what, const std::string& path,
                    const google::protobuf::Message& message);
 };

@@ -24,12 +24,15 @@ struct QuestionFlags {
   std::string cluster_path;
   std::vector<std::string> profile_paths;
   int64_t global_batch_size = 0;
-  // 0: the number in the cluster file.
+  // Nodes; 0: the number in the cluster file.
   int node_count = 0;
+
   std::string planner;
-  // Share of a device's memory, and probability of running out of it; below 0: the default.
+  // Share of a device's memory that is left free; below 0: the default.
   double memory_headroom_ratio = -1.0;
+  // Probability of running out of memory; below 0: the default.
   double out_of_memory_risk = -1.0;
+
   std::string runtime;
   std::string calibration_path;
   int max_tensor_parallel_degree = 0;
@@ -37,12 +40,15 @@ struct QuestionFlags {
   int64_t micro_batch_count = 0;
   // Empty: searched.
   std::string schedule;
-  // Empty: the whole space, for plans that any program runs.
+  // Names of dimensions; empty: all of them.
   std::string space;
+  // The program that plans are for; empty: the default of `PlanningOptions`.
   std::string target;
-  // 0: only `global_batch_size` is searched; then the step is 0 as well.
+  // The first of the batch sizes to search, and the step from one to the next, in samples. Both are
+  // 0 if only `global_batch_size` is searched.
   int64_t smallest_global_batch_size = 0;
   int64_t global_batch_size_step = 0;
+
   bool disable_recompute = false;
   bool disable_sharded_data_parallel = false;
   bool allow_estimates = false;
@@ -57,10 +63,11 @@ struct QuestionFlags {
   double ilp_alpha_bytes_per_second = -1.0;
   // Empty: the best.
   std::string partitioner;
-  // MiB; 0: one.
+  // Unit in which the `galvatron` planners count memory, in MiB; 0: one.
   int64_t memory_granule_mebibytes = 0;
-  // 0: one.
+  // Equal layers in a row that get one strategy; 0: one.
   int fused_layer_count = 0;
+  // Partial plans; 0: no limit.
   int64_t max_state_count = 0;
   int top_plan_count = 0;
   bool wants_memory_front = false;

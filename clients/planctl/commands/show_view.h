@@ -12,9 +12,9 @@
 
 namespace parplan::planctl {
 
-// Writes the HTML page to `report_path` unless that is empty, then prints `view` as text or JSON,
-// as the session says. Returns the errors of WriteFile (files.h), and INTERNAL if standard output
-// fails.
+// Replaces the file `report_path` by the HTML page unless that is empty, then prints `view` as text
+// or JSON, as the session says. Returns the errors of WriteFile (files.h), and INTERNAL if standard
+// output fails.
 absl::Status ShowView(const Session& session, const PlanView& view, const std::string& report_path);
 
 // Reads a plan file of parplan: an envelope, whose signature is not verified, or an unsigned plan.

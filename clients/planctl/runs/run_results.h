@@ -30,9 +30,10 @@ struct RunResult {
   std::string label;
   std::string gist;
   int64_t step_count = 0;
-  // Seconds, above 0.
+  // Times of a step in seconds, above 0.
   double predicted_step = 0.0;
   double measured_step = 0.0;
+  // Memory of the fullest device.
   int64_t predicted_peak_bytes = 0;
   int64_t measured_peak_bytes = 0;
   // Share of the ranks' processors that other programs used during the measured steps, and

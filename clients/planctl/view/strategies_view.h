@@ -12,8 +12,9 @@
 namespace parplan::planctl {
 
 struct StrategiesQuestion {
-  // At least 1.
+  // Devices to divide, at least 1.
   int device_count = 8;
+  // Limits on the strategies of the tree.
   TreeLimits limits;
   // Whether every strategy is also there with recomputation.
   bool recompute = true;

@@ -197,7 +197,8 @@ def read_strategy(message: Any, field: str) -> Strategy:
     shared = rank_count // own_tensor if own_tensor else data * context
     if message.expert_parallel_degree < 0 or shared % expert:
         raise _malformed(f"{field}.expert_parallel_degree",
-                         "must divide data_parallel_degree * context_parallel_degree")
+                         "must divide data_parallel_degree * context_parallel_degree, or the ranks "
+                         "over expert_tensor_parallel_degree if that is set")
     kind = _enum(ContextKind, message.context_kind, f"{field}.context_kind", ContextKind.RING)
     if kind == ContextKind.ULYSSES and context == 1:
         raise _malformed(f"{field}.context_kind", "must be CONTEXT_KIND_RING, or "

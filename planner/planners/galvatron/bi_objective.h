@@ -29,9 +29,8 @@ struct BalanceDegrees {
 BalanceDegrees DegreesOf(const StageFigures& figures);
 
 // Largest number of partitions to visit, so that a walk ends for any model. No measured walk came
-// to it: at most 16 partitions with 32 or 48 layers, 177 with 1,000. With 2, 8 and 32 in its place
-// the step of some plan is up to 14.7, 3.5 and 3.5 % longer; 128, 2,048 and 8,192 find the same
-// plans (docs/galvatron.md, *Where a walk ends*).
+// to it, and 8 to 128 find nearly the same plans (docs/measurements/papers.md, *Where a walk ends*,
+// which `parplan-study papers --section long-walks` makes).
 inline constexpr int kMaxPartitions = 512;
 
 // Why a partition is in the queue, or is not. The planner offers the plan of any that fits.

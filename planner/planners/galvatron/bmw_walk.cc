@@ -111,7 +111,8 @@ void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
 }
 
 std::vector<ExplainedWalk> ExplainWalks(const PlanningProblem& problem, const CostModel& costs,
-                                        const Plan& plan, const SearchControl& control) {
+                                        const Plan& plan, const SearchControl& control,
+                                        int64_t max_state_count) {
   std::vector<ExplainedWalk> walks;
   const StrategySpace space(problem, costs);
   const int degree = plan.pipeline_parallel_degree();
@@ -142,7 +143,8 @@ std::vector<ExplainedWalk> ExplainWalks(const PlanningProblem& problem, const Co
         walks.back().steps.push_back(std::move(explained));
         return !meter.stopped();
       };
-      WalkPartitions(tables, stages, add, [&](WalkEnd end) { walks.back().end = end; });
+      WalkPartitions(
+          tables, stages, add, [&](WalkEnd end) { walks.back().end = end; }, max_state_count);
     }
   }
   return walks;

@@ -33,9 +33,8 @@ absl::string_view MeasureName(MemoryMeasure measure);
 Partition EvenUnits(const GalvatronTables& tables);
 
 // States after which a walk adjusts nothing more, so that a search of many layers has time for its
-// other candidates. With 32 and 48 layers no measured walk came to it. With 320, a limit of 2^21
-// finds the same plans, one of 2^25 plans up to 0.9 % and one of 2^27 up to 3.4 % faster, in up to
-// 1.8 and 5 times the time (docs/galvatron.md, *Where a walk ends*).
+// other candidates. `parplan-study papers --section long-walks` tries smaller and larger limits
+// (docs/measurements/papers.md, *Where a walk ends*): no walk of 32 or 48 layers comes to this one.
 inline constexpr int64_t kMaxWalkStates = int64_t{1} << 23;
 
 // Walks under each measure that differs and has a partition, and calls `on_step` with each
@@ -69,14 +68,16 @@ struct ExplainedWalk {
   bool with_recompute = false;
   MemoryMeasure measure = MemoryMeasure::kLeast;
   std::vector<ExplainedStep> steps;
-  // `kStopped` if `kMaxWalkStates` or the limits of the question ended it.
+  // `kStopped` if the limit of states or those of the question ended it.
   WalkEnd end = WalkEnd::kNothingLeft;
 };
 
 // Returns the walks of `galvatron-bmw` for the batch, pipeline degree and micro-batch count of
-// `plan`; none if it has one stage, or the rules leave one partition. `control` limits the work.
+// `plan`; none if it has one stage, or the rules leave one partition. `control` limits the work,
+// and `max_state_count` that of the walks with one table of strategies.
 std::vector<ExplainedWalk> ExplainWalks(const PlanningProblem& problem, const CostModel& costs,
-                                        const Plan& plan, const SearchControl& control);
+                                        const Plan& plan, const SearchControl& control,
+                                        int64_t max_state_count = kMaxWalkStates);
 
 }  // namespace parplan
 

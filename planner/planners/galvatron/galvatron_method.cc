@@ -7,6 +7,7 @@
 
 #include "planner/planners/galvatron/bi_objective.h"
 #include "planner/planners/galvatron/bmw_walk.h"
+#include "planner/search/base/search_numbers.h"
 #include "planner/search/stage/greedy_split.h"
 #include "planner/search/stage/partition_moves.h"
 #include "planner/search/stage/stage_balance.h"
@@ -50,6 +51,7 @@ GalvatronMethodSearch::GalvatronMethodSearch(const PlanningProblem& problem, con
                                              GalvatronTableCache& tables, GalvatronMethod method,
                                              SearchMeter& meter)
     : problem_(problem),
+      searched_(&problem),
       costs_(costs),
       space_(space),
       tables_(tables),
@@ -104,6 +106,29 @@ bool GalvatronMethodSearch::Run(std::optional<PredictedPlan>& best,
   return improved;
 }
 
+bool GalvatronMethodSearch::RunSmaller(const PlanningProblem& smaller,
+                                       std::optional<PredictedPlan>& best) {
+  searched_ = &smaller;
+  bool improved = false;
+  for (Candidate& candidate : candidates_) {
+    if (!meter_.ShouldContinue()) break;
+    if (candidate.tables->pipeline_parallel_degree() == 1) continue;
+    // Equally fast plans with less memory do not count.
+    const Seconds least =
+        best ? best->time_per_sample() * (1.0 - kProofTolerance) : Seconds::Infinite();
+    if (candidate.per_sample() >= least) {
+      meter_.Prune(1);
+      continue;
+    }
+    std::optional<PredictedPlan> found = BestOf(candidate);
+    if (!found || found->time_per_sample() >= least) continue;
+    best = std::move(found);
+    improved = true;
+  }
+  searched_ = &problem_;
+  return improved;
+}
+
 bool GalvatronMethodSearch::FindsAny() {
   for (Candidate& candidate : candidates_) {
     if (!meter_.ShouldContinue()) return false;
@@ -131,7 +156,7 @@ bool GalvatronMethodSearch::AllowsUneven() const {
 }
 
 GalvatronStages GalvatronMethodSearch::StagesOf(const Candidate& candidate) {
-  return GalvatronStages(problem_, costs_, *candidate.tables, schedule_,
+  return GalvatronStages(*searched_, costs_, *candidate.tables, schedule_,
                          candidate.micro_batch_count, meter_);
 }
 
@@ -193,7 +218,7 @@ std::vector<Partition> GalvatronMethodSearch::Starts(const GalvatronTables& tabl
   add(GreedyMemorySplitOr(kept_in_first, even));
   add(MemoryBalancedSplit(tables.kind_of_unit(), memory, even)->layer_counts);
   const Bytes budget = costs_.searched_group().overheads().TensorBudget(
-      problem_.usable_memory(), static_cast<int>(even.size()),
+      searched_->usable_memory(), static_cast<int>(even.size()),
       problem_.device_count() / static_cast<int>(even.size()));
   if (const std::optional<Partition> limited =
           MemoryLimitedSplit(tables.kind_of_unit(), memory, budget, by_time)) {
@@ -203,7 +228,7 @@ std::vector<Partition> GalvatronMethodSearch::Starts(const GalvatronTables& tabl
 }
 
 std::optional<PredictedPlan> GalvatronMethodSearch::BestOf(Candidate& candidate) {
-  if (LeastMemoryOf(candidate) > problem_.usable_memory()) return std::nullopt;
+  if (LeastMemoryOf(candidate) > searched_->usable_memory()) return std::nullopt;
   GalvatronStages stages = StagesOf(candidate);
   return method_.adjusts ? BestByAdjustment(candidate, stages)
                          : BestByPartitioner(candidate, stages);
@@ -221,7 +246,7 @@ std::optional<PredictedPlan> GalvatronMethodSearch::PlanOf(const Candidate& cand
   }
   PredictedPlan plan{stages.PlanOf(partition, candidate.global_batch_size, solved), {}};
   plan.prediction = evaluator_.Predict(plan.plan);
-  if (!plan.prediction.fits()) return std::nullopt;
+  if (!Fits(plan.prediction)) return std::nullopt;
   return plan;
 }
 
@@ -268,7 +293,7 @@ std::optional<PredictedPlan> GalvatronMethodSearch::BestByAdjustment(const Candi
         }
         PredictedPlan plan{stages.PlanOf(step.partition, candidate.global_batch_size, solved), {}};
         plan.prediction = evaluator_.Predict(plan.plan);
-        if (plan.prediction.fits() && (!best || IsBetterPlan(plan, *best))) {
+        if (Fits(plan.prediction) && (!best || IsBetterPlan(plan, *best))) {
           best = std::move(plan);
         }
         return !meter_.stopped();

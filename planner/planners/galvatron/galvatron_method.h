@@ -66,6 +66,10 @@ class GalvatronMethodSearch {
   // Searches all candidates and replaces `best` by each better plan; returns whether there was one.
   // Calls `on_candidate` before each.
   bool Run(std::optional<PredictedPlan>& best, const std::function<void()>& on_candidate);
+  // Searches as if devices had the memory of `smaller`, which differs from the problem in nothing
+  // else and has no more of it, and replaces `best` by each faster plan. Candidates of one stage
+  // are left out: there more memory is never slower (docs/galvatron.md, *More memory*).
+  bool RunSmaller(const PlanningProblem& smaller, std::optional<PredictedPlan>& best);
 
   // Returns whether the method finds a plan; false too if the meter ended it.
   bool FindsAny();
@@ -92,6 +96,10 @@ class GalvatronMethodSearch {
   };
   static bool MorePromising(const Candidate& a, const Candidate& b);
 
+  // Whether a plan fits the memory that is searched.
+  bool Fits(const Prediction& prediction) const {
+    return prediction.peak_memory_upper <= searched_->usable_memory();
+  }
   // Whether layers may be divided by other partitions than the even one.
   bool AllowsUneven() const;
   void Add(Candidate candidate);
@@ -112,6 +120,8 @@ class GalvatronMethodSearch {
                                       const Partition& partition);
 
   const PlanningProblem& problem_;
+  // The problem whose memory plans must fit: `problem_`, or that of `RunSmaller`.
+  const PlanningProblem* searched_;
   const CostModel& costs_;
   const StrategySpace& space_;
   GalvatronTableCache& tables_;

@@ -1,6 +1,7 @@
 #include "planner/planners/galvatron/galvatron_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <string>
@@ -35,6 +36,25 @@ std::string TextOf(GalvatronMethod method, Partitioner partitioner) {
                       method.adjusts
                           ? "stages adjusted from balanced memory"
                           : absl::StrCat("stages by partitioner ", PartitionerName(partitioner)));
+}
+
+// Memory of smaller devices for which the methods are searched too, in GiB: the sizes that devices
+// are sold with, or nearly so. Each costs about a search of its own where pipelines are promising.
+constexpr int kSmallerDevices[] = {96, 80, 64, 48, 40, 32, 24, 20, 16, 12, 8, 4};
+
+// Returns those that are smaller than the problem's, the largest first, with the memory that would
+// be usable of each.
+std::vector<std::pair<int, Bytes>> SmallerDevices(const PlanningProblem& problem) {
+  std::vector<std::pair<int, Bytes>> devices;
+  const Bytes reserved = problem.node_group(kSearchedGroup).reserved_memory;
+  for (const int gibibytes : kSmallerDevices) {
+    const Bytes available = Bytes::Of(int64_t{gibibytes} << 30) - reserved;
+    const Bytes usable = Bytes::Of(static_cast<int64_t>(
+        std::floor(available.as_double() * (1.0 - problem.rules().memory_headroom_ratio))));
+    if (usable > Bytes() && usable < problem.usable_memory())
+      devices.push_back({gibibytes, usable});
+  }
+  return devices;
 }
 
 // The search of several methods and baselines.
@@ -79,6 +99,21 @@ class GalvatronSearch {
         ++done_;
       });
       if (improved) found_by_ = TextOf(methods_[index], problem_.rules().partitioner);
+    }
+  }
+
+  // Searches as if devices were smaller, after `Run`, so that larger ones are never slower than
+  // these (docs/galvatron.md, *More memory*).
+  void RunSmallerDevices() {
+    if (!best_) return;
+    for (const auto& [gibibytes, usable] : SmallerDevices(problem_)) {
+      if (!meter_.ShouldContinue()) return;
+      const PlanningProblem smaller = problem_.WithUsableMemory(usable);
+      for (size_t index = 0; index < searches_.size(); ++index) {
+        if (!searches_[index].RunSmaller(smaller, best_)) continue;
+        found_by_ = absl::StrCat(TextOf(methods_[index], problem_.rules().partitioner),
+                                 ", for devices with ", gibibytes, " GiB");
+      }
     }
   }
 
@@ -263,6 +298,8 @@ std::optional<PlanningResult> SearchMethods(const PlanningProblem& problem, cons
   SearchMeter meter(control);
   GalvatronSearch search(problem, costs, methods, baselines, meter, control);
   search.Run();
+  // A method alone stays the method of the texts.
+  if (!baselines.empty()) search.RunSmallerDevices();
   SearchSummary summary = search.Summary();
   if (const std::optional<PredictedPlan>& best = search.best()) {
     return PlanFound{

@@ -27,9 +27,10 @@ enum class GalvatronVariant {
 // an answer is never worse than that of a baseline, of a variant before it, or without
 // recomputation.
 //
-// Proves only that nothing of its own methods fits; otherwise the answer is `kFeasible` with
-// `kMethod`, or with the limit that ended the search; `StoppedEmpty` if a limit ended it without a
-// plan. `PlanFound::notes` has the partitioner and what found the plan and, for
+// Answers `NothingFits` (`kOptimal`, which is proved for these methods and baselines),
+// `StoppedEmpty` if a limit ended the search without a plan, else `PlanFound`: `kFeasible` with
+// `kMethod`, or with the limit that ended it, and a bound of the plans of these methods and
+// baselines. `PlanFound::notes` has the partitioner and what found the plan and, for
 // `kGalvatronBmw`, alpha_t and alpha_m of both ends and the answer. Returns nothing if no pipeline
 // degree has a strategy for every layer, or the schedule of the rules has several stages per
 // device.
@@ -37,7 +38,8 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control);
 
-// Searches with one method alone, for a plan to start from. No notes; otherwise as above.
+// Searches with one method alone, for a plan to start from. No baselines and no notes; otherwise as
+// above.
 std::optional<PlanningResult> SearchGalvatronMethod(const PlanningProblem& problem,
                                                     const CostModel& costs, GalvatronMethod method,
                                                     const SearchControl& control);

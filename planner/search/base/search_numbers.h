@@ -7,11 +7,14 @@
 
 namespace parplan {
 
-// The cost of a choice that is impossible, and the least of no costs.
+// The cost of a choice that is impossible, and the value with which a search for the least cost
+// begins: the minimum of no values.
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Steps whose relative difference is smaller are considered equal. Rounding of sums over some
-// hundred layers stays below 1e-12; a larger tolerance would hide real gains.
+// Relative tolerance of proofs: a plan is optimal if its step time t satisfies
+// bound >= t * (1 - kProofTolerance), and a step time that is less than that much shorter is no
+// better. Rounding of sums over some hundred layers stays below 1e-12; a larger tolerance would
+// hide real gains.
 inline constexpr double kProofTolerance = 1e-9;
 
 }  // namespace parplan

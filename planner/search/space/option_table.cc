@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/cost/layer_pricing.h"
+#include "planner/cost/rank_memory.h"
 #include "planner/model/strategy_fields.h"
 
 namespace parplan {

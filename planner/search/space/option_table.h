@@ -26,8 +26,9 @@ struct StageOption {
   // Index of the layout. Strategies share a layout if activations move between them at no cost and
   // their messages to other stages cost the same.
   int layout = 0;
-  // Time of one micro-batch, with `backward` alike.
+  // Time of the forward pass of one micro-batch, with the collectives that it waits for.
   Seconds forward;
+  // The same of the backward pass, with what it recomputes.
   Seconds backward;
   // Exposed gradient synchronisation plus the optimizer's step; once per training step.
   Seconds sync;
@@ -52,7 +53,7 @@ struct StageOption {
   bool NowhereWorse(const StageOption& other) const;
 };
 
-// The options of all definitions. Immutable.
+// The options of all definitions. Immutable, so safe to use from any thread.
 class OptionTable {
  public:
   // The options a table has.
@@ -76,9 +77,11 @@ class OptionTable {
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int rank_count() const { return rank_count_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
-  // Whether the table was made to its end. If not, it is not usable, which says nothing then.
+  // Returns whether the table was made to its end. If not, `usable` is false and does not say
+  // whether every definition has an option.
   bool is_complete() const { return is_complete_; }
-  // Whether every definition of the model has an option. If not, no other method may be called.
+  // Returns whether every definition of the model has an option. If not, no other method than those
+  // above may be called.
   bool usable() const { return usable_; }
   int layout_count() const { return static_cast<int>(layouts_.size()); }
   // Returns the number of options of all definitions together.
@@ -89,7 +92,7 @@ class OptionTable {
   }
 
   // Returns [option] the options of a definition, ascending by strategy; empty for a definition no
-  // layer uses.
+  // layer uses. Valid as long as the table.
   //
   // Unless the table keeps all, no option is dominated: no other of the same layout is at least as
   // good in every cost and, if the space constrains pairs of layers (`PlanWideMasks`), constrained
@@ -223,10 +226,12 @@ OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int lay
 // Least times of each definition over its strategies, regardless of memory. Quick to compute, for
 // bounds.
 struct LeastTimes {
-  // [definition] seconds of one micro-batch; the minimum of each column by itself.
+  // [definition] times of one micro-batch. Each of the three is a minimum by itself, so the third
+  // may be more than the sum of the first two.
   std::vector<Seconds> forward;
   std::vector<Seconds> backward;
   std::vector<Seconds> forward_and_backward;
+  // Whether every definition has a strategy; the times mean nothing if not.
   bool usable = true;
 };
 
@@ -238,7 +243,7 @@ LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         int64_t micro_batch_size);
 
 // Answers `LeastTimesOf` for many pipeline degrees and micro-batch sizes. Remembers the times of
-// strategies that give a rank the same work; most do. Keeps references to its arguments. Not
+// strategies that give a rank the same work; most do. The arguments must outlive it. Not
 // thread-safe.
 class LeastTimesFinder {
  public:

@@ -38,14 +38,6 @@ bool SameEnds(const Strategy& a, const Strategy& b) {
          a.sharding_level == b.sharding_level;
 }
 
-// Returns whether repeating attention takes no time in the cost model and frees memory, so that a
-// set of modules with it is as good as the set without.
-bool RepeatsAttentionForNothing(const PlanningProblem& problem) {
-  const RuntimeTraits& runtime = problem.rules().runtime;
-  return runtime.attention_kernel == AttentionKernel::kFlash &&
-         runtime.selective_recompute == SelectiveRecompute::kAttention;
-}
-
 }  // namespace
 
 StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& costs)
@@ -82,14 +74,6 @@ StrategySpace::StrategySpace(const PlanningProblem& problem, const CostModel& co
   if (dimensions_.has(kModuleRecompute) && has_data_sheets_) {
     module_sets_ = SearchedModuleSets(problem.model().layer_definitions(),
                                       dimensions_.has(kSelectiveRecompute));
-    const bool has_attention = std::any_of(
-        module_sets_.begin(), module_sets_.end(),
-        [](RecomputeModules modules) { return modules.has(RecomputeModule::kCoreAttention); });
-    if (has_attention && RepeatsAttentionForNothing(problem)) {
-      std::erase_if(module_sets_, [](RecomputeModules modules) {
-        return !modules.has(RecomputeModule::kCoreAttention);
-      });
-    }
   }
 }
 

@@ -67,10 +67,11 @@ struct TickStage {
   int layout_count = 1;
   // The options, [kind].
   std::vector<std::vector<Option>> options;
-  // [kind][from * layout_count + to] half of a transition, or `kNever`.
+  // [kind][from * layout_count + to] half of a transition, the part of one of the two passes, in
+  // ticks; or `kNever`.
   std::vector<std::vector<int64_t>> half_resharding;
-  // [kind] the least half moves through any layouts (`ShortestHalfResharding`); empty for a kind
-  // that no run of several layers behind the first run has.
+  // [kind] the least half resharding, in ticks, through any layouts (`ShortestHalfResharding`);
+  // empty for a kind that no run of several layers behind the first run has.
   std::vector<std::vector<double>> shortest_half_resharding;
   std::vector<FrontRun> runs;
   // [layout of the last layer] bytes the stage holds of its outputs; empty if none.

@@ -128,7 +128,7 @@ class FrontSearch {
   // Returns whether a stage with the label's first and last layout is already known to be as fast
   // as `least`, a lower bound of the first cut.
   bool IsKnown(int run, int reference, const Label& label, double least) const;
-  // Returns the least resharding among the layouts of the run.
+  // Returns a lower bound of the half resharding, in ticks, among the layouts of the run.
   int64_t LeastHalfResharding(int run, int reference, const Label& label);
   // Returns whether some layer under `layout` must still be added.
   bool Lacks(int run, int reference, const Label& label, int layout) const;
@@ -152,7 +152,7 @@ class FrontSearch {
   // Returns whether every completion of `b` is possible for `a` and no slower, even if layers under
   // other layouts make it reshard more.
   bool Dominates(int run, int reference, const Label& a, const Label& b);
-  // Returns the most half moves `a` may need beyond those of `b` from here on.
+  // Returns the most half resharding, in ticks, that `a` may need beyond that of `b` from here on.
   int64_t MaxExtraResharding(int run, int reference, const Label& a, const Label& b);
   // Sets `extra_resharding_after_`.
   void CompareNextResharding(int run);
@@ -179,8 +179,8 @@ class FrontSearch {
   std::vector<int> end_of_layout_;
   // [layout * cut count + cut]
   std::vector<Forced> forced_;
-  // [a * layout count + b] the most half moves into the next run from layout a beyond those from b,
-  // for two layouts of the run.
+  // [a * layout count + b] the most half resharding, in ticks, into the next run from layout a
+  // beyond that from b, for two layouts of the run.
   std::vector<int64_t> extra_resharding_after_;
 };
 

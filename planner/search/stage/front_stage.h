@@ -16,18 +16,19 @@ namespace parplan {
 
 // An option of a layer in this stage.
 struct FrontOption {
-  // Index into the options of the definition.
+  // Index into the options of the definition, and into the layouts of the table.
   int option = 0;
   int layout = 0;
-  // Times as in `StageOption`.
+  // The times of `StageOption`.
   Seconds forward;
   Seconds backward;
   Seconds sync;
-  // Bytes of states and of the activations of all micro-batches in flight.
+  // States and the activations of all micro-batches in flight.
   Bytes held;
+  // Memory held only while the layer runs.
   Bytes transient;
-  // Bytes of states and everything else held in the optimizer's step; `step_held_with_bucket`
-  // includes all gradient buckets.
+  // States and everything else held in the optimizer's step; `step_held_with_bucket` includes all
+  // gradient buckets.
   Bytes step_held;
   Bytes step_held_with_bucket;
   // Bytes of tensors that fit on a device with the communicators of this option.

@@ -111,7 +111,7 @@ void LayoutWalks::CompareResharding() {
 // the layouts `a` requires, visits the other layouts of `a` in the order in which `b` first does,
 // and visits those only `a` has on the way. If moves through a third layout are shorter than direct
 // ones, going straight to each layout costs at most `max_shortcut_` more.
-int64_t LayoutWalks::MaxExtraResharding(const Plan& a, const Plan& b, int always) {
+int64_t LayoutWalks::MaxExtraResharding(const OpenWalk& a, const OpenWalk& b, int always) {
   const bool same_ends = a.first == b.first && a.last == b.last;
   if (a.set == b.set && same_ends) return 0;
   CompareResharding();

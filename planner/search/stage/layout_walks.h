@@ -1,8 +1,17 @@
 // The order in which equal layers under given layouts are best arranged.
 //
-// It does not matter which layers of a run have which layout, only how activations get from layout
-// to layout: along a shortest walk that visits every layout of the run, and no layout more often
-// than it has layers. Used by `FrontSearch`.
+// In a run of equal layers it does not matter which layer has which layout, only how many layers
+// have each, and how activations get from layout to layout: along a shortest walk that visits every
+// layout of these layers, and each at most as many times as there are layers under it. Used by
+// `FrontSearch`.
+//
+//   LayoutWalks walks(half_resharding, layout_count, layouts, TickStage::kNever, meter);
+//   const int set = walks.With(walks.With(LayoutWalks::kEmpty, 0, 3), 2, 1);
+//   // Three layers under layout 0, one under layout 2.
+//   for (const LayoutWalk& walk : walks.Walks(set)) ...
+//
+// Resharding between two layouts costs the same in the forward and in the backward pass, and all
+// costs here are those of one of the two passes: half of the resharding, in ticks.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
@@ -20,54 +29,68 @@ namespace parplan {
 
 // A walk over layouts.
 struct LayoutWalk {
+  // In the order of the layers; at least one, neighbours distinct.
   std::vector<int> layouts;
-  // Half of all transitions along the walk, in ticks.
+  // Sum of the half resharding between neighbours, in ticks.
   int64_t half_resharding = 0;
 
   int first() const { return layouts.front(); }
   int last() const { return layouts.back(); }
 };
 
-// Numbered multisets of layouts of one run, and their walks. Computes them on demand.
+// Multisets of layouts of one run, each with a number, and their walks. Computes them on demand, in
+// methods that look like queries too: not thread-safe.
 class LayoutWalks {
  public:
-  // `half_resharding` is [from * layout_count + to], not negative, and at least `never` where no
-  // move is possible. `layouts` are those of the run's options. The array of
-  // `half_resharding` and the meter must outlive this object. Once the meter has stopped, walks are
-  // missing.
+  //   half_resharding   [from * layout_count + to] ticks, not negative, and at least `never` for
+  //                     layouts that may not be neighbours; must outlive this object
+  //   layouts           those that layers of the run may have, in any order, repeated or not
+  //   never             at most a quarter of the largest int64, as `TickStage::kNever` is, so that
+  //                     sums of some moves do not overflow
+  //   meter             charged for the search of walks; must outlive this object. Once it has
+  //                     stopped, `Walks` lacks some; the other methods do not ask it
   LayoutWalks(absl::Span<const int64_t> half_resharding, int layout_count, std::vector<int> layouts,
               int64_t never, SearchMeter& meter);
 
-  // Returns the layouts, ascending.
+  // Returns the layouts of the constructor, ascending and distinct.
   const std::vector<int>& layouts() const { return layouts_; }
 
   // The number of the empty multiset.
   static constexpr int kEmpty = 0;
-  // Returns the number of `set` with `count` more layers under `layout`.
+  // Returns the number of the multiset `set` with `count` more layers under `layout`, for a number
+  // that this object gave, one of `layouts()`, and at least one layer. Ends the validity of
+  // references that `Walks` returned.
   int With(int set, int layout, int count);
 
-  // Returns the number of layers under `layout`, up to the largest number that makes a difference.
+  // Returns the number of layers under `layout` in `set`, up to a cap beyond which more layers
+  // allow no other walks.
   int Count(int set, int layout) const;
 
-  // Returns whether no move through a third layout is shorter than the direct one. Then a walk
-  // visits a layout twice only to end where it began.
+  // Returns whether no move through a third layout is shorter than the direct one, up to rounding.
+  // If so, no walk visits a layout twice, except that its last layout may be its first.
   bool HasNoDetours();
 
-  // A walk still to be chosen: through all of a set, from a layout to another (-1: any).
-  struct Plan {
+  // A walk that is not chosen yet: through all layouts of a set and of layers that will be added,
+  // from its first layout to its last.
+  struct OpenWalk {
     int set = kEmpty;
+    // The layouts that it begins and ends with; -1 for any.
     int first = -1;
     int last = -1;
   };
-  // Returns the most half moves `a` can need beyond those of `b`, whatever layers are added to
-  // both; at least `never` if that is unknown. Both also have a layer under `always`.
-  int64_t MaxExtraResharding(const Plan& a, const Plan& b, int always);
+  // Returns the largest half resharding, in ticks, that the shortest walk of `a` can need beyond
+  // that of `b`, whatever layers are added to both, the same ones to each. The caller promises that
+  // one layer under `always` will be among them; the sets do not count it. 0 to `never`; `never` if
+  // no such bound is known, for example if `a` may lack layers for its ends.
+  int64_t MaxExtraResharding(const OpenWalk& a, const OpenWalk& b, int always);
 
-  // Returns a lower bound of the half moves of any walk through all of `set` and `layout`.
+  // Returns a lower bound of the half resharding, in ticks, of every walk through all layouts of
+  // `set` and `layout`, whatever layers are added. `set` may be empty.
   int64_t LeastHalfResharding(int set, int layout);
 
-  // Returns every best walk through all of a set: for each first and last layout the shortest one,
-  // and longer ones if they visit some layout less often.
+  // Returns the best walks through all layouts of `set`: for each first and last layout the
+  // shortest one, and longer ones if they visit some layout less often. None if no order of these
+  // layouts is possible. Valid until the next call of `With`. REQUIRES: `set` is not `kEmpty`.
   const std::vector<LayoutWalk>& Walks(int set);
 
  private:
@@ -94,10 +117,10 @@ class LayoutWalks {
   int64_t never_;
   SearchMeter* meter_;
   std::optional<bool> has_no_detours_;
-  // [layout], computed by `CompareResharding`: the most that visiting the layout on the way can
-  // cost.
+  // [layout] ticks, computed by `CompareResharding`: the most that visiting the layout on the way
+  // can cost.
   std::vector<int64_t> max_detours_;
-  // The most that going straight to each layout once can cost beyond the shortest moves.
+  // The most, in ticks, that going straight to each layout once can cost beyond the shortest moves.
   int64_t max_shortcut_ = 0;
   std::map<Set, int> numbers_;
   std::vector<Entry> sets_;

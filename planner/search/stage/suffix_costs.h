@@ -12,8 +12,8 @@
 
 namespace parplan {
 
-// Returns [from * layout_count + to] the least half moves, in ticks, between two of `layouts`,
-// possibly through others of them; infinite where there are none, and between other layouts.
+// Returns [from * layout_count + to] the least half resharding, in ticks, between two of `layouts`,
+// possibly through others of them; infinite if no way leads there, and between other layouts.
 // `half_resharding` is that of a kind of layers (`TickStage`), and `layouts`, in any order and
 // possibly several times, those of its options. O(layout_count^2 + places^3), where layouts between
 // which a move takes no time are one place: a space may have a layout for each sharding level.

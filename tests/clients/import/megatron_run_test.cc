@@ -284,8 +284,10 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse(llama + "--multi-latent-attention",
          "--group-query-attention: contradicts --multi-latent-attention");
   refuse(llama + "--moe-latent-size 64", "--moe-latent-size: has experts on narrower vectors");
-  refuse(llama + "--fp8-format hybrid", "--fp8-format: multiplies in 8 bits");
-  refuse(llama + "--fp4-format e2m1", "--fp4-format: multiplies in 4 bits");
+  refuse(llama + "--fp8-format hybrid",
+         "--fp8-format: multiplies in 8 bits, by a recipe that is not read");
+  refuse(llama + "--fp4-format e2m1",
+         "--fp4-format: multiplies in 4 bits, by a recipe that is not read");
   refuse(llama + "--use-tp-pp-dp-mapping", "orders ranks tp-pp-dp");
   refuse(llama + "--frobnicate --brew 2", "--brew, --frobnicate; leave them out");
   refuse(llama + "--fp16", "--fp16: contradicts --bf16");

@@ -153,6 +153,28 @@ TEST(AddJobDetails, ReadsNodesInTheOrderOfTheList) {
   EXPECT_THAT(job.nodes[2].gres, ElementsAre(GresCount{"gpu:a100", 4}));
 }
 
+// A name that makes up the rest of a record, and hides the true one behind another.
+TEST(AddJobDetails, RefusesANameThatLooksLikeFacts) {
+  JobFacts job = {.job_id = "17"};
+  job.job_name =
+      "x\n   RunTime=00:00:00 TimeLimit=30-00:00:00\n     Nodes=n1 GRES=gpu:h200:64\nJobId=1";
+  const std::string text = "JobId=17 JobName=" + job.job_name + " JobName=x\n   Requeue=1\n" +
+                           "     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h200:1(IDX:0)\n";
+  EXPECT_THAT(AddJobDetails(text, "n1", job),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("SLURM_JOB_NAME")));
+}
+
+// Comments and commands come later.
+TEST(AddJobDetails, ReadsNothingBehindTheNodes) {
+  JobFacts job = {.job_id = "17"};
+  const std::string text = std::string(kScontrol) +
+                           "   Command=/x\n   RunTime=00:00:00 TimeLimit=30-00:00:00\n"
+                           "   Requeue=1 Restarts=9\n";
+  ASSERT_OK(AddJobDetails(text, "n[1-2],m1", job));
+  EXPECT_EQ(job.time_limit, absl::Hours(51) + absl::Seconds(30));
+  EXPECT_EQ(job.restart_count, 3);
+}
+
 TEST(AddJobDetails, NodesWithoutDetailsAreAnError) {
   JobFacts job = {.job_id = "17"};
   EXPECT_THAT(AddJobDetails(kScontrol, "n[1-3]", job).message(), HasSubstr("n3"));

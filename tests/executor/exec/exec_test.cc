@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,22 @@ std::vector<std::string> With(std::vector<std::string> arguments,
 nlohmann::json ReadJson(const std::string& path) {
   std::ifstream file(path);
   return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
+
+// Returns the log lines `ended` of level `error` that the launcher wrote (`rank` -1), or a rank,
+// whose lines the launcher passes on.
+std::vector<nlohmann::json> EndsOf(const std::string& output, int rank) {
+  const std::string mark = rank < 0 ? "" : absl::StrCat("rank ", rank, ": ");
+  std::vector<nlohmann::json> ends;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, mark.size(), mark) != 0) continue;
+    const auto event = nlohmann::json::parse(line.substr(mark.size()), nullptr,
+                                             /*allow_exceptions=*/false);
+    if (!event.is_object() || event["event"] != "ended" || event["level"] != "error") continue;
+    ends.push_back(event);
+  }
+  return ends;
 }
 
 class ParplanExec : public ::testing::Test {
@@ -155,9 +172,15 @@ TEST_F(ParplanExec, NamesTheRankThatIsKilledAndLeavesNone) {
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(ranks[1], SIGKILL);
   EXPECT_EQ(process->Wait(), 1);
-  EXPECT_THAT(process->output(),
-              AllOf(HasSubstr("parplan-exec: rank 1 (process"), HasSubstr("was killed by SIGKILL"),
-                    HasSubstr("rank 0: parplan-exec: rank 1 is lost")));
+  // Launcher and ranks log it as every program that stays does.
+  const std::vector<nlohmann::json> ends = EndsOf(process->output(), -1);
+  ASSERT_EQ(ends.size(), 1u) << process->output();
+  EXPECT_TRUE(ends[0].contains("time"));
+  EXPECT_THAT(ends[0]["message"].get<std::string>(),
+              AllOf(HasSubstr("rank 1 (process"), HasSubstr("was killed by SIGKILL")));
+  const std::vector<nlohmann::json> ends_of_rank = EndsOf(process->output(), 0);
+  ASSERT_EQ(ends_of_rank.size(), 1u) << process->output();
+  EXPECT_THAT(ends_of_rank[0]["message"].get<std::string>(), HasSubstr("rank 1 is lost"));
   EXPECT_FALSE(IsRunning(ranks[0]));
 }
 
@@ -167,8 +190,10 @@ TEST_F(ParplanExec, ARankThatStandsStillEndsTheJobAtTheDeadlineOfAnOperation) {
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(ranks[1], SIGSTOP);
   EXPECT_EQ(process->Wait(), 1);
-  EXPECT_THAT(process->output(),
-              AllOf(HasSubstr("parplan-exec: rank 0 (process"), HasSubstr("rank 1")));
+  const std::vector<nlohmann::json> ends = EndsOf(process->output(), -1);
+  ASSERT_EQ(ends.size(), 1u) << process->output();
+  EXPECT_THAT(ends[0]["message"].get<std::string>(),
+              AllOf(HasSubstr("rank 0 (process"), HasSubstr("rank 1")));
   EXPECT_FALSE(IsRunning(ranks[0]));
   EXPECT_FALSE(IsRunning(ranks[1]));
 }

@@ -1,11 +1,13 @@
 """A PostgreSQL of one test: Debian's, in a temporary folder, reached through a Unix socket
-there and nowhere else. Never as root, which PostgreSQL refuses to be."""
+there, and with a certificate through a port of this machine, and nowhere else. Never as root, which
+PostgreSQL refuses to be."""
 import contextlib
 import os
 import pathlib
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -14,13 +16,16 @@ PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
 
 
 class PostgresServer:
-    """Runs within the `with` block."""
+    """Runs within the `with` block. `certificates` is a folder with server.pem and server.key."""
 
-    def __init__(self):
+    def __init__(self, certificates=None):
         # Short, as names of sockets must be, and where the user postgres may go.
         self.folder = tempfile.mkdtemp(prefix="parplan-postgres-", dir="/tmp")
         self.process = None
         self.as_user = []
+        self.certificates = certificates
+        self.port = 5432
+        self.flags = ["-c", "listen_addresses="]
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
             os.chown(self.folder, user.pw_uid, user.pw_gid)
@@ -32,6 +37,8 @@ class PostgresServer:
         subprocess.run([*self.as_user, PROGRAMS / "initdb", "-D", f"{self.folder}/data",
                         "-U", "parplan", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
                        cwd="/", check=True, stdout=subprocess.DEVNULL)
+        if self.certificates is not None:
+            self.use_tls()
         self.start()
         return self
 
@@ -40,8 +47,21 @@ class PostgresServer:
             self.end(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def use_tls(self):
+        owner = os.stat(f"{self.folder}/data")
+        for name in ("server.pem", "server.key"):
+            path = pathlib.Path(f"{self.folder}/data/{name}")
+            path.write_bytes((pathlib.Path(self.certificates) / name).read_bytes())
+            os.chown(path, owner.st_uid, owner.st_gid)
+            os.chmod(path, 0o600)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.flags = ["-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}", "-c", "ssl=on",
+                      "-c", "ssl_cert_file=server.pem", "-c", "ssl_key_file=server.key"]
+
     def uri(self):
-        return f"postgres://parplan@/postgres?host={self.folder}"
+        return f"postgres://parplan@/postgres?host={self.folder}&port={self.port}"
 
     def query(self, statement):
         """The first column of what `statement` gives, as texts."""
@@ -76,7 +96,7 @@ class PostgresServer:
                 with open(f"{self.folder}/server.log", "ab") as log:
                     self.process = subprocess.Popen(
                         [*self.as_user, PROGRAMS / "postgres", "-D", f"{self.folder}/data",
-                         "-k", self.folder, "-c", "listen_addresses=", "-c", "fsync=off",
+                         "-k", self.folder, *self.flags, "-c", "fsync=off",
                          "-c", "unix_socket_permissions=0777", "-c", "max_connections=120"],
                         cwd="/", stdout=log, stderr=log)
             try:

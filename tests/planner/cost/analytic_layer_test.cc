@@ -92,7 +92,9 @@ TEST(AnalyticLayer, RecomputesWhatItSays) {
   EXPECT_EQ(unfused.full_recompute.device, unfused.forward.device);
   EXPECT_GT(unfused.selective_recompute.device, Seconds());
   EXPECT_LT(unfused.selective_recompute.device, unfused.full_recompute.device);
-  EXPECT_EQ(Times(layer, *FindRuntime("parplan")).selective_recompute.device, Seconds());
+  const AnalyticTimes fused = Times(layer, *FindRuntime("parplan"));
+  EXPECT_GT(fused.selective_recompute.device, Seconds());
+  EXPECT_LT(fused.selective_recompute.device, unfused.selective_recompute.device);
 }
 
 TEST(AnalyticLayer, OlderFlashKernelsAreSlower) {

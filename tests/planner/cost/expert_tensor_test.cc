@@ -7,10 +7,10 @@
 #include "gtest/gtest.h"
 #include "planner/cost/activation_tensors.h"
 #include "planner/cost/cost_model.h"
+#include "planner/cost/layer_memory.h"
 #include "planner/cost/layer_operations.h"
 #include "planner/cost/layer_source.h"
 #include "planner/cost/layer_traffic.h"
-#include "planner/cost/rank_memory.h"
 #include "planner/model/layer_matrices.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/sample_layers.h"
@@ -103,8 +103,8 @@ TEST(ExpertTensorDegree, ExchangesTokensInTheGroupsOfExperts) {
   ASSERT_EQ(std::distance(halves.begin(), halves.end()), 3);
   EXPECT_EQ(halves.begin()->collective, Collective::kAllGather);
   EXPECT_EQ(halves.begin()->group, (GroupShape{2, 1}));
-  // The tokens of two ranks of four.
-  EXPECT_EQ(halves.begin()->bytes, 2.0 * 4096 * layer.hidden_size * 2 / 2);
+  // Eight copies of the tokens of two ranks of four.
+  EXPECT_EQ(halves.begin()->bytes, 8 * 2.0 * 4096 * layer.hidden_size * 2 / 2);
   EXPECT_EQ((halves.end() - 1)->group, (GroupShape{4, 2}));
 
   const auto calls = [&](const Strategy& strategy) {

@@ -70,10 +70,21 @@ TEST(LayerOperations, UnfusedAttentionDoesTheClosedForm) {
   EXPECT_DOUBLE_EQ(operations.selective_recompute.Flops(), 4.0 * b * s * s * h);
 }
 
-TEST(LayerOperations, SelectiveRecomputationHasNothingToDoWithFusedAttention) {
-  const LayerOperations operations =
-      List(TestDecoder(1024, 16, 1024), Runtime(AttentionKernel::kFlash));
-  EXPECT_EQ(operations.selective_recompute.size(), 0);
+// Half of 4 s^2 h with a causal mask. Programs whose policy keeps the output of fused attention,
+// and Megatron-LM before Core, repeat none of it.
+TEST(LayerOperations, SelectiveRecomputationRunsFusedAttentionAgain) {
+  const LayerDefinition layer = TestDecoder(1024, 16, 1024);
+  const LayerOperations operations = List(layer, Runtime(AttentionKernel::kFlash));
+  EXPECT_DOUBLE_EQ(operations.selective_recompute.Flops(), 2.0 * 1024 * 1024 * 1024);
+  EXPECT_EQ(operations.selective_recompute.size(), 1);
+  RuntimeTraits legacy = *FindRuntime("megatron-2022");
+  legacy.attention_kernel = AttentionKernel::kFlash;
+  EXPECT_EQ(List(layer, legacy).selective_recompute.size(), 0);
+  RuntimeTraits by_operators = *FindRuntime("torchtitan");
+  by_operators.selective_recompute = SelectiveRecompute::kOperators;
+  for (const LayerOperation& operation : List(layer, by_operators).selective_recompute) {
+    EXPECT_NE(operation.kind, OperationKind::kFusedAttention);
+  }
 }
 
 TEST(LayerOperations, TensorAndContextParallelismDivideTheProducts) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -65,6 +66,23 @@ TEST(TrafficOf, ADecoderHasTwoParts) {
   EXPECT_EQ(split.backward.scatters, 2);
 }
 
+// Only the gradients of weights read the inputs again. A head's product has none left to gather.
+TEST(TrafficOf, FrozenPartsGatherNoInputAgain) {
+  LayerDefinition decoder = SmallCosts().group(kFirstGroup).layer_source(kDecoder).definition();
+  const RuntimeTraits& runtime = *FindRuntime("megatron-core");
+  decoder.frozen = true;
+  EXPECT_EQ(TrafficOf(decoder, true, runtime).backward.gathers, 2);
+  decoder.attention_adapter_rank = 2;
+  EXPECT_EQ(TrafficOf(decoder, true, runtime).backward.gathers, 3);
+  decoder.feed_forward_adapter_rank = 2;
+  EXPECT_EQ(TrafficOf(decoder, true, runtime).backward.gathers, 4);
+  EXPECT_EQ(TrafficOf(decoder, true, runtime).backward.scatters, 2);
+  LayerDefinition head = decoder;
+  head.kind = LayerKind::kHead;
+  EXPECT_EQ(TrafficOf(head, true, runtime).backward.gathers, 0);
+  EXPECT_EQ(TrafficOf(head, true, RuntimeTraits()).backward.gathers, 1);
+}
+
 // parplan.torch keeps what it gathered.
 TEST(TrafficOf, TorchGathersNoInputAgain) {
   const CostModel costs = SmallCosts();
@@ -107,7 +125,8 @@ LayerCost ExpertLayer(const RuntimeTraits& runtime, double expert_imbalance = 1.
 }
 
 // Two of eight ranks have a token's experts, but both experts are on one rank for one token in
-// eight: 8 (1 - (7/8)^2) = 1.875 ranks. Sixteen ranks on two nodes: 2 (1 - 1/4) = 1.5 nodes.
+// eight: 8 (1 - (7/8)^2) = 1.875 ranks. Sixteen ranks on two nodes: 2 (1 - 1/4) = 1.5 nodes,
+// in which it is handed on to 16 (1 - (15/16)^2) = 1.9375 ranks.
 TEST(LayerTraffic, ATokenTravelsOnceToANodeAndOnceToARank) {
   RuntimeTraits runtime;
   const CostModel each = ExpertCosts(runtime);
@@ -129,7 +148,108 @@ TEST(LayerTraffic, ATokenTravelsOnceToANodeAndOnceToARank) {
   EXPECT_DOUBLE_EQ(between->bytes / all, 1.5 / 2.0);
   const LayerCollective* const inside = between + 1;
   EXPECT_EQ(inside->group, (GroupShape{8, 1}));
-  EXPECT_DOUBLE_EQ(inside->bytes / all, 1.875 / 2.0);
+  EXPECT_DOUBLE_EQ(inside->bytes / all, 1.9375 / 2.0);
+}
+
+// Eight A100 with layers of `precision`, changed by `change`.
+template <typename Change>
+CostModel QuantisedCosts(const RuntimeTraits& runtime, Precision precision, int expert_count,
+                         const Change& change) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 2;
+  options.hidden_size = 1024;
+  options.attention_head_count = 16;
+  options.expert_count = expert_count;
+  options.global_batch_size = 8;
+  options.rules.runtime = runtime;
+  const PlanningProblem plain = EstimatedProblem(options);
+  std::vector<LayerDefinition> definitions = plain.model().layer_definitions();
+  change(definitions[1]);
+  const absl::StatusOr<ModelSpec> model = ModelSpec::Create(
+      "quantised", definitions, plain.model().layer_runs(), precision, Optimizer::kAdam);
+  Hardware hardware = *plain.hardware(kFirstGroup);
+  hardware.device.matrix_flops_8_bit = 2.0 * hardware.device.matrix_flops_16_bit;
+  const absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(*model), std::make_shared<const Topology>(plain.topology()),
+      Knowledge{{{.hardware = std::make_shared<const Hardware>(hardware)}}},
+      options.global_batch_size, options.rules);
+  return *CostModel::Create(*problem);
+}
+
+double GatheredBytes(const CollectiveList& calls) {
+  double bytes = 0.0;
+  for (const LayerCollective& call : calls) {
+    if (call.collective == Collective::kAllGather) bytes += call.bytes * call.count;
+  }
+  return bytes;
+}
+
+// Experts that a recipe leaves in 16 bits are gathered in 16 bits, those it quantises in 8.
+TEST(LayerTraffic, WideExpertsAreGatheredWide) {
+  const auto gathered = [](Precision precision, bool is_wide) {
+    const CostModel costs =
+        QuantisedCosts(*FindRuntime("torchtitan"), precision, 16,
+                       [&](LayerDefinition& layer) { layer.wide_products = is_wide; });
+    const GroupCosts& group = costs.group(kFirstGroup);
+    const Strategy strategy = Degrees(1, 8);
+    return GatheredBytes(group.traffic()
+                             .DataCollectives(group.layer_source(1).Footprint(strategy, 1),
+                                              strategy, ShardingLevel::kParameters)
+                             .forward);
+  };
+  const double bf16 = gathered(Precision::kBf16, false);
+  EXPECT_EQ(gathered(Precision::kFp8Current, true), bf16);
+  EXPECT_LT(gathered(Precision::kFp8Current, false), 0.51 * bf16);
+  EXPECT_EQ(gathered(Precision::kFp8Rowwise, false), bf16);
+}
+
+// Each of eight ranks has an expert that no other rank has: the gather of a frozen layer is that of
+// a trained one.
+TEST(LayerTraffic, FrozenExpertsAreGatheredByTheRanksThatHaveThem) {
+  for (const int expert : {1, 4, 8}) {
+    const auto gathered = [expert](bool is_frozen) {
+      const CostModel costs =
+          QuantisedCosts(*FindRuntime("torchtitan"), Precision::kFp8Current, 8,
+                         [&](LayerDefinition& layer) { layer.frozen = is_frozen; });
+      const GroupCosts& group = costs.group(kFirstGroup);
+      Strategy strategy = Degrees(1, 8);
+      strategy.expert_parallel_degree = expert;
+      return GatheredBytes(group.traffic()
+                               .DataCollectives(group.layer_source(1).Footprint(strategy, 1),
+                                                strategy, ShardingLevel::kParameters)
+                               .forward);
+    };
+    EXPECT_DOUBLE_EQ(gathered(true), gathered(false)) << expert;
+  }
+}
+
+// Inputs of quantised maps travel in 8 bits, and once more if their module is made again; not the
+// tokens of experts, and with scales of rows none.
+TEST(LayerTraffic, OnlyInputsOfQuantisedMapsAreGatheredNarrow) {
+  const auto gathered = [](Precision precision, int expert_count, bool again) {
+    const CostModel costs = QuantisedCosts(*FindRuntime("megatron-core"), precision, expert_count,
+                                           [](LayerDefinition&) {});
+    const GroupCosts& group = costs.group(kFirstGroup);
+    const LayerDefinition& layer = group.layer_source(1).definition();
+    Strategy strategy = Degrees(8, 1);
+    strategy.sequence_parallel = true;
+    if (!again) return GatheredBytes(group.traffic().TensorCollectives(layer, strategy, 1).forward);
+    const RecomputeModule module =
+        expert_count > 0 ? RecomputeModule::kExperts : RecomputeModule::kFeedForward;
+    return GatheredBytes(group.traffic().ModuleCollectives(
+        layer, strategy, 1, *RecomputeModules::Create({module}, "modules")));
+  };
+  for (const int expert_count : {0, 16}) {
+    const double narrow_share = expert_count > 0 ? 0.75 : 0.5;
+    EXPECT_DOUBLE_EQ(gathered(Precision::kFp8Current, expert_count, false),
+                     narrow_share * gathered(Precision::kBf16, expert_count, false));
+    EXPECT_EQ(gathered(Precision::kFp8Rowwise, expert_count, false),
+              gathered(Precision::kBf16, expert_count, false));
+    EXPECT_DOUBLE_EQ(
+        gathered(Precision::kFp8Current, expert_count, true),
+        (expert_count > 0 ? 1.0 : 0.5) * gathered(Precision::kBf16, expert_count, true));
+  }
 }
 
 TEST(LayerTraffic, ExchangesThatOverlapAreNeverSlower) {

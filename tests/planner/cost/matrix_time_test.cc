@@ -140,14 +140,35 @@ TEST(MatrixTime, QuantisedProductsHaveTheRateOfTheirFormat) {
 TEST(MatrixTime, NarrowerOperandsAreNeverSlower) {
   for (const ProductShape& shape :
        {ProductShape{8192, 8192, 8192}, ProductShape{16, 4096, 4096}, ProductShape{256, 256, 65536},
-        ProductShape{96, 768, 2048, 128}}) {
+        ProductShape{96, 768, 2048, 128}, ProductShape{8192, 14344, 4096},
+        ProductShape{8192, 4096, 14352}, ProductShape{4096, 176, 2048}}) {
     ProductShape quantised = shape;
     quantised.is_quantised = true;
     const double wide = Time(shape, Coefficients(), NarrowDevice(), Precision::kBf16);
     const double eight = Time(quantised, Coefficients(), NarrowDevice(), Precision::kFp8Delayed);
     EXPECT_LE(eight, wide);
-    EXPECT_LE(Time(quantised, Coefficients(), NarrowDevice(), Precision::kNvfp4), eight);
+    const double four = Time(quantised, Coefficients(), NarrowDevice(), Precision::kNvfp4);
+    EXPECT_LE(four, wide);
+    // Sizes that only 8 bits can multiply have no 4-bit kernel, and the recipe has no other.
+    const auto is_multiple = [](double size) { return std::fmod(size, 32.0) == 0.0; };
+    if (is_multiple(shape.columns) && is_multiple(shape.inner)) {
+      EXPECT_LE(four, eight);
+    }
   }
+}
+
+// Rows of 8 mod 16 elements have no kernel of 8 bits, those of 16 mod 32 none of 4: the product is
+// one of 16 bits, which has.
+TEST(MatrixTime, ProductsThatTheirRecipeCannotMultiplyStayWide) {
+  ProductShape product{8192, 8192, 14344};
+  const auto time = [&](Precision precision, int inner, bool is_quantised) {
+    product.inner = inner;
+    product.is_quantised = is_quantised;
+    return Time(product, PerfectDevice(), NarrowDevice(), precision);
+  };
+  EXPECT_EQ(time(Precision::kMxfp8, 14344, true), time(Precision::kBf16, 14344, false));
+  EXPECT_EQ(time(Precision::kNvfp4, 14352, true), time(Precision::kBf16, 14352, false));
+  EXPECT_LT(time(Precision::kMxfp8, 14352, true), 0.6 * time(Precision::kBf16, 14352, false));
 }
 
 TEST(MatrixTime, HoldsTheClockThatThePowerAllows) {

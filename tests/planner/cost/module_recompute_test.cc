@@ -110,6 +110,36 @@ TEST(ModuleRecompute, TakesTheTimeOfItsModules) {
   }
 }
 
+// Attention that is run again takes the time of its forward pass, and so does the ring around it,
+// whatever else is made again.
+TEST(ModuleRecompute, RunsFusedAttentionAndItsRingAgain) {
+  const PlanningProblem problem = EstimatedProblemOf(WindowLayer(65536, 0), 2, 8, 8);
+  const CostModel costs = Valid(CostModel::Create(problem));
+  for (const int context : {1, 8}) {
+    Strategy strategy{.data_parallel_degree = 8 / context, .context_parallel_degree = context};
+    const auto time = [&](const Recomputation& recomputation) {
+      Strategy with = strategy;
+      with.set_recomputation(recomputation);
+      return costs.group(kFirstGroup).CostOfLayer(1, with, 8, 1).time;
+    };
+    using enum TimeItemKind;
+    const TimeItems none = time(RecomputeLevel::kNone);
+    const TimeItems attention = time(RecomputeLevel::kSelective);
+    const TimeItems full = time(RecomputeLevel::kFull);
+    // With 65,536 tokens attention takes most of the layer's time.
+    EXPECT_GT(attention[kRecompute], full[kRecompute] * 0.5);
+    EXPECT_LT(attention[kRecompute], full[kRecompute]);
+    EXPECT_EQ(attention[kContextParallel], full[kContextParallel]);
+    if (context > 1) {
+      EXPECT_GT(attention[kContextParallel], none[kContextParallel]);
+    }
+    const TimeItems both = time(Recomputation(Set({kCoreAttention, kFeedForward})));
+    const TimeItems other = time(Recomputation(Set({kFeedForward})));
+    EXPECT_NEAR((both[kRecompute] - other[kRecompute]) / attention[kRecompute], 1.0, 1e-9);
+    EXPECT_EQ(both[kContextParallel], attention[kContextParallel]);
+  }
+}
+
 // Everything that is kept less is there while the layer runs backward, so one layer alone needs as
 // much as without.
 TEST(ModuleRecompute, MovesMemoryFromKeptToRunning) {

@@ -99,6 +99,16 @@ TEST_F(AnswerCheck, NothingFitsIsCheckedAsWell) {
   EXPECT_EQ(ReasonOf(Ask(Question(options)).status()), Reason::kNoFeasiblePlan);
 }
 
+TEST_F(AnswerCheck, NoBaselineIsSearchedBesideNoPlan) {
+  SyntheticOptions options;
+  options.device_memory = Bytes::Of(int64_t{64} << 20);
+  StartMeasured(options);
+  v1::CreatePlanRequest request = Question(options);
+  request.mutable_spec()->mutable_options()->set_compare_baselines(true);
+  EXPECT_EQ(ReasonOf(Ask(request).status()), Reason::kNoFeasiblePlan);
+  EXPECT_EQ(planner.search_count, 1);
+}
+
 // A baseline beside the plan that was asked for.
 TEST_F(AnswerCheck, AWrongComparisonIsNotTold) {
   StartMeasured(Small());

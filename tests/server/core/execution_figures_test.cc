@@ -215,6 +215,22 @@ TEST(PredictedStages, PhasesAddUpToTheStep) {
                           Pair(v1::PHASE_OPTIMIZER, 5), Pair(v1::PHASE_IDLE, 10)));
 }
 
+// Nobody checks them, so they could be of any size.
+TEST(WindowRules, FieldsThatNobodyKnowsAreNotStored) {
+  v1::MeasuredWindow window = Window(0, 0);
+  AddPhase(v1::PHASE_FORWARD, 10, window);
+  AddTiming(window);
+  const WindowRecord plain = Record(window);
+  for (google::protobuf::Message* message :
+       {static_cast<google::protobuf::Message*>(&window),
+        static_cast<google::protobuf::Message*>(window.mutable_phase_durations(0)),
+        static_cast<google::protobuf::Message*>(window.mutable_collective_timings(0))}) {
+    message->GetReflection()->MutableUnknownFields(message)->AddLengthDelimited(
+        1000, std::string(100000, 'x'));
+  }
+  EXPECT_EQ(Record(window), plain);
+}
+
 // Invalid windows, and the field that the error names.
 TEST(WindowRules, NameTheFieldThatBreaksOne) {
   const auto field = [](const auto& change) {

@@ -102,10 +102,14 @@ class CheckedQueue {
     if (waiting_.empty()) return;
     const auto shared = std::next(waiting_.begin(), position % waiting_.size());
     const int of_holder = CountWaiting(holder);
-    const bool moves = shared->second.holder != holder &&
+    const int running = CountRunning(holder);
+    const bool is_allowed =
+        holder.empty() ||
+        ((bounds_.max_waiting_of_holder == 0 || of_holder < bounds_.max_waiting_of_holder) &&
+         (bounds_.max_running_of_holder == 0 || running < bounds_.max_running_of_holder));
+    const bool moves = shared->second.holder != holder && is_allowed &&
                        of_holder + 1 < CountWaiting(shared->second.holder) &&
-                       (holder.empty() || bounds_.max_waiting_of_holder == 0 ||
-                        of_holder < bounds_.max_waiting_of_holder);
+                       running <= CountRunning(shared->second.holder);
     queue_.Share(shared->first, holder);
     if (moves) shared->second.holder = holder;
     Check();
@@ -215,6 +219,23 @@ TEST(FairQueue, HoldersTakeTurnsAndTheirSearchesStayInOrder) {
     queue.End(*next);
   }
   EXPECT_THAT(order, ElementsAre("a1", "b1", "c1", "a2", "b2", "a3"));
+}
+
+// The other holder may run no more searches, or runs more of them and so is not next.
+TEST(FairQueue, ASearchComesNoLaterForBeingShared) {
+  for (const int limit : {3, 0}) {
+    FairQueue queue({.max_length = 10, .worker_count = 5, .max_running_of_holder = limit});
+    for (int i = 0; i < 3; ++i) ASSERT_OK(queue.Add({"cn:many", "lab"}));
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(queue.Take().has_value());
+    std::vector<Id> ids;
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_OK_AND_ASSIGN(const auto added, queue.Add({"cn:one", "lab"}));
+      ids.push_back(added.id);
+    }
+    EXPECT_EQ(queue.Take(), ids[0]);
+    queue.Share(ids[1], "cn:many");
+    EXPECT_EQ(queue.Take(), ids[1]) << limit;
+  }
 }
 
 TEST(FairQueue, QuotasNameThemselvesTheirHolderAndTheirLimit) {

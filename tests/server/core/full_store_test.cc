@@ -62,6 +62,23 @@ TEST_F(FullStore, ChangesAreRefusedWithATimeToRetry) {
   EXPECT_TRUE(GetRetryDelay(upload).has_value());
 }
 
+TEST_F(FullStore, ANewQuestionIsRefusedBeforeItIsSearched) {
+  StartFull(/*begins_anew=*/false);
+  v1::CreatePlanRequest first = Question();
+  first.mutable_spec()->set_global_batch_size(2 * first.spec().global_batch_size());
+  // The first change finds out that the disk is full.
+  EXPECT_TRUE(IsDiskFullError(Ask(first).status()));
+  const size_t searches = observer.searches().size();
+  v1::CreatePlanRequest second = Question();
+  second.mutable_spec()->set_global_batch_size(4 * second.spec().global_batch_size());
+  EXPECT_TRUE(IsDiskFullError(Ask(second).status()));
+  EXPECT_EQ(observer.searches().size(), searches);
+  store().SetFull(false);
+  EXPECT_OK(core().CheckWriting());
+  EXPECT_OK(Ask(second));
+  EXPECT_EQ(observer.searches().size(), searches + 1);
+}
+
 TEST_F(FullStore, ThatNothingCanBeWrittenIsKnownFromTheFirstFailureToTheFirstSuccess) {
   StartFull(/*begins_anew=*/false);
   // Nobody wrote yet, and nothing was tried.

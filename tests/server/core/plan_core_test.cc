@@ -432,6 +432,28 @@ TEST_F(PlanCoreTest, MaintenanceForgetsPlansThatExpiredLongAgo) {
   EXPECT_EQ(*store().CountPlans("synthetic"), 0);
 }
 
+TEST_F(PlanCoreTest, NothingIsDeletedOnOneReadingOfAClock) {
+  StartMeasured();
+  ASSERT_OK(Ask(Question()).status());
+  // Ahead at the start, and at every reading close to it.
+  clock.Jump(absl::Hours(24 * 365));
+  ASSERT_OK(core().Maintain());
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(*store().CountPlans("synthetic"), 1);
+  // Set right, and ahead once more.
+  clock.Jump(-absl::Hours(24 * 365));
+  clock.Advance(absl::Hours(1));
+  ASSERT_OK(core().Maintain());
+  clock.Advance(absl::Hours(1));
+  clock.Jump(absl::Hours(24 * 365));
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(*store().CountPlans("synthetic"), 1);
+  // So it is the time after all.
+  clock.Advance(absl::Hours(1));
+  ASSERT_OK(core().Maintain());
+  EXPECT_EQ(*store().CountPlans("synthetic"), 0);
+}
+
 TEST_F(PlanCoreTest, AnUnmeasuredDeviceOfTheLibraryIsPlannedForByEstimatesWhereAskedFor) {
   Start();
   v1::CreatePlanRequest request = Question();

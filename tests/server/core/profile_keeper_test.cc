@@ -90,6 +90,52 @@ TEST_F(ProfileKeeperTest, AnUploadBeyondTheLimitIsRefusedAtOnce) {
   EXPECT_EQ(ListedCount(), 0u);
 }
 
+TEST_F(ProfileKeeperTest, UploadsInProgressShareTheirMemory) {
+  limits.max_upload_memory_bytes = 4000;
+  Start();
+  v1::UploadProfileRequest piece;
+  piece.mutable_measurements()->add_layer_definitions()->set_layer_definition_id(
+      std::string(1500, 'x'));
+  const std::unique_ptr<UploadSession> first = core().profiles().StartUpload();
+  ASSERT_OK(first->Add(Header()));
+  ASSERT_OK(first->Add(piece));
+  {
+    const std::unique_ptr<UploadSession> second = core().profiles().StartUpload();
+    ASSERT_OK(second->Add(Header()));
+    const absl::Status refused = second->Add(piece);
+    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted));
+    EXPECT_EQ(ReasonOf(refused), Reason::kQueueFull);
+  }
+  EXPECT_THAT(first->Finish(), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(ProfileKeeperTest, MessagesThatAreNoneAreRefused) {
+  Start();
+  EXPECT_EQ(ReasonOf(core().profiles().StartUpload()->Add(std::string("\xff\xff"))),
+            Reason::kProfileInvalid);
+  EXPECT_EQ(ReasonOf(core().profiles().StartUpload()->Add(std::string())), Reason::kProfileInvalid);
+  EXPECT_THAT(core().profiles().StartUpload()->Add(std::string(100'000, '\n')),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("header")));
+  const std::unique_ptr<UploadSession> upload = core().profiles().StartUpload();
+  ASSERT_OK(upload->Add(Header()));
+  // A field of measurements whose end is missing.
+  ASSERT_OK(upload->Add(std::string("\x12\x05")));
+  EXPECT_EQ(ReasonOf(upload->Finish().status()), Reason::kProfileInvalid);
+}
+
+TEST_F(ProfileKeeperTest, MeasurementsThatGrowWhenDecodedAreRefused) {
+  limits.max_upload_bytes = 20'000;
+  Start();
+  v1::UploadProfileRequest piece;
+  for (int i = 0; i < 9000; ++i) piece.mutable_measurements()->add_layer_timings();
+  const std::unique_ptr<UploadSession> upload = core().profiles().StartUpload();
+  ASSERT_OK(upload->Add(Header()));
+  ASSERT_OK(upload->Add(piece));
+  const absl::Status refused = upload->Finish().status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("of memory")));
+  EXPECT_EQ(ReasonOf(refused), Reason::kUploadTooLarge);
+}
+
 TEST_F(ProfileKeeperTest, TheHeaderComesFirstAndOnce) {
   Start();
   v1::UploadProfileRequest piece;

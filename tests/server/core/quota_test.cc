@@ -104,10 +104,14 @@ TEST_F(QuotaTest, PlansThatHaveExpiredMakeRoom) {
   ASSERT_FALSE(AskAs("me", Numbered(3)).ok());
   ASSERT_FALSE(AskAs("me", Numbered(3)).ok());
   EXPECT_EQ(observer.store_calls("delete_expired_plans"), 1);
+  // A sidecar that cannot reach the server may still have measurements of its job.
   clock.Advance(limits.default_time_to_live + QuotaKeeper::kPurgePause);
-  EXPECT_OK(AskAs("me", Numbered(3)));
+  EXPECT_FALSE(AskAs("me", Numbered(3)).ok());
   v1::GetPlanRequest get;
   get.set_name(first->name());
+  EXPECT_OK(core().plans().GetPlan(get));
+  clock.Advance(QuotaKeeper::kPurgeMargin);
+  EXPECT_OK(AskAs("me", Numbered(3)));
   EXPECT_THAT(core().plans().GetPlan(get), StatusIs(absl::StatusCode::kNotFound));
   // Others' expired plans stay as long as ever.
   get.set_name(theirs->name());
@@ -125,7 +129,39 @@ TEST_F(QuotaTest, BytesOfAnIdentityAreThoseOfItsProfilesAndPlans) {
   ExpectExceeded(UploadAs("node-1", "r2"), "identity.stored_bytes", "cn:node-1",
                  absl::StrCat(profile.byte_count + 10));
   // A retry of what is stored would be one more if it were new.
-  EXPECT_OK(UploadAs("node-2", "r1"));
+  EXPECT_OK(UploadAs("node-1", "r1"));
+  EXPECT_EQ(ReasonOf(UploadAs("node-1", "r2")), Reason::kQuotaExceeded);
+}
+
+TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
+  limits.profiles_per_node = 1;
+  StartMeasured();
+  ASSERT_OK(UploadAs("node-1", "r1"));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage mine, store().Usage({.owner = "cn:node-1"}));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage all, store().Usage({.cluster = "synthetic"}));
+  // Both may even have been lowered since.
+  limits.identity_quota.stored_bytes = mine.byte_count / 2;
+  limits.cluster_quota.stored_bytes = all.byte_count / 2;
+  Start(store().OpenAgain());
+  EXPECT_OK(UploadAs("node-1", "r2"));
+  EXPECT_THAT(store().Usage({.owner = "cn:node-1"}), IsOkAndHolds(mine));
+  // This one replaces a profile of another owner, and the room of that owner is not its own.
+  ExpectExceeded(UploadAs("node-2", "r3"), "identity.stored_bytes", "cn:node-2",
+                 absl::StrCat(mine.byte_count / 2));
+}
+
+// The cluster is full of others' plans, which are theirs to give away.
+TEST_F(QuotaTest, OnlyOwnPlansMakeRoomInACluster) {
+  limits.cluster_quota.plan_count = 2;
+  StartMeasured();
+  ASSERT_OK(AskAs("me", Numbered(1)));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan theirs, AskAs("you", Numbered(2)));
+  clock.Advance(limits.default_time_to_live + QuotaKeeper::kPurgeMargin);
+  ExpectExceeded(AskAs("other", Numbered(3)).status(), "cluster.plans", "synthetic", "2");
+  EXPECT_OK(AskAs("me", Numbered(3)));
+  v1::GetPlanRequest get;
+  get.set_name(theirs->name());
+  EXPECT_OK(core().plans().GetPlan(get));
 }
 
 TEST_F(QuotaTest, BytesOfAClusterAreThoseOfEverybody) {

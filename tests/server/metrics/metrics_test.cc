@@ -1,6 +1,13 @@
+#include <netinet/in.h>
 #include <prometheus/registry.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "base/system/posix_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/metrics/exposer.h"
@@ -127,6 +134,33 @@ TEST(MetricsExposer, TakesAFreePortAndSaysWhenAPortIsTaken) {
   EXPECT_FALSE(GetErrorDetail(refused).has_value());
   EXPECT_THAT(MetricsExposer::Start("9464", {observer.registry(), nullptr}),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// Connects to a port of this machine.
+FileDescriptor ConnectTo(int port) {
+  FileDescriptor descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(descriptor.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return descriptor;
+}
+
+TEST(MetricsExposer, AnswersBesideRequestsThatNeverEnd) {
+  PrometheusObserver observer({"dp"}, {"CreatePlan"});
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MetricsExposer> exposer,
+                       MetricsExposer::Start("127.0.0.1:0", {observer.registry()}));
+  std::vector<FileDescriptor> held;
+  for (int index = 0; index < 30; ++index) {
+    held.push_back(ConnectTo(exposer->port()));
+    EXPECT_EQ(WriteAll(held.back().get(), "GET /metr"), 0);
+  }
+  const FileDescriptor scrape = ConnectTo(exposer->port());
+  EXPECT_EQ(WriteAll(scrape.get(), "GET /metrics HTTP/1.0\r\n\r\n"), 0);
+  ASSERT_OK_AND_ASSIGN(const std::string answer,
+                       ReadDescriptor(scrape.get(), "scrape", size_t{1} << 20));
+  EXPECT_THAT(answer, HasSubstr("parplan_searches_waiting"));
 }
 
 }  // namespace

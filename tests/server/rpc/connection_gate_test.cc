@@ -242,6 +242,16 @@ TEST(ConnectionGate, CutsOffWhoCancelsTooManyCalls) {
   EXPECT_EQ(world.gate().counts().cancelling, 1);
 }
 
+TEST(ConnectionGate, CallsThatNoMethodSawCountAsCancelled) {
+  World world({.max_cancelled_calls = 20, .max_cancelled_calls_per_second = 0.0});
+  const auto attacker = Join(world, 1);
+  for (int i = 0; i < 20; ++i) world.gate().CallRefused(attacker->peer());
+  EXPECT_TRUE(attacker->IsQuiet());
+  world.gate().CallRefused(attacker->peer());
+  EXPECT_TRUE(attacker->IsEnded());
+  EXPECT_EQ(world.gate().counts().cancelling, 1);
+}
+
 TEST(ConnectionGate, OutlivesAFullTableOfDescriptors) {
   World world({.max_open_count = 4000, .max_silent_count = 4000});
   rlimit before = {};

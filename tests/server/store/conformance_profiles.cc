@@ -176,15 +176,27 @@ TEST_P(StoreConformance, TheNewestProfilesOfThoseThatAreAlikeStay) {
                                           absl::StrCat(i), 40);
     profile.device_kind = i * 5 % 7 % 2 == 0 ? "a100" : "h100";
     profile.kind = i * 11 % 13 % 2 == 0 ? "8 BF16 " : "8 BF16 torch";
-    EXPECT_THAT(store().PutProfile(profile, kKeepCount), IsOkAndHolds(profile));
-    live.push_back(profile);
+    profile.owner = i % 3 == 0 ? "cn:a" : "cn:b";
     const auto is_alike = [&profile](const ProfileRecord& other) {
       return other.cluster == profile.cluster && other.node == profile.node &&
              other.device_kind == profile.device_kind && other.kind == profile.kind;
     };
-    if (std::count_if(live.begin(), live.end(), is_alike) > kKeepCount) {
-      live.erase(std::find_if(live.begin(), live.end(), is_alike));
+    int64_t replaced_bytes = 0;
+    std::string replaced_owner;
+    if (std::count_if(live.begin(), live.end(), is_alike) == kKeepCount) {
+      const auto replaced = std::find_if(live.begin(), live.end(), is_alike);
+      replaced_bytes = static_cast<int64_t>(replaced->bytes.size());
+      replaced_owner = replaced->owner;
+      live.erase(replaced);
     }
+    EXPECT_THAT(store().ReplacedBytes(profile, kKeepCount, {.cluster = profile.cluster}),
+                IsOkAndHolds(replaced_bytes));
+    for (const char* owner : {"cn:a", "cn:b"}) {
+      EXPECT_THAT(store().ReplacedBytes(profile, kKeepCount, {.owner = owner}),
+                  IsOkAndHolds(owner == replaced_owner ? replaced_bytes : 0));
+    }
+    EXPECT_THAT(store().PutProfile(profile, kKeepCount), IsOkAndHolds(profile));
+    live.push_back(profile);
   }
   EXPECT_LT(live.size(), 60u);
   int64_t count_of_c = 0;
@@ -215,7 +227,8 @@ TEST_P(StoreConformance, AProfileThatIsReplacedIsGoneWithItsRequestIdAndItsUsage
   EXPECT_OK(store().GetProfile(second.name));
 }
 
-TEST_P(StoreConformance, ProfilesWithoutAKindCountAsOfAnyKind) {
+// Profiles of before may be the only ones of another precision.
+TEST_P(StoreConformance, ProfilesWithoutAKindAreAKindOfTheirOwn) {
   for (const char* id : {"1", "2", "3"}) {
     ASSERT_OK(store().PutProfile(SampleProfile("c", "n", id)));
   }
@@ -226,7 +239,13 @@ TEST_P(StoreConformance, ProfilesWithoutAKindCountAsOfAnyKind) {
   profile.kind = "8 BF16 ";
   ASSERT_OK(store().PutProfile(profile, 2));
   ASSERT_OK_AND_ASSIGN(const ProfileSet set, store().SnapshotProfiles("c"));
-  EXPECT_THAT(set.profiles, testing::ElementsAre(profile, other, SampleProfile("c", "n", "3")));
+  EXPECT_THAT(set.profiles,
+              testing::ElementsAre(profile, other, SampleProfile("c", "n", "3"),
+                                   SampleProfile("c", "n", "2"), SampleProfile("c", "n", "1")));
+  ASSERT_OK(store().PutProfile(SampleProfile("c", "n", "5"), 2));
+  ASSERT_OK_AND_ASSIGN(const ProfileSet later, store().SnapshotProfiles("c"));
+  EXPECT_THAT(later.profiles, testing::ElementsAre(SampleProfile("c", "n", "5"), profile, other,
+                                                   SampleProfile("c", "n", "3")));
 }
 
 }  // namespace

@@ -61,5 +61,15 @@ TEST(OutageGate, IdleTimeIsNoOutage) {
   EXPECT_FALSE(gate.Failed(later, later + absl::Seconds(5), kOutOfReach));
 }
 
+TEST(OutageGate, TwoFailuresHoursApartAreTwoOutages) {
+  OutageGate gate = MakeGate();
+  EXPECT_FALSE(gate.Failed(kOutageBegin, kOutageBegin + absl::Seconds(5), kOutOfReach));
+  const absl::Duration later = kOutageBegin + absl::Hours(5);
+  EXPECT_FALSE(gate.Failed(later, later + absl::Seconds(5), kOutOfReach));
+  EXPECT_FALSE(gate.is_shut());
+  EXPECT_TRUE(gate.Failed(later + absl::Seconds(20), later + absl::Seconds(25), kOutOfReach));
+  EXPECT_EQ(gate.outage_start(), later);
+}
+
 }  // namespace
 }  // namespace parplan

@@ -347,7 +347,7 @@ TEST(SqliteMigration, PlansOfSchema10KeepTheirSpecsInTheirBytes) {
   EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
 }
 
-TEST(SqliteMigration, ProfilesOfSchema9AreReplacedByThoseThatCome) {
+TEST(SqliteMigration, ProfilesOfSchema9AreAKindOfTheirOwn) {
   std::string rows;
   for (const char* id : {"1", "2", "3"}) {
     absl::StrAppend(&rows,
@@ -363,9 +363,10 @@ TEST(SqliteMigration, ProfilesOfSchema9AreReplacedByThoseThatCome) {
   newer.kind = "8 BF16 ";
   ASSERT_OK(store->PutProfile(newer, 2));
   ASSERT_OK_AND_ASSIGN(const ProfileSet set, store->SnapshotProfiles("c"));
-  ASSERT_EQ(set.profiles.size(), 2u);
+  ASSERT_EQ(set.profiles.size(), 4u);
   EXPECT_EQ(set.profiles[0], newer);
   EXPECT_EQ(set.profiles[1].profile_id, "3");
+  EXPECT_EQ(set.profiles[3].profile_id, "1");
 }
 
 // The disk fills up in the middle: the file stays of its schema, and opens once

@@ -63,6 +63,7 @@ TEST_F(StoredResults, HaveEveryCellAndEveryPlanner) {
   EXPECT_EQ(results_.ablations.size(), AblationQuestions().size());
   EXPECT_EQ(results_.pipelines.size(), PipelineQuestions().size());
   EXPECT_EQ(results_.granularity.size(), AblationQuestions().size());
+  EXPECT_EQ(results_.walks.size(), WalkQuestions().size());
 }
 
 // The laws of the paper planners on all 120 cells of `parplan-study papers`, with the batches that
@@ -90,6 +91,22 @@ TEST_F(StoredResults, HaveNoPlannerBelowItsBaselinesOrItsParts) {
     if (best > 0.0) ++fitting_count;
   }
   EXPECT_GT(fitting_count, 115);
+}
+
+TEST_F(StoredResults, HaveNoPlannerThatMoreMemoryMakesSlower) {
+  int pair_count = 0;
+  for (size_t index = 1; index < results_.grid.size(); ++index) {
+    const GridCell& before = results_.grid[index - 1];
+    const GridCell& cell = results_.grid[index];
+    if (cell.memory_gb < before.memory_gb) continue;
+    SCOPED_TRACE(
+        absl::StrCat(cell.model, ", ", cell.device_count, " devices, ", cell.memory_gb, " GB"));
+    for (const char* const planner : kPaperPlanners) {
+      EXPECT_GE(cell.RateOf(planner) * (1.0 + 1e-5), before.RateOf(planner)) << planner;
+    }
+    ++pair_count;
+  }
+  EXPECT_EQ(pair_count, 90);
 }
 
 // Whoever loses to the optimum has a cause, and nobody else.
@@ -120,6 +137,9 @@ TEST_F(StoredResults, AreWhatPlannersAnswerNow) {
   EXPECT_EQ(GranularityRowOf(AblationQuestions()[12]), results_.granularity[12]) << kAgain;
   EXPECT_EQ(PipelineRowOf(PipelineQuestions()[1]), results_.pipelines[1]) << kAgain;
   EXPECT_EQ(ForwardMemoryRowOf(Family::kVit, 32), results_.forward_memory[2]) << kAgain;
+  WalkRow walks = WalkRowOf(WalkQuestions()[1]);
+  walks.seconds_by_states = results_.walks[1].seconds_by_states;
+  EXPECT_EQ(walks, results_.walks[1]) << kAgain;
 }
 
 TEST(ParseResults, SaysWhatItWants) {

@@ -61,6 +61,7 @@ TEST(SearchTimes, AxesOfTheGridAskItsQuestions) {
 TEST(SearchTimes, AxesBesideEachOtherAskTheSameQuestions) {
   EXPECT_EQ(QuestionAxis("other-devices"), "devices");
   EXPECT_EQ(QuestionAxis("granularity"), "layers");
+  EXPECT_EQ(QuestionAxis(kLongGranularity), "layers");
   EXPECT_EQ(QuestionAxis("long-layers"), "layers");
   EXPECT_EQ(QuestionAxis("long-strategies"), "strategies");
   EXPECT_EQ(QuestionAxis("other-grid-T5-512/4-32-8"), "grid-T5-512/4-32-8");
@@ -72,6 +73,7 @@ TEST(SearchTimes, AxesHaveTheirLimits) {
   EXPECT_EQ(LimitOfAxis("granularity"), kSearchSeconds);
   EXPECT_EQ(LimitOfAxis("other-layers"), kOtherSearchSeconds);
   EXPECT_EQ(LimitOfAxis("other-grid-BERT-Huge-32-64"), kGridSearchSeconds);
+  EXPECT_EQ(LimitOfAxis(kLongGranularity), kLongSearchSeconds);
   for (const char* const axis : kLongAxes) EXPECT_EQ(LimitOfAxis(axis), kLongSearchSeconds);
 }
 

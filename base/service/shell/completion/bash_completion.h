@@ -12,9 +12,13 @@
 namespace parplan::shell {
 
 // Returns the script for bash 4 or newer, without the comment that `CompletionScript` puts first.
-// `tree` comes from `CommandTree` (command_tree.h). REQUIRES: `program` consists of letters and
-// `-`, and no name of a command or flag and no choice contains a quote, a blank, `$`, a backtick or
-// a backslash: `compgen -W` expands its words.
+// `tree` is what the function `CommandTree` (command_tree.h) returns: at least the program itself,
+// which comes first.
+//
+// REQUIRES: `program` consists of letters and `-`, and the names of commands and flags, and the
+// choices, of letters, digits and `-_.=+,:/%@`. Nothing checks it: `compgen -W` expands its words,
+// so bash would run what a quote, `$`, a backtick or a backslash starts, and break a word at a
+// blank.
 std::string BashCompletion(const std::string& program, const std::vector<CommandNode>& tree);
 
 }  // namespace parplan::shell

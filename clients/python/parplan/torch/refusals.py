@@ -13,6 +13,7 @@ from parplan.strategy import ContextKind, Recompute
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
+from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
 from parplan.torch.ties import check_tied
@@ -23,6 +24,7 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
     check_count(layers, plan)
     if plan.recompute_policy is not None:
         check_policy(plan.recompute_policy)
+    parameter_type(plan.model.precision)
     for definition in plan.model.layer_definitions:
         if definition.hidden_size != plan.model.layer_definitions[0].hidden_size:
             raise field_error("SPEC_INVALID", "model.layer_definitions",
@@ -33,6 +35,8 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
         if strategy.expert_tensor_parallel_degree:
             raise refused(layer.index, "its experts are split over other ranks than the rest of it")
+        if definition.frozen:
+            raise refused(layer.index, "it is frozen, and this release trains all parameters")
         if strategy.recompute == Recompute.MODULES:
             raise refused(layer.index, "it recomputes modules by name, which only Megatron-LM does")
         if definition.expert_count > 0:

@@ -48,16 +48,17 @@ struct DefinitionTimes {
 // first one, then runs all its chunks for all micro-batches, the last pass being the backward pass
 // of its first chunk; then it synchronises, or the last gradient travels on to device 0, which
 // synchronises. One more path: the first micro-batch goes forward through all stages; then the last
-// device works until the last micro-batch starts back, except for the P passes in each direction of
-// every other chunk that come before or after; then that micro-batch goes back through all stages.
-// Each length is a sum over definitions, so the least times of definitions give a bound for all
-// strategies.
+// device works until the last micro-batch starts back, except for the `device_count` passes in each
+// direction of every other chunk that come before or after; then that micro-batch goes back through
+// all stages. Each length is a sum over definitions, so the least times of definitions give a bound
+// for all strategies.
 class InterleavedPaths {
  public:
   // REQUIRES: the number of stages is a multiple of `device_count`, which is above 0.
   InterleavedPaths(const StageCounts& counts, int device_count);
 
-  // Returns a lower bound of the step of any schedule. O(devices * definitions).
+  // Returns a lower bound of the step of any order of passes that takes micro-batches in groups of
+  // the number of devices. O(devices * definitions).
   //
   //  micro_batch_count   a multiple of the number of devices
   //  sends               [device] least seconds of a message from its first stage to the next,

@@ -20,7 +20,7 @@ namespace parplan {
 
 // The least usable memory with which `exact` finds a plan, and a plan that needs no more.
 struct SmallestMemory {
-  // Bytes per device.
+  // Memory of one device that the plan may use.
   Bytes usable_memory;
   Plan plan;
   // False if less memory may suffice, for one of these reasons:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/cost/rank_memory.h"
 #include "planner/planners/exact/pipeline/mask_search.h"
 #include "planner/planners/exact/pipeline/stage_mix.h"
 #include "planner/search/base/search_numbers.h"

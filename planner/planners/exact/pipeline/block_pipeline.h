@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/cost/layer_memory.h"
 #include "planner/cost/predict_plan.h"
-#include "planner/cost/rank_memory.h"
 #include "planner/planners/exact/pipeline/block_bound.h"
 #include "planner/planners/exact/pipeline/block_choice.h"
 #include "planner/planners/exact/pipeline/front_cache.h"

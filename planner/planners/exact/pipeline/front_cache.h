@@ -20,7 +20,7 @@ namespace parplan {
 
 // Cutoffs of the times of a stage, in seconds.
 struct StageLimits {
-  // Forward and backward of one micro-batch.
+  // Forward and backward of one micro-batch, together.
   double forward_backward = std::numeric_limits<double>::infinity();
   // The same plus the synchronisation.
   double forward_backward_sync = std::numeric_limits<double>::infinity();
@@ -32,22 +32,25 @@ struct StageLimits {
 enum class FrontKeeps {
   // Forward, backward and synchronisation, each by itself.
   kAll,
-  // The sum of forward and backward; synchronisation only for the first stage.
+  // The sum of forward and backward; synchronisation for the first of several stages, and a share
+  // of it if there is one stage (`StageQuestion::sync_share`).
   kForwardBackward,
 };
 
-// Says how each range of layers is run, where nothing is left to choose.
+// The way in which each range of layers is run, if nothing is left to choose.
 class StageRule {
  public:
   virtual ~StageRule() = default;
-  // Returns the one choice of layers [first, end) as stage `stage`, or an empty front if it does
-  // not fit. Valid until the rule changes.
+  // Returns the one choice of layers [first_layer, end_layer) as stage `stage`, or an empty front
+  // if it does not fit. Valid until the rule is changed or destroyed.
   virtual const StageFront& Front(int stage, int first_layer, int end_layer) = 0;
 };
 
-// The fronts of one candidate and mask. Keeps references to its arguments.
+// The fronts of one candidate and mask. Not thread-safe.
 class FrontCache {
  public:
+  // `setting`, `allowed` and `rule` must outlive the cache.
+  //
   //  grain            share of the least time of a stage that may be lost by rounding the times of
   //                   its choices (`StageQuestion::pass_grain`), so that they are few; 0: exact
   //  layout_classes   as in `StageQuestion`; only with a grain
@@ -57,11 +60,13 @@ class FrontCache {
 
   FrontKeeps keeps() const { return keeps_; }
 
-  // Returns the front of layers [first, end) as stage `stage`. For every choice within `limits`,
-  // the front has one at least as good; it may have others. Valid for the lifetime of the cache. A
-  // front solved for fewer micro-batches in flight is reused for more if all its choices still fit.
-  // Incomplete if `meter`, which is asked before each front is solved, ended the search. Times are
-  // those of the layers, less what grains and layout classes lose, whichever times are compared.
+  // Returns the front of layers [first_layer, end_layer) as stage `stage`. For every choice within
+  // `limits`, the front has one at least as good; it may have others. Valid for the lifetime of the
+  // cache; with a rule it is the rule's front, and valid as long as that. A front solved for fewer
+  // micro-batches in flight is reused for more if all its choices still fit. Incomplete
+  // (`StageFront::is_complete`) if `meter`, which is asked before each front is solved, ended the
+  // search. Times are those of the layers, less what grains and layout classes lose, whichever
+  // times are compared.
   const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
                          SearchMeter& meter);
 
@@ -83,8 +88,8 @@ class FrontCache {
   Entry Solve(StageQuestion question, double range, const StageLimits& limits, SearchMeter& meter);
   StageFront SolveForwardBackward(StageQuestion question, double range, double bound,
                                   double& cutoff, SearchMeter& meter);
-  // Returns the most that other layouts at the ends of the stage can save in messages; infinite if
-  // some may not be neighbours.
+  // Returns the most, in seconds, that other layouts at the ends of the stage can save in messages;
+  // infinite if some may not be neighbours.
   double NeighbourRange(int stage, int first_layer, int last_definition);
   double SendRange(int definition, bool leaves_node);
   int64_t MaxInFlight(const StageQuestion& question, const StageFront& front) const;

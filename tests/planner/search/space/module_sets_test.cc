@@ -92,8 +92,7 @@ TEST(MegatronTarget, RecomputesTheModulesOfTheModel) {
     return ModuleNames(StrategySpace(problem, costs).Strategies(1, 1, options.global_batch_size));
   };
   const EstimatedOptions dense = OnMegatron(2, 1);
-  // Repeating fused attention takes no time.
-  EXPECT_THAT(names_of(dense), ElementsAre("core_attn+mlp"));
+  EXPECT_THAT(names_of(dense), ElementsAre("core_attn+mlp", "mlp"));
   EstimatedOptions unfused = dense;
   unfused.rules.runtime.attention_kernel = AttentionKernel::kUnfused;
   EXPECT_THAT(names_of(unfused), ElementsAre("core_attn+mlp", "mlp"));
@@ -102,7 +101,8 @@ TEST(MegatronTarget, RecomputesTheModulesOfTheModel) {
   EstimatedOptions experts = dense;
   experts.expert_count = 8;
   EXPECT_THAT(names_of(experts),
-              ElementsAre("core_attn+layernorm+moe", "core_attn+moe_act+layernorm"));
+              ElementsAre("core_attn+layernorm+moe", "core_attn+moe_act+layernorm", "layernorm+moe",
+                          "moe_act+layernorm"));
   const PlanningProblem all = ProblemWithModules(1);
   const CostModel costs = *CostModel::Create(all);
   const StrategySpace space(all, costs);
@@ -110,7 +110,8 @@ TEST(MegatronTarget, RecomputesTheModulesOfTheModel) {
   for (const int definition : {1, 2}) {
     EXPECT_THAT(ModuleNames(space.Strategies(definition, 1, 16)),
                 ElementsAre("core_attn+layernorm+mla_up_proj+mlp+moe",
-                            "core_attn+moe_act+layernorm+mla_up_proj"));
+                            "core_attn+moe_act+layernorm+mla_up_proj",
+                            "layernorm+mla_up_proj+mlp+moe", "moe_act+layernorm+mla_up_proj"));
   }
   PlanningRules rules = all.rules();
   rules.dimensions = DimensionSet::All().Without(SearchDimension::kModuleRecompute);

@@ -1,4 +1,5 @@
 #include "planner/search/space/option_table.h"
+#include "planner/cost/rank_memory.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -13,6 +13,7 @@ from parplan.errors import SpecInvalid
 from parplan.strategy import Recompute, Sharding, Strategy
 from parplan.torch.check import steps
 from parplan.torch.precision import parameter_type
+from parplan.torch.refusals import check_plan
 
 NARROW = Strategy(1, 2)
 
@@ -95,3 +96,15 @@ def test_a_precision_that_is_not_known_is_refused_and_not_taken_as_fp32(precisio
     with pytest.raises(SpecInvalid, match=f"{name} is not known to this release") as raised:
         steps.dtype_of(plan)
     assert raised.value.metadata["field"] == "precision"
+
+
+def test_products_of_8_and_4_bits_and_frozen_layers_are_refused():
+    layers = list(jobs.model_of("plain", 4).children())
+    cases = [("precision", 4, {}), ("precision", 9, {}), ("layer 1", 1, {"frozen": True})]
+    for field, precision, decoder in cases:
+        model = plans.model_of(4, **decoder)
+        model.precision = precision
+        plan = jobs.plan_of(model, [[NARROW] * 4], batch=4, micro_batch_count=2)
+        with pytest.raises(SpecInvalid) as raised:
+            check_plan(plan, layers)
+        assert raised.value.metadata["field"] == field

@@ -1,0 +1,30 @@
+// Tries whether this server answers on its own address, as a client would.
+
+#ifndef PARPLAN_SERVER_RPC_SELF_PROBE_H_
+#define PARPLAN_SERVER_RPC_SELF_PROBE_H_
+
+#include <sys/socket.h>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/system/posix_file.h"
+
+namespace parplan {
+
+// Address of a socket that listens.
+struct ListenerAddress {
+  sockaddr_storage address = {};
+  socklen_t length = 0;
+};
+
+// Returns the address that a socket was bound to.
+ListenerAddress AddressOfListener(const FileDescriptor& listener);
+
+// Connects to `listener` and begins to speak HTTP/2, or with `uses_tls` a handshake. Returns OK
+// once the server says anything, or closes the connection: then threads that accept and those of
+// gRPC both work. UNAVAILABLE, which says how far it came, if nothing happens within `timeout`.
+absl::Status ProbeListener(const ListenerAddress& listener, bool uses_tls, absl::Duration timeout);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_SELF_PROBE_H_

@@ -1,0 +1,55 @@
+// Keeps the last files of TLS that were good, for gRPC to read. It reads renewed files by itself,
+// and with a wrong one it would refuse every new caller until the file is mended.
+
+#ifndef PARPLAN_SERVER_RPC_TLS_COPIES_H_
+#define PARPLAN_SERVER_RPC_TLS_COPIES_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/system/posix_file.h"
+#include "server/rpc/server_credentials.h"
+
+namespace parplan {
+
+// Copies of a certificate, its key and the CA of clients, in memory. Used by one thread; gRPC reads
+// the copies from others.
+class TlsCopies {
+ public:
+  // Reads the files. INVALID_ARGUMENT (SPEC_INVALID) naming the setting for one that cannot be
+  // used (pem_files.h), UNAVAILABLE if the system gives no memory for files. REQUIRES: `files` are
+  // not empty.
+  static absl::StatusOr<std::unique_ptr<TlsCopies>> Make(const TlsFiles& files, absl::Time now);
+
+  // The paths of the copies, for as long as this object lives.
+  const TlsFiles& copies() const { return copies_; }
+
+  // Reads the files again, and copies them if they are good. Else returns the error of `Make`, and
+  // the copies stay as they are.
+  absl::Status Refresh(absl::Time now);
+
+ private:
+  // A file without a name.
+  struct Copy {
+    FileDescriptor file;
+    std::string contents;
+  };
+
+  explicit TlsCopies(const TlsFiles& files) : files_(files) {}
+
+  // Writes the contents, if they are others, to a copy, which it makes first if there is none.
+  static absl::Status Write(const std::string& contents, Copy& copy);
+
+  const TlsFiles files_;
+  TlsFiles copies_;
+  Copy certificate_;
+  Copy key_;
+  Copy client_ca_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_RPC_TLS_COPIES_H_

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""The attacks of abuse_test.py in their full size, and those that take minutes.
+
+    abuse_long_test.py SERVER [ARGUMENTS OF UNITTEST]
+
+`./parplan-dev abuse-test` runs it. What it measures it prints in lines that begin with "abuse:".
+"""
+import resource
+import time
+
+import grpc
+
+import abuse_lab as lab
+import abuse_test
+import parplan_process as parplan
+from abuse_lab import MEBI, PROMPT_SECONDS, say
+
+PLANS = "parplan.v1.PlanService"
+
+
+def large_profile(timing_count):
+    """Measurements of many layers, some 70 bytes each."""
+    profile = parplan.small_profile()
+    decoder = profile["layer_definitions"][0]
+    for number in range(timing_count // 10):
+        name = f"layer-{number}"
+        profile["layer_definitions"].append(
+            {**decoder, "layer_definition_id": name, "hidden_size": 64 * (number + 1),
+             "feed_forward_size": 256 * (number + 1)})
+        for batch in range(10):
+            profile["layer_timings"].append({
+                "layer_definition_id": name, "tensor_parallel_degree": 1,
+                "micro_batch_size": batch + 1, "forward_duration": parplan.seconds(0.001 + batch),
+                "backward_duration": parplan.seconds(0.002 + batch)})
+    return profile
+
+
+def hard_question(number, nodes=512, layers=200):
+    """A question that no other one answers."""
+    question = parplan.small_question(batch=4096 + 8 * number)
+    spec = question["spec"]
+    spec["topology"]["node_groups"][0]["node_count"] = nodes
+    spec["topology"]["link_tiers"].append(
+        {"tier_id": "fabric", "reach_device_count": 2 * nodes})
+    spec["model"]["layer_runs"][0]["layer_count"] = layers
+    return question
+
+
+class LongAttacks:
+    upload_count = 50
+    stream_count = 8000
+    reset_count = 130_000
+
+    def test_connections_up_to_the_largest_limit(self):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        descriptors = min(65_536, hard)
+        count = descriptors * 50_000 // 65_536
+        server = self.serve(descriptors=descriptors, memory=2048 * MEBI)
+        holder = lab.hold_connections(server.address, count)
+        self.addCleanup(holder.kill)
+        time.sleep(12)
+        took = self.assert_serves(server, PROMPT_SECONDS)
+        say(f"{self.kind}: {count} silent connections at nofile {descriptors}: 12 s later a new "
+            f"call took {took:.2f} s; physical memory {self.peak(server) // MEBI} MiB at most")
+
+    def health(self):
+        """Flags of a health listener, and a function that names its address."""
+        port_file = self.folder / "health-port"
+        flags = ("--health-listen", "127.0.0.1:0", "--health-port-file", port_file)
+        return flags, lambda: f"127.0.0.1:{port_file.read_text().strip()}"
+
+    def first_answer(self, client, question):
+        start = time.monotonic()
+        try:
+            client.call(PLANS, "CreatePlan", question, timeout=120)
+            code = "OK"
+        except grpc.RpcError as error:
+            code = error.code().name
+        return time.monotonic() - start, code
+
+    def test_a_big_snapshot_delays_no_caller(self):
+        flags, address = self.health()
+        server = self.serve(*flags, memory=2048 * MEBI)
+        client = self.client(server)
+        with lab.HealthWatch(address()) as health:
+            for number in range(6):
+                client.upload(f"clusters/lab/nodes/node-{number}", f"upload-{number}",
+                              large_profile(100_000), timeout=300)
+            first, code = self.first_answer(client, parplan.small_question())
+            again, _ = self.first_answer(client, parplan.small_question(batch=16))
+        say(f"{self.kind}: six large profiles: the first question took {first:.1f} s ({code}), the "
+            f"next {again:.2f} s; health p99 {1000 * health.percentile(0.99):.0f} ms, worst "
+            f"{1000 * max(health.seconds):.0f} ms, {len(health.failures)} failures; physical memory "
+            f"{self.peak(server) // MEBI} MiB at most")
+        self.assertEqual(health.failures, [])
+
+    def test_many_profiles_delay_no_caller(self):
+        flags, address = self.health()
+        server = self.serve(*flags, memory=2048 * MEBI)
+        client = self.client(server)
+        count, per_caller = 4000, 500
+        profile = parplan.small_profile()
+
+        def upload(caller):
+            for number in range(per_caller):
+                client.upload(f"clusters/lab/nodes/node-{caller}-{number}", "upload", profile,
+                              timeout=120)
+
+        client.service("parplan.v1.ProfileService")
+        with lab.HealthWatch(address()) as health:
+            self.at_once(count // per_caller, upload)
+            first, code = self.first_answer(client, parplan.small_question())
+        say(f"{self.kind}: {count} profiles of as many nodes: the first question took {first:.1f} s "
+            f"({code}); health p99 {1000 * health.percentile(0.99):.0f} ms, worst "
+            f"{1000 * max(health.seconds):.0f} ms; physical memory "
+            f"{self.peak(server) // MEBI} MiB at most")
+        self.assertEqual((code, health.failures), ("OK", []))
+
+    def test_hard_questions_are_shed(self):
+        flags, address = self.health()
+        server = self.serve(*flags, "--max-search-time", "5s", memory=2048 * MEBI)
+        client = self.client(server)
+        client.upload("clusters/lab/nodes/node-0", "upload", parplan.small_profile())
+        client.service(PLANS)
+
+        def ask(number):
+            return self.first_answer(client, hard_question(number))[1]
+
+        with lab.HealthWatch(address()) as health:
+            codes = self.at_once(500, ask)
+        counts = {code: codes.count(code) for code in sorted(set(codes))}
+        say(f"{self.kind}: 500 hard questions at once: {counts}; health p99 "
+            f"{1000 * health.percentile(0.99):.0f} ms, worst {1000 * max(health.seconds):.0f} ms; "
+            f"physical memory {self.peak(server) // MEBI} MiB at most")
+        self.assertEqual(health.failures, [])
+        self.assertLess(self.peak(server), 1024 * MEBI)
+        self.assertGreater(counts.get("RESOURCE_EXHAUSTED", 0), 0)
+        self.assert_serves(server, PROMPT_SECONDS)
+
+    def test_a_question_of_many_devices_is_bounded(self):
+        server = self.serve("--max-search-time", "20s", memory=2048 * MEBI)
+        client = self.client(server)
+        client.upload("clusters/lab/nodes/node-0", "upload", parplan.small_profile())
+        before = self.memory(server)
+        took, code = self.first_answer(client, hard_question(0, nodes=8192, layers=1000))
+        say(f"{self.kind}: a question of 16,384 devices and 1,000 layers: {code} after {took:.1f} s "
+            f"of 20 s; physical memory {before // MEBI} MiB before, {self.peak(server) // MEBI} at "
+            f"most")
+        self.assertIsNone(server.process.poll())
+
+
+class PlainLongAbuse(LongAttacks, abuse_test.PlainAbuse):
+    pass
+
+
+class MutualTlsLongAbuse(LongAttacks, abuse_test.MutualTlsAbuse):
+    pass
+
+
+if __name__ == "__main__":
+    abuse_test.run()
