@@ -407,13 +407,28 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
     };
   }
   for (size_t k = 0; k < round.size(); ++k) meters.emplace_back(control);
-  std::vector<Visited> visited(round.size());
-  ForEach(control_.parallel_for, static_cast<int64_t>(round.size()),
-          [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], meters[k]); });
+  std::vector<CandidateVisit> visited(round.size());
+  std::vector<size_t> fresh;
+  for (size_t k = 0; k < round.size(); ++k) {
+    const CandidateVisit* const known =
+        visits_ == nullptr ? nullptr : visits_->Find(VisitKey(candidates_[round[k]]));
+    if (known == nullptr) {
+      fresh.push_back(k);
+    } else {
+      visited[k] = *known;
+    }
+  }
+  ForEach(control_.parallel_for, static_cast<int64_t>(fresh.size()), [&](int64_t i) {
+    const size_t k = fresh[i];
+    visited[k] = VisitOne(candidates_[round[k]], meters[k]);
+  });
+  for (const size_t k : fresh) {
+    if (visits_ != nullptr) visits_->Record(VisitKey(candidates_[round[k]]), visited[k]);
+  }
   for (size_t k = 0; k < round.size(); ++k) Settle(std::move(visited[k]), candidates_[round[k]]);
 }
 
-void BestFirstSearch::Settle(Visited visited, ExactCandidate& candidate) {
+void BestFirstSearch::Settle(CandidateVisit visited, ExactCandidate& candidate) {
   Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
   const int64_t micro_batch_count = candidate.pipeline.micro_batch_count;
   candidate.bound = std::max(candidate.bound, visited.bound);
@@ -436,14 +451,33 @@ void BestFirstSearch::Settle(Visited visited, ExactCandidate& candidate) {
 }
 
 ExactCandidate::State BestFirstSearch::StateAfter(ExactCandidate::State state,
-                                                  const Visited& visited) {
+                                                  const CandidateVisit& visited) {
   if (state == ExactCandidate::State::kListed) return ExactCandidate::State::kBounded;
   return visited.is_open ? ExactCandidate::State::kTried : ExactCandidate::State::kSearched;
 }
 
-BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candidate,
-                                                   SearchMeter& meter) const {
-  Visited visited;
+VisitCache::Key BestFirstSearch::VisitKey(const ExactCandidate& candidate) const {
+  const PipelineCandidate& pipeline = candidate.pipeline;
+  const DimensionSet dimensions = space_.dimensions();
+  // Prices cut one stage of many layers by another method if stages must be even.
+  const bool may_be_uneven = pipeline.pipeline_parallel_degree > 1 || Interleaves(pipeline) ||
+                             space_.problem().model().layer_count() >= kManyLayers;
+  return {.strategies = dimensions.Without(SearchDimension::kInterleaved)
+                            .Without(SearchDimension::kGroupSize)
+                            .Without(SearchDimension::kUnevenStages)
+                            .ToString(),
+          .has_even_stages = may_be_uneven && !dimensions.has(SearchDimension::kUnevenStages),
+          .global_batch_size = pipeline.global_batch_size,
+          .micro_batch_count = pipeline.micro_batch_count,
+          .pipeline_parallel_degree = pipeline.pipeline_parallel_degree,
+          .schedule = pipeline.schedule,
+          .state = candidate.state,
+          .cutoff = plans_.CutoffPerSample().value()};
+}
+
+CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
+                                         SearchMeter& meter) const {
+  CandidateVisit visited;
   const OptionTable& table = tables_.At(TableCache::KeyOf(candidate.pipeline));
   if (!table.usable()) {
     visited.bound = Seconds::Infinite();

@@ -19,6 +19,7 @@
 #include "planner/planners/exact/candidate_queue.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/planners/exact/visit_cache.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/base/search_numbers.h"
 #include "planner/search/space/strategy_space.h"
@@ -74,6 +75,8 @@ class BestFirstSearch {
   // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`. Until
   // then the search goes as it would without, and so does what it finds.
   void set_enough(Seconds bound) { enough_ = bound; }
+  // Takes visits from `visits` and records new ones in it. Null, which is the default, for none.
+  void set_visits(VisitCache* visits) { visits_ = visits; }
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
   // Returns whether it is proved that no plan of the space fits.
@@ -95,18 +98,6 @@ class BestFirstSearch {
   Seconds BoundPerSample() const;
 
  private:
-  // The outcome of one visit.
-  struct Visited {
-    Seconds bound;
-    std::vector<PredictedPlan> plans;
-    bool is_exact = true;
-    // Whether the candidate must be searched again, to its end.
-    bool is_open = false;
-    int64_t expanded = 0;
-    int64_t pruned = 0;
-    SearchLimit limit = SearchLimit::kNone;
-  };
-
   // A search that ended without a proof.
   struct Unproved {
     int64_t micro_batch_count = 0;
@@ -187,12 +178,15 @@ class BestFirstSearch {
   bool PrepareTables(const std::vector<size_t>& round);
   // Bounds or searches the candidates of a round, and settles what was found.
   void Visit(std::vector<size_t> round);
-  Visited VisitOne(const ExactCandidate& candidate, SearchMeter& meter) const;
+  // Returns what identifies the next visit of a candidate.
+  VisitCache::Key VisitKey(const ExactCandidate& candidate) const;
+  CandidateVisit VisitOne(const ExactCandidate& candidate, SearchMeter& meter) const;
   // Records the outcome of a visit: bound, state and plans of the candidate, facts about its group,
   // and counts of states.
-  void Settle(Visited visited, ExactCandidate& candidate);
+  void Settle(CandidateVisit visited, ExactCandidate& candidate);
   // Returns the state of a candidate after a visit that no limit ended.
-  static ExactCandidate::State StateAfter(ExactCandidate::State state, const Visited& visited);
+  static ExactCandidate::State StateAfter(ExactCandidate::State state,
+                                          const CandidateVisit& visited);
   // `states_of_round` is about the number of states expanded in a round in progress, which the
   // meter does not have yet.
   void Report(int64_t states_of_round);
@@ -212,6 +206,7 @@ class BestFirstSearch {
   bool listed_all_ = false;
   bool was_seeded_ = false;
   Seconds enough_ = Seconds::Infinite();
+  VisitCache* visits_ = nullptr;
   int64_t reported_states_ = 0;
   PlanList plans_;
 };

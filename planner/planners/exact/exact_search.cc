@@ -182,7 +182,7 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
 // `blocks` is the bound of `SearchBlocks`.
 void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, BestFirstSearch& search, Seconds blocks,
-                  SearchMeter& meter) {
+                  VisitCache& visits, SearchMeter& meter) {
   if (meter.stopped() || search.plans().plans().empty()) return;
   const SearchSummary summary =
       SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
@@ -200,6 +200,7 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
     TableCache tables;
     BestFirstSearch nested(part, costs, quiet, tables, own, part.rules().top_plan_count);
     nested.set_enough(enough);
+    nested.set_visits(&visits);
     SpaceAnswer answer;
     if (!nested.List()) {
       meter.Stop(own.limit());
@@ -213,6 +214,14 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
     answer.blocks =
         std::max(listed, SearchBlocks(nested.space(), costs, block_tables,
                                       part.rules().top_plan_count, gap_ratio, nested.plans(), own));
+    const bool is_settled = nested.IsEmpty() || nested.BoundPerSample() >= enough;
+    if (nested.plans().plans().empty() && !is_settled && !own.stopped()) {
+      // As `SettleEmpty` does where the space is asked for.
+      const std::optional<SmallestMemory> smallest = FindSmallestMemory(nested.space(), costs, own);
+      if (smallest.has_value() && smallest->usable_memory <= part.usable_memory()) {
+        nested.plans().Offer({smallest->plan, PredictPlan(part, costs, smallest->plan)});
+      }
+    }
     answer.bounds = nested.BoundsPerSample();
     answer.plans = nested.plans().Take();
     meter.Expand(own.expanded_state_count());
@@ -231,7 +240,7 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
 // plans, or more.
 Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
                BestFirstSearch& search, BlockTables& block_tables, Seconds listed,
-               SearchMeter& meter) {
+               VisitCache& visits, SearchMeter& meter) {
   const double gap_ratio = control.wanted_gap_ratio.value_or(0.0);
   const auto search_blocks = [&] {
     return std::max(
@@ -239,8 +248,10 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
                              gap_ratio, search.plans(), meter));
   };
   Seconds blocks = search_blocks();
-  SearchWithin(problem, costs, control, search, blocks, meter);
+  SearchWithin(problem, costs, control, search, blocks, visits, meter);
   if (!control.wanted_gap_ratio.has_value()) return blocks;
+  // Visits with more effort find more.
+  search.set_visits(nullptr);
   while (control.effort * 2 <= kMaxEffort && !search.plans().plans().empty()) {
     const SearchSummary summary =
         SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
@@ -270,10 +281,13 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   if (search.has_none()) return std::nullopt;
   // Holds for all plans, since it leaves memory out.
   const Seconds listed = search.BoundPerSample();
+  VisitCache visits;
+  search.set_visits(&visits);
   search.Run();
   SearchOneStrategy(problem, costs, control, search, meter);
   BlockTables block_tables;
-  const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed, meter);
+  const Seconds blocks =
+      Deepen(problem, costs, control, search, block_tables, listed, visits, meter);
   if (search.plans().plans().empty() && meter.stopped()) {
     std::optional<PlanningResult> first = FirstPlanOf(search, blocks, costs, meter);
     if (first.has_value()) return first;
@@ -284,7 +298,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     const auto* const stopped = nothing ? std::get_if<StoppedEmpty>(&*nothing) : nullptr;
     if (stopped != nullptr && stopped->search.limit == SearchLimit::kNone) return std::nullopt;
     if (nothing.has_value()) return nothing;
-    SearchWithin(problem, costs, control, search, blocks, meter);
+    SearchWithin(problem, costs, control, search, blocks, visits, meter);
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{

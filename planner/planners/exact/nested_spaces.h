@@ -37,7 +37,7 @@ using SpaceSearch = std::function<SpaceAnswer(const PlanningProblem& problem, Se
 
 // Returns [group] what is left of the dimensions of a problem without each group that it has:
 // rings and Ulysses; uneven stages; virtual stages. A group that the rules ask for is not left out.
-// Empty for models of very many definitions.
+// Empty for models of very many definitions or layers.
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
 // Searches the spaces within that of `problem`, of which `whole` is known, and offers their plans
