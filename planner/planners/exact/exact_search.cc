@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -178,16 +180,32 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
 }
 
-// Searches the spaces within that of `search` if its limits left a gap, and adds what they find.
-// `blocks` is the bound of `SearchBlocks`.
+// Tables of layer costs, by the dimensions of strategies.
+using TablesOfSpaces = std::map<std::string, TableCache>;
+
+std::string StrategyDimensions(const PlanningProblem& problem) {
+  return problem.dimensions()
+      .Without(SearchDimension::kInterleaved)
+      .Without(SearchDimension::kGroupSize)
+      .Without(SearchDimension::kUnevenStages)
+      .ToString();
+}
+
+// Searches the spaces within that of `search`, and all of them for smaller devices, if its limits
+// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`.
 void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, BestFirstSearch& search, Seconds blocks,
-                  VisitCache& visits, SearchMeter& meter) {
+                  TablesOfSpaces& tables, VisitCache& visits, SearchMeter& meter) {
   if (meter.stopped() || search.plans().plans().empty()) return;
   const SearchSummary summary =
       SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
   if (summary.limit != SearchLimit::kMethod) return;
+  Bytes memory_of_visits = problem.usable_memory();
   const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
+    if (part.usable_memory() != memory_of_visits) {
+      visits = {};
+      memory_of_visits = part.usable_memory();
+    }
     // The search counts on a meter of its own, as if it had been asked for.
     SearchControl quiet = control;
     quiet.on_progress = nullptr;
@@ -197,8 +215,8 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
           std::max<int64_t>(1, control.max_state_count - meter.expanded_state_count());
     }
     SearchMeter own(quiet);
-    TableCache tables;
-    BestFirstSearch nested(part, costs, quiet, tables, own, part.rules().top_plan_count);
+    BestFirstSearch nested(part, costs, quiet, tables[StrategyDimensions(part)], own,
+                           part.rules().top_plan_count);
     nested.set_enough(enough);
     nested.set_visits(&visits);
     SpaceAnswer answer;
@@ -240,7 +258,7 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
 // plans, or more.
 Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
                BestFirstSearch& search, BlockTables& block_tables, Seconds listed,
-               VisitCache& visits, SearchMeter& meter) {
+               TablesOfSpaces& tables, VisitCache& visits, SearchMeter& meter) {
   const double gap_ratio = control.wanted_gap_ratio.value_or(0.0);
   const auto search_blocks = [&] {
     return std::max(
@@ -248,7 +266,7 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
                              gap_ratio, search.plans(), meter));
   };
   Seconds blocks = search_blocks();
-  SearchWithin(problem, costs, control, search, blocks, visits, meter);
+  SearchWithin(problem, costs, control, search, blocks, tables, visits, meter);
   if (!control.wanted_gap_ratio.has_value()) return blocks;
   // Visits with more effort find more.
   search.set_visits(nullptr);
@@ -272,7 +290,8 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   // `Deepen` changes the effort.
   SearchControl control = given_control;
   SearchMeter meter(control);
-  TableCache tables;
+  TablesOfSpaces tables_of_spaces;
+  TableCache& tables = tables_of_spaces[StrategyDimensions(problem)];
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
   if (!search.List()) {
     return FirstPlanOf(search, Seconds(), costs, meter)
@@ -286,8 +305,8 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   search.Run();
   SearchOneStrategy(problem, costs, control, search, meter);
   BlockTables block_tables;
-  const Seconds blocks =
-      Deepen(problem, costs, control, search, block_tables, listed, visits, meter);
+  const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed,
+                                tables_of_spaces, visits, meter);
   if (search.plans().plans().empty() && meter.stopped()) {
     std::optional<PlanningResult> first = FirstPlanOf(search, blocks, costs, meter);
     if (first.has_value()) return first;
@@ -298,7 +317,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     const auto* const stopped = nothing ? std::get_if<StoppedEmpty>(&*nothing) : nullptr;
     if (stopped != nullptr && stopped->search.limit == SearchLimit::kNone) return std::nullopt;
     if (nothing.has_value()) return nothing;
-    SearchWithin(problem, costs, control, search, blocks, visits, meter);
+    SearchWithin(problem, costs, control, search, blocks, tables_of_spaces, visits, meter);
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{

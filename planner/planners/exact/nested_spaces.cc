@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/model/device_memory.h"
 #include "planner/model/schedule_traits.h"
 #include "planner/search/base/search_numbers.h"
 
@@ -26,6 +27,9 @@ constexpr size_t kMaxDefinitions = 64;
 // Models with more layers, too: the spaces within that of ten thousand layers take 1.8 s together,
 // and all of it 1.1 s.
 constexpr int kMaxNestedLayers = 2048;
+// Questions about more devices are not searched for smaller devices: one of 512 devices took 22
+// times as long. Of 64 and fewer, the slowest took 10 times as long, 75 ms.
+constexpr int kMaxDevicesForMemory = 64;
 
 Seconds LeastOf(const KindBounds& bounds, Seconds blocks) {
   return std::min({bounds.plain, bounds.listed, bounds.uneven, bounds.grouped, blocks});
@@ -40,16 +44,99 @@ void Raise(const SpaceAnswer& larger, KindBounds& bounds, Seconds& blocks) {
   blocks = std::max(blocks, larger.blocks);
 }
 
+// The spaces of a question, each with what is known of it: the whole one and those without some
+// groups.
+class SpaceFamily {
+ public:
+  SpaceFamily(const PlanningProblem& problem, const SpaceAnswer& whole, const SpaceSearch& search,
+              PlanList& plans, SearchMeter& meter)
+      : problem_(problem),
+        groups_(SpacesWithoutGroups(problem)),
+        search_(search),
+        plans_(plans),
+        meter_(meter),
+        answers_(size_t{1} << groups_.size()) {
+    answers_[0] = whole;
+    for (size_t set = 0; set < answers_.size(); ++set) order_.push_back(set);
+    // Larger spaces first: their bounds may close those within them.
+    std::stable_sort(order_.begin(), order_.end(),
+                     [](size_t a, size_t b) { return std::popcount(a) < std::popcount(b); });
+  }
+
+  // Searches the open spaces but the whole one with the memory of the problem.
+  void SearchWithinWhole() { SearchOpen(problem_.usable_memory(), /*begin=*/1); }
+
+  // Searches all open spaces with less memory. What is known then holds for less memory only.
+  // Returns false if none is open, so that none is for still less memory.
+  bool SearchWith(Bytes usable_memory) { return SearchOpen(usable_memory, /*begin=*/0); }
+
+ private:
+  bool SearchOpen(Bytes usable_memory, size_t begin) {
+    bool is_any_open = false;
+    for (size_t place = begin; place < order_.size(); ++place) {
+      if (!meter_.ShouldContinue()) return false;
+      const size_t set = order_[place];
+      SpaceAnswer& answer = answers_[set];
+      const PlanningRules rules = RulesOf(set);
+      for (size_t group = 0; group < groups_.size(); ++group) {
+        if ((set >> group & 1) == 0) continue;
+        Raise(answers_[set & ~(size_t{1} << group)], answer.bounds, answer.blocks);
+      }
+      if (!rules.dimensions.has(SearchDimension::kInterleaved)) {
+        answer.bounds.listed = answer.bounds.uneven = answer.bounds.grouped = Seconds::Infinite();
+      }
+      if (!rules.dimensions.has(SearchDimension::kUnevenStages)) {
+        answer.bounds.uneven = Seconds::Infinite();
+      }
+      const Seconds enough = plans_.CutoffPerSample() * (1.0 - kProofTolerance);
+      if (LeastOf(answer.bounds, answer.blocks) >= enough) continue;
+      is_any_open = true;
+      SpaceAnswer found =
+          search_(problem_.WithRules(rules).WithUsableMemory(usable_memory), enough);
+      if (meter_.stopped()) found.bounds = {};
+      Raise(found, answer.bounds, answer.blocks);
+      for (PredictedPlan& plan : found.plans) {
+        plan.prediction.usable_memory = problem_.usable_memory();
+        plans_.Offer(std::move(plan));
+      }
+    }
+    return is_any_open;
+  }
+
+  // Returns the rules without a set of groups.
+  PlanningRules RulesOf(size_t set) const {
+    PlanningRules rules = problem_.rules();
+    if (set == 0) return rules;
+    rules.dimensions = problem_.dimensions();
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      if ((set >> group & 1) == 1) rules.dimensions = rules.dimensions & groups_[group];
+    }
+    return rules;
+  }
+
+  const PlanningProblem& problem_;
+  std::vector<DimensionSet> groups_;
+  const SpaceSearch& search_;
+  PlanList& plans_;
+  SearchMeter& meter_;
+  // [set of groups left out]
+  std::vector<SpaceAnswer> answers_;
+  // The sets.
+  std::vector<size_t> order_;
+};
+
 }  // namespace
+
+bool IsNestingCheap(const PlanningProblem& problem) {
+  return problem.model().layer_definitions().size() <= kMaxDefinitions &&
+         problem.model().layer_count() <= kMaxNestedLayers;
+}
 
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem) {
   const DimensionSet dimensions = problem.dimensions();
   const std::optional<Schedule> schedule = problem.rules().schedule;
   std::vector<DimensionSet> spaces;
-  if (problem.model().layer_definitions().size() > kMaxDefinitions ||
-      problem.model().layer_count() > kMaxNestedLayers) {
-    return spaces;
-  }
+  if (!IsNestingCheap(problem)) return spaces;
   for (const auto& [first, second] : kGroups) {
     const bool is_asked_for = first == SearchDimension::kInterleaved && schedule.has_value() &&
                               TraitsOf(*schedule).has_virtual_stages;
@@ -61,39 +148,12 @@ std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem) {
 
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
                         const SpaceSearch& search, PlanList& plans, SearchMeter& meter) {
-  const std::vector<DimensionSet> groups = SpacesWithoutGroups(problem);
-  const auto space_count = size_t{1} << groups.size();
-  // [set of groups left out]
-  std::vector<SpaceAnswer> answers(space_count);
-  answers[0] = whole;
-  std::vector<size_t> order(space_count);
-  for (size_t set = 0; set < space_count; ++set) order[set] = set;
-  // Larger spaces first: their bounds may close those within them.
-  std::stable_sort(order.begin(), order.end(),
-                   [](size_t a, size_t b) { return std::popcount(a) < std::popcount(b); });
-  for (const size_t set : order) {
-    if (set == 0) continue;
-    if (!meter.ShouldContinue()) return;
-    SpaceAnswer& answer = answers[set];
-    PlanningRules rules = problem.rules();
-    rules.dimensions = problem.dimensions();
-    for (size_t group = 0; group < groups.size(); ++group) {
-      if ((set >> group & 1) == 0) continue;
-      rules.dimensions = rules.dimensions & groups[group];
-      Raise(answers[set & ~(size_t{1} << group)], answer.bounds, answer.blocks);
-    }
-    if (!rules.dimensions.has(SearchDimension::kInterleaved)) {
-      answer.bounds.listed = answer.bounds.uneven = answer.bounds.grouped = Seconds::Infinite();
-    }
-    if (!rules.dimensions.has(SearchDimension::kUnevenStages)) {
-      answer.bounds.uneven = Seconds::Infinite();
-    }
-    const Seconds enough = plans.CutoffPerSample() * (1.0 - kProofTolerance);
-    if (LeastOf(answer.bounds, answer.blocks) >= enough) continue;
-    SpaceAnswer found = search(problem.WithRules(rules), enough);
-    if (meter.stopped()) found.bounds = {};
-    Raise(found, answer.bounds, answer.blocks);
-    for (PredictedPlan& plan : found.plans) plans.Offer(std::move(plan));
+  if (!IsNestingCheap(problem)) return;
+  SpaceFamily family(problem, whole, search, plans, meter);
+  family.SearchWithinWhole();
+  if (problem.device_count() > kMaxDevicesForMemory) return;
+  for (const auto& [gibibytes, usable_memory] : SmallerDevices(problem)) {
+    if (!family.SearchWith(usable_memory)) return;
   }
 }
 

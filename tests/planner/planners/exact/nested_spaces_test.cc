@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "planner/model/device_memory.h"
 #include "tests/support/large_problem.h"
 #include "tests/support/search_laws.h"
 
@@ -30,8 +33,29 @@ TEST(SearchNestedSpaces, NoSpaceOfTheFamilyHasAFasterPlan) {
   EXPECT_GT(open_count, 0);
 }
 
+// tests/studies/papers/grid_law_test.cc has questions for which this failed.
+TEST(SearchNestedSpaces, MoreMemoryIsNeverSlower) {
+  int open_count = 0;
+  for (const uint64_t seed : {1, 2, 4, 9}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    LargeOptions options =
+        RandomLargeOptions(seed, /*max_layer_count=*/16, /*max_device_count=*/16);
+    double before = std::numeric_limits<double>::infinity();
+    for (const int64_t gibibytes : {12, 16, 20, 24, 32}) {
+      SCOPED_TRACE(testing::Message() << gibibytes << " GiB");
+      options.device_memory = Bytes::Of(gibibytes << 30);
+      const LawAnswer answer = AnswerOf(options);
+      open_count += answer.is_proved ? 0 : 1;
+      EXPECT_LE(answer.per_sample, before * (1.0 + 1e-9));
+      before = answer.per_sample;
+    }
+  }
+  EXPECT_GT(open_count, 0);
+}
+
 TEST(SearchNestedSpaces, VisitsEachSpaceOnceUnlessABoundClosesIt) {
-  const PlanningProblem problem = LargeProblem(LargeOptions());
+  // More devices than are searched for less memory.
+  const PlanningProblem problem = LargeProblem({.device_count = 128});
   const KindBounds open = {.plain = Seconds::Of(1.0),
                            .listed = Seconds::Of(1.0),
                            .uneven = Seconds::Of(1.0),
@@ -64,6 +88,40 @@ TEST(SearchNestedSpaces, VisitsEachSpaceOnceUnlessABoundClosesIt) {
   // If each of the first three is proved, those within them are too.
   const Seconds closed = Seconds::Of(3.0);
   EXPECT_EQ(visits(open, {closed, closed, closed, closed}).size(), 3u);
+}
+
+TEST(SearchNestedSpaces, VisitsAllSpacesForSmallerDevicesUntilNoneIsOpen) {
+  const PlanningProblem problem = LargeProblem({.device_count = 64});
+  const size_t device_count = SmallerDevices(problem).size();
+  ASSERT_GT(device_count, 3u);
+  const KindBounds open = {Seconds::Of(1.0), Seconds::Of(1.0), Seconds::Of(1.0),
+                           Seconds::Infinite()};
+  const KindBounds closed = {Seconds::Of(3.0), Seconds::Of(3.0), Seconds::Of(3.0),
+                             Seconds::Infinite()};
+  const SearchControl control;
+  for (const size_t open_device_count : {size_t{0}, size_t{2}, device_count}) {
+    const Bytes least_open = open_device_count == 0
+                                 ? problem.usable_memory()
+                                 : SmallerDevices(problem)[open_device_count - 1].second;
+    SearchMeter meter(control);
+    PlanList plans(1);
+    PredictedPlan plan;
+    plan.plan.global_batch_size = 1;
+    plan.prediction.step = Seconds::Of(2.0);
+    plans.Offer(plan);
+    size_t visit_count = 0;
+    SearchNestedSpaces(
+        problem, {open, Seconds::Infinite(), {}},
+        [&](const PlanningProblem& part, Seconds) {
+          ++visit_count;
+          return SpaceAnswer{
+              part.usable_memory() >= least_open ? open : closed, Seconds::Infinite(), {}};
+        },
+        plans, meter);
+    // The whole space of the first device that is closed closes all others.
+    const size_t closed_count = open_device_count == device_count ? 0 : 1;
+    EXPECT_EQ(visit_count, 7 + 8 * open_device_count + closed_count);
+  }
 }
 
 }  // namespace
