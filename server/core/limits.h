@@ -15,8 +15,8 @@ namespace parplan {
 
 // The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
-  // Bytes of its profiles and plans in the store, and number of its plans. Calls in progress may
-  // exceed them by what they store.
+  // Bytes of its profiles, plans and executions in the store, and number of its plans. Calls in
+  // progress may exceed them by what they store.
   int64_t stored_bytes = 0;
   int64_t plan_count = 0;
   // Agents connected at a time.
@@ -64,8 +64,12 @@ struct Limits {
   // measures once a week.
   int profiles_per_node = 16;
 
-  // Windows kept for one execution.
+  // Windows kept for one execution, bytes of one of them, and bytes of the execution with all of
+  // them. A window with all timings that it may have has some 100 KB; 100,000 windows of 2.5 KB,
+  // those of 1,000 ranks with 30 timings each, fill the last.
   int64_t max_window_count = 100000;
+  int64_t max_window_bytes = int64_t{256} << 10;
+  int64_t max_execution_bytes = int64_t{256} << 20;
 
   // An execution without a report for so long is marked as failed.
   absl::Duration longest_execution_silence = absl::Hours(6);

@@ -227,10 +227,10 @@ absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
 
 absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execution,
                                                          absl::Span<const WindowRecord> windows,
-                                                         int64_t max_window_count,
+                                                         const ExecutionLimits& limits,
                                                          absl::Time report_time) {
   return MeteredChange("append_windows", [&](Store& store) {
-    return store.AppendWindows(execution, windows, max_window_count, report_time);
+    return store.AppendWindows(execution, windows, limits, report_time);
   });
 }
 

@@ -98,7 +98,7 @@ class MeteredStore : public Store {
       int64_t limit) override;
   absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                              absl::Span<const WindowRecord> windows,
-                                             int64_t max_window_count,
+                                             const ExecutionLimits& limits,
                                              absl::Time report_time) override;
   absl::StatusOr<int64_t> WindowCount(absl::string_view execution) override;
   absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view execution,

@@ -42,7 +42,7 @@ ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> ke
       profiles_(*store_, clock_, observer_, limits_, guard_, quotas_),
       calibrations_(*store_, clock_, observer_, limits_),
       knowledge_(profiles_, calibrations_),
-      executions_(*store_, clock_, observer_, limits_, guard_),
+      executions_(*store_, clock_, observer_, limits_, guard_, quotas_),
       agents_(clock_, observer_, limits_, guard_),
       pool_(limits_, observer_),
       plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, guard_, quotas_,

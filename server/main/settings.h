@@ -60,9 +60,9 @@ struct Settings {
   bool audit_required = false;
   // `LimitsOf` adds the quotas.
   Limits limits;
-  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it, with plans
-  // and profiles; executions do not count. 100,000 plans are those of a day with more than one job
-  // a second; 1,024 agents share a certificate at most.
+  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it. 100,000
+  // plans are those of a day with more than one job a second; 1,024 agents share a certificate at
+  // most.
   QuotaSettings identity_quota = {
       .stored_bytes = int64_t{2} << 30, .plans = 100000, .agents = 1024};
   QuotaSettings cluster_quota = {.stored_bytes = int64_t{8} << 30};

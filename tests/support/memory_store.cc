@@ -440,6 +440,15 @@ absl::StatusOr<StoredUsage> MemoryStore::Usage(const RecordScope& scope) {
   for (const auto& [position, profile] : state_->profiles) {
     if (IsIn(profile, scope)) usage.byte_count += static_cast<int64_t>(profile.bytes.size());
   }
+  for (const auto& [position, execution] : state_->executions) {
+    PlanRecord place = *Find(state_->plans, execution.plan);
+    place.owner = execution.owner;
+    if (!IsIn(place, scope)) continue;
+    usage.byte_count += ExecutionByteCount(execution);
+    for (const auto& [key, window] : state_->windows[execution.name]) {
+      usage.byte_count += WindowByteCount(window);
+    }
+  }
   return usage;
 }
 

@@ -106,7 +106,7 @@ class MemoryStore : public Store {
       int64_t limit) override;
   absl::StatusOr<AppendResult> AppendWindows(absl::string_view name,
                                              absl::Span<const WindowRecord> windows,
-                                             int64_t max_window_count,
+                                             const ExecutionLimits& limits,
                                              absl::Time report_time) override;
   absl::StatusOr<int64_t> WindowCount(absl::string_view name) override;
   absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view name,

@@ -133,6 +133,74 @@ TEST_F(QuotaTest, BytesOfAnIdentityAreThoseOfItsProfilesAndPlans) {
   EXPECT_EQ(ReasonOf(UploadAs("node-1", "r2")), Reason::kQuotaExceeded);
 }
 
+TEST_F(QuotaTest, ExecutionsAndWindowsCountForWhoeverOpenedTheExecution) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  v1::CreateExecutionRequest open;
+  open.set_parent(plan->name());
+  open.set_request_id("one");
+  ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(open, "cn:job"));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage opened, store().Usage({.owner = "cn:job"}));
+  EXPECT_GT(opened.byte_count, kExecutionRowBytes);
+  v1::ReportMetricsRequest report;
+  report.set_execution(execution.name());
+  v1::MeasuredWindow& window = *report.mutable_window();
+  window.set_step_count(10);
+  window.mutable_median_step_duration()->set_seconds(1);
+  ASSERT_OK(core().executions().StartReport()->Add(report));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage used, store().Usage({.owner = "cn:job"}));
+  EXPECT_GT(used.byte_count, opened.byte_count);
+  limits.identity_quota.stored_bytes = used.byte_count + 1;
+  Start(store().OpenAgain());
+  // What is stored already needs no room.
+  EXPECT_OK(core().executions().StartReport()->Add(report));
+  EXPECT_OK(core().executions().Create(open, "cn:job"));
+  const std::string limit = absl::StrCat(used.byte_count + 1);
+  window.set_first_step(10);
+  ExpectExceeded(core().executions().StartReport()->Add(report), "identity.stored_bytes", "cn:job",
+                 limit);
+  open.set_request_id("two");
+  ExpectExceeded(core().executions().Create(open, "cn:job").status(), "identity.stored_bytes",
+                 "cn:job", limit);
+  // Neither was stored, and others have their own.
+  EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(used));
+  EXPECT_OK(core().executions().Create(open, "cn:other"));
+}
+
+// A stream asks once for many windows, and no later than after a megabyte.
+TEST_F(QuotaTest, AStreamOfWindowsExceedsAQuotaByAMegabyteAtMost) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  v1::CreateExecutionRequest open;
+  open.set_parent(plan->name());
+  open.set_request_id("one");
+  ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(open, "cn:job"));
+  limits.identity_quota.stored_bytes = 100000;
+  Start(store().OpenAgain());
+  v1::ReportMetricsRequest report;
+  report.set_execution(execution.name());
+  v1::MeasuredWindow& window = *report.mutable_window();
+  window.set_step_count(1);
+  window.mutable_median_step_duration()->set_seconds(1);
+  v1::CollectiveTiming timing;
+  timing.set_collective(v1::COLLECTIVE_ALL_REDUCE);
+  timing.set_participant_count(2);
+  timing.set_rank_stride(1);
+  timing.set_message_size_bytes(1);
+  timing.mutable_median_duration()->set_nanos(1);
+  for (int i = 0; i < 1024; ++i) *window.add_collective_timings() = timing;
+  const auto stream = core().executions().StartReport();
+  absl::Status full;
+  int count = 0;
+  while (full.ok() && ++count < 1000) {
+    window.set_first_step(count);
+    full = stream->Add(report);
+  }
+  ExpectExceeded(full, "identity.stored_bytes", "cn:job", "100000");
+  EXPECT_GT(count, 2);
+  EXPECT_LT(store().Usage({.owner = "cn:job"})->byte_count, 100000 + (1 << 20));
+}
+
 TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
   limits.profiles_per_node = 1;
   StartMeasured();
