@@ -1,5 +1,7 @@
 #include "server/core/quota_keeper.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/core/quota_error.h"
@@ -89,10 +91,12 @@ absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule, const std::string& own
     const auto found = purged_.find(key);
     if (found != purged_.end() && now - found->second < kPurgePause) return false;
   }
+  const std::optional<absl::Time> time_of_day = clock_check_.ConfirmedNow();
+  if (!time_of_day.has_value()) return false;
   const RecordScope scope = {.owner = owner, .cluster = rule.scope.cluster};
   PARPLAN_ASSIGN_OR_RETURN(
       const int64_t deleted,
-      store_.DeleteExpiredPlans(clock_.Now() - kPurgeMargin, kPurgeBatch, scope));
+      store_.DeleteExpiredPlans(*time_of_day - kPurgeMargin, kPurgeBatch, scope));
   if (deleted < kPurgeBatch) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (purged_.size() >= kMaxPurgedCount) purged_.clear();

@@ -101,6 +101,7 @@ TEST_F(QuotaTest, PlansThatHaveExpiredMakeRoom) {
   ASSERT_OK(AskAs("me", Numbered(2)));
   ASSERT_OK_AND_ASSIGN(const SharedPlan theirs, AskAs("you", Numbered(1)));
   // Nothing has expired, and nobody looks again for a while.
+  clock.Advance(ClockCheck::kMinConfirmation);
   ASSERT_FALSE(AskAs("me", Numbered(3)).ok());
   ASSERT_FALSE(AskAs("me", Numbered(3)).ok());
   EXPECT_EQ(observer.store_calls("delete_expired_plans"), 1);
@@ -216,6 +217,26 @@ TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
   // This one replaces a profile of another owner, and the room of that owner is not its own.
   ExpectExceeded(UploadAs("node-2", "r3"), "identity.stored_bytes", "cn:node-2",
                  absl::StrCat(mine.byte_count / 2));
+}
+
+// A clock that is a year ahead lets every plan be old.
+TEST_F(QuotaTest, NoPlanGoesOnOneReadingOfAClock) {
+  limits.identity_quota.plan_count = 1;
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  const absl::Duration year = absl::Hours(24 * 365);
+  for (const absl::Duration passed : {absl::ZeroDuration(), 2 * ClockCheck::kMinConfirmation}) {
+    clock.Advance(passed);
+    clock.Jump(year);
+    EXPECT_EQ(ReasonOf(AskAs("me", Numbered(2)).status()), Reason::kQuotaExceeded);
+    clock.Advance(QuotaKeeper::kPurgePause);
+    EXPECT_EQ(ReasonOf(AskAs("me", Numbered(2)).status()), Reason::kQuotaExceeded);
+    clock.Jump(-year);
+    EXPECT_EQ(ReasonOf(AskAs("me", Numbered(2)).status()), Reason::kQuotaExceeded);
+    v1::GetPlanRequest get;
+    get.set_name(plan->name());
+    EXPECT_OK(core().plans().GetPlan(get));
+  }
 }
 
 // The cluster is full of others' plans, which are theirs to give away.
