@@ -194,6 +194,10 @@ absl::StatusOr<int64_t> MeteredStore::ReplacedBytes(const ProfileRecord& profile
                  [&](Store& store) { return store.ReplacedBytes(profile, keep_count, scope); });
 }
 
+absl::StatusOr<bool> MeteredStore::HasSpec(absl::string_view spec) {
+  return Metered("has_spec", [&](Store& store) { return store.HasSpec(spec); });
+}
+
 absl::StatusOr<ExecutionRecord> MeteredStore::CreateExecution(ExecutionRecord execution) {
   return MeteredChange("create_execution",
                        [&](Store& store) { return store.CreateExecution(std::move(execution)); });

@@ -86,6 +86,7 @@ class MeteredStore : public Store {
   absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
   absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
                                         const RecordScope& scope) override;
+  absl::StatusOr<bool> HasSpec(absl::string_view spec) override;
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
   absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,

@@ -50,6 +50,10 @@ absl::Status QuotaKeeper::CheckRule(const Rule& rule, const NewRecord& record) {
         replaced_bytes,
         store_.ReplacedBytes(*record.profile, limits_.profiles_per_node, rule.scope));
   }
+  if (record.spec != nullptr && !record.spec->empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_stored, store_.HasSpec(*record.spec));
+    if (is_stored) replaced_bytes = static_cast<int64_t>(record.spec->size());
+  }
   const absl::Status exceeded = CheckUsage(rule, record, usage, replaced_bytes);
   if (exceeded.ok()) return exceeded;
   PARPLAN_ASSIGN_OR_RETURN(const bool has_room, Purge(rule, record.owner));

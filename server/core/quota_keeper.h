@@ -28,6 +28,8 @@ struct NewRecord {
   // 1 for a plan.
   int plan_count = 0;
   int64_t byte_count = 0;
+  // Not null for a plan: its spec, which needs no room if it is stored.
+  const std::string* spec = nullptr;
   // Not null for a profile, which is nothing new if it is stored, and may replace others.
   const ProfileRecord* profile = nullptr;
 };

@@ -219,6 +219,9 @@ class Store {
   virtual absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
                                                 const RecordScope& scope) = 0;
 
+  // Returns whether a plan in the store has this spec, which is then not stored again.
+  virtual absl::StatusOr<bool> HasSpec(absl::string_view spec) = 0;
+
   // Stores an execution. A second one of a plan with the same non-empty `request_id` changes
   // nothing and returns the stored one. NOT_FOUND (RESOURCE_NOT_FOUND) if the plan is not stored;
   // ALREADY_EXISTS (SPEC_INVALID) if the name is taken.

@@ -425,6 +425,12 @@ absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64
   return static_cast<int64_t>(expired.size());
 }
 
+absl::StatusOr<bool> MemoryStore::HasSpec(absl::string_view spec) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return state_->specs.count(std::string(spec)) > 0;
+}
+
 absl::StatusOr<StoredUsage> MemoryStore::Usage(const RecordScope& scope) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());

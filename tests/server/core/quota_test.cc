@@ -350,6 +350,28 @@ TEST_F(QuotaTest, AnEqualQuestionOfAQuietIdentityKeepsItsPlace) {
   EXPECT_OK(running.get());
 }
 
+// Refused before only if its own bytes exceed the quota.
+TEST_F(QuotaTest, APlanNeedsNoRoomForASpecThatIsStored) {
+  StartMeasured();
+  ASSERT_OK(AskAs("me", Numbered(1)));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage before, store().Usage({.cluster = "synthetic"}));
+  v1::CreatePlanRequest again = Numbered(1);
+  again.set_job_id("another");
+  ASSERT_OK(AskAs("me", again));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage after, store().Usage({.cluster = "synthetic"}));
+  const int64_t plan_bytes = after.byte_count - before.byte_count;
+  const auto spec_bytes = static_cast<int64_t>(again.spec().ByteSizeLong());
+  again.set_job_id("a third");
+  // Room for the plan alone, and for less.
+  for (const int64_t room : {plan_bytes + spec_bytes / 2, plan_bytes / 2}) {
+    limits.cluster_quota.stored_bytes = store().Usage({.cluster = "synthetic"})->byte_count + room;
+    Start(store().OpenAgain());
+    const absl::Status asked = AskAs("me", again).status();
+    EXPECT_EQ(asked.ok(), room > plan_bytes) << asked;
+    again.set_job_id("a fourth");
+  }
+}
+
 // The spec is most of what a plan with a large model takes up.
 TEST_F(QuotaTest, PlansForOneQuestionShareItsSpecInTheStore) {
   StartMeasured();

@@ -204,12 +204,15 @@ TEST_P(StoreConformance, ASpecIsStoredOnceAndGoesWithItsLastPlan) {
               IsOkAndHolds(CountedUsage(plans, {}, {.owner = "cn:a"})));
   EXPECT_THAT(store().Usage({.cluster = "d"}),
               IsOkAndHolds(CountedUsage(plans, {}, {.cluster = "d"})));
+  EXPECT_THAT(store().HasSpec(plans[0].spec), IsOkAndHolds(true));
+  EXPECT_THAT(store().HasSpec("another"), IsOkAndHolds(false));
   // All but the last: each spec stays with the one that is left.
   EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(6), 100), IsOkAndHolds(7));
   EXPECT_EQ(usage().byte_count, 2 * 3000 + 2 * 10);
   EXPECT_THAT(store().GetPlan(plans[7].name), IsOkAndHolds(plans[7]));
   EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(7), 100), IsOkAndHolds(1));
   EXPECT_EQ(usage().byte_count, 3000 + 10);
+  EXPECT_THAT(store().HasSpec(plans[7].spec), IsOkAndHolds(false));
   EXPECT_THAT(store().GetPlan(plans[8].name), IsOkAndHolds(plans[8]));
   EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(8), 100), IsOkAndHolds(1));
   EXPECT_EQ(usage(), StoredUsage{});
