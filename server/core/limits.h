@@ -27,7 +27,8 @@ struct QuotaLimits {
   int queued_search_count = 0;
 };
 
-// Plain data. Every field but the quotas and `profiles_per_node` is above 0.
+// Plain data. Every field but the quotas, `profiles_per_node` and
+// `search_memory_bytes` is above 0.
 struct Limits {
   // Size of one question: layers and devices, at most the limits of the planner, and offers of a
   // `ShapePlan`.
@@ -51,6 +52,10 @@ struct Limits {
   int max_queue_length = 64;
   // Threads that search.
   int worker_count = 2;
+
+  // Bytes that all searches that run may have together; 0 for no limit. Each gets an equal part,
+  // and so few run at a time that it is `kMinSearchBytes` at least.
+  int64_t search_memory_bytes = 0;
 
   // Longest search. `PlanningOptions.search_time_limit` is cut to it.
   absl::Duration max_search_duration = absl::Minutes(5);

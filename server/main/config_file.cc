@@ -78,6 +78,7 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   Take(config.has_profiles_per_node(), config.profiles_per_node(),
        settings.limits.profiles_per_node);
   Take(config.has_workers(), config.workers(), settings.limits.worker_count);
+  Take(config.has_search_memory(), config.search_memory(), settings.limits.search_memory_bytes);
   Take(config.has_queue_length(), config.queue_length(), settings.limits.max_queue_length);
   TakeDuration(config.has_plan_ttl(), config.plan_ttl(), settings.limits.default_time_to_live);
   TakeDuration(config.has_max_plan_ttl(), config.max_plan_ttl(), settings.limits.max_time_to_live);

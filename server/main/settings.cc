@@ -15,7 +15,9 @@
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/state_folder.h"
 #include "base/status_macros.h"
+#include "base/system/machine_memory.h"
 #include "proto/wire/version.h"
+#include "server/core/search_pool.h"
 #include "server/main/admin_commands.h"
 #include "server/main/config_file.h"
 #include "server/rpc/listen_address.h"
@@ -105,6 +107,9 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
                "Refuse changes while the audit file cannot be written");
   app.add_option("--workers", settings.limits.worker_count,
                  "Threads that search [one for each processor, at most 8]");
+  app.add_option("--search-memory", settings.limits.search_memory_bytes,
+                 "Bytes of all running searches [half of the memory of the machine or control "
+                 "group]");
   app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
       ->capture_default_str();
   AddDurationFlag(app, "--plan-ttl", settings.limits.default_time_to_live,
@@ -216,6 +221,8 @@ absl::Status CheckSettings(const Settings& settings) {
   const Limits& limits = settings.limits;
   const absl::Duration year = absl::Hours(24 * 366);
   PARPLAN_RETURN_IF_ERROR(CheckRange("workers", limits.worker_count, 1, kMaxWorkerCount));
+  PARPLAN_RETURN_IF_ERROR(CheckRange("search_memory", limits.search_memory_bytes,
+                                     SearchPool::kMinSearchBytes, int64_t{1} << 50));
   PARPLAN_RETURN_IF_ERROR(CheckRange("queue_length", limits.max_queue_length, 1, kMaxQueueLength));
   PARPLAN_RETURN_IF_ERROR(CheckRange("profiles_per_node", limits.profiles_per_node, 0, INT32_MAX));
   PARPLAN_RETURN_IF_ERROR(
@@ -262,7 +269,7 @@ bool AllowsAllCallers(const Settings& settings) {
 Limits LimitsOf(const Settings& settings) {
   Limits limits = settings.limits;
   limits.identity_quota =
-      ToLimits(settings.identity_quota, std::max(settings.limits.worker_count - 1, 1));
+      ToLimits(settings.identity_quota, std::max(SearchPool::RunningCount(limits) - 1, 1));
   limits.cluster_quota = ToLimits(settings.cluster_quota, 0);
   return limits;
 }
@@ -292,6 +299,8 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   settings.data_dir = DefaultStateFolder("parplan");
   settings.limits.worker_count =
       std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxDefaultWorkerCount);
+  settings.limits.search_memory_bytes =
+      std::max(UsableMemoryBytes() / 2, SearchPool::kMinSearchBytes);
   absl::Status status;
   std::string config_path = FindConfigPath(argc, argv);
   if (!config_path.empty()) status = ReadConfigFile(config_path, settings);
