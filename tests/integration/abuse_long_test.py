@@ -5,7 +5,9 @@
 
 `./parplan-dev abuse-test` runs it. What it measures it prints in lines that begin with "abuse:".
 """
+import contextlib
 import resource
+import sqlite3
 import time
 
 import grpc
@@ -127,11 +129,54 @@ class LongAttacks:
             f"{self.peak(server) // MEBI} MiB at most")
         self.assertEqual((code, health.failures), ("OK", []))
 
+    def test_a_year_of_profiles_delays_no_caller(self):
+        flags, address = self.health()
+        flags += ("--profiles-per-node", "0")
+        count = 52_000
+        profile = parplan.small_profile()
+        name = profile["layer_definitions"][0]["layer_definition_id"]
+        for batch in range(100, 144):
+            profile["layer_timings"].append({
+                "layer_definition_id": name, "tensor_parallel_degree": 1,
+                "micro_batch_size": batch, "forward_duration": parplan.seconds(0.001 * batch),
+                "backward_duration": parplan.seconds(0.002 * batch)})
+        server = self.serve(*flags)
+        self.client(server).upload("clusters/lab/nodes/node-0", "upload", profile)
+        server.__exit__()
+        database = next(self.folder.rglob("*.db"))
+        self.repeat_profile(database, count)
+        server = self.serve(*flags, memory=2048 * MEBI)
+        client = self.client(server)
+        client.service(PLANS)
+        with lab.HealthWatch(address()) as health:
+            first, code = self.first_answer(client, parplan.small_question())
+            client.upload("clusters/lab/nodes/node-0", "another", parplan.small_profile())
+            again, _ = self.first_answer(client, parplan.small_question(batch=16))
+        say(f"{self.kind}: {count} stored profiles: the first question took {first:.2f} s ({code}), "
+            f"the first after an upload {again:.2f} s; health p99 "
+            f"{1000 * health.percentile(0.99):.0f} ms, worst {1000 * max(health.seconds):.0f} ms; "
+            f"physical memory {self.peak(server) // MEBI} MiB at most")
+        self.assertEqual((code, health.failures), ("OK", []))
+        self.assertLess(health.percentile(0.99), 0.05)
+        self.assertLess(self.peak(server), 1024 * MEBI)
+
+    def repeat_profile(self, database, count):
+        """Stores the only profile of a database again, as that of other nodes."""
+        with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+            connection.row_factory = sqlite3.Row
+            row = dict(connection.execute("SELECT * FROM profiles").fetchone())
+            del row["sequence"]
+            columns = ", ".join(row)
+            places = ", ".join(f":{column}" for column in row)
+            connection.executemany(
+                f"INSERT INTO profiles ({columns}) VALUES ({places})",
+                ({**row, "node": f"node-{number}", "name": row["name"].replace(
+                    "node-0", f"node-{number}")} for number in range(1, count)))
+
     def test_hard_questions_are_shed(self):
         flags, address = self.health()
         server = self.serve(*flags, "--max-search-time", "5s", memory=2048 * MEBI)
         client = self.client(server)
-        client.upload("clusters/lab/nodes/node-0", "upload", parplan.small_profile())
         client.service(PLANS)
 
         def ask(number):
