@@ -66,6 +66,11 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   if (config.has_authorization()) {
     const config::v1::Authorization& authorization = config.authorization();
     settings.certificate_names = ToTexts(authorization.certificate_names());
+    if (authorization.has_service_accounts()) {
+      const config::v1::ServiceAccounts& accounts = authorization.service_accounts();
+      settings.service_accounts =
+          ServiceAccountSettings{accounts.key_set_file(), accounts.issuer(), accounts.audience()};
+    }
     settings.grants.emplace();
     for (const config::v1::Grant& grant : authorization.grants()) {
       settings.grants->push_back(ToGrant(grant));

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,7 +19,10 @@
 #include "base/service/shell/state_folder.h"
 #include "base/status_macros.h"
 #include "base/system/machine_memory.h"
+#include "base/system/posix_file.h"
 #include "proto/wire/version.h"
+#include "server/access/token_verifier.h"
+#include "server/access/web_key_set.h"
 #include "server/core/search_pool.h"
 #include "server/main/admin_commands.h"
 #include "server/main/config_file.h"
@@ -30,6 +36,8 @@ constexpr int kUsageError = 2;
 constexpr int kMaxWorkerCount = 256;
 constexpr int kMaxDefaultWorkerCount = 8;
 constexpr int kMaxQueueLength = 100000;
+// That of an API server has a few keys, of some 500 bytes each.
+constexpr size_t kMaxKeySetBytes = size_t{1} << 20;
 
 constexpr char kServerFooter[] = R"(
 Durations are written like 30s, 5m or 24h.
@@ -244,6 +252,26 @@ absl::Status CheckSettings(const Settings& settings) {
   return CheckChoice("log_format", settings.log_format, {"json", "text"});
 }
 
+// Returns a verifier with the keys that the file has now.
+absl::StatusOr<std::shared_ptr<const TokenVerifier>> TokensOf(
+    const ServiceAccountSettings& accounts) {
+  const std::string field = "authorization.service_accounts.";
+  for (const auto& [name, value] :
+       {std::pair("key_set_file", &accounts.key_set_file), std::pair("issuer", &accounts.issuer),
+        std::pair("audience", &accounts.audience)}) {
+    if (value->empty()) return FieldError(Reason::kSpecInvalid, field + name, "is required");
+  }
+  const absl::StatusOr<std::string> text =
+      ReadFile(accounts.key_set_file, {.max_bytes = kMaxKeySetBytes, .takes_any_kind = true});
+  if (!text.ok()) {
+    return FieldError(Reason::kSpecInvalid, field + "key_set_file", text.status().message());
+  }
+  PARPLAN_ASSIGN_OR_RETURN(WebKeySet keys, WebKeySet::Create(*text, field + "key_set_file"));
+  return std::make_shared<const TokenVerifier>(
+      TokenVerifier::Rules{.issuer = accounts.issuer, .audience = accounts.audience},
+      std::move(keys));
+}
+
 // Returns the configuration file that the arguments name; everything else is read later.
 std::string FindConfigPath(int argc, const char* const* argv) {
   CLI::App app;
@@ -287,6 +315,9 @@ absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings) {
                         "contradicts `authorization`, which grants roles; leave one of them out");
     }
     return rules;
+  }
+  if (settings.service_accounts.has_value()) {
+    PARPLAN_ASSIGN_OR_RETURN(rules.tokens, TokensOf(*settings.service_accounts));
   }
   PARPLAN_ASSIGN_OR_RETURN(
       rules.policy,

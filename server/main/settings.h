@@ -31,6 +31,13 @@ struct QuotaSettings {
   int queued_searches = 0;
 };
 
+// `ServiceAccounts` of the configuration.
+struct ServiceAccountSettings {
+  std::string key_set_file;
+  std::string issuer;
+  std::string audience;
+};
+
 // Plain data. proto/parplan/config/v1/server_config.proto documents the fields that the file may
 // have.
 struct Settings {
@@ -52,6 +59,8 @@ struct Settings {
   // Absent: as `AllowsAllCallers` says.
   std::optional<bool> allow_all_callers;
   std::vector<std::string> certificate_names;
+  // Absent if tokens are not read.
+  std::optional<ServiceAccountSettings> service_accounts;
   // Absent if the file has no `authorization`.
   std::optional<std::vector<Grant>> grants;
   // Path of the audit log; empty for none.
