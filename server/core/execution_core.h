@@ -60,7 +60,7 @@ class ReportSession {
   const std::shared_ptr<CallContext> context_;
   absl::Status failure_;
   std::string execution_;  // Empty until the first window.
-  // Whose quota the windows count for, and in which cluster.
+  // The identity and the cluster whose quotas the windows count for.
   std::string owner_;
   std::string cluster_;
   // Bytes stored since the quotas were asked; none at first.

@@ -31,7 +31,7 @@ absl::Status Refused(absl::string_view why) {
                    absl::StrCat("the token in the metadata `authorization` is refused: ", why));
 }
 
-// Returns whether nobody on the way can have read what the caller sent.
+// Returns whether the caller alone can have read what it sent.
 bool IsPrivate(const grpc::ServerContextBase& context, const grpc::AuthContext* peer) {
   if (absl::StartsWith(context.peer(), "unix:")) return true;
   if (peer == nullptr) return false;

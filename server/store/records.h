@@ -114,7 +114,7 @@ struct JobClaim {
   int64_t generation = 0;
 };
 
-// What a scope takes up in the store.
+// The use that a scope makes of the store.
 struct StoredUsage {
   int64_t plan_count = 0;
   // Bytes of profiles, plans, specs and executions with their windows (`ExecutionByteCount`). A
