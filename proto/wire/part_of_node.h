@@ -1,5 +1,5 @@
-// Snapshots for jobs that get only a part of each node. The server's `ProfileKeeper` and offline
-// planning call `SnapshotOfNodes`.
+// Snapshots for jobs that get only a part of each node. Offline planning calls `SnapshotOfNodes`;
+// the server's `ProfileKeeper` adds profiles one by one (snapshot_builder.h).
 
 #ifndef PARPLAN_PROTO_WIRE_PART_OF_NODE_H_
 #define PARPLAN_PROTO_WIRE_PART_OF_NODE_H_
@@ -12,26 +12,18 @@
 
 namespace parplan {
 
-// Returns the smallest size of a measured node of `device_kind`, in devices, that is a multiple of
-// `devices_per_node`. Returns `devices_per_node` itself if no profile has such a size, or if it is
-// below 1. Profiles are not null. Their runtimes are not compared: callers pass those that hold for
-// the runtime of the question (profile_selection.h), as `SnapshotOfNodes` and `ProfileKeeper` do.
-int MeasuredNodeSize(absl::Span<const v1::Profile* const> profiles, absl::string_view device_kind,
-                     int devices_per_node);
-
 // Returns the measurements that also hold for `devices_per_node` neighbouring devices of a larger
 // node: every layer and optimizer step, overlap slowdown and context memory, and the collectives of
 // groups within the part. They were taken while the whole node was busy, so their times are more
-// likely too high than too low. `SnapshotOfNodes` calls it. A size below 1 is INVALID_ARGUMENT
-// (PROFILE_INVALID). REQUIRES: another size divides the node of `whole`, which is not checked.
+// likely too high than too low. INVALID_ARGUMENT (PROFILE_INVALID) if `devices_per_node` is below
+// 1. REQUIRES: it divides the node of `whole`.
 absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
 
 // Merges the profiles of nodes of `devices_per_node` devices that hold for a runtime
-// (profile_selection.h); if none was measured, returns the part of the smallest larger node that
-// `devices_per_node` divides. FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes or
-// the runtimes that were measured, if neither exists, which includes every size below 1;
-// INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not pass `ValidateProfile`. Profiles
-// are not null and used only during the call.
+// (profile_selection.h); if none was measured, returns the part of the smallest larger node.
+// FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes or the runtimes that were
+// measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not pass
+// `ValidateProfile`. Profiles are not null.
 //
 //   runtime_id   of the question, as in `RuntimeTraits`
 absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,
