@@ -203,7 +203,7 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
   Bytes memory_of_visits = problem.usable_memory();
   const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
     if (part.usable_memory() != memory_of_visits) {
-      visits = {};
+      visits.Forget();
       memory_of_visits = part.usable_memory();
     }
     // The search counts on a meter of its own, as if it had been asked for.
