@@ -78,6 +78,16 @@ void BestFirstSearch::Take(CandidateList list) {
   for (ExactCandidate& candidate : candidates_) candidate.state = ExactCandidate::State::kListed;
 }
 
+void BestFirstSearch::set_visits(VisitCache* visits) {
+  visits_ = visits;
+  if (visits == nullptr) return;
+  strategies_of_visits_ = visits->StrategiesId(space_.dimensions()
+                                                   .Without(SearchDimension::kInterleaved)
+                                                   .Without(SearchDimension::kGroupSize)
+                                                   .Without(SearchDimension::kUnevenStages)
+                                                   .ToString());
+}
+
 void BestFirstSearch::MakeGroups() {
   groups_.clear();
   for (const ExactCandidate& candidate : candidates_) {
@@ -462,10 +472,7 @@ VisitCache::Key BestFirstSearch::VisitKey(const ExactCandidate& candidate) const
   // Prices cut one stage of many layers by another method if stages must be even.
   const bool may_be_uneven = pipeline.pipeline_parallel_degree > 1 || Interleaves(pipeline) ||
                              space_.problem().model().layer_count() >= kManyLayers;
-  return {.strategies = dimensions.Without(SearchDimension::kInterleaved)
-                            .Without(SearchDimension::kGroupSize)
-                            .Without(SearchDimension::kUnevenStages)
-                            .ToString(),
+  return {.strategies = strategies_of_visits_,
           .has_even_stages = may_be_uneven && !dimensions.has(SearchDimension::kUnevenStages),
           .global_batch_size = pipeline.global_batch_size,
           .micro_batch_count = pipeline.micro_batch_count,

@@ -76,7 +76,7 @@ class BestFirstSearch {
   // then the search goes as it would without, and so does what it finds.
   void set_enough(Seconds bound) { enough_ = bound; }
   // Takes visits from `visits` and records new ones in it. Null, which is the default, for none.
-  void set_visits(VisitCache* visits) { visits_ = visits; }
+  void set_visits(VisitCache* visits);
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
   // Returns whether it is proved that no plan of the space fits.
@@ -207,6 +207,8 @@ class BestFirstSearch {
   bool was_seeded_ = false;
   Seconds enough_ = Seconds::Infinite();
   VisitCache* visits_ = nullptr;
+  // `VisitCache::StrategiesId` of the space.
+  int strategies_of_visits_ = 0;
   int64_t reported_states_ = 0;
   PlanList plans_;
 };

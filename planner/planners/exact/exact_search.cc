@@ -203,7 +203,7 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
   Bytes memory_of_visits = problem.usable_memory();
   const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
     if (part.usable_memory() != memory_of_visits) {
-      visits = {};
+      visits.Forget();
       memory_of_visits = part.usable_memory();
     }
     // The search counts on a meter of its own, as if it had been asked for.
@@ -234,7 +234,7 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
                                       part.rules().top_plan_count, gap_ratio, nested.plans(), own));
     const bool is_settled = nested.IsEmpty() || nested.BoundPerSample() >= enough;
     if (nested.plans().plans().empty() && !is_settled && !own.stopped()) {
-      // As `SettleEmpty` does where the space is asked for.
+      // `SettleEmpty` does the same where the space is asked for.
       const std::optional<SmallestMemory> smallest = FindSmallestMemory(nested.space(), costs, own);
       if (smallest.has_value() && smallest->usable_memory <= part.usable_memory()) {
         nested.plans().Offer({smallest->plan, PredictPlan(part, costs, smallest->plan)});

@@ -25,7 +25,7 @@
 
 namespace parplan {
 
-// What the search of one space knows.
+// The knowledge that the search of one space has.
 struct SpaceAnswer {
   // Lower bounds of the time per sample. Those of a space hold for the spaces within it.
   KindBounds bounds;

@@ -40,8 +40,8 @@ struct CandidateVisit {
 class VisitCache {
  public:
   struct Key {
-    // Dimensions of strategies, and whether stages must be even.
-    std::string strategies;
+    // `StrategiesId`, and whether stages must be even.
+    int strategies = 0;
     bool has_even_stages = false;
     // The candidate.
     int64_t global_batch_size = 0;
@@ -54,7 +54,11 @@ class VisitCache {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Returns the recorded visit, or null. Valid until the cache ends.
+  // Returns a number for the dimensions of strategies, given by name.
+  int StrategiesId(const std::string& dimensions) {
+    return strategies_.emplace(dimensions, static_cast<int>(strategies_.size())).first->second;
+  }
+  // Returns the recorded visit, or null. Valid until `Forget`.
   const CandidateVisit* Find(const Key& key) const {
     const auto found = visits_.find(key);
     return found == visits_.end() ? nullptr : &found->second;
@@ -63,8 +67,11 @@ class VisitCache {
   void Record(Key key, const CandidateVisit& visit) {
     if (visit.limit == SearchLimit::kNone) visits_.emplace(std::move(key), visit);
   }
+  // Forgets the visits, for another memory.
+  void Forget() { visits_.clear(); }
 
  private:
+  std::map<std::string, int> strategies_;
   std::map<Key, CandidateVisit> visits_;
 };
 

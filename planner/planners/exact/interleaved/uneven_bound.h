@@ -21,7 +21,7 @@
 
 namespace parplan {
 
-// What an option of a definition costs.
+// The costs of an option of a definition.
 struct PricedOption {
   // Seconds of both passes of a micro-batch, and of synchronisation of a step.
   double time = 0.0;

@@ -141,6 +141,7 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
   std::vector<UnevenLeaf> leaves;
   const auto is_less = [](const UnevenLeaf& a, const UnevenLeaf& b) { return a.bound < b.bound; };
   for (const MaskedOptions* const masked : masks) {
+    if (bounds.Quick(masked->least, count) >= cutoff) continue;
     // [index in `virtual_stage_counts`]
     std::vector<double> priced(virtual_stage_counts.size());
     const PricedOptions priced_options = PricedOptionsOf(setting, *masked);
@@ -378,6 +379,7 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
                                     .least_send = LeastSendOf(setting),
                                     .most_layers = {},
                                     .any_group_size = false};
+  if (bound.Quick(masked.least, micro_batch_count) >= least) return least + overhead;
   const double priced =
       bound.PricedBound(masked.least, question, PricedOptionsOf(setting, masked), least);
   double by_option = least;

@@ -81,7 +81,8 @@ TEST(UnevenApart, IsAQuestionOfTheSpace) {
 }
 
 // Moves between thousands of virtual stages, or first partitions of every candidate, had taken a
-// thousand times as long as all the rest: 1.3 million states where 70,000 do.
+// thousand times as long as all the rest: 1.3 million states where 70,000 do. The smaller spaces
+// and devices that are searched because of their gap are counted here too.
 TEST(UnevenApart, AddsLittleToASearchOfManyLayers) {
   for (const int decoder_count : {98, 510}) {
     SCOPED_TRACE(decoder_count);
@@ -91,7 +92,7 @@ TEST(UnevenApart, AddsLittleToASearchOfManyLayers) {
     const PlanFound all =
         Answer(Decoder(decoder_count, 64, DimensionSet::All(), /*hidden_size=*/2048));
     EXPECT_LE(all.prediction.step, even.prediction.step);
-    EXPECT_LE(all.search.expanded_state_count, even.search.expanded_state_count + 100'000);
+    EXPECT_LE(all.search.expanded_state_count, even.search.expanded_state_count + 250'000);
   }
 }
 
