@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/check.h"
+#include "base/system/memory_account.h"
 
 namespace parplan {
 
@@ -20,11 +21,13 @@ struct WorkerThreads::Job {
       : count(job_count), work(job_work) {}
 
   void WorkThrough() {
+    const MemoryAccount::Scope scope(account);
     for (int64_t index = next.fetch_add(1); index < count; index = next.fetch_add(1)) work(index);
   }
 
   const int64_t count;
   const std::function<void(int64_t)>& work;
+  MemoryAccount* const account = MemoryAccount::OfThread();
   std::atomic<int64_t> next{0};
   int helper_count = 0;             // Guarded by mutex_.
   absl::Duration helpers_cpu_time;  // Guarded by mutex_.

@@ -30,10 +30,10 @@ class WorkerThreads {
   WorkerThreads& operator=(const WorkerThreads&) = delete;
 
   // Calls `work` for every index below `count`, on the calling thread and on idle helpers, and
-  // returns when all are done. The caller never waits for a helper to be free, so calls may come
-  // from several threads at once and from within `work`. Returns the processor time that helpers
-  // spent; 0 if `count` is at most 1, since they take no part then. REQUIRES: `work` does not
-  // throw.
+  // returns when all are done. Helpers count for the caller's `MemoryAccount`. The caller never
+  // waits for a helper to be free, so calls may come from several threads at once and from within
+  // `work`. Returns the processor time that helpers spent; 0 if `count` is at most 1, since they
+  // take no part then. REQUIRES: `work` does not throw.
   absl::Duration Run(int64_t count, const std::function<void(int64_t)>& work);
 
   int helper_count() const { return static_cast<int>(helpers_.size()); }

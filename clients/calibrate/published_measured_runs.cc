@@ -37,6 +37,7 @@ std::vector<MeasuredRun> MeasuredRunsOf(const accuracy::PublishedRuns& published
     run.place.device_family = question->hardware->device.device_family;
     if (question->topology->cluster() != accuracy::kUnnamedCluster) {
       run.place.cluster = question->topology->cluster();
+      run.place.is_several_machines = !question->has_stated_cluster;
     }
     run.predict = [question = std::make_shared<const accuracy::RunQuestion>(*std::move(question))](
                       const Calibration& calibration) -> absl::StatusOr<RunPrediction> {

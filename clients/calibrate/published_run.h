@@ -196,6 +196,8 @@ struct PublishedRun {
   std::string expert_dispatcher;
   // The machine it ran on, by the name that calibrations know; empty: not said.
   std::string cluster;
+  // The repository that publishes the run, as OWNER/NAME; empty: not said.
+  std::string repository;
 
   // Reasons why the planner can't express this run, one sentence per entry.
   std::vector<std::string> beyond;

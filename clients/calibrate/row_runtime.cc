@@ -123,6 +123,7 @@ void ReadNotes(const RowFields& fields, PublishedRun* run) {
 
 void ReadConditions(const RowFields& fields, PublishedRun* run) {
   run->cluster = fields.Text({"cluster"}).value_or("");
+  run->repository = fields.Section("source_ref").Text({"repository"}).value_or("");
   if (const auto blocking = fields.Flag({"blocking_launches"})) {
     run->runtime.blocking_launches = *blocking;
   }

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -224,12 +225,30 @@ constexpr SourceCluster kSourceClusters[] = {
     {"bigscience", "jean-zay"}, {"sailor-clariden", "clariden"},
 };
 
-std::string ClusterOf(const PublishedRun& run) {
+// Returns the cluster that the row or its source names; empty if neither does.
+std::string StatedCluster(const PublishedRun& run) {
   if (!run.cluster.empty()) return run.cluster;
   for (const SourceCluster& known : kSourceClusters) {
     if (absl::StartsWith(run.source, known.source)) return std::string(known.cluster);
   }
-  return kUnnamedCluster;
+  return "";
+}
+
+// Returns the stated cluster, or else the repository that publishes the run, whose runs share who
+// set the machines up and what was counted as a step. Mixtures of experts of a repository are apart
+// from its other models: what their programs do beside products differs most.
+std::string ClusterOf(const PublishedRun& run) {
+  std::string id = StatedCluster(run);
+  if (!id.empty()) return id;
+  if (run.repository.empty()) return kUnnamedCluster;
+  // Ids of clusters have small letters, digits and hyphens, 63 at most.
+  constexpr absl::string_view kOfExperts = "-experts";
+  id = absl::AsciiStrToLower(run.repository).substr(0, 63 - kOfExperts.size());
+  for (char& letter : id) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(letter))) letter = '-';
+  }
+  if (id.front() == '-') id.front() = '0';
+  return run.model.expert_count > 0 ? absl::StrCat(id, kOfExperts) : id;
 }
 
 absl::StatusOr<Topology> TopologyOf(const Degrees& degrees, const Hardware& hardware,
@@ -302,6 +321,7 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, TopologyOf(degrees, *question.hardware, run));
   question.model = std::make_shared<const ModelSpec>(std::move(model));
   question.topology = std::make_shared<const Topology>(std::move(topology));
+  question.has_stated_cluster = !StatedCluster(run).empty();
   question.runtime = runtime.traits;
   question.memory_view = runtime.memory_view;
   question.job_key = JobKey(run, question);

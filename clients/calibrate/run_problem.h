@@ -28,6 +28,9 @@ struct RunQuestion {
   std::shared_ptr<const ModelSpec> model;
   // Topology; the device kind of its node group is `hardware->device.device_id`.
   std::shared_ptr<const Topology> topology;
+  // Whether the run or its source names the cluster. Otherwise the cluster of the topology stands
+  // for the repository that publishes the run, or is `kUnnamedCluster`.
+  bool has_stated_cluster = false;
   std::shared_ptr<const Hardware> hardware;
   // `plan.stages` holds virtual stages in the order of the model's layers.
   Plan plan;

@@ -1,11 +1,14 @@
 #include "clients/calibrate/run_slice.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "proto/wire/digest.h"
 
@@ -26,29 +29,53 @@ int Modulo(const std::string& digits, int modulus) {
 
 absl::StatusOr<RunSlice> RunSlice::Parse(absl::string_view text, absl::string_view field) {
   RunSlice slice;
-  const absl::string_view trimmed = absl::StripAsciiWhitespace(text);
-  if (trimmed == "none") return slice;
-  const std::vector<std::string> parts = absl::StrSplit(trimmed, absl::MaxSplits(':', 1));
-  if (parts.size() == 2 && !parts[0].empty()) {
-    slice.source_ = parts[0];
+  if (absl::StripAsciiWhitespace(text) == "none") return slice;
+  const absl::Status refusal = FieldError(
+      Reason::kSpecInvalid, field,
+      "write `SOURCE: sha256(id) % MODULUS == REMAINDER`, `SOURCE: all`, several of these with "
+      "semicolons between them, or `none`");
+  for (absl::string_view part : absl::StrSplit(text, ';')) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(absl::StripAsciiWhitespace(part), absl::MaxSplits(':', 1));
+    if (parts.size() != 2 || parts[0].empty()) return refusal;
+    Rule rule;
+    absl::string_view source = parts[0];
+    rule.is_prefix = absl::ConsumeSuffix(&source, "*");
+    rule.source = std::string(source);
     const std::vector<std::string> words =
         absl::StrSplit(absl::StripAsciiWhitespace(parts[1]), ' ', absl::SkipEmpty());
-    if (words.size() == 1 && words[0] == "all") return slice;
-    if (words.size() == 5 && words[0] == "sha256(id)" && words[1] == "%" && words[3] == "==" &&
-        absl::SimpleAtoi(words[2], &slice.modulus_) &&
-        absl::SimpleAtoi(words[4], &slice.remainder_) && slice.modulus_ >= 2 &&
-        slice.modulus_ <= 1000 && slice.remainder_ >= 0 && slice.remainder_ < slice.modulus_) {
-      slice.rule_ = absl::StrCat("sha256(id) % ", slice.modulus_, " == ", slice.remainder_);
-      return slice;
+    const bool is_all = words.size() == 1 && words[0] == "all";
+    const bool is_hash = words.size() == 5 && words[0] == "sha256(id)" && words[1] == "%" &&
+                         words[3] == "==" && absl::SimpleAtoi(words[2], &rule.modulus) &&
+                         absl::SimpleAtoi(words[4], &rule.remainder) && rule.modulus >= 2 &&
+                         rule.modulus <= 1000 && rule.remainder >= 0 &&
+                         rule.remainder < rule.modulus;
+    if (!is_all && !is_hash) return refusal;
+    slice.rules_.push_back(std::move(rule));
+  }
+  return slice;
+}
+
+const RunSlice::Rule* RunSlice::Find(absl::string_view source) const {
+  for (const Rule& rule : rules_) {
+    if (rule.is_prefix ? absl::StartsWith(source, rule.source)
+                       : source == absl::string_view(rule.source)) {
+      return &rule;
     }
   }
-  return FieldError(Reason::kSpecInvalid, field,
-                    "write `SOURCE: sha256(id) % MODULUS == REMAINDER`, `SOURCE: all` or `none`");
+  return nullptr;
 }
 
 bool RunSlice::Holds(absl::string_view source, absl::string_view id) const {
-  if (source_.empty() || source != absl::string_view(source_)) return false;
-  return modulus_ == 1 || Modulo(Sha256Hex(id), modulus_) == remainder_;
+  const Rule* rule = Find(source);
+  if (rule == nullptr) return false;
+  return rule->modulus == 1 || Modulo(Sha256Hex(id), rule->modulus) == rule->remainder;
+}
+
+std::string RunSlice::RuleOf(absl::string_view source) const {
+  const Rule* rule = Find(source);
+  if (rule == nullptr || rule->modulus == 1) return "";
+  return absl::StrCat("sha256(id) % ", rule->modulus, " == ", rule->remainder);
 }
 
 }  // namespace parplan::planctl

@@ -26,7 +26,7 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kAllReduceMebibytes = 256;
 constexpr int64_t kSendReceiveMebibytes = 64;
 constexpr int kDefaultDevicesPerNode = 8;
-constexpr int kMaxDevices = 65536;
+constexpr int kMaxDevices = 262144;
 
 bool ParseCount(absl::string_view text, int* value) {
   return absl::SimpleAtoi(text, value) && *value >= 0 && *value <= kMaxDevices;

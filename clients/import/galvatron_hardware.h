@@ -59,7 +59,7 @@ struct GalvatronHardware {
 //
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for files that are no JSON, keys
 // or values that are none of these, a bandwidth of a group larger than the cluster, an overlap
-// coefficient that is missing or below 1, counts below 0 in `nodes`, and more than 65536 devices.
+// coefficient that is missing or below 1, counts below 0 in `nodes`, and more than 262144 devices.
 absl::StatusOr<GalvatronHardware> ReadGalvatronHardware(const GalvatronHardwareFiles& files,
                                                         GalvatronNodes nodes);
 

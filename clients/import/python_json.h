@@ -8,10 +8,17 @@
 
 namespace parplan {
 
-// Python writes numbers that JSON does not have as `Infinity`, `-Infinity` and `NaN`; files of
-// Mamba-2 do (`"time_step_limit": [0.0, Infinity]`). Returns `text` with each of them outside
-// strings as a text in quotes, which no reader of numbers takes, followed by as many blanks as keep
-// the length: places in errors stay those of the file.
+// Replaces the three numbers that Python writes and JSON does not have. Files of Mamba-2 have them
+// (`"time_step_limit": [0.0, Infinity]`). Each becomes a JSON string and blanks behind it, of the
+// same length together, so that places in errors stay those of the file:
+//
+//   Infinity    becomes  "inf"     and three blanks
+//   -Infinity   becomes  "-inf"    and three blanks
+//   NaN         becomes  ""        and one blank
+//
+// No reader of numbers takes a string, so a field with such a number is an error or is ignored. The
+// inside of strings stays as it is. Text that is no JSON is not refused here, but by the reader
+// that gets the result. O(length).
 std::string QuotePythonNumbers(std::string text);
 
 }  // namespace parplan

@@ -17,18 +17,28 @@
 
 namespace parplan {
 
-// The variables of a script, as far as it sets them to text.
+// The variables of a script, as far as it sets them to text. The environment in which the script
+// will run is not known, so a variable has a value only once the script has set it. Not
+// thread-safe: expansion counts bytes.
+//
+// After RESOURCE_EXHAUSTED an object must not be used: every further expansion fails too.
 class ShellVariables {
  public:
-  // Results of expansion that are larger than `max_bytes` in sum are refused.
+  // Expansion may give less than `max_bytes` bytes of text in all calls together, those of assigned
+  // values and a byte for each piece included.
   explicit ShellVariables(size_t max_bytes) : bytes_left_(max_bytes) {}
 
-  // Sets a variable, or appends to it. Values that are not known stay so.
+  // Expands `value` and sets the variable to it, or appends it if `appends`. Appending to a
+  // variable whose value was forgotten leaves it unknown. RESOURCE_EXHAUSTED as in `Expand`; the
+  // variable then has its old value.
   absl::Status Assign(const std::string& name, bool appends, const ShellWord& value);
-  // Takes the value of a variable as not known from here on.
+  // Makes the value of a variable unknown until it is set again, for example because only a run of
+  // the script decides about it.
   void Forget(const std::string& name);
-  // Returns the words that a word expands to; a variable without a known value stays `$NAME`, or
-  // `${NAME[@]}` for an array. RESOURCE_EXHAUSTED beyond the limit.
+  // Appends to `words` the words that a word expands to, which may be none. A variable whose value
+  // is not known becomes the text `$NAME`, or `${NAME[@]}` for all of an array; `${NAME:-text}` of
+  // a variable that was never set, or is empty, becomes the text. RESOURCE_EXHAUSTED if the sum
+  // reaches `max_bytes`; `words` may then have gained some.
   absl::Status Expand(const ShellWord& word, std::vector<std::string>* words);
 
  private:
@@ -43,10 +53,11 @@ class ShellVariables {
   void AddText(absl::string_view text, bool* is_open, std::vector<std::string>* words);
 
   size_t bytes_left_;
-  // Defaults inside of which a default is read.
+  // Number of defaults (`${a:-${b:-...}}`) around the one that is being read.
   int depth_ = 0;
-  // Absent values are not known.
+  // The values of variables that were set or forgotten; absent if not known.
   std::map<std::string, std::optional<Value>> values_;
+  // Names that were forgotten at least once.
   std::set<std::string> forgotten_;
 };
 

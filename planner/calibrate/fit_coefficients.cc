@@ -13,8 +13,8 @@
 namespace parplan {
 namespace {
 
-// A prior at a bound is moved inside by this share of the span between bounds:
-// the logit of a bound is infinite.
+// A prior at a bound is moved inside by this share of the span between bounds: the coordinate of a
+// bound is infinite.
 constexpr double kInset = 1e-4;
 // Step of the differences, in prior widths: coarse enough to look over kinks such
 // as whole bytes and whole waves of tiles.
@@ -22,20 +22,46 @@ constexpr double kDifferenceStep = 0.02;
 constexpr double kSmallestStep = 1e-5;
 constexpr double kNoticeableChange = 1e-3;
 
-double Logit(const FitParameter& parameter, double value) {
-  const double share = std::clamp(
-      (value - parameter.lowest) / (parameter.highest - parameter.lowest), kInset, 1.0 - kInset);
-  return std::log(share / (1.0 - share));
+// The fit works on a coordinate of every parameter: ln(value), bent near the bounds so that any
+// coordinate is a value within them. The bend begins at this distance from a bound, in ln(value),
+// and at most at a quarter of the way between the bounds.
+double BendOf(const FitParameter& parameter) {
+  const double span = parameter.lowest > 0.0 ? std::log(parameter.highest / parameter.lowest)
+                                             : std::numeric_limits<double>::infinity();
+  return std::min(parameter.prior_width, 0.25 * span);
 }
 
-double ValueAt(const FitParameter& parameter, double logit) {
-  return parameter.lowest + (parameter.highest - parameter.lowest) / (1.0 + std::exp(-logit));
+double Coordinate(const FitParameter& parameter, double value) {
+  const double inset = kInset * (parameter.highest - parameter.lowest);
+  const double logarithm =
+      std::log(std::clamp(value, parameter.lowest + inset, parameter.highest - inset));
+  const double bend = BendOf(parameter);
+  const double below = std::log(parameter.highest) - logarithm;
+  if (below < bend) return std::log(parameter.highest) - bend - bend * std::log(below / bend);
+  const double above = logarithm - std::log(parameter.lowest);
+  if (above < bend) return std::log(parameter.lowest) + bend + bend * std::log(above / bend);
+  return logarithm;
 }
 
-// Returns d ln(value) / d logit.
+double ValueAt(const FitParameter& parameter, double coordinate) {
+  const double bend = BendOf(parameter);
+  const double high = std::log(parameter.highest);
+  if (coordinate > high - bend) {
+    return parameter.highest * std::exp(-bend * std::exp((high - bend - coordinate) / bend));
+  }
+  const double low = std::log(parameter.lowest);
+  if (coordinate < low + bend) {
+    return parameter.lowest * std::exp(bend * std::exp((coordinate - low - bend) / bend));
+  }
+  return std::exp(coordinate);
+}
+
+// Returns d ln(value) / d coordinate.
 double Slope(const FitParameter& parameter, double value) {
-  return (value - parameter.lowest) * (parameter.highest - value) /
-         ((parameter.highest - parameter.lowest) * value);
+  const double bend = BendOf(parameter);
+  const double logarithm = std::log(value);
+  return std::min({1.0, (std::log(parameter.highest) - logarithm) / bend,
+                   (logarithm - std::log(parameter.lowest)) / bend});
 }
 
 absl::Status CheckParameter(absl::Span<const FitParameter> parameters, size_t index) {
@@ -108,21 +134,22 @@ class Problem {
         residual_function_(residuals),
         options_(options) {
     for (const FitParameter& parameter : parameters) {
-      const double logit = Logit(parameter, parameter.prior);
-      prior_logits_.push_back(logit);
-      // The width in logits that equals the prior width of ln(value) at the prior.
-      logit_widths_.push_back(parameter.prior_width / Slope(parameter, ValueAt(parameter, logit)));
+      const double coordinate = Coordinate(parameter, parameter.prior);
+      prior_coordinates_.push_back(coordinate);
+      // The width in coordinates that equals the prior width of ln(value) at the prior.
+      coordinate_widths_.push_back(parameter.prior_width /
+                                   Slope(parameter, ValueAt(parameter, coordinate)));
     }
   }
 
   std::vector<double> ValuesAt(const std::vector<double>& widths_away) const {
-    std::vector<double> logits(parameters_.size());
+    std::vector<double> coordinates(parameters_.size());
     std::vector<double> values(parameters_.size());
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const int parent = parameters_[i].parent;
-      logits[i] = prior_logits_[i] + widths_away[i] * logit_widths_[i];
-      if (parent >= 0) logits[i] += logits[parent] - prior_logits_[parent];
-      values[i] = ValueAt(parameters_[i], logits[i]);
+      coordinates[i] = prior_coordinates_[i] + widths_away[i] * coordinate_widths_[i];
+      if (parent >= 0) coordinates[i] += coordinates[parent] - prior_coordinates_[parent];
+      values[i] = ValueAt(parameters_[i], coordinates[i]);
     }
     return values;
   }
@@ -177,7 +204,7 @@ class Problem {
 
   // Returns the width of ln(value) at `value` that corresponds to `widths` prior widths.
   double WidthOf(size_t index, double value, double widths) const {
-    return widths * logit_widths_[index] * Slope(parameters_[index], value);
+    return widths * coordinate_widths_[index] * Slope(parameters_[index], value);
   }
 
   double residual_deviation() const { return options_.residual_deviation; }
@@ -187,8 +214,8 @@ class Problem {
   size_t run_count_;
   const ResidualFunction& residual_function_;
   const FitOptions& options_;
-  std::vector<double> prior_logits_;
-  std::vector<double> logit_widths_;
+  std::vector<double> prior_coordinates_;
+  std::vector<double> coordinate_widths_;
 };
 
 // The quadratic approximation of the objective: curvature (row by row) and half the gradient.

@@ -33,7 +33,7 @@ struct FitParameter {
   double prior_width = 0.0;
   // Index of an earlier parameter, of the same coefficient in a wider scope, that this one follows;
   // -1 for none. The prior then moves with the parent, by the distance of the parent from its own
-  // prior in logits, and `prior_width` applies to the distance from there.
+  // prior in ln(value), and `prior_width` applies to the distance from there.
   int parent = -1;
 };
 
@@ -77,8 +77,8 @@ struct Fit {
 };
 
 // Finds the most likely values given priors and runs (maximum a posteriori), by Levenberg-Marquardt
-// in the logit of each parameter's position between its bounds, with derivatives by central
-// differences. Deterministic; the order of runs affects only rounding.
+// in ln(value), bent within a prior width of the bounds so that values never reach them, with
+// derivatives by central differences. Deterministic; the order of runs affects only rounding.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `parameters[i]` for bounds that are not finite, at
 // least 0 and in order, a prior outside them, a width not above 0, or a parent that does not come

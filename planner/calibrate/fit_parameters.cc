@@ -40,7 +40,6 @@ constexpr Widths kWidths[] = {
     {kContextMemory, kMemory, 0.25, 0.10, 0.10},    {kCommunicatorMemory, kMemory, 0.60, 0.0, 0.30},
     {kWorkspaceMemory, kMemory, 0.50, 0.30, 0.0},   {kFragmentation, kMemory, 0.60, 0.0, 0.40},
     {kTimeFactor, kStep, 0.0, 0.0, 0.10},           {kActivationFactor, kMemory, 0.0, 0.0, 0.05},
-    {kExpertImbalance, kStep, 0.10, 0.0, 0.10},
 };
 
 bool HasLayerKinds(Coefficient coefficient) {
@@ -107,24 +106,31 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
   for (const Widths& widths : kWidths) {
     if (widths.quantity != quantity) continue;
     ScopedParameters added(widths, base, parameters);
+    const bool is_fitted_everywhere =
+        std::any_of(base.content().coefficient_values.begin(),
+                    base.content().coefficient_values.end(), [&](const CoefficientValue& value) {
+                      return value.coefficient == widths.coefficient &&
+                             value.scope == CalibrationScope() && value.fitted;
+                    });
     for (const FitPlace& place : sorted) {
       if (!place.moves_wider_scopes) continue;
       // A family with a known value of its own does not follow the others, nor is it evidence for
-      // them.
+      // them. What an earlier fit learned everywhere stays: these runs move only their own scopes.
       const bool is_known = base.Resolve(place.device_family, "")[widths.coefficient] !=
                             base.Resolve("", "")[widths.coefficient];
-      const int global = is_known ? -1 : added.Add({}, widths.global, -1);
+      const int global = is_known || is_fitted_everywhere ? -1 : added.Add({}, widths.global, -1);
       if (place.device_family.empty()) continue;
       added.Add({place.device_family, "", {}}, widths.family, global);
     }
     for (const FitPlace& place : sorted) {
       if (place.cluster.empty()) continue;
-      if (HasLayerKinds(widths.coefficient) && place.moves_wider_scopes) continue;
+      const bool is_factor = HasLayerKinds(widths.coefficient);
+      if (place.moves_wider_scopes && place.is_several_machines != is_factor) continue;
       int parent = added.Find({place.device_family, "", {}});
       if (parent < 0) parent = added.Find({});
       const int cluster =
           added.Add({place.device_family, place.cluster, {}}, widths.cluster, parent);
-      if (!HasLayerKinds(widths.coefficient)) continue;
+      if (!is_factor || place.moves_wider_scopes) continue;
       for (LayerKind kind : layer_kinds) {
         added.Add({place.device_family, place.cluster, kind}, widths.cluster, cluster);
       }

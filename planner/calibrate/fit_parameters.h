@@ -22,6 +22,10 @@ struct FitPlace {
   // Whether the runs also change wider scopes than their cluster. True for published runs, false
   // for a cluster's own executions.
   bool moves_wider_scopes = true;
+  // Whether `cluster` may be several machines, for example all those of one publisher. Then its
+  // runs change its `time_factor` alone, because links and hosts of several machines have no one
+  // value.
+  bool is_several_machines = false;
   friend auto operator<=>(const FitPlace&, const FitPlace&) = default;
 };
 
@@ -30,9 +34,11 @@ struct FitPlace {
 // Runs that move wider scopes change the global scope and that of their family. Runs of a cluster
 // change the scope of their family within the cluster; it follows the wider scopes if these are
 // fitted too, so that evidence is divided between the cluster and its family in proportion to their
-// widths. A family for which `base` has values of its own does not follow the global scope.
-// `time_factor` and `activation_factor` are fitted only by a cluster's own executions, for each of
-// `layer_kinds`. Priors come from `base`, widths from docs/calibration.md. `places` may repeat.
+// widths. A family for which `base` has values of its own does not follow the global scope, and a
+// global value that an earlier fit has learned stays. `time_factor` and `activation_factor` are
+// fitted by a cluster's own executions, for each of `layer_kinds`, and `time_factor`, for all kinds
+// together, by published runs of several machines. Priors come from `base`, widths from
+// docs/calibration.md. `places` may repeat.
 std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibration& base,
                                        absl::Span<const FitPlace> places,
                                        absl::Span<const LayerKind> layer_kinds = {});

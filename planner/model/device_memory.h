@@ -1,7 +1,12 @@
-// The size of the device that a plan needs. Every planner names it in the answer that nothing fits.
+// Sizes of devices: the one that a plan needs, which every planner names in the answer that nothing
+// fits, and smaller ones than a problem has, which planners search so that more memory is never
+// slower.
 
 #ifndef PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
 #define PARPLAN_PLANNER_MODEL_DEVICE_MEMORY_H_
+
+#include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "planner/model/planning_problem.h"
@@ -11,6 +16,10 @@ namespace parplan {
 // Returns the least device memory, in whole MiB, of which `usable` is left under the problem's
 // headroom and reserve.
 Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable);
+
+// Returns the sizes in GiB that devices are sold with, or nearly so, from 4 to 96, that are smaller
+// than the problem's devices, the largest first, with the memory that would be usable of each.
+std::vector<std::pair<int, Bytes>> SmallerDevices(const PlanningProblem& problem);
 
 }  // namespace parplan
 

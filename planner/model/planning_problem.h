@@ -86,7 +86,7 @@ struct PlanningRules {
 
 // The largest problem a planner accepts; `GetCapabilities` reports it.
 inline constexpr int kMaxLayerCount = 16384;
-inline constexpr int kMaxDeviceCount = 65536;
+inline constexpr int kMaxDeviceCount = 262144;
 inline constexpr int64_t kMaxGlobalBatchSize = int64_t{1} << 30;
 inline constexpr int64_t kMaxBatchSizeCount = 4096;
 inline constexpr int kMaxTopPlanCount = 100;

@@ -13,6 +13,7 @@ v1::PlannerComparison ComparisonToProto(const std::string& planner, const Planni
   if (const PlanFound* found = std::get_if<PlanFound>(&result)) {
     comparison.set_feasible(true);
     *comparison.mutable_step_duration() = DurationToProto(found->prediction.step);
+    comparison.set_step_seconds(found->prediction.step.value());
     comparison.set_samples_per_second(found->prediction.samples_per_second);
     comparison.set_peak_memory_bytes(found->prediction.peak_memory.count());
     comparison.set_gist(PlanGist(found->plan));

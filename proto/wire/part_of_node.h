@@ -1,5 +1,5 @@
-// Snapshots for jobs that get only a part of each node. The server's `ProfileKeeper` and offline
-// planning call `SnapshotOfNodes`.
+// Snapshots for jobs that get only a part of each node. Offline planning calls `SnapshotOfNodes`;
+// the server's `ProfileKeeper` adds profiles one by one (snapshot_builder.h).
 
 #ifndef PARPLAN_PROTO_WIRE_PART_OF_NODE_H_
 #define PARPLAN_PROTO_WIRE_PART_OF_NODE_H_
@@ -11,11 +11,6 @@
 #include "planner/model/profile_snapshot.h"
 
 namespace parplan {
-
-// Returns the smallest measured node size of `device_kind` that is a multiple of
-// `devices_per_node`. Returns `devices_per_node` if that size was measured, or if no such node was.
-int MeasuredNodeSize(absl::Span<const v1::Profile* const> profiles, absl::string_view device_kind,
-                     int devices_per_node);
 
 // Returns the measurements that also hold for `devices_per_node` neighbouring devices of a larger
 // node: every layer and optimizer step, overlap slowdown and context memory, and the collectives of

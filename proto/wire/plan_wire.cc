@@ -310,6 +310,7 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
   }
   message.set_gist(PlanGist(rival.plan));
   *message.mutable_step_duration() = DurationToProto(rival.prediction.step);
+  message.set_step_seconds(rival.prediction.step.value());
   message.set_samples_per_second(rival.prediction.samples_per_second);
   message.set_peak_memory_bytes(rival.prediction.peak_memory.count());
   return message;

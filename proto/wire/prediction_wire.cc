@@ -1,5 +1,6 @@
 // Predictions and search summaries; declared in plan_wire.h.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -31,6 +32,21 @@ absl::StatusOr<Seconds> TimeFromProto(const google::protobuf::Duration& duration
   PARPLAN_ASSIGN_OR_RETURN(const Seconds seconds, SecondsFromProto(duration, field, kMalformed));
   if (seconds < Seconds()) return Malformed(field, "must not be negative");
   return seconds;
+}
+
+// Returns the time that a Duration gives in nanoseconds and `exact_seconds` with all digits, unless
+// that is 0, as in messages of older releases.
+absl::StatusOr<Seconds> ExactTimeFromProto(const google::protobuf::Duration& duration,
+                                           double exact_seconds, const std::string& field,
+                                           const std::string& exact_field) {
+  PARPLAN_ASSIGN_OR_RETURN(const Seconds rounded, TimeFromProto(duration, field));
+  if (exact_seconds == 0.0) return rounded;
+  // The difference of rounding to nanoseconds, and of a double of many seconds.
+  const double tolerance = 1.5e-9 + 1e-12 * rounded.value();
+  if (!(std::abs(exact_seconds - rounded.value()) <= tolerance) || exact_seconds < 0.0) {
+    return Malformed(exact_field, "must be 0 or the same time as the Duration beside it");
+  }
+  return Seconds::Of(exact_seconds);
 }
 
 absl::StatusOr<int64_t> NotNegative(int64_t value, const std::string& field) {
@@ -150,6 +166,14 @@ absl::Status RangesFromProto(const v1::Prediction& message, absl::string_view fi
     if (prediction.step_upper < prediction.step_lower) {
       return Malformed(path, "must not end before it begins");
     }
+    // The ends are rounded to nanoseconds, the step is not.
+    constexpr Seconds kRounding = Seconds::Of(1e-9);
+    if (prediction.step_lower <= prediction.step + kRounding) {
+      prediction.step_lower = std::min(prediction.step_lower, prediction.step);
+    }
+    if (prediction.step_upper + kRounding >= prediction.step) {
+      prediction.step_upper = std::max(prediction.step_upper, prediction.step);
+    }
   }
   if (message.has_peak_memory_range()) {
     const std::string path = JoinPath(field, "peak_memory_range");
@@ -170,6 +194,7 @@ absl::Status RangesFromProto(const v1::Prediction& message, absl::string_view fi
 v1::Prediction PredictionToProto(const Prediction& prediction) {
   v1::Prediction message;
   *message.mutable_step_duration() = DurationToProto(prediction.step);
+  message.set_step_seconds(prediction.step.value());
   message.set_samples_per_second(prediction.samples_per_second);
   message.set_peak_memory_bytes(prediction.peak_memory.count());
   message.set_usable_memory_bytes(prediction.usable_memory.count());
@@ -194,7 +219,9 @@ absl::StatusOr<Prediction> PredictionFromProto(const v1::Prediction& message,
                                                absl::string_view field) {
   Prediction prediction;
   PARPLAN_ASSIGN_OR_RETURN(
-      prediction.step, TimeFromProto(message.step_duration(), JoinPath(field, "step_duration")));
+      prediction.step,
+      ExactTimeFromProto(message.step_duration(), message.step_seconds(),
+                         JoinPath(field, "step_duration"), JoinPath(field, "step_seconds")));
   PARPLAN_ASSIGN_OR_RETURN(
       prediction.samples_per_second,
       FiniteRatio(message.samples_per_second(), JoinPath(field, "samples_per_second")));
@@ -228,6 +255,7 @@ v1::SearchSummary SearchSummaryToProto(const SearchSummary& summary, Seconds cpu
   message.set_termination(static_cast<v1::Termination>(summary.termination));
   message.set_limit(static_cast<v1::SearchLimit>(summary.limit));
   *message.mutable_step_duration_bound() = DurationToProto(summary.bound);
+  message.set_step_seconds_bound(summary.bound.value());
   message.set_gap_ratio(summary.gap_ratio);
   message.set_expanded_state_count(summary.expanded_state_count);
   message.set_pruned_state_count(summary.pruned_state_count);
@@ -249,8 +277,10 @@ absl::StatusOr<SearchSummary> SearchSummaryFromProto(const v1::SearchSummary& me
         summary.limit,
         EnumFromProto<SearchLimit>(message.limit(), JoinPath(field, "limit"), kMalformed));
   }
-  PARPLAN_ASSIGN_OR_RETURN(summary.bound, TimeFromProto(message.step_duration_bound(),
-                                                        JoinPath(field, "step_duration_bound")));
+  PARPLAN_ASSIGN_OR_RETURN(
+      summary.bound, ExactTimeFromProto(message.step_duration_bound(), message.step_seconds_bound(),
+                                        JoinPath(field, "step_duration_bound"),
+                                        JoinPath(field, "step_seconds_bound")));
   PARPLAN_ASSIGN_OR_RETURN(summary.gap_ratio,
                            FiniteRatio(message.gap_ratio(), JoinPath(field, "gap_ratio")));
   PARPLAN_ASSIGN_OR_RETURN(

@@ -1,4 +1,4 @@
-// Merges stored profiles into a snapshot; declared in profile_wire.h.
+// Merges stored profiles into a snapshot; declared in profile_wire.h and snapshot_builder.h.
 
 #include <cstdint>
 #include <map>
@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,10 @@
 #include "proto/wire/enum_wire.h"
 #include "proto/wire/field_path.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/part_of_node.h"
+#include "proto/wire/profile_selection.h"
 #include "proto/wire/profile_wire.h"
+#include "proto/wire/snapshot_builder.h"
 
 namespace parplan {
 namespace {
@@ -40,35 +44,34 @@ struct LayerPoints {
 class ProfileMerger {
  public:
   absl::Status Add(const v1::Profile& profile) {
-    std::map<std::string, LayerDefinition> definitions;
+    Definitions definitions;
     for (int i = 0; i < profile.layer_definitions_size(); ++i) {
-      PARPLAN_ASSIGN_OR_RETURN(
-          LayerDefinition definition,
-          LayerDefinitionFromProto(profile.layer_definitions(i),
-                                   JoinPath("", "layer_definitions", i), Reason::kProfileInvalid));
-      definitions.emplace(profile.layer_definitions(i).layer_definition_id(),
-                          std::move(definition));
+      const v1::LayerDefinition& message = profile.layer_definitions(i);
+      Definition& known = definitions_[absl::StrCat(static_cast<int>(profile.precision()), " ",
+                                                    message.SerializeAsString())];
+      if (!known.is_read) {
+        PARPLAN_ASSIGN_OR_RETURN(
+            known.layer, LayerDefinitionFromProto(message, JoinPath("", "layer_definitions", i),
+                                                  Reason::kProfileInvalid));
+        known.is_read = true;
+      }
+      definitions.emplace(message.layer_definition_id(), &known);
     }
+    found_ = definitions.end();
     if (!profile.layer_timings().empty() || !profile.layer_memories().empty() ||
         !profile.optimizer_timings().empty()) {
       PARPLAN_ASSIGN_OR_RETURN(precision_, PrecisionFromProto(profile.precision(), "precision",
                                                               Reason::kProfileInvalid));
     }
     for (int i = 0; i < profile.layer_timings_size(); ++i) {
-      PARPLAN_RETURN_IF_ERROR(
-          AddLayerTiming(profile.layer_timings(i), definitions, JoinPath("", "layer_timings", i)));
+      PARPLAN_RETURN_IF_ERROR(AddLayerTiming(profile.layer_timings(i), definitions, i));
     }
     for (int i = 0; i < profile.layer_memories_size(); ++i) {
-      PARPLAN_RETURN_IF_ERROR(AddLayerMemory(profile.layer_memories(i), definitions,
-                                             JoinPath("", "layer_memories", i)));
+      PARPLAN_RETURN_IF_ERROR(AddLayerMemory(profile.layer_memories(i), definitions, i));
     }
-    for (int i = 0; i < profile.collective_timings_size(); ++i) {
-      PARPLAN_RETURN_IF_ERROR(AddCollectiveTiming(profile.collective_timings(i),
-                                                  JoinPath("", "collective_timings", i)));
-    }
+    PARPLAN_RETURN_IF_ERROR(AddCollectives(profile));
     for (int i = 0; i < profile.optimizer_timings_size(); ++i) {
-      PARPLAN_RETURN_IF_ERROR(
-          AddOptimizerTiming(profile.optimizer_timings(i), JoinPath("", "optimizer_timings", i)));
+      PARPLAN_RETURN_IF_ERROR(AddOptimizerTiming(profile.optimizer_timings(i), i));
     }
     if (profile.has_overlap_slowdown() && !overlap_slowdown_.has_value()) {
       overlap_slowdown_ = profile.overlap_slowdown();
@@ -78,6 +81,17 @@ class ProfileMerger {
     }
     return absl::OkStatus();
   }
+
+  // Adds the collectives of a profile alone.
+  absl::Status AddCollectives(const v1::Profile& profile) {
+    for (int i = 0; i < profile.collective_timings_size(); ++i) {
+      PARPLAN_RETURN_IF_ERROR(AddCollectiveTiming(profile.collective_timings(i), i));
+    }
+    return absl::OkStatus();
+  }
+
+  // Adds the collectives that another merger has and this one has not.
+  void TakeCollectivesOf(ProfileMerger& other) { collectives_.merge(other.collectives_); }
 
   // Returns the content, except for kind and size of the nodes and the digest.
   ProfileSnapshot::Content TakeContent() {
@@ -98,35 +112,54 @@ class ProfileMerger {
   }
 
  private:
-  using Definitions = std::map<std::string, LayerDefinition>;
+  struct Definition {
+    bool is_read = false;
+    LayerDefinition layer;
+    LayerPoints* points = nullptr;  // Null until its first point.
+  };
+  // The definitions of a profile, by id.
+  using Definitions = std::map<std::string, Definition*>;
 
-  absl::StatusOr<const LayerDefinition*> FindDefinition(const Definitions& definitions,
-                                                        const std::string& id,
-                                                        const std::string& path) const {
-    const auto found = definitions.find(id);
-    if (found != definitions.end()) return &found->second;
-    return FieldError(Reason::kProfileInvalid, JoinPath(path, "layer_definition_id"),
+  absl::StatusOr<Definition*> FindDefinition(const Definitions& definitions, const std::string& id,
+                                             const char* list, int index) {
+    // Points of one definition mostly come together.
+    if (found_ != definitions.end() && found_->first == id) return found_->second;
+    found_ = definitions.find(id);
+    if (found_ != definitions.end()) return found_->second;
+    return FieldError(Reason::kProfileInvalid,
+                      JoinPath(JoinPath("", list, index), "layer_definition_id"),
                       absl::StrCat("no entry of layer_definitions has the id `", id, "`"));
   }
 
-  LayerPoints& PointsOf(const LayerDefinition& definition) {
-    const auto [entry, is_new] = layers_.try_emplace(LayerDigest(definition, precision_));
+  LayerPoints& PointsOf(Definition& definition) {
+    if (definition.points != nullptr) return *definition.points;
+    // Once for all points of the definition: the digest takes longer than they do.
+    const auto [entry, is_new] = layers_.try_emplace(LayerDigest(definition.layer, precision_));
     if (is_new) {
-      entry->second.definition = definition;
+      entry->second.definition = definition.layer;
       entry->second.precision = precision_;
     }
+    definition.points = &entry->second;
     return entry->second;
   }
 
+  // Keys that are known are not read any further: of many nodes that are alike only the newest is.
   absl::Status AddLayerTiming(const v1::LayerTiming& timing, const Definitions& definitions,
-                              const std::string& path) {
-    PARPLAN_ASSIGN_OR_RETURN(const LayerDefinition* definition,
-                             FindDefinition(definitions, timing.layer_definition_id(), path));
+                              int index) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        Definition* const definition,
+        FindDefinition(definitions, timing.layer_definition_id(), "layer_timings", index));
     LayerTimingPoint point;
     point.tensor_parallel_degree = timing.tensor_parallel_degree();
     point.micro_batch_size = timing.micro_batch_size();
-    point.sequence_length =
-        timing.sequence_length() == 0 ? definition->sequence_length : timing.sequence_length();
+    point.sequence_length = timing.sequence_length() == 0 ? definition->layer.sequence_length
+                                                          : timing.sequence_length();
+    const auto [entry, is_new] =
+        PointsOf(*definition)
+            .timings.try_emplace(std::make_tuple(point.tensor_parallel_degree,
+                                                 point.sequence_length, point.micro_batch_size));
+    if (!is_new) return absl::OkStatus();
+    const std::string path = JoinPath("", "layer_timings", index);
     PARPLAN_ASSIGN_OR_RETURN(point.forward, SecondsFromProto(timing.forward_duration(),
                                                              JoinPath(path, "forward_duration"),
                                                              Reason::kProfileInvalid));
@@ -137,37 +170,43 @@ class ProfileMerger {
     }
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(timing.origin(), JoinPath(path, "origin")));
-    PointsOf(*definition)
-        .timings.try_emplace(std::make_tuple(point.tensor_parallel_degree, point.sequence_length,
-                                             point.micro_batch_size),
-                             point);
+    entry->second = point;
     return absl::OkStatus();
   }
 
   absl::Status AddLayerMemory(const v1::LayerMemory& memory, const Definitions& definitions,
-                              const std::string& path) {
-    PARPLAN_ASSIGN_OR_RETURN(const LayerDefinition* definition,
-                             FindDefinition(definitions, memory.layer_definition_id(), path));
+                              int index) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        Definition* const definition,
+        FindDefinition(definitions, memory.layer_definition_id(), "layer_memories", index));
     LayerMemoryPoint point;
     point.tensor_parallel_degree = memory.tensor_parallel_degree();
     point.sequence_parallel = memory.sequence_parallel();
-    point.sequence_length =
-        memory.sequence_length() == 0 ? definition->sequence_length : memory.sequence_length();
+    point.sequence_length = memory.sequence_length() == 0 ? definition->layer.sequence_length
+                                                          : memory.sequence_length();
+    const auto [entry, is_new] =
+        PointsOf(*definition)
+            .memories.try_emplace(std::make_tuple(point.tensor_parallel_degree,
+                                                  point.sequence_parallel, point.sequence_length));
+    if (!is_new) return absl::OkStatus();
     point.parameter_count = memory.parameter_count();
     point.activation_per_sample = Bytes::Of(memory.activation_bytes_per_sample());
     if (memory.has_checkpoint_bytes_per_sample()) {
       point.checkpoint_per_sample = Bytes::Of(memory.checkpoint_bytes_per_sample());
     }
-    PARPLAN_ASSIGN_OR_RETURN(point.origin,
-                             OriginFromProto(memory.origin(), JoinPath(path, "origin")));
-    PointsOf(*definition)
-        .memories.try_emplace(std::make_tuple(point.tensor_parallel_degree, point.sequence_parallel,
-                                              point.sequence_length),
-                              point);
+    PARPLAN_ASSIGN_OR_RETURN(
+        point.origin, OriginFromProto(memory.origin(),
+                                      JoinPath(JoinPath("", "layer_memories", index), "origin")));
+    entry->second = point;
     return absl::OkStatus();
   }
 
-  absl::Status AddCollectiveTiming(const v1::CollectiveTiming& timing, const std::string& path) {
+  absl::Status AddCollectiveTiming(const v1::CollectiveTiming& timing, int index) {
+    const auto [entry, is_new] = collectives_.try_emplace(
+        std::make_tuple(static_cast<int>(timing.collective()), timing.participant_count(),
+                        timing.rank_stride(), timing.message_size_bytes()));
+    if (!is_new) return absl::OkStatus();
+    const std::string path = JoinPath("", "collective_timings", index);
     CollectivePoint point;
     PARPLAN_ASSIGN_OR_RETURN(
         point.collective,
@@ -181,14 +220,16 @@ class ProfileMerger {
                                                               Reason::kProfileInvalid));
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(timing.origin(), JoinPath(path, "origin")));
-    collectives_.try_emplace(
-        std::make_tuple(static_cast<int>(point.collective), point.participant_count,
-                        point.rank_stride, point.message_size.count()),
-        point);
+    entry->second = point;
     return absl::OkStatus();
   }
 
-  absl::Status AddOptimizerTiming(const v1::OptimizerTiming& timing, const std::string& path) {
+  absl::Status AddOptimizerTiming(const v1::OptimizerTiming& timing, int index) {
+    const auto [entry, is_new] = optimizers_.try_emplace(
+        std::make_tuple(static_cast<int>(timing.optimizer()), static_cast<int>(precision_),
+                        timing.parameter_count()));
+    if (!is_new) return absl::OkStatus();
+    const std::string path = JoinPath("", "optimizer_timings", index);
     OptimizerPoint point;
     PARPLAN_ASSIGN_OR_RETURN(
         point.optimizer, EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"),
@@ -200,15 +241,15 @@ class ProfileMerger {
                                                               Reason::kProfileInvalid));
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
                              OriginFromProto(timing.origin(), JoinPath(path, "origin")));
-    optimizers_.try_emplace(
-        std::make_tuple(static_cast<int>(point.optimizer), static_cast<int>(point.precision),
-                        point.parameter_count),
-        point);
+    entry->second = point;
     return absl::OkStatus();
   }
 
-  // Layers of the profile that is being added.
+  // Layers of the profile that is being added, and the definition that was looked up last.
+  Definitions::const_iterator found_;
   Precision precision_ = Precision::kBf16;
+  // By precision and bytes, so that those of many nodes that are alike are read once.
+  std::unordered_map<std::string, Definition> definitions_;
   // Keyed by layer digest, so that the order of profiles does not matter.
   std::map<std::string, LayerPoints> layers_;
   std::map<std::tuple<int, int, int, int64_t>, CollectivePoint> collectives_;
@@ -219,6 +260,27 @@ class ProfileMerger {
 
 std::string NodeKind(absl::string_view device_kind, int devices_per_node) {
   return absl::StrCat("`", device_kind, "` with ", devices_per_node, " devices a node");
+}
+
+// PROFILE_MISSING with the other kinds of nodes that were measured.
+absl::Status NoSuchNodeError(absl::string_view device_kind, int devices_per_node,
+                             const std::set<std::string>& other_kinds) {
+  const std::string missing = NodeKind(device_kind, devices_per_node);
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing,
+      absl::StrCat("no profile of ", missing, "; there are ",
+                   other_kinds.empty() ? "none at all" : absl::StrJoin(other_kinds, ", "),
+                   ". Measure such a node and upload its profile"),
+      {{"count", "1"}, {"missing0", absl::StrCat("a profile of ", missing)}});
+}
+
+absl::StatusOr<ProfileSnapshot> SnapshotOf(ProfileMerger& merger, absl::string_view device_kind,
+                                           int devices_per_node) {
+  ProfileSnapshot::Content content = merger.TakeContent();
+  content.device_kind = std::string(device_kind);
+  content.devices_per_node = devices_per_node;
+  content.digest = SnapshotDigest(content);
+  return ProfileSnapshot::Create(std::move(content));
 }
 
 }  // namespace
@@ -236,20 +298,76 @@ absl::StatusOr<ProfileSnapshot> MergeProfiles(absl::Span<const v1::Profile* cons
     any = true;
     PARPLAN_RETURN_IF_ERROR(merger.Add(*profile));
   }
-  if (!any) {
-    const std::string missing = NodeKind(device_kind, devices_per_node);
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing,
-        absl::StrCat("no profile of ", missing, "; there are ",
-                     other_kinds.empty() ? "none at all" : absl::StrJoin(other_kinds, ", "),
-                     ". Measure such a node and upload its profile"),
-        {{"count", "1"}, {"missing0", absl::StrCat("a profile of ", missing)}});
+  if (!any) return NoSuchNodeError(device_kind, devices_per_node, other_kinds);
+  return SnapshotOf(merger, device_kind, devices_per_node);
+}
+
+struct SnapshotBuilder::State {
+  // The measurements of nodes of one size.
+  struct Nodes {
+    ProfileMerger own;
+    ProfileMerger of_other_runtimes;  // Collectives alone; older than all of `own`.
+  };
+
+  std::string device_kind;
+  int devices_per_node = 0;
+  RuntimeSelection selection;
+  std::map<int, Nodes> nodes;  // By devices per node.
+  std::set<std::string> other_kinds;
+};
+
+SnapshotBuilder::SnapshotBuilder(absl::string_view device_kind, int devices_per_node,
+                                 absl::string_view runtime_id)
+    : state_(new State{.device_kind = std::string(device_kind),
+                       .devices_per_node = devices_per_node,
+                       .selection = RuntimeSelection(device_kind, runtime_id),
+                       .nodes = {},
+                       .other_kinds = {}}) {}
+
+SnapshotBuilder::~SnapshotBuilder() = default;
+
+absl::StatusOr<bool> SnapshotBuilder::Add(const v1::Profile& profile) {
+  const int size = profile.devices_per_node();
+  if (profile.device_kind() != state_->device_kind) {
+    state_->other_kinds.insert(NodeKind(profile.device_kind(), size));
+    return false;
   }
-  ProfileSnapshot::Content content = merger.TakeContent();
-  content.device_kind = std::string(device_kind);
-  content.devices_per_node = devices_per_node;
-  content.digest = SnapshotDigest(content);
-  return ProfileSnapshot::Create(std::move(content));
+  switch (state_->selection.Next(profile)) {
+    case RuntimeSelection::Part::kNone:
+      return false;
+    case RuntimeSelection::Part::kWhole:
+      PARPLAN_RETURN_IF_ERROR(state_->nodes[size].own.Add(profile));
+      return true;
+    case RuntimeSelection::Part::kCollectives:
+      PARPLAN_RETURN_IF_ERROR(state_->nodes[size].of_other_runtimes.AddCollectives(profile));
+      return true;
+  }
+  return false;
+}
+
+int SnapshotBuilder::measured_size() const {
+  const int asked = state_->devices_per_node;
+  for (auto size = state_->nodes.lower_bound(asked); size != state_->nodes.end(); ++size) {
+    if (asked > 0 && size->first % asked == 0) return size->first;
+  }
+  return asked;
+}
+
+absl::StatusOr<ProfileSnapshot> SnapshotBuilder::Finish() {
+  PARPLAN_RETURN_IF_ERROR(state_->selection.Check());
+  const int size = measured_size();
+  const auto found = state_->nodes.find(size);
+  if (found == state_->nodes.end()) {
+    for (const auto& [other_size, nodes] : state_->nodes) {
+      state_->other_kinds.insert(NodeKind(state_->device_kind, other_size));
+    }
+    return NoSuchNodeError(state_->device_kind, size, state_->other_kinds);
+  }
+  found->second.own.TakeCollectivesOf(found->second.of_other_runtimes);
+  PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot,
+                           SnapshotOf(found->second.own, state_->device_kind, size));
+  if (size == state_->devices_per_node) return snapshot;
+  return PartOfNode(snapshot, state_->devices_per_node);
 }
 
 }  // namespace parplan

@@ -11,9 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "server/access/caller.h"
 #include "server/access/identity.h"
 #include "server/access/policy.h"
+#include "server/access/token_verifier.h"
 
 namespace parplan {
 
@@ -21,6 +24,8 @@ namespace parplan {
 struct AccessRules {
   Policy policy = Policy::AllowAll();
   std::vector<NameSource> name_sources = {NameSource::kDns, NameSource::kCommonName};
+  // Null if tokens are not read.
+  std::shared_ptr<const TokenVerifier> tokens;
 };
 
 // Safe to use from any thread.
@@ -32,6 +37,11 @@ class Authorizer {
   // `kMaxKnownCallers`.
   std::shared_ptr<const Caller> CallerOf(const CertificateNames& names);
   std::shared_ptr<const Caller> AnonymousCaller();
+
+  // Returns the caller with this token of a service account; a refused one (`Caller::Refused`) if
+  // the token does not prove who it is. REQUIRES: `ReadsTokens`.
+  std::shared_ptr<const Caller> CallerOfToken(absl::string_view token, absl::Time now);
+  bool ReadsTokens();
 
   // Later calls follow these rules. Streams that are open go on with the caller they began with.
   void Replace(AccessRules rules);

@@ -42,6 +42,12 @@ Caller::Caller(Identity identity, std::vector<HeldRole> roles, bool is_restricte
   if (is_restricted_) owner_ = identity_.text();
 }
 
+std::shared_ptr<const Caller> Caller::Refused(absl::Status why) {
+  const auto caller = std::make_shared<Caller>(Identity::Unnamed(), std::vector<HeldRole>());
+  caller->refusal_ = std::move(why);
+  return caller;
+}
+
 std::string Caller::RolesIn(absl::string_view cluster) const {
   std::string names;
   for (int i = 0; i < kRoleCount; ++i) {
@@ -111,6 +117,7 @@ bool Caller::Allows(const HeldRole& held, const AccessRow& row, const Resource& 
 }
 
 absl::Status Caller::Check(absl::string_view method, const Resource& resource) const {
+  if (!refusal_.ok()) return refusal_;
   const AccessRow& row = RowOf(method);
   if (!is_restricted_ || row.is_public) return absl::OkStatus();
   const bool is_allowed = std::any_of(roles_.begin(), roles_.end(), [&](const HeldRole& held) {

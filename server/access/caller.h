@@ -70,6 +70,13 @@ class Caller {
   Caller(Identity identity, std::vector<HeldRole> roles)
       : Caller(std::move(identity), std::move(roles), true) {}
 
+  // Returns a caller who may do nothing, because what it proves itself with is refused. `why` is
+  // the answer to every call.
+  static std::shared_ptr<const Caller> Refused(absl::Status why);
+
+  // OK unless the caller is a refused one.
+  const absl::Status& refusal() const { return refusal_; }
+
   const Identity& identity() const { return identity_; }
   bool is_restricted() const { return is_restricted_; }
   const std::vector<HeldRole>& roles() const { return roles_; }
@@ -116,6 +123,7 @@ class Caller {
   std::vector<HeldRole> roles_;
   bool is_restricted_;
   std::string owner_;
+  absl::Status refusal_;
 };
 
 }  // namespace parplan

@@ -16,6 +16,7 @@ constexpr char kSpiffeScheme[] = "spiffe:";
 constexpr char kSpiffePrefix[] = "spiffe://";
 constexpr size_t kMaxSpiffeBytes = 2048;
 constexpr size_t kMaxDnsBytes = 253;
+constexpr size_t kMaxNamespaceBytes = 63;
 // X.509 allows 64 characters of at most 4 bytes.
 constexpr size_t kMaxCommonNameBytes = 256;
 
@@ -36,6 +37,17 @@ bool IsCommonName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxCommonNameBytes &&
          std::all_of(name.begin(), name.end(),
                      [](char c) { return c >= ' ' && c < '\x7f' && c != '*'; });
+}
+
+// A label of a DNS name, as Kubernetes allows it for namespaces, or labels separated by dots, as
+// for service accounts.
+bool IsKubernetesName(absl::string_view name, size_t max_bytes, bool may_have_dots) {
+  return !name.empty() && name.size() <= max_bytes &&
+         std::all_of(name.begin(), name.end(), [may_have_dots](char c) {
+           return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+                  absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-' ||
+                  (c == '.' && may_have_dots);
+         });
 }
 
 }  // namespace
@@ -70,6 +82,16 @@ Identity Identity::OfCertificate(const CertificateNames& names,
     }
   }
   return Unnamed();
+}
+
+std::optional<Identity> Identity::OfServiceAccount(absl::string_view subject) {
+  if (!absl::ConsumePrefix(&subject, "system:serviceaccount:")) return std::nullopt;
+  const std::vector<absl::string_view> parts = absl::StrSplit(subject, ':');
+  if (parts.size() != 2 || !IsKubernetesName(parts[0], kMaxNamespaceBytes, false) ||
+      !IsKubernetesName(parts[1], kMaxDnsBytes, true)) {
+    return std::nullopt;
+  }
+  return Identity(absl::StrCat("k8s:", parts[0], "/", parts[1]));
 }
 
 }  // namespace parplan

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_ACCESS_IDENTITY_H_
 #define PARPLAN_SERVER_ACCESS_IDENTITY_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ enum class NameSource { kDns, kCommonName };
 //   spiffe://lab.example/node/a   the SPIFFE id of the certificate
 //   dns:slurm.lab.example         its first DNS name, in lower case
 //   cn:operator                   its common name
+//   k8s:lab/trainer               the namespace and the name of a Kubernetes service account
 //   unnamed                       a certificate without a name that counts
 //   anonymous                     no certificate was asked for, or no TLS
 class Identity {
@@ -45,6 +47,10 @@ class Identity {
   // certificate does not stand in for it.
   static Identity OfCertificate(const CertificateNames& names,
                                 absl::Span<const NameSource> sources);
+
+  // Returns the identity of a Kubernetes service account from the subject of its token,
+  // `system:serviceaccount:NAMESPACE:NAME`. Nothing for another subject.
+  static std::optional<Identity> OfServiceAccount(absl::string_view subject);
 
   const std::string& text() const { return text_; }
 

@@ -61,9 +61,10 @@ absl::StatusOr<IdentityPattern> IdentityPattern::Create(absl::string_view text,
                                                         absl::string_view field) {
   const bool is_spiffe = absl::StartsWith(text, "spiffe://");
   const bool is_dns = absl::StartsWith(text, "dns:");
-  if (text != "anonymous" && !is_spiffe && !is_dns && !absl::StartsWith(text, "cn:")) {
+  if (text != "anonymous" && !is_spiffe && !is_dns && !absl::StartsWith(text, "cn:") &&
+      !absl::StartsWith(text, "k8s:")) {
     return PatternError(field, text,
-                        "must begin with `spiffe://`, `dns:` or `cn:`, or be `anonymous`");
+                        "must begin with `spiffe://`, `dns:`, `cn:` or `k8s:`, or be `anonymous`");
   }
   IdentityPattern pattern;
   for (const absl::string_view part : absl::StrSplit(text, '/')) {

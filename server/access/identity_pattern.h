@@ -3,6 +3,7 @@
 //   spiffe://lab.example/cluster/{cluster}/node/{node}
 //   dns:{node}.nodes.lab.example
 //   cn:planner-*
+//   k8s:{cluster}/planner
 //
 // A placeholder stands for one or more characters without `/`, and between two `/` there is at most
 // one, so an identity matches in one way only. `{cluster}`, `{node}` and `{job}` take what they
@@ -33,8 +34,8 @@ class IdentityPattern {
   };
 
   // INVALID_ARGUMENT (SPEC_INVALID) naming `field` unless `text` is `anonymous` or begins with
-  // `spiffe://`, `dns:` or `cn:`; if it has two placeholders between two `/`, one twice, one in a
-  // trust domain, or an unknown one.
+  // `spiffe://`, `dns:`, `cn:` or `k8s:`; if it has two placeholders between two `/`, one twice,
+  // one in a trust domain, or an unknown one.
   static absl::StatusOr<IdentityPattern> Create(absl::string_view text, absl::string_view field);
 
   // Returns the captures, nothing if the identity does not match. A capture is an id of its kind

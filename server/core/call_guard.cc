@@ -210,6 +210,7 @@ absl::Status CallGuard::CheckTarget(const CallContext& context, const AccessRow&
       break;
     }
   }
+  is_allowed_list = is_allowed_list && caller.refusal().ok();
   const absl::Status allowed = is_allowed_list ? absl::OkStatus() : caller.Check(method, resource);
   if (!allowed.ok()) {
     resource.job_id = asked_job;

@@ -27,6 +27,9 @@ namespace {
 constexpr int64_t kFailBatch = 100;
 // Bytes of the cache of figures of executions.
 constexpr size_t kFiguresCacheBytes = size_t{4} << 20;
+// Bytes that a stream stores before the quotas are asked again, so that a window costs no further
+// reading; a stream exceeds them by no more. Not measured.
+constexpr int64_t kQuotaStep = int64_t{1} << 20;
 
 absl::StatusOr<v1::PlanPayload> StoredPayload(Store& store, const std::string& plan_name) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanRecord record, store.GetPlan(plan_name));
@@ -78,9 +81,9 @@ absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
                       "must be empty or the same in every message of a stream");
   }
   if (!request.has_window()) return FieldError(Reason::kSpecInvalid, "window", "is required");
-  PARPLAN_ASSIGN_OR_RETURN(const WindowRecord window, ReadWindow(request.window(), device_count_));
-  const absl::StatusOr<AppendResult> result = core_->store_.AppendWindows(
-      execution_, {window}, core_->limits_.max_window_count, core_->clock_.Now());
+  PARPLAN_ASSIGN_OR_RETURN(const WindowRecord window, ReadWindow(request.window(), device_count_,
+                                                                 core_->limits_.max_window_bytes));
+  const absl::StatusOr<AppendResult> result = Append(window);
   if (!result.ok()) return NamingField(result.status(), "execution");
   response_.set_stored_window_count(response_.stored_window_count() + result->stored_count);
   response_.set_duplicate_window_count(response_.duplicate_window_count() +
@@ -94,12 +97,36 @@ absl::Status ReportSession::Open(const v1::ReportMetricsRequest& request) {
   PARPLAN_ASSIGN_OR_RETURN(const ExecutionName name, ExecutionName::Parse(execution, "execution"));
   PARPLAN_RETURN_IF_ERROR(core_->guard_.Check(*context_, "ReportMetrics", request));
   // Checked first, so that the error names the execution if it does not exist.
-  PARPLAN_RETURN_IF_ERROR(NamingField(core_->store_.GetExecution(execution).status(), "execution"));
+  const absl::StatusOr<ExecutionRecord> stored = core_->store_.GetExecution(execution);
+  if (!stored.ok()) return NamingField(stored.status(), "execution");
   PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload,
                            StoredPayload(core_->store_, name.parent().ToString()));
+  owner_ = stored->owner;
+  cluster_ = name.cluster;
   device_count_ = payload.device_count();
   execution_ = execution;
   return absl::OkStatus();
+}
+
+absl::StatusOr<AppendResult> ReportSession::Append(const WindowRecord& window) {
+  const Limits& limits = core_->limits_;
+  const int64_t byte_count = WindowByteCount(window);
+  const absl::Time now = core_->clock_.Now();
+  if (!unchecked_bytes_.has_value() || *unchecked_bytes_ + byte_count > kQuotaStep) {
+    const absl::Status allowed =
+        core_->quotas_.Check({.owner = owner_, .cluster = cluster_, .byte_count = byte_count});
+    if (!allowed.ok()) {
+      // With no room at all only a window that is stored already is taken.
+      const absl::StatusOr<AppendResult> known =
+          core_->store_.AppendWindows(execution_, {window}, {.window_count = 0}, now);
+      return known.ok() ? known : allowed;
+    }
+    unchecked_bytes_ = 0;
+  }
+  *unchecked_bytes_ += byte_count;
+  return core_->store_.AppendWindows(
+      execution_, {window},
+      {.window_count = limits.max_window_count, .byte_count = limits.max_execution_bytes}, now);
 }
 
 absl::StatusOr<v1::ReportMetricsResponse> ReportSession::Finish() {
@@ -108,16 +135,18 @@ absl::StatusOr<v1::ReportMetricsResponse> ReportSession::Finish() {
 }
 
 ExecutionCore::ExecutionCore(Store& store, const Clock& clock, Observer& observer,
-                             const Limits& limits, CallGuard& guard)
+                             const Limits& limits, CallGuard& guard, QuotaKeeper& quotas)
     : store_(store),
       clock_(clock),
       observer_(observer),
       limits_(limits),
       guard_(guard),
+      quotas_(quotas),
       start_(clock.Steady()),
       figures_(kFiguresCacheBytes) {}
 
-absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionRequest& request) {
+absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionRequest& request,
+                                                    const std::string& owner) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanName plan, PlanName::Parse(request.parent(), "parent"));
   PARPLAN_RETURN_IF_ERROR(CheckRequestId(request.request_id(), true, "request_id"));
   const std::string plan_name = plan.ToString();
@@ -145,9 +174,12 @@ absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionReq
   record.name = name;
   record.plan = plan_name;
   record.execution_id = id;
+  record.owner = owner;
   record.request_id = request.request_id();
   record.start_time = now;
   record.bytes = OpenedExecution(name, payload).SerializeAsString();
+  PARPLAN_RETURN_IF_ERROR(quotas_.Check(
+      {.owner = owner, .cluster = plan.cluster, .byte_count = ExecutionByteCount(record)}));
   absl::StatusOr<ExecutionRecord> created = store_.CreateExecution(record);
   if (created.status().code() == absl::StatusCode::kAlreadyExists) {
     created = store_.GetExecution(name);

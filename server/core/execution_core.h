@@ -22,6 +22,7 @@
 #include "server/core/limits.h"
 #include "server/core/lru_cache.h"
 #include "server/core/observer.h"
+#include "server/core/quota_keeper.h"
 #include "server/store/store.h"
 
 namespace parplan {
@@ -34,8 +35,8 @@ class ReportSession {
   // Stores one window, which survives a crash once this returns OK. A window that is stored already
   // is counted and changes nothing. After an error every further call returns it; windows stored
   // before are kept. Errors are those of `ExecutionCore`, and RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE)
-  // beyond `Limits::max_window_count` windows, and for the first window those of
-  // `CallGuard::Check`.
+  // beyond the `Limits` of windows and executions, those of `QuotaKeeper`, which are asked for the
+  // first window and after each megabyte, and for the first window those of `CallGuard::Check`.
   absl::Status Add(const v1::ReportMetricsRequest& request);
 
   // Returns what the stream stored, which may be nothing, or the error of `Add`.
@@ -48,6 +49,10 @@ class ReportSession {
 
   absl::Status AddImpl(const v1::ReportMetricsRequest& request);
 
+  // Stores a window if the quotas allow it, which are asked now and then. One that is stored
+  // already needs no room.
+  absl::StatusOr<AppendResult> Append(const WindowRecord& window);
+
   // Finds the execution of the stream, if the caller may report to it, and the number of its ranks.
   absl::Status Open(const v1::ReportMetricsRequest& request);
 
@@ -55,6 +60,11 @@ class ReportSession {
   const std::shared_ptr<CallContext> context_;
   absl::Status failure_;
   std::string execution_;  // Empty until the first window.
+  // The identity and the cluster whose quotas the windows count for.
+  std::string owner_;
+  std::string cluster_;
+  // Bytes stored since the quotas were asked; none at first.
+  std::optional<int64_t> unchecked_bytes_;
   int device_count_ = 0;
   v1::ReportMetricsResponse response_;
 };
@@ -66,15 +76,18 @@ class ReportSession {
 // Errors are those listed in execution_service.proto: INVALID_ARGUMENT (SPEC_INVALID) naming the
 // field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or execution; FAILED_PRECONDITION
 // (PLAN_EXPIRED) from `Create` for a plan that had expired when the job began, (EXECUTION_STATE)
-// for an execution that was closed in another way; the store's UNAVAILABLE, DATA_LOSS and INTERNAL
+// for an execution that was closed in another way; RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) from
+// `Create` and reports; the store's UNAVAILABLE, DATA_LOSS and INTERNAL
 // (all STORE_UNAVAILABLE).
 class ExecutionCore {
  public:
   // The arguments outlive the core.
   ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
-                CallGuard& guard);
+                CallGuard& guard, QuotaKeeper& quotas);
 
-  absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request);
+  // `owner` is whoever opens the execution (`Caller::owner`), and has its bytes in its quota.
+  absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request,
+                                       const std::string& owner = "");
   // Starts a stream, which asks `CallGuard` with `context` at its first window. Never null.
   std::unique_ptr<ReportSession> StartReport(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
@@ -110,6 +123,7 @@ class ExecutionCore {
   Observer& observer_;
   const Limits& limits_;
   CallGuard& guard_;
+  QuotaKeeper& quotas_;
   // When the core was made, on the steady clock.
   const absl::Duration start_;
   // By name and number of windows, which only grows.

@@ -15,8 +15,8 @@ namespace parplan {
 
 // The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
-  // Bytes of its profiles and plans in the store, and number of its plans. Calls in progress may
-  // exceed them by what they store.
+  // Bytes of its profiles, plans and executions in the store, and number of its plans. Calls in
+  // progress may exceed them by what they store.
   int64_t stored_bytes = 0;
   int64_t plan_count = 0;
   // Agents connected at a time.
@@ -27,7 +27,8 @@ struct QuotaLimits {
   int queued_search_count = 0;
 };
 
-// Plain data. Every field but the quotas and `profiles_per_node` is above 0.
+// Plain data. Every field but the quotas, `profiles_per_node` and
+// `search_memory_bytes` is above 0.
 struct Limits {
   // Size of one question: layers and devices, at most the limits of the planner, and offers of a
   // `ShapePlan`.
@@ -52,6 +53,10 @@ struct Limits {
   // Threads that search.
   int worker_count = 2;
 
+  // Bytes that all searches that run may have together; 0 for no limit. Each gets an equal part,
+  // and so few run at a time that it is `kMinSearchBytes` at least.
+  int64_t search_memory_bytes = 0;
+
   // Longest search. `PlanningOptions.search_time_limit` is cut to it.
   absl::Duration max_search_duration = absl::Minutes(5);
 
@@ -64,8 +69,12 @@ struct Limits {
   // measures once a week.
   int profiles_per_node = 16;
 
-  // Windows kept for one execution.
+  // Windows kept for one execution, bytes of one of them, and bytes of the execution with all of
+  // them. A window with all timings that it may have has some 100 KB; 100,000 windows of 2.5 KB,
+  // those of 1,000 ranks with 30 timings each, fill the last.
   int64_t max_window_count = 100000;
+  int64_t max_window_bytes = int64_t{256} << 10;
+  int64_t max_execution_bytes = int64_t{256} << 20;
 
   // An execution without a report for so long is marked as failed.
   absl::Duration longest_execution_silence = absl::Hours(6);

@@ -194,6 +194,10 @@ absl::StatusOr<int64_t> MeteredStore::ReplacedBytes(const ProfileRecord& profile
                  [&](Store& store) { return store.ReplacedBytes(profile, keep_count, scope); });
 }
 
+absl::StatusOr<bool> MeteredStore::HasSpec(absl::string_view spec) {
+  return Metered("has_spec", [&](Store& store) { return store.HasSpec(spec); });
+}
+
 absl::StatusOr<ExecutionRecord> MeteredStore::CreateExecution(ExecutionRecord execution) {
   return MeteredChange("create_execution",
                        [&](Store& store) { return store.CreateExecution(std::move(execution)); });
@@ -227,10 +231,10 @@ absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
 
 absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execution,
                                                          absl::Span<const WindowRecord> windows,
-                                                         int64_t max_window_count,
+                                                         const ExecutionLimits& limits,
                                                          absl::Time report_time) {
   return MeteredChange("append_windows", [&](Store& store) {
-    return store.AppendWindows(execution, windows, max_window_count, report_time);
+    return store.AppendWindows(execution, windows, limits, report_time);
   });
 }
 

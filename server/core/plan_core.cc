@@ -85,11 +85,13 @@ void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
   // Nor could its plan be stored on a full disk.
   if (const absl::Status room = dependencies_.store.room(); !room.ok()) return done(room);
   // Before the search as well, which would be in vain.
-  const absl::Status has_room = dependencies_.quotas.Check(
-      {.owner = owner,
-       .cluster = parent->cluster,
-       .plan_count = 1,
-       .byte_count = static_cast<int64_t>(request.spec().ByteSizeLong())});
+  const std::string spec = question->spec.SerializeAsString();
+  const absl::Status has_room =
+      dependencies_.quotas.Check({.owner = owner,
+                                  .cluster = parent->cluster,
+                                  .plan_count = 1,
+                                  .byte_count = static_cast<int64_t>(spec.size()),
+                                  .spec = &spec});
   if (!has_room.ok()) return done(has_room);
   const SharedAnswer known = FindAnswer(*question);
   dependencies_.observer.CacheLookedUp(CacheKind::kResult, known != nullptr);
@@ -430,7 +432,8 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
       {.owner = record.owner,
        .cluster = record.cluster,
        .plan_count = 1,
-       .byte_count = static_cast<int64_t>(record.bytes.size() + record.spec.size())}));
+       .byte_count = static_cast<int64_t>(record.bytes.size() + record.spec.size()),
+       .spec = &record.spec}));
   absl::StatusOr<PlanRecord> stored = dependencies_.store.PutPlan(record, claim);
   if (stored.status().code() == absl::StatusCode::kAlreadyExists) {
     // The same question at the same instant: the plan of that name answers it.

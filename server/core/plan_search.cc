@@ -1,10 +1,14 @@
 #include "server/core/plan_search.h"
 
+#include <atomic>
+#include <string>
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/memory_account.h"
 #include "solve/compare_planners.h"
 
 namespace parplan {
@@ -29,6 +33,20 @@ void Report(const std::string& planner, const FinishedSearch& search, absl::Dura
   report.wall_duration = search.wall;
   report.cpu_duration = search.cpu;
   observer.SearchFinished(report);
+}
+
+std::string MemoryText(const MemoryAccount& memory) {
+  return absl::StrCat("the search ended with the ", memory.budget() >> 20,
+                      " MiB of memory that the server gives one (search_memory)");
+}
+
+absl::Status OutOfMemoryError(const MemoryAccount& memory) {
+  return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+                   absl::StrCat(MemoryText(memory),
+                                ", before a plan was found; ask for fewer "
+                                "devices or a baseline planner, or let an operator raise "
+                                "search_memory"),
+                   {{"limit", "memory"}, {"limitBytes", absl::StrCat(memory.budget())}});
 }
 
 absl::Status StoppedError(const SearchSummary& summary) {
@@ -64,12 +82,18 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
   limits.wanted_gap_ratio = order.wanted_gap_ratio;
   limits.time_limit = order.time_limit;
   SearchSetup setup;
-  setup.should_stop = order.should_stop;
+  const MemoryAccount* const memory = MemoryAccount::OfThread();
+  std::atomic<bool> is_out_of_memory = false;
+  setup.should_stop = [&order, &is_out_of_memory, memory] {
+    if (memory != nullptr && memory->IsUsedUp()) is_out_of_memory = true;
+    return is_out_of_memory || (order.should_stop && order.should_stop());
+  };
   setup.on_progress = order.on_progress;
   setup.helpers = order.helpers;
   FinishedSearch search = RunSearch(planner, problem, order.planner, limits, setup, clock);
   Report(order.planner, search, order.queue_duration, observer);
   if (!search.result.ok()) return search.result.status();
+  const bool was_out_of_memory = is_out_of_memory.exchange(false);
 
   const SearchSummary summary = SummaryOf(*search.result);
   bool is_complete = IsComplete(summary);
@@ -79,6 +103,7 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
     setup.on_progress = nullptr;
     const auto run_baseline = [&](const PlanningProblem& asked, const std::string& name) {
       limits.time_limit = end - clock.Steady();
+      is_out_of_memory = false;
       FinishedSearch baseline = RunSearch(planner, asked, name, limits, setup, clock);
       Report(name, baseline, absl::ZeroDuration(), observer);
       if (baseline.result.ok()) {
@@ -90,6 +115,7 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
         comparisons, CompareWithBaselines(problem, order.planner, *search.result, run_baseline));
   }
   if (PlanFound* found = std::get_if<PlanFound>(&*search.result)) {
+    if (was_out_of_memory) found->notes.push_back(MemoryText(*memory));
     return PlannerAnswer{
         SearchedPlan{std::move(*found), std::move(comparisons), search.cpu, search.wall},
         is_complete};
@@ -97,7 +123,7 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
   if (NothingFits* nothing = std::get_if<NothingFits>(&*search.result)) {
     return PlannerAnswer{std::move(*nothing), is_complete};
   }
-  return StoppedError(summary);
+  return was_out_of_memory ? OutOfMemoryError(*memory) : StoppedError(summary);
 }
 
 size_t AnswerBytes(const PlannerAnswer& answer) {

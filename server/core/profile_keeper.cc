@@ -1,6 +1,7 @@
 #include "server/core/profile_keeper.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,23 +9,12 @@
 #include "base/status_macros.h"
 #include "planner/model/measured_runtime.h"
 #include "proto/wire/duration_wire.h"
-#include "proto/wire/part_of_node.h"
-#include "proto/wire/profile_selection.h"
 #include "proto/wire/resource_name.h"
+#include "proto/wire/snapshot_builder.h"
 #include "server/core/snapshot_report.h"
 #include "server/core/stored_message.h"
 
 namespace parplan {
-namespace {
-
-std::vector<const v1::Profile*> Pointers(const std::vector<v1::Profile>& profiles) {
-  std::vector<const v1::Profile*> pointers;
-  for (const v1::Profile& profile : profiles) pointers.push_back(&profile);
-  return pointers;
-}
-
-}  // namespace
-
 ProfileKeeper::ProfileKeeper(Store& store, const Clock& clock, Observer& observer,
                              const Limits& limits, CallGuard& guard, QuotaKeeper& quotas)
     : store_(store),
@@ -113,33 +103,31 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
                                                                   absl::string_view device_kind,
                                                                   int devices_per_node,
                                                                   absl::string_view runtime_id) {
-  PARPLAN_ASSIGN_OR_RETURN(const ProfileSet set, store_.SnapshotProfiles(cluster));
+  PARPLAN_ASSIGN_OR_RETURN(ProfileSet set, store_.SnapshotProfiles(cluster));
   const bool any = std::any_of(
       set.profiles.begin(), set.profiles.end(),
       [device_kind](const ProfileRecord& record) { return record.device_kind == device_kind; });
-  // All profiles if none is of this kind: the error lists the kinds there are.
-  std::vector<v1::Profile> profiles;
-  for (const ProfileRecord& record : set.profiles) {
+  SnapshotBuilder builder(device_kind, devices_per_node, runtime_id);
+  std::map<int, absl::Time> newest;  // By devices per node.
+  // One message for all: it keeps its memory, and those of a year of a large cluster would not fit.
+  v1::Profile profile;
+  for (ProfileRecord& record : set.profiles) {
+    // All profiles if none is of this kind: the error lists the kinds there are.
     if (any && record.device_kind != device_kind) continue;
-    PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile,
-                             ParseStored<v1::Profile>(record.bytes, record.name));
-    profiles.push_back(std::move(profile));
+    PARPLAN_RETURN_IF_ERROR(ParseStoredInto(record.bytes, record.name, profile));
+    record = ProfileRecord();
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_used, builder.Add(profile));
+    if (!is_used) continue;
+    const absl::Time time = MeasureTime(profile);
+    const auto [entry, is_new] = newest.try_emplace(profile.devices_per_node(), time);
+    if (!is_new) entry->second = std::max(entry->second, time);
   }
-  PARPLAN_ASSIGN_OR_RETURN(
-      ProfileSnapshot snapshot,
-      SnapshotOfNodes(Pointers(profiles), device_kind, devices_per_node, runtime_id));
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> used,
-                           ProfilesForRuntime(Pointers(profiles), device_kind, runtime_id));
-  const int measured_size = MeasuredNodeSize(Pointers(used), device_kind, devices_per_node);
+  PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot snapshot, builder.Finish());
   LoadedSnapshot loaded;
   loaded.revision = set.revision;
   loaded.handle.snapshot = std::make_shared<const ProfileSnapshot>(std::move(snapshot));
-  loaded.handle.newest_measurement = absl::InfinitePast();
-  for (const v1::Profile& profile : used) {
-    if (profile.devices_per_node() != measured_size) continue;
-    loaded.handle.newest_measurement =
-        std::max(loaded.handle.newest_measurement, MeasureTime(profile));
-  }
+  const auto found = newest.find(builder.measured_size());
+  loaded.handle.newest_measurement = found == newest.end() ? absl::InfinitePast() : found->second;
   return loaded;
 }
 

@@ -1,5 +1,7 @@
 #include "server/core/quota_keeper.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/core/quota_error.h"
@@ -48,6 +50,10 @@ absl::Status QuotaKeeper::CheckRule(const Rule& rule, const NewRecord& record) {
         replaced_bytes,
         store_.ReplacedBytes(*record.profile, limits_.profiles_per_node, rule.scope));
   }
+  if (record.spec != nullptr && !record.spec->empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_stored, store_.HasSpec(*record.spec));
+    if (is_stored) replaced_bytes = static_cast<int64_t>(record.spec->size());
+  }
   const absl::Status exceeded = CheckUsage(rule, record, usage, replaced_bytes);
   if (exceeded.ok()) return exceeded;
   PARPLAN_ASSIGN_OR_RETURN(const bool has_room, Purge(rule, record.owner));
@@ -89,10 +95,12 @@ absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule, const std::string& own
     const auto found = purged_.find(key);
     if (found != purged_.end() && now - found->second < kPurgePause) return false;
   }
+  const std::optional<absl::Time> time_of_day = clock_check_.ConfirmedNow();
+  if (!time_of_day.has_value()) return false;
   const RecordScope scope = {.owner = owner, .cluster = rule.scope.cluster};
   PARPLAN_ASSIGN_OR_RETURN(
       const int64_t deleted,
-      store_.DeleteExpiredPlans(clock_.Now() - kPurgeMargin, kPurgeBatch, scope));
+      store_.DeleteExpiredPlans(*time_of_day - kPurgeMargin, kPurgeBatch, scope));
   if (deleted < kPurgeBatch) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (purged_.size() >= kMaxPurgedCount) purged_.clear();

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/system/clock.h"
+#include "server/core/clock_check.h"
 #include "server/core/limits.h"
 #include "server/store/store.h"
 
@@ -27,6 +28,8 @@ struct NewRecord {
   // 1 for a plan.
   int plan_count = 0;
   int64_t byte_count = 0;
+  // Not null for a plan: its spec, which needs no room if it is stored.
+  const std::string* spec = nullptr;
   // Not null for a profile, which is nothing new if it is stored, and may replace others.
   const ProfileRecord* profile = nullptr;
 };
@@ -36,14 +39,19 @@ class QuotaKeeper {
  public:
   // The arguments outlive the keeper.
   QuotaKeeper(Store& store, const Clock& clock, const Limits& limits)
-      : store_(store), clock_(clock), limits_(limits) {}
+      : store_(store), clock_(clock), clock_check_(clock), limits_(limits) {
+    // The reading that later ones have to agree with.
+    (void)clock_check_.ConfirmedNow();
+  }
 
   // Returns OK if the record exceeds no quota; a record without an owner has only the cluster's. A
   // profile that is stored already exceeds none, nor does one that takes up no more bytes than
-  // those that it replaces. If a record would exceed a quota, up to 500 plans of its owner that
-  // expired `kPurgeMargin` ago and were never executed are deleted to make room; once none is left,
-  // that is tried again after `kPurgePause` at the earliest. Reads the store, and waits for its
-  // disk, only for quotas that are set. Records that are stored at the same time are not seen.
+  // those that it replaces; the spec of a plan counts only if it is not stored. If a record would
+  // exceed a quota, up to 500 plans of its owner that expired `kPurgeMargin` ago and were never
+  // executed are deleted to make room; once none is left, that is tried again after `kPurgePause`
+  // at the earliest. None is deleted unless the time of day is confirmed (`ClockCheck`), in the
+  // first ten minutes of the keeper neither. Reads the store, and waits for its disk, only for
+  // quotas that are set. Records that are stored at the same time are not seen.
   //
   // Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with holder and quota (`identity.plans`,
   // `cluster.stored_bytes`, ...) and a `RetryInfo` of ten minutes, or the errors of the store.
@@ -75,6 +83,7 @@ class QuotaKeeper {
 
   Store& store_;
   const Clock& clock_;
+  ClockCheck clock_check_;
   const Limits& limits_;
 
   std::mutex mutex_;

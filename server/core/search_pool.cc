@@ -1,18 +1,29 @@
 #include "server/core/search_pool.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/system/memory_account.h"
 
 namespace parplan {
 namespace {
 
+// A search that had so much gives what it freed back to the system at its end. Not measured for
+// other values: smaller ones make small searches longer.
+constexpr int64_t kLargeSearchBytes = int64_t{64} << 20;
+
+int64_t SearchBytesOf(const Limits& limits) {
+  if (limits.search_memory_bytes == 0) return std::numeric_limits<int64_t>::max();
+  return limits.search_memory_bytes / SearchPool::RunningCount(limits);
+}
+
 FairQueue::Bounds BoundsOf(const Limits& limits) {
   return {.max_length = limits.max_queue_length,
-          .worker_count = limits.worker_count,
+          .worker_count = SearchPool::RunningCount(limits),
           .max_running_of_holder = limits.identity_quota.running_search_count,
           .max_waiting_of_holder = limits.identity_quota.queued_search_count,
           .max_running_of_cluster = limits.cluster_quota.running_search_count,
@@ -21,12 +32,20 @@ FairQueue::Bounds BoundsOf(const Limits& limits) {
 
 }  // namespace
 
+int SearchPool::RunningCount(const Limits& limits) {
+  if (limits.search_memory_bytes == 0) return limits.worker_count;
+  const int64_t count = limits.search_memory_bytes / kMinSearchBytes;
+  return static_cast<int>(std::clamp<int64_t>(count, 1, limits.worker_count));
+}
+
 SearchPool::SearchPool(const Limits& limits, Observer& observer)
     : observer_(observer),
+      search_bytes_(SearchBytesOf(limits)),
       queue_(BoundsOf(limits)),
       helpers_(std::max(limits.worker_count, 1) - 1) {
-  workers_.reserve(limits.worker_count);
-  for (int i = 0; i < limits.worker_count; ++i) workers_.emplace_back([this] { Work(); });
+  const int running_count = RunningCount(limits);
+  workers_.reserve(running_count);
+  for (int i = 0; i < running_count; ++i) workers_.emplace_back([this] { Work(); });
 }
 
 SearchPool::~SearchPool() { Drain(absl::ZeroDuration()); }
@@ -104,6 +123,16 @@ void SearchPool::Drain(absl::Duration grace) {
   workers_.clear();
 }
 
+void SearchPool::Run(Task task, const std::function<bool()>& stopping) const {
+  MemoryAccount account(search_bytes_);
+  {
+    const MemoryAccount::Scope scope(&account);
+    task.run(stopping);
+    task = Task();  // Destroys what the task holds before it counts as done.
+  }
+  if (account.peak_bytes() > kLargeSearchBytes) ReturnFreedMemory();
+}
+
 void SearchPool::Work() {
   const std::function<bool()> stopping = [this] {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -117,8 +146,7 @@ void SearchPool::Work() {
     Task task = std::move(tasks_.extract(*next).mapped());
     Report();
     lock.unlock();
-    task.run(stopping);
-    task = Task();  // Destroys what the task holds before it counts as done.
+    Run(std::move(task), stopping);
     lock.lock();
     queue_.End(*next);
     Report();

@@ -29,8 +29,9 @@ class SearchPool {
   using TaskId = FairQueue::Id;
 
   struct Task {
-    // Does the work, on a worker's thread. `stopping` returns true once the pool ends; a search
-    // asks it now and then. No function may throw.
+    // Does the work, on a worker's thread, which counts for the `MemoryAccount` of the task; its
+    // budget is the task's part of `search_memory_bytes`. `stopping` returns true once the pool
+    // ends; a search asks it now and then. No function may throw.
     std::function<void(const std::function<bool()>& stopping)> run;
     // Called instead of `run` if the pool ends before the task's turn, with `DrainingError`, on the
     // thread of `Drain`.
@@ -43,8 +44,16 @@ class SearchPool {
     SearchPlace place = {};
   };
 
-  // `observer` outlives the pool. The limits are `worker_count`, `max_queue_length` and the two
-  // quotas. REQUIRES: both counts are above 0.
+  // Memory that a search gets at least, if there is a limit. Most hard questions of 1,024 devices
+  // end below it (`hard_questions` of tests/integration/abuse_long_test.py).
+  static constexpr int64_t kMinSearchBytes = int64_t{128} << 20;
+
+  // Returns how many searches run at a time with these limits: one for each worker, or fewer, so
+  // that each gets `kMinSearchBytes`.
+  static int RunningCount(const Limits& limits);
+
+  // `observer` outlives the pool. The limits are `worker_count`, `search_memory_bytes`,
+  // `max_queue_length` and the two quotas. REQUIRES: both counts are above 0.
   SearchPool(const Limits& limits, Observer& observer);
 
   // Calls `Drain(0)`.
@@ -77,9 +86,13 @@ class SearchPool {
 
  private:
   void Work();
+  // Runs a task with an account for its memory.
+  void Run(Task task, const std::function<bool()>& stopping) const;
   void Report() { observer_.QueueChanged(queue_.waiting(), queue_.running()); }
 
   Observer& observer_;
+  // Bytes that one search may have.
+  const int64_t search_bytes_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -11,11 +12,6 @@ namespace {
 
 // Plans deleted in one transaction; few, so that other writers wait briefly. Not measured.
 constexpr int64_t kDeleteBatch = 500;
-
-// The clock of the day must agree with the steady one over so long, up to what NTP corrects, before
-// anything is deleted by it. The maintenance of a server comes once an hour.
-constexpr absl::Duration kMinConfirmation = absl::Minutes(10);
-constexpr absl::Duration kClockDrift = absl::Minutes(5);
 
 // Returns when the last key that signs, or will sign, expires; 1970 if there is none.
 absl::Time LastExpiry(const TrustBundle& bundle) {
@@ -37,12 +33,13 @@ ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> ke
       limits_(limits),
       clock_(clock),
       observer_(observer),
+      clock_check_(clock_),
       guard_(*store_, audit),
       quotas_(*store_, clock_, limits_),
       profiles_(*store_, clock_, observer_, limits_, guard_, quotas_),
       calibrations_(*store_, clock_, observer_, limits_),
       knowledge_(profiles_, calibrations_),
-      executions_(*store_, clock_, observer_, limits_, guard_),
+      executions_(*store_, clock_, observer_, limits_, guard_, quotas_),
       agents_(clock_, observer_, limits_, guard_),
       pool_(limits_, observer_),
       plans_({*store_, knowledge_, *keys_, pool_, clock_, observer_, limits_, guard_, quotas_,
@@ -60,26 +57,14 @@ absl::Status ServerCore::Maintain() {
   first.Update(CheckWriting(/*always=*/true));
   first.Update(executions_.FailSilent());
   first.Update(profiles_.ReportKinds());
-  // A clock that is far ahead for a moment would let everything be old.
-  if (!IsConfirmed(now)) return first;
+  const std::optional<absl::Time> confirmed = clock_check_.ConfirmedNow();
+  if (!confirmed.has_value()) return first;
   while (true) {
     const absl::StatusOr<int64_t> deleted =
-        store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch);
+        store_->DeleteExpiredPlans(*confirmed - kExpiredPlanRetention, kDeleteBatch);
     first.Update(deleted.status());
     if (!deleted.ok() || *deleted < kDeleteBatch) return first;
   }
-}
-
-bool ServerCore::IsConfirmed(absl::Time now) {
-  const absl::Duration steady = clock_.Steady();
-  const bool was_read = last_reading_.has_value();
-  const absl::Duration passed = was_read ? steady - last_reading_->steady : absl::ZeroDuration();
-  // Two readings at a moment, as after a signal, are one.
-  if (was_read && passed < kMinConfirmation) return false;
-  const bool agree =
-      was_read && absl::AbsDuration(now - last_reading_->now - passed) <= kClockDrift;
-  last_reading_ = Reading{now, steady};
-  return agree;
 }
 
 absl::Status ServerCore::CheckSigning() {

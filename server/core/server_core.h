@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -15,6 +14,7 @@
 #include "server/core/agent_core.h"
 #include "server/core/calibration_core.h"
 #include "server/core/call_guard.h"
+#include "server/core/clock_check.h"
 #include "server/core/execution_core.h"
 #include "server/core/key_ring.h"
 #include "server/core/knowledge_keeper.h"
@@ -91,23 +91,13 @@ class ServerCore {
   void Drain(absl::Duration grace);
 
  private:
-  // A moment on both clocks.
-  struct Reading {
-    absl::Time now;
-    absl::Duration steady;
-  };
-
-  // Returns whether the clock of the day agrees with its last reading, at least ten minutes ago.
-  // Called by `Maintain` alone.
-  bool IsConfirmed(absl::Time now);
-
   const std::unique_ptr<MeteredStore> store_;
   std::atomic<bool> can_write_ = true;
-  std::optional<Reading> last_reading_;  // Of `Maintain`.
   const std::unique_ptr<KeyRing> keys_;
   const Limits limits_;
   const Clock& clock_;
   Observer& observer_;
+  ClockCheck clock_check_;  // Of `Maintain`.
   CallGuard guard_;
   QuotaKeeper quotas_;
   ProfileKeeper profiles_;

@@ -40,7 +40,8 @@ absl::Status QueueSharedSearch(SearchPool& pool, const std::shared_ptr<Flight<An
     };
     const absl::StatusOr<SearchPool::TaskId> id = pool.Submit(std::move(task));
     if (id.ok()) {
-      flight->OnShared([&pool, id = *id](const std::string& owner) { pool.Share(id, owner); });
+      // It may have been displaced already, and be queued again with a higher id.
+      flight->OnShared(*id, [&pool, id = *id](const std::string& owner) { pool.Share(id, owner); });
       return absl::OkStatus();
     }
     if (id.status().code() != absl::StatusCode::kResourceExhausted) return id.status();

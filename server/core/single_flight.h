@@ -117,11 +117,14 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   }
 
   // Calls `on_shared` with the owner (`Caller::owner`) of each caller that waits or joins from now
-  // on, on its thread; replaces an earlier function.
-  void OnShared(const std::function<void(const std::string& owner)>& on_shared) {
+  // on, on its thread. Replaces a function of a search with a lower id; does nothing if there is
+  // one with a higher id, for that search took the place of this one in the meantime.
+  void OnShared(int64_t search, const std::function<void(const std::string& owner)>& on_shared) {
     std::set<std::string> owners;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
+      if (search < shared_search_) return;
+      shared_search_ = search;
       for (const auto& [id, waiter] : waiters_) owners.insert(waiter->context->caller()->owner());
       on_shared_ = on_shared;
     }
@@ -230,6 +233,7 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   std::function<void(const Flight*)> on_closed_;  // Guarded by mutex_; empty once run.
   // Empty until it is set.
   std::function<void(const std::string&)> on_shared_;   // Guarded by mutex_.
+  int64_t shared_search_ = 0;                           // Guarded by mutex_.
   bool closed_ = false;                                 // Guarded by mutex_.
   int64_t next_waiter_ = 1;                             // Guarded by mutex_.
   std::map<int64_t, std::shared_ptr<Waiter>> waiters_;  // Guarded by mutex_; by arrival.

@@ -39,6 +39,7 @@ inline constexpr auto kStoreOperations = std::to_array<const char*>({
     "delete_expired_plans",
     "usage",
     "replaced_bytes",
+    "has_spec",
     "create_execution",
     "get_execution",
     "list_executions",

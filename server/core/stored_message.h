@@ -15,15 +15,22 @@
 
 namespace parplan {
 
-// Parses what was stored under `name`. DATA_LOSS (STORE_UNAVAILABLE) if the bytes are damaged.
+// Parses what was stored under `name` into a message that may have been used before. DATA_LOSS
+// (STORE_UNAVAILABLE) if the bytes are damaged.
+template <typename Message>
+absl::Status ParseStoredInto(const std::string& bytes, const std::string& name, Message& message) {
+  if (message.ParseFromString(bytes)) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kDataLoss, Reason::kStoreUnavailable,
+      absl::StrCat("what is stored as ", name, " is damaged; restore the store from a backup"));
+}
+
+// Returns what was stored under `name`. The same error.
 template <typename Message>
 absl::StatusOr<Message> ParseStored(const std::string& bytes, const std::string& name) {
   Message message;
-  if (!message.ParseFromString(bytes)) {
-    return MakeError(
-        absl::StatusCode::kDataLoss, Reason::kStoreUnavailable,
-        absl::StrCat("what is stored as ", name, " is damaged; restore the store from a backup"));
-  }
+  absl::Status status = ParseStoredInto(bytes, name, message);
+  if (!status.ok()) return status;
   return message;
 }
 

@@ -119,7 +119,13 @@ std::string ItemsOf(const v1::MeasuredWindow& window) {
 
 }  // namespace
 
-absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count) {
+absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count,
+                                        int64_t max_byte_count) {
+  if (const auto size = static_cast<int64_t>(window.ByteSizeLong()); size > max_byte_count) {
+    return FieldError(kInvalid, kWindow,
+                      absl::StrCat("must be at most ", max_byte_count, " bytes, and has ", size,
+                                   "; report shorter windows"));
+  }
   if (window.rank() < 0 || window.rank() >= device_count) {
     return WindowError("rank", absl::StrCat("must be at least 0 and below ", device_count,
                                             ", the devices of the plan"));

@@ -66,6 +66,11 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   if (config.has_authorization()) {
     const config::v1::Authorization& authorization = config.authorization();
     settings.certificate_names = ToTexts(authorization.certificate_names());
+    if (authorization.has_service_accounts()) {
+      const config::v1::ServiceAccounts& accounts = authorization.service_accounts();
+      settings.service_accounts =
+          ServiceAccountSettings{accounts.key_set_file(), accounts.issuer(), accounts.audience()};
+    }
     settings.grants.emplace();
     for (const config::v1::Grant& grant : authorization.grants()) {
       settings.grants->push_back(ToGrant(grant));
@@ -78,6 +83,7 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   Take(config.has_profiles_per_node(), config.profiles_per_node(),
        settings.limits.profiles_per_node);
   Take(config.has_workers(), config.workers(), settings.limits.worker_count);
+  Take(config.has_search_memory(), config.search_memory(), settings.limits.search_memory_bytes);
   Take(config.has_queue_length(), config.queue_length(), settings.limits.max_queue_length);
   TakeDuration(config.has_plan_ttl(), config.plan_ttl(), settings.limits.default_time_to_live);
   TakeDuration(config.has_max_plan_ttl(), config.max_plan_ttl(), settings.limits.max_time_to_live);

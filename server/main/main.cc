@@ -45,6 +45,7 @@
 #include "server/main/signals.h"
 #include "server/main/state_watch.h"
 #include "server/main/tls_check.h"
+#include "server/main/upkeep.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/prometheus_observer.h"
 #include "server/rpc/connection_gate.h"
@@ -179,14 +180,26 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
   int signal = 0;
   StateWatch state(log, *served.core, server);
   std::unique_ptr<HearingWatch> hearing = WatchHearing(log, server);
+  Upkeep upkeep({.maintain =
+                     [&log, &served] {
+                       const absl::Status status = served.core->Maintain();
+                       if (!status.ok()) {
+                         log.Warn("maintenance", {{"message", std::string(status.message())}});
+                       }
+                       LogAuditHead(log, served);
+                     },
+                 .look = [&state] { state.Look(); },
+                 .maintain_interval = served.core->maintenance_interval(),
+                 .look_interval = StateWatch::kLookInterval});
   while (signal != SIGINT && signal != SIGTERM) {
-    const absl::Status status = served.core->Maintain();
-    if (!status.ok()) log.Warn("maintenance", {{"message", std::string(status.message())}});
-    LogAuditHead(log, served);
-    signal = state.WaitForSignal(signals, served.core->maintenance_interval());
-    if (signal == SIGHUP) ReadAgain(settings, read, log, served);
+    signal = signals.Next(absl::Hours(1));
+    if (signal == SIGHUP) {
+      ReadAgain(settings, read, log, served);
+      upkeep.MaintainNow();
+    }
   }
   signals.EndAtOnceOnNext();
+  upkeep.Stop();
   hearing.reset();
   log.Info("draining", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
   Announce("STOPPING=1", log);

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,7 +18,12 @@
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/state_folder.h"
 #include "base/status_macros.h"
+#include "base/system/machine_memory.h"
+#include "base/system/posix_file.h"
 #include "proto/wire/version.h"
+#include "server/access/token_verifier.h"
+#include "server/access/web_key_set.h"
+#include "server/core/search_pool.h"
 #include "server/main/admin_commands.h"
 #include "server/main/config_file.h"
 #include "server/rpc/listen_address.h"
@@ -28,6 +36,8 @@ constexpr int kUsageError = 2;
 constexpr int kMaxWorkerCount = 256;
 constexpr int kMaxDefaultWorkerCount = 8;
 constexpr int kMaxQueueLength = 100000;
+// That of an API server has a few keys, of some 500 bytes each.
+constexpr size_t kMaxKeySetBytes = size_t{1} << 20;
 
 constexpr char kServerFooter[] = R"(
 Durations are written like 30s, 5m or 24h.
@@ -105,6 +115,9 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
                "Refuse changes while the audit file cannot be written");
   app.add_option("--workers", settings.limits.worker_count,
                  "Threads that search [one for each processor, at most 8]");
+  app.add_option("--search-memory", settings.limits.search_memory_bytes,
+                 "Bytes of all running searches [half of the memory of the machine or control "
+                 "group]");
   app.add_option("--queue-length", settings.limits.max_queue_length, "Searches that may wait")
       ->capture_default_str();
   AddDurationFlag(app, "--plan-ttl", settings.limits.default_time_to_live,
@@ -216,6 +229,8 @@ absl::Status CheckSettings(const Settings& settings) {
   const Limits& limits = settings.limits;
   const absl::Duration year = absl::Hours(24 * 366);
   PARPLAN_RETURN_IF_ERROR(CheckRange("workers", limits.worker_count, 1, kMaxWorkerCount));
+  PARPLAN_RETURN_IF_ERROR(CheckRange("search_memory", limits.search_memory_bytes,
+                                     SearchPool::kMinSearchBytes, int64_t{1} << 50));
   PARPLAN_RETURN_IF_ERROR(CheckRange("queue_length", limits.max_queue_length, 1, kMaxQueueLength));
   PARPLAN_RETURN_IF_ERROR(CheckRange("profiles_per_node", limits.profiles_per_node, 0, INT32_MAX));
   PARPLAN_RETURN_IF_ERROR(
@@ -235,6 +250,26 @@ absl::Status CheckSettings(const Settings& settings) {
   PARPLAN_RETURN_IF_ERROR(CheckChoice("log_level", settings.log_level,
                                       {"trace", "debug", "info", "warning", "error", "off"}));
   return CheckChoice("log_format", settings.log_format, {"json", "text"});
+}
+
+// Returns a verifier with the keys that the file has now.
+absl::StatusOr<std::shared_ptr<const TokenVerifier>> TokensOf(
+    const ServiceAccountSettings& accounts) {
+  const std::string field = "authorization.service_accounts.";
+  for (const auto& [name, value] :
+       {std::pair("key_set_file", &accounts.key_set_file), std::pair("issuer", &accounts.issuer),
+        std::pair("audience", &accounts.audience)}) {
+    if (value->empty()) return FieldError(Reason::kSpecInvalid, field + name, "is required");
+  }
+  const absl::StatusOr<std::string> text =
+      ReadFile(accounts.key_set_file, {.max_bytes = kMaxKeySetBytes, .takes_any_kind = true});
+  if (!text.ok()) {
+    return FieldError(Reason::kSpecInvalid, field + "key_set_file", text.status().message());
+  }
+  PARPLAN_ASSIGN_OR_RETURN(WebKeySet keys, WebKeySet::Create(*text, field + "key_set_file"));
+  return std::make_shared<const TokenVerifier>(
+      TokenVerifier::Rules{.issuer = accounts.issuer, .audience = accounts.audience},
+      std::move(keys));
 }
 
 // Returns the configuration file that the arguments name; everything else is read later.
@@ -262,7 +297,7 @@ bool AllowsAllCallers(const Settings& settings) {
 Limits LimitsOf(const Settings& settings) {
   Limits limits = settings.limits;
   limits.identity_quota =
-      ToLimits(settings.identity_quota, std::max(settings.limits.worker_count - 1, 1));
+      ToLimits(settings.identity_quota, std::max(SearchPool::RunningCount(limits) - 1, 1));
   limits.cluster_quota = ToLimits(settings.cluster_quota, 0);
   return limits;
 }
@@ -281,6 +316,9 @@ absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings) {
     }
     return rules;
   }
+  if (settings.service_accounts.has_value()) {
+    PARPLAN_ASSIGN_OR_RETURN(rules.tokens, TokensOf(*settings.service_accounts));
+  }
   PARPLAN_ASSIGN_OR_RETURN(
       rules.policy,
       Policy::Create(settings.grants.value_or(std::vector<Grant>()), "authorization.grants"));
@@ -292,6 +330,8 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   settings.data_dir = DefaultStateFolder("parplan");
   settings.limits.worker_count =
       std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxDefaultWorkerCount);
+  settings.limits.search_memory_bytes =
+      std::max(UsableMemoryBytes() / 2, SearchPool::kMinSearchBytes);
   absl::Status status;
   std::string config_path = FindConfigPath(argc, argv);
   if (!config_path.empty()) status = ReadConfigFile(config_path, settings);

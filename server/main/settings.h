@@ -31,6 +31,13 @@ struct QuotaSettings {
   int queued_searches = 0;
 };
 
+// `ServiceAccounts` of the configuration.
+struct ServiceAccountSettings {
+  std::string key_set_file;
+  std::string issuer;
+  std::string audience;
+};
+
 // Plain data. proto/parplan/config/v1/server_config.proto documents the fields that the file may
 // have.
 struct Settings {
@@ -52,6 +59,8 @@ struct Settings {
   // Absent: as `AllowsAllCallers` says.
   std::optional<bool> allow_all_callers;
   std::vector<std::string> certificate_names;
+  // Absent if tokens are not read.
+  std::optional<ServiceAccountSettings> service_accounts;
   // Absent if the file has no `authorization`.
   std::optional<std::vector<Grant>> grants;
   // Path of the audit log; empty for none.
@@ -60,9 +69,9 @@ struct Settings {
   bool audit_required = false;
   // `LimitsOf` adds the quotas.
   Limits limits;
-  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it, with plans
-  // and profiles; executions do not count. 100,000 plans are those of a day with more than one job
-  // a second; 1,024 agents share a certificate at most.
+  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it. 100,000
+  // plans are those of a day with more than one job a second; 1,024 agents share a certificate at
+  // most.
   QuotaSettings identity_quota = {
       .stored_bytes = int64_t{2} << 30, .plans = 100000, .agents = 1024};
   QuotaSettings cluster_quota = {.stored_bytes = int64_t{8} << 30};

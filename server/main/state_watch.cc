@@ -3,8 +3,6 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -14,9 +12,6 @@
 
 namespace parplan {
 namespace {
-
-// Time between two looks: short against the minute after which the alerts fire.
-constexpr absl::Duration kLookInterval = absl::Seconds(10);
 
 // For an answer to the server itself. A busy machine takes milliseconds.
 constexpr absl::Duration kProbeTimeout = absl::Seconds(5);
@@ -65,18 +60,6 @@ bool StateWatch::Note(const absl::Status& status, const char* bad_event, const c
     log_.Error(bad_event, {{"message", absl::StrCat(meaning, status.message())}});
   }
   return true;
-}
-
-int StateWatch::WaitForSignal(const Signals& signals, absl::Duration interval) {
-  // A clock that is never set back.
-  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(interval);
-  while (true) {
-    Look();
-    const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
-    if (left <= absl::ZeroDuration()) return 0;
-    const int signal = signals.Next(std::min(left, kLookInterval));
-    if (signal != 0) return signal;
-  }
 }
 
 std::unique_ptr<HearingWatch> WatchHearing(ServerLog& log, RpcServer& server) {

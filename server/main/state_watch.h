@@ -11,7 +11,6 @@
 #include "absl/time/time.h"
 #include "server/core/server_core.h"
 #include "server/main/server_log.h"
-#include "server/main/signals.h"
 #include "server/rpc/hearing_watch.h"
 #include "server/rpc/rpc_server.h"
 
@@ -23,13 +22,13 @@ class StateWatch {
   StateWatch(ServerLog& log, ServerCore& core, RpcServer& server)
       : log_(log), core_(core), server_(server) {}
 
-  // Looks every few seconds until a signal comes, which it returns, or `interval` is over: then 0.
-  // Gives memory that nothing uses any more back to the system meanwhile.
-  int WaitForSignal(const Signals& signals, absl::Duration interval);
-
- private:
+  // Looks, and gives memory that nothing uses any more back to the system. May wait for the store.
   void Look();
 
+  // Time between two looks: short against the minute after which the alerts fire.
+  static constexpr absl::Duration kLookInterval = absl::Seconds(10);
+
+ private:
   // Returns whether the state is another than before, and then logs it and sets `is_well`.
   bool Note(const absl::Status& status, const char* bad_event, const char* meaning,
             const char* good_event, bool& is_well);

@@ -53,7 +53,8 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
   record_.trace_id = TraceIdOf(MetadataValue(server_context, "traceparent"));
   record_.peer = server_context.peer();
   server_context.AddTrailingMetadata(kRequestIdMetadata, record_.request_id);
-  std::shared_ptr<const Caller> caller = CallerOf(server_context, rpc.authorizer);
+  std::shared_ptr<const Caller> caller =
+      CallerOf(server_context, rpc.authorizer, rpc.core.clock().Now());
   record_.identity = caller->identity().text();
   context_ = CallContext::Create(
       record_.request_id,

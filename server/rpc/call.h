@@ -47,7 +47,7 @@ struct CallRecord {
 // Called once for each call, from any thread.
 using CallLogger = std::function<void(const CallRecord& record)>;
 
-// The state that all services share. Outlives them.
+// The state that all services share. It must outlive them.
 struct RpcContext {
   ServerCore& core;
   BlockingPool& pool;

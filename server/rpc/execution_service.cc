@@ -11,7 +11,9 @@ grpc::ServerUnaryReactor* ExecutionService::CreateExecution(
     grpc::CallbackServerContext* context, const v1::CreateExecutionRequest* request,
     v1::Execution* response) {
   return AnswerOnPool(rpc_, __func__, context, request, response,
-                      [this, request] { return rpc_.core.executions().Create(*request); });
+                      [this, request](const Caller& caller) {
+                        return rpc_.core.executions().Create(*request, caller.owner());
+                      });
 }
 
 grpc::ServerReadReactor<v1::ReportMetricsRequest>* ExecutionService::ReportMetrics(

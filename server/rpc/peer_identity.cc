@@ -3,11 +3,20 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/error.h"
+
 namespace parplan {
 namespace {
+
+constexpr char kBearer[] = "Bearer ";
 
 std::vector<std::string> ValuesOf(const grpc::AuthContext& peer, const char* property) {
   std::vector<std::string> values;
@@ -17,15 +26,51 @@ std::vector<std::string> ValuesOf(const grpc::AuthContext& peer, const char* pro
   return values;
 }
 
+absl::Status Refused(absl::string_view why) {
+  return MakeError(absl::StatusCode::kUnauthenticated, Reason::kRoleRequired,
+                   absl::StrCat("the token in the metadata `authorization` is refused: ", why));
+}
+
+// Returns whether the caller alone can have read what it sent.
+bool IsPrivate(const grpc::ServerContextBase& context, const grpc::AuthContext* peer) {
+  if (absl::StartsWith(context.peer(), "unix:")) return true;
+  if (peer == nullptr) return false;
+  const std::vector<std::string> types =
+      ValuesOf(*peer, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+  return types.size() == 1 && (types[0] == GRPC_SSL_TRANSPORT_SECURITY_TYPE ||
+                               types[0] == GRPC_TLS_TRANSPORT_SECURITY_TYPE);
+}
+
+// Returns the caller of a call without a certificate.
+std::shared_ptr<const Caller> CallerOfMetadata(const grpc::ServerContextBase& context,
+                                               const grpc::AuthContext* peer,
+                                               Authorizer& authorizer, absl::Time now) {
+  const auto& metadata = context.client_metadata();
+  const auto [begin, end] = metadata.equal_range("authorization");
+  if (begin == end || !authorizer.ReadsTokens()) return authorizer.AnonymousCaller();
+  if (std::next(begin) != end) return Caller::Refused(Refused("there are two of them"));
+  if (!IsPrivate(context, peer)) {
+    return Caller::Refused(
+        Refused("it came over a connection without TLS, where anybody on the way may have read it; "
+                "use TLS or a Unix socket"));
+  }
+  absl::string_view value(begin->second.data(), begin->second.size());
+  if (!absl::StartsWithIgnoreCase(value, kBearer)) {
+    return Caller::Refused(Refused("it must begin with `Bearer `"));
+  }
+  value.remove_prefix(sizeof(kBearer) - 1);
+  return authorizer.CallerOfToken(value, now);
+}
+
 }  // namespace
 
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
-                                       Authorizer& authorizer) {
+                                       Authorizer& authorizer, absl::Time now) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   // `IsPeerAuthenticated` is false also for a certificate without any name, which is no anonymous
   // caller. The server asks for certificates only to verify them (server_credentials.cc).
   if (peer == nullptr || peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME).empty()) {
-    return authorizer.AnonymousCaller();
+    return CallerOfMetadata(context, peer.get(), authorizer, now);
   }
   CertificateNames names;
   names.uris = ValuesOf(*peer, GRPC_PEER_URI_PROPERTY_NAME);

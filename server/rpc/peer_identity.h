@@ -7,15 +7,19 @@
 
 #include <memory>
 
+#include "absl/time/time.h"
 #include "server/access/authorizer.h"
 #include "server/access/caller.h"
 
 namespace parplan {
 
-// Returns the caller by the names of the certificate that TLS verified; the anonymous one if there
-// is none. Nothing that the caller writes into its call counts.
+// Returns the caller by the names of the certificate that TLS verified. Without one: the caller by
+// the token of a service account in the metadata `authorization`, if the server reads tokens and
+// the call has one, else the anonymous caller. A token that came over a connection that others may
+// have read, without TLS and not a Unix socket, is refused, as is one that proves nothing. Nothing
+// else that the caller writes into its call counts.
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
-                                       Authorizer& authorizer);
+                                       Authorizer& authorizer, absl::Time now);
 
 }  // namespace parplan
 

@@ -184,8 +184,12 @@ RpcServer::~RpcServer() { Drain(absl::ZeroDuration(), absl::ZeroDuration()); }
 void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   if (server_ == nullptr) return;
   core_.StopTaking();
-  server_->GetHealthCheckService()->SetServingStatus(false);
-  if (health_ != nullptr) health_->SetServing(false);
+  {
+    const std::lock_guard<std::mutex> lock(serving_mutex_);
+    is_draining_ = true;
+    server_->GetHealthCheckService()->SetServingStatus(false);
+    if (health_ != nullptr) health_->SetServing(false);
+  }
   absl::SleepFor(pause);
   gate_.StopAccepting();
   std::thread searches(
@@ -219,6 +223,8 @@ absl::Status RpcServer::RefreshTls() {
 }
 
 void RpcServer::SetServing(const std::string& name, bool is_serving) {
+  const std::lock_guard<std::mutex> lock(serving_mutex_);
+  if (is_draining_) return;
   server_->GetHealthCheckService()->SetServingStatus(name, is_serving);
   if (health_ != nullptr) health_->SetServing(name, is_serving);
 }

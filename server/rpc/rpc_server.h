@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -71,16 +72,16 @@ class RpcServer {
 
   // Reports to the health protocol whether new plans can be signed, under the name
   // `parplan.v1.PlanService/signing` and no other: stored plans can be read all the same, so
-  // clients and probes go on with this server. Not to be called after `Drain`.
+  // clients and probes go on with this server. Does nothing once `Drain` has begun.
   void SetSigning(bool can_sign);
 
   // Reports to the health protocol whether changes can be stored, under the name
-  // `parplan.v1/writes` and no other: what is stored can be read all the same. Not to be called
-  // after `Drain`.
+  // `parplan.v1/writes` and no other: what is stored can be read all the same. Does
+  // nothing once `Drain` has begun.
   void SetWriting(bool can_write);
 
   // Reports to the health protocol whether the server answers, under the empty name and those of
-  // the services. May be called from any thread, but not after `Drain` has begun.
+  // the services. May be called from any thread; does nothing once `Drain` has begun.
   void SetAnswering(bool answers);
 
   // Connects to itself. OK if it answers, or closes the connection, within `timeout`; UNAVAILABLE
@@ -128,6 +129,9 @@ class RpcServer {
   std::unique_ptr<HealthServer> health_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;  // Null once drained.
+
+  std::mutex serving_mutex_;  // Held while the state is reported to the health protocol.
+  bool is_draining_ = false;  // Guarded by serving_mutex_.
 };
 
 }  // namespace parplan

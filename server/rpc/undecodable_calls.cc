@@ -40,7 +40,9 @@ class Watcher final : public grpc::experimental::Interceptor {
     record.message = "the request is no message of this method";
     record.duration = rpc_.core.clock().Steady() - start_;
     record.peer = info_.server_context()->peer();
-    record.identity = CallerOf(*info_.server_context(), rpc_.authorizer)->identity().text();
+    record.identity = CallerOf(*info_.server_context(), rpc_.authorizer, rpc_.core.clock().Now())
+                          ->identity()
+                          .text();
     rpc_.core.observer().CallStarted(record.method);
     rpc_.core.observer().CallFinished(record.method, record.code, record.reason, record.duration);
     if (rpc_.logger) rpc_.logger(record);

@@ -1,5 +1,5 @@
 // Counts and logs calls whose request is no message of their method. gRPC answers them before any
-// service sees them, so they have no `Call`.
+// service sees them, so they have no `Call`. `RpcServer` registers one with its server.
 
 #ifndef PARPLAN_SERVER_RPC_UNDECODABLE_CALLS_H_
 #define PARPLAN_SERVER_RPC_UNDECODABLE_CALLS_H_
@@ -10,14 +10,21 @@
 
 namespace parplan {
 
-// Looks at the status of every call. gRPC 1.51 answers with UNIMPLEMENTED if it cannot decode a
-// request, also because the client reset the call before it was whole, and no method of this server
-// does. Each such call is one for `Observer`, one for the logger of `rpc`, both with UNIMPLEMENTED,
-// and one for `ConnectionGate::CallRefused`; calls of unknown methods are one for the gate alone.
+// Looks at the status of every call and finds those that gRPC ended with UNIMPLEMENTED. gRPC 1.51
+// gives this status to a call whose request it cannot decode, also if the client reset the call
+// before its request was whole, and to a call of an unknown method. Methods of this server must not
+// answer UNIMPLEMENTED: their calls would count as undecodable.
+//
+// An undecodable call is counted once by the core's `Observer` and logged once by the logger of
+// `rpc`, both with UNIMPLEMENTED, and `ConnectionGate::CallRefused` is called for it. For a method
+// that is not of the contract only the gate is called.
+//
 // Requests of a stream are not seen: one that cannot be decoded looks like the end of the stream.
+// Safe to use from any thread: gRPC makes an interceptor for each call, which it then owns, and
+// calls it from its threads.
 class UndecodableCalls final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  // `rpc` outlives the server that has this factory.
+  // `rpc` must outlive the server that has this factory.
   explicit UndecodableCalls(const RpcContext& rpc) : rpc_(rpc) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(

@@ -21,12 +21,13 @@ namespace {
 // Columns that `ReadExecution` reads.
 constexpr char kColumns[] =
     "sequence, name, plan, execution_id, request_id, state, start_time, end_time, window_count, "
-    "failure_reason, bytes, report_time";
+    "failure_reason, bytes, report_time, owner";
 
 ExecutionRecord ReadExecution(const pqxx::row& row) {
   return {.name = TextOf(row[1]),
           .plan = TextOf(row[2]),
           .execution_id = TextOf(row[3]),
+          .owner = TextOf(row[12]),
           .request_id = TextOf(row[4]),
           .state = static_cast<ExecutionState>(IntegerOf(row[5])),
           .start_time = TimeOf(row[6]),
@@ -62,11 +63,12 @@ std::optional<ExecutionRecord> FindByRequest(pqxx::transaction_base& transaction
 void Insert(pqxx::transaction_base& transaction, const ExecutionRecord& execution) {
   transaction.exec_params(
       "INSERT INTO executions (name, plan, execution_id, request_id, state, start_time, end_time, "
-      "window_count, failure_reason, bytes, report_time) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $6)",
+      "window_count, failure_reason, bytes, report_time, owner, byte_count) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $6, $10, $11)",
       execution.name, execution.plan, execution.execution_id, execution.request_id,
       static_cast<int64_t>(execution.state), ToStoredTime(execution.start_time),
-      ToStoredTime(execution.end_time), execution.failure_reason, ToBytea(execution.bytes));
+      ToStoredTime(execution.end_time), execution.failure_reason, ToBytea(execution.bytes),
+      execution.owner, ExecutionByteCount(execution));
 }
 
 // Returns whether it was failed only for its silence.

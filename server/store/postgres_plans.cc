@@ -285,6 +285,16 @@ absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int
   return deleted;
 }
 
+absl::StatusOr<bool> PostgresStore::HasSpec(absl::string_view spec) {
+  bool has_spec = false;
+  PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
+    has_spec =
+        !transaction.exec_params("SELECT 1 FROM specs WHERE digest = $1", Sha256Hex(spec)).empty();
+    return absl::OkStatus();
+  }));
+  return has_spec;
+}
+
 absl::StatusOr<StoredUsage> PostgresStore::Usage(const RecordScope& scope) {
   StoredUsage usage;
   PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {

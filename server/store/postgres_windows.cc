@@ -24,6 +24,7 @@ struct ExecutionKey {
   int64_t sequence = 0;
   ExecutionState state = ExecutionState::kRunning;
   int64_t window_count = 0;
+  int64_t byte_count = 0;
   bool is_abandoned = false;
 };
 
@@ -32,15 +33,23 @@ struct ExecutionKey {
 absl::StatusOr<ExecutionKey> FindExecution(pqxx::transaction_base& transaction,
                                            absl::string_view name, const char* lock) {
   const pqxx::result rows = transaction.exec_params(
-      absl::StrCat(
-          "SELECT sequence, state, window_count, abandoned FROM executions WHERE name = $1 ", lock),
+      absl::StrCat("SELECT sequence, state, window_count, byte_count, abandoned FROM executions "
+                   "WHERE name = $1 ",
+                   lock),
       std::string(name));
   if (rows.empty()) return NotStoredError("execution", name);
   return ExecutionKey{.sequence = IntegerOf(rows[0][0]),
                       .state = static_cast<ExecutionState>(IntegerOf(rows[0][1])),
                       .window_count = IntegerOf(rows[0][2]),
-                      .is_abandoned = IntegerOf(rows[0][3]) != 0};
+                      .byte_count = IntegerOf(rows[0][3]),
+                      .is_abandoned = IntegerOf(rows[0][4]) != 0};
 }
+
+// Windows that were new, and their bytes.
+struct Added {
+  int64_t window_count = 0;
+  int64_t byte_count = 0;
+};
 
 // Returns the text of a PostgreSQL array with one element per window.
 template <typename Element>
@@ -56,28 +65,29 @@ std::string HexOf(const std::string& bytes) {
   return absl::StrCat("\"\\\\x", absl::BytesToHexString(bytes), "\"");
 }
 
-// Inserts windows and returns how many of them were new.
-int64_t Insert(pqxx::transaction_base& transaction, int64_t execution,
-               absl::Span<const WindowRecord> windows) {
-  return static_cast<int64_t>(
-      transaction
-          .exec_params(
-              "INSERT INTO windows (execution, rank, first_step, step_count, "
-              "median_step_nanoseconds, peak_memory_bytes, items, bytes) "
-              "SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-              "$6::bigint[], $7::bytea[], $8::bytea[]) "
-              "ON CONFLICT (execution, rank, first_step) DO NOTHING",
-              execution, ArrayOf(windows, [](const auto& window) { return window.rank; }),
-              ArrayOf(windows, [](const auto& window) { return window.first_step; }),
-              ArrayOf(windows, [](const auto& window) { return window.step_count; }),
-              ArrayOf(windows,
-                      [](const auto& window) {
-                        return absl::ToInt64Nanoseconds(window.median_step_duration);
-                      }),
-              ArrayOf(windows, [](const auto& window) { return window.peak_memory_bytes; }),
-              ArrayOf(windows, [](const auto& window) { return HexOf(window.items); }),
-              ArrayOf(windows, [](const auto& window) { return HexOf(window.bytes); }))
-          .affected_rows());
+// Inserts windows and adds those that were new, and their bytes, to `added`.
+void Insert(pqxx::transaction_base& transaction, int64_t execution,
+            absl::Span<const WindowRecord> windows, Added& added) {
+  const pqxx::result rows = transaction.exec_params(
+      "WITH added AS (INSERT INTO windows (execution, rank, first_step, step_count, "
+      "median_step_nanoseconds, peak_memory_bytes, items, bytes) "
+      "SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+      "$6::bigint[], $7::bytea[], $8::bytea[]) "
+      "ON CONFLICT (execution, rank, first_step) DO NOTHING "
+      "RETURNING octet_length(items) + octet_length(bytes) AS byte_count) "
+      "SELECT count(*), coalesce(sum(byte_count), 0)::bigint FROM added",
+      execution, ArrayOf(windows, [](const auto& window) { return window.rank; }),
+      ArrayOf(windows, [](const auto& window) { return window.first_step; }),
+      ArrayOf(windows, [](const auto& window) { return window.step_count; }),
+      ArrayOf(
+          windows,
+          [](const auto& window) { return absl::ToInt64Nanoseconds(window.median_step_duration); }),
+      ArrayOf(windows, [](const auto& window) { return window.peak_memory_bytes; }),
+      ArrayOf(windows, [](const auto& window) { return HexOf(window.items); }),
+      ArrayOf(windows, [](const auto& window) { return HexOf(window.bytes); }));
+  const int64_t window_count = IntegerOf(rows[0][0]);
+  added.window_count += window_count;
+  added.byte_count += IntegerOf(rows[0][1]) + window_count * kWindowRowBytes;
 }
 
 void RunAgain(pqxx::transaction_base& transaction, int64_t execution) {
@@ -92,7 +102,7 @@ void RunAgain(pqxx::transaction_base& transaction, int64_t execution) {
 
 absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view execution,
                                                           absl::Span<const WindowRecord> windows,
-                                                          int64_t max_window_count,
+                                                          const ExecutionLimits& limits,
                                                           absl::Time report_time) {
   AppendResult result;
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) -> absl::Status {
@@ -102,21 +112,23 @@ absl::StatusOr<AppendResult> PostgresStore::AppendWindows(absl::string_view exec
     if (key.state != ExecutionState::kRunning && !key.is_abandoned) {
       return ExecutionStateError(execution, key.state);
     }
-    result = AppendResult();
+    Added added;
     for (size_t begin = 0; begin < windows.size(); begin += kBatchSize) {
-      result.stored_count += Insert(transaction, key.sequence, windows.subspan(begin, kBatchSize));
+      Insert(transaction, key.sequence, windows.subspan(begin, kBatchSize), added);
     }
+    result = AppendResult{.stored_count = added.window_count};
     result.duplicate_count = static_cast<int64_t>(windows.size()) - result.stored_count;
-    // Duplicates alone need no write and cannot exceed the limit.
+    // Duplicates alone need no write and cannot exceed the limits.
     if (result.stored_count == 0) return absl::OkStatus();
-    if (key.window_count + result.stored_count > max_window_count) {
-      return TooManyWindowsError(execution, max_window_count,
-                                 key.window_count + result.stored_count);
-    }
+    PARPLAN_RETURN_IF_ERROR(
+        CheckExecutionLimits(execution,
+                             {.window_count = key.window_count + added.window_count,
+                              .byte_count = key.byte_count + added.byte_count},
+                             limits));
     transaction.exec_params(
-        "UPDATE executions SET window_count = window_count + $2, "
-        "report_time = greatest(report_time, $3) WHERE sequence = $1",
-        key.sequence, result.stored_count, ToStoredTime(report_time));
+        "UPDATE executions SET window_count = window_count + $2, byte_count = byte_count + $3, "
+        "report_time = greatest(report_time, $4) WHERE sequence = $1",
+        key.sequence, added.window_count, added.byte_count, ToStoredTime(report_time));
     if (key.is_abandoned) RunAgain(transaction, key.sequence);
     return absl::OkStatus();
   }));

@@ -5,6 +5,7 @@
 #define PARPLAN_SERVER_STORE_RECORDS_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -113,11 +114,12 @@ struct JobClaim {
   int64_t generation = 0;
 };
 
-// Profiles and plans in the store.
+// The use that a scope makes of the store.
 struct StoredUsage {
   int64_t plan_count = 0;
-  // Bytes of profiles, plans and specs; a spec that several share counts for the plan that had it
-  // first.
+  // Bytes of profiles, plans, specs and executions with their windows (`ExecutionByteCount`). A
+  // spec that several share counts for the plan that had it first, an execution for its own owner
+  // and for the cluster of its plan.
   int64_t byte_count = 0;
   friend bool operator==(const StoredUsage&, const StoredUsage&) = default;
 };
@@ -134,6 +136,8 @@ struct ExecutionRecord {
   // Name of the plan, which must be stored.
   std::string plan;
   std::string execution_id;
+  // Whoever opened the execution; empty if the server restricted no caller then.
+  std::string owner;
   // Key of retries within one plan; may be empty.
   std::string request_id;
   ExecutionState state = ExecutionState::kRunning;
@@ -165,6 +169,29 @@ struct WindowRecord {
   // Serialized v1::MeasuredWindow.
   std::string bytes;
   friend bool operator==(const WindowRecord&, const WindowRecord&) = default;
+};
+
+// Bytes that the row of an execution counts for beside `ExecutionRecord::bytes`: its indexes, and a
+// `failure_reason` of up to 1024 characters.
+inline constexpr int64_t kExecutionRowBytes = 4096;
+// Bytes that the row of a window counts for beside `items` and `bytes`, which may be almost empty:
+// seven integers and the entry in the index.
+inline constexpr int64_t kWindowRowBytes = 64;
+
+// Returns the bytes that a new execution, without windows, counts for.
+inline int64_t ExecutionByteCount(const ExecutionRecord& execution) {
+  return kExecutionRowBytes + static_cast<int64_t>(execution.bytes.size());
+}
+
+// Returns the bytes that a window counts for.
+inline int64_t WindowByteCount(const WindowRecord& window) {
+  return kWindowRowBytes + static_cast<int64_t>(window.items.size() + window.bytes.size());
+}
+
+// The most that an execution may take up: windows, and bytes with its windows.
+struct ExecutionLimits {
+  int64_t window_count = std::numeric_limits<int64_t>::max();
+  int64_t byte_count = std::numeric_limits<int64_t>::max();
 };
 
 // A part of a list, and the token of the next part; empty after the last.

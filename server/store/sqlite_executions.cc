@@ -22,12 +22,13 @@ using Role = SqliteConnection::Role;
 // Columns that `ReadExecution` reads, `sequence` first.
 #define PARPLAN_EXECUTION_COLUMNS                                       \
   "sequence, name, plan, execution_id, request_id, state, start_time, " \
-  "end_time, window_count, failure_reason, bytes, report_time"
+  "end_time, window_count, failure_reason, bytes, report_time, owner"
 
 ExecutionRecord ReadExecution(const SqliteStatement& row) {
   return {.name = row.Text(1),
           .plan = row.Text(2),
           .execution_id = row.Text(3),
+          .owner = row.Text(12),
           .request_id = row.Text(4),
           .state = static_cast<ExecutionState>(row.Integer(5)),
           .start_time = row.Time(6),
@@ -73,8 +74,9 @@ absl::Status Insert(SqliteConnection& connection, const ExecutionRecord& executi
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO executions (name, plan, execution_id, request_id, state, "
-                         "start_time, end_time, window_count, failure_reason, bytes, report_time) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?6)"));
+                         "start_time, end_time, window_count, failure_reason, bytes, report_time, "
+                         "owner, byte_count) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?6, ?10, ?11)"));
   insert.Bind(1, execution.name)
       .Bind(2, execution.plan)
       .Bind(3, execution.execution_id)
@@ -83,7 +85,9 @@ absl::Status Insert(SqliteConnection& connection, const ExecutionRecord& executi
       .Bind(6, execution.start_time)
       .Bind(7, execution.end_time)
       .Bind(8, execution.failure_reason)
-      .BindBlob(9, execution.bytes);
+      .BindBlob(9, execution.bytes)
+      .Bind(10, execution.owner)
+      .Bind(11, ExecutionByteCount(execution));
   return insert.Run();
 }
 

@@ -305,6 +305,14 @@ absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64
   return deleted;
 }
 
+absl::StatusOr<bool> SqliteStore::HasSpec(absl::string_view spec) {
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement find,
+                           reader->Prepare("SELECT 1 FROM specs WHERE digest = ?1"));
+  const std::string digest = Sha256Hex(spec);
+  return find.Bind(1, digest).Step();
+}
+
 absl::StatusOr<StoredUsage> SqliteStore::Usage(const RecordScope& scope) {
   const Reader reader(this);
   // Statements of their own, so that each uses an index.

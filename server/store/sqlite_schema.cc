@@ -252,6 +252,38 @@ CREATE TRIGGER spec_released AFTER DELETE ON plans WHEN OLD.spec_digest IS NOT N
     AND NOT EXISTS (SELECT 1 FROM plans WHERE spec_digest = OLD.spec_digest);
 END;
 )sql"},
+    // Executions of before count for the owners of their plans. `byte_count` is that of the
+    // execution with its windows; records.h says why rows count for 4096 and 64 bytes.
+    {"what executions and their windows use", R"sql(
+ALTER TABLE executions ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE executions ADD COLUMN byte_count INTEGER NOT NULL DEFAULT 0;
+UPDATE executions SET
+  owner = (SELECT plans.owner FROM plans WHERE plans.name = executions.plan),
+  byte_count = 4096 + length(bytes) + coalesce(
+    (SELECT sum(64 + length(windows.items) + length(windows.bytes)) FROM windows
+     WHERE windows.execution = executions.sequence), 0);
+INSERT INTO stored_usage
+  SELECT plans.cluster, executions.owner, 0, sum(executions.byte_count)
+  FROM executions JOIN plans ON plans.name = executions.plan
+  WHERE true GROUP BY plans.cluster, executions.owner
+  ON CONFLICT (cluster, owner) DO UPDATE SET byte_count = byte_count + excluded.byte_count;
+CREATE TRIGGER execution_added AFTER INSERT ON executions BEGIN
+  INSERT INTO stored_usage
+    SELECT cluster, NEW.owner, 0, NEW.byte_count FROM plans WHERE name = NEW.plan
+    ON CONFLICT (cluster, owner) DO UPDATE SET byte_count = byte_count + excluded.byte_count;
+END;
+CREATE TRIGGER execution_grown AFTER UPDATE OF byte_count ON executions BEGIN
+  UPDATE stored_usage SET byte_count = byte_count + NEW.byte_count - OLD.byte_count
+    WHERE cluster = (SELECT cluster FROM plans WHERE name = NEW.plan) AND owner = NEW.owner;
+END;
+CREATE TRIGGER execution_removed AFTER DELETE ON executions BEGIN
+  UPDATE stored_usage SET byte_count = byte_count - OLD.byte_count
+    WHERE cluster = (SELECT cluster FROM plans WHERE name = OLD.plan) AND owner = OLD.owner;
+  DELETE FROM stored_usage
+    WHERE cluster = (SELECT cluster FROM plans WHERE name = OLD.plan) AND owner = OLD.owner
+    AND plan_count = 0 AND byte_count = 0;
+END;
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

@@ -106,6 +106,7 @@ class SqliteStore : public Store {
   absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
   absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
                                         const RecordScope& scope) override;
+  absl::StatusOr<bool> HasSpec(absl::string_view spec) override;
 
   absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) override;
   absl::StatusOr<ExecutionRecord> GetExecution(absl::string_view name) override;
@@ -120,7 +121,7 @@ class SqliteStore : public Store {
       int64_t limit) override;
   absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                              absl::Span<const WindowRecord> windows,
-                                             int64_t max_window_count,
+                                             const ExecutionLimits& limits,
                                              absl::Time report_time) override;
   absl::StatusOr<int64_t> WindowCount(absl::string_view execution) override;
   absl::StatusOr<std::vector<WindowRecord>> ListWindows(absl::string_view execution,

@@ -19,6 +19,7 @@ struct ExecutionKey {
   int64_t sequence = 0;
   ExecutionState state = ExecutionState::kRunning;
   int64_t window_count = 0;
+  int64_t byte_count = 0;
   bool is_abandoned = false;
 };
 
@@ -26,26 +27,33 @@ struct ExecutionKey {
 absl::StatusOr<ExecutionKey> FindExecution(SqliteConnection& connection, absl::string_view name) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement find,
-      connection.Prepare("SELECT sequence, state, window_count, abandoned FROM executions "
-                         "WHERE name = ?1"));
+      connection.Prepare("SELECT sequence, state, window_count, byte_count, abandoned "
+                         "FROM executions WHERE name = ?1"));
   PARPLAN_ASSIGN_OR_RETURN(const bool found, find.Bind(1, name).Step());
   if (!found) return NotStoredError("execution", name);
   return ExecutionKey{.sequence = find.Integer(0),
                       .state = static_cast<ExecutionState>(find.Integer(1)),
                       .window_count = find.Integer(2),
-                      .is_abandoned = find.Integer(3) != 0};
+                      .byte_count = find.Integer(3),
+                      .is_abandoned = find.Integer(4) != 0};
 }
 
-// Inserts windows and returns how many of them were new.
-absl::StatusOr<int64_t> Insert(SqliteConnection& connection, int64_t execution,
-                               absl::Span<const WindowRecord> windows) {
+// Windows that were new, and their bytes.
+struct Added {
+  int64_t window_count = 0;
+  int64_t byte_count = 0;
+};
+
+// Inserts windows.
+absl::StatusOr<Added> Insert(SqliteConnection& connection, int64_t execution,
+                             absl::Span<const WindowRecord> windows) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO windows (execution, rank, first_step, step_count, "
                          "median_step_nanoseconds, peak_memory_bytes, items, bytes) "
                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) "
                          "ON CONFLICT (execution, rank, first_step) DO NOTHING"));
-  int64_t stored_count = 0;
+  Added added;
   for (const WindowRecord& window : windows) {
     insert.Reset();
     insert.Bind(1, execution)
@@ -57,18 +65,25 @@ absl::StatusOr<int64_t> Insert(SqliteConnection& connection, int64_t execution,
         .BindBlob(7, window.items)
         .BindBlob(8, window.bytes);
     PARPLAN_RETURN_IF_ERROR(insert.Run());
-    stored_count += connection.ChangeCount();
+    if (connection.ChangeCount() == 0) continue;
+    ++added.window_count;
+    added.byte_count += WindowByteCount(window);
   }
-  return stored_count;
+  return added;
 }
 
-absl::Status AddToCount(SqliteConnection& connection, int64_t execution, int64_t stored_count,
-                        absl::Time report_time) {
+absl::Status AddToCounts(SqliteConnection& connection, int64_t execution, const Added& added,
+                         absl::Time report_time) {
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement update,
       connection.Prepare("UPDATE executions SET window_count = window_count + ?2, "
-                         "report_time = max(report_time, ?3) WHERE sequence = ?1"));
-  return update.Bind(1, execution).Bind(2, stored_count).Bind(3, report_time).Run();
+                         "byte_count = byte_count + ?3, report_time = max(report_time, ?4) "
+                         "WHERE sequence = ?1"));
+  update.Bind(1, execution)
+      .Bind(2, added.window_count)
+      .Bind(3, added.byte_count)
+      .Bind(4, report_time);
+  return update.Run();
 }
 
 absl::Status RunAgain(SqliteConnection& connection, int64_t execution) {
@@ -86,7 +101,7 @@ absl::Status RunAgain(SqliteConnection& connection, int64_t execution) {
 
 absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execution,
                                                         absl::Span<const WindowRecord> windows,
-                                                        int64_t max_window_count,
+                                                        const ExecutionLimits& limits,
                                                         absl::Time report_time) {
   const std::lock_guard<std::mutex> lock(writer_mutex_);
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
@@ -95,19 +110,21 @@ absl::StatusOr<AppendResult> SqliteStore::AppendWindows(absl::string_view execut
   if (key.state != ExecutionState::kRunning && !key.is_abandoned) {
     return ExecutionStateError(execution, key.state);
   }
-  PARPLAN_ASSIGN_OR_RETURN(const int64_t stored_count, Insert(*writer_, key.sequence, windows));
-  const int64_t duplicate_count = static_cast<int64_t>(windows.size()) - stored_count;
-  // Duplicates alone need no write and cannot exceed the limit.
-  if (stored_count == 0) return AppendResult{.duplicate_count = duplicate_count};
-  if (key.window_count + stored_count > max_window_count) {
-    return TooManyWindowsError(execution, max_window_count, key.window_count + stored_count);
-  }
-  PARPLAN_RETURN_IF_ERROR(AddToCount(*writer_, key.sequence, stored_count, report_time));
+  PARPLAN_ASSIGN_OR_RETURN(const Added added, Insert(*writer_, key.sequence, windows));
+  const int64_t duplicate_count = static_cast<int64_t>(windows.size()) - added.window_count;
+  // Duplicates alone need no write and cannot exceed the limits.
+  if (added.window_count == 0) return AppendResult{.duplicate_count = duplicate_count};
+  PARPLAN_RETURN_IF_ERROR(
+      CheckExecutionLimits(execution,
+                           {.window_count = key.window_count + added.window_count,
+                            .byte_count = key.byte_count + added.byte_count},
+                           limits));
+  PARPLAN_RETURN_IF_ERROR(AddToCounts(*writer_, key.sequence, added, report_time));
   if (key.is_abandoned) {
     PARPLAN_RETURN_IF_ERROR(RunAgain(*writer_, key.sequence));
   }
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
-  return AppendResult{.stored_count = stored_count, .duplicate_count = duplicate_count};
+  return AppendResult{.stored_count = added.window_count, .duplicate_count = duplicate_count};
 }
 
 absl::StatusOr<int64_t> SqliteStore::WindowCount(absl::string_view execution) {

@@ -210,14 +210,17 @@ class Store {
     return DeleteExpiredPlans(before, limit, RecordScope());
   }
 
-  // Returns what the profiles and plans of the scope take up; executions, their windows and
-  // calibrations do not count. Reads one row for each owner or cluster in the scope.
+  // Returns what the profiles, plans, executions and windows of the scope take up; calibrations do
+  // not count. Reads one row for each owner or cluster in the scope.
   virtual absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) = 0;
 
   // Returns the bytes of the profiles of the scope that `PutProfile` would delete, if it stored
   // this one as a new one with this `keep_count`.
   virtual absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
                                                 const RecordScope& scope) = 0;
+
+  // Returns whether a plan in the store has this spec, which is then not stored again.
+  virtual absl::StatusOr<bool> HasSpec(absl::string_view spec) = 0;
 
   // Stores an execution. A second one of a plan with the same non-empty `request_id` changes
   // nothing and returns the stored one. NOT_FOUND (RESOURCE_NOT_FOUND) if the plan is not stored;
@@ -251,10 +254,10 @@ class Store {
   // error, none. An abandoned execution runs again with its first new window. A window whose rank
   // and first step are stored counts as a duplicate. FAILED_PRECONDITION (EXECUTION_STATE) if the
   // execution is closed; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if
-  // it would have more than `max_window_count` windows.
+  // it would have more windows or bytes than `limits`.
   virtual absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                                      absl::Span<const WindowRecord> windows,
-                                                     int64_t max_window_count,
+                                                     const ExecutionLimits& limits,
                                                      absl::Time report_time) = 0;
 
   // Returns the number of windows of an execution. NOT_FOUND (RESOURCE_NOT_FOUND).

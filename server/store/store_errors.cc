@@ -80,10 +80,31 @@ absl::Status ExecutionStateError(absl::string_view name, ExecutionState state) {
 }
 
 absl::Status TooManyWindowsError(absl::string_view execution, int64_t limit, int64_t value) {
-  return MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
-                   absl::StrCat("`window`: execution `", execution, "` would hold ", value,
-                                " windows, the limit is ", limit, "; report longer windows"),
-                   {{"limit", absl::StrCat(limit)}, {"value", absl::StrCat(value)}});
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+      absl::StrCat("`window`: execution `", execution, "` would hold ", value,
+                   " windows, the limit is ", limit, "; report longer windows"),
+      {{"field", "window"}, {"limit", absl::StrCat(limit)}, {"value", absl::StrCat(value)}});
+}
+
+absl::Status TooManyWindowBytesError(absl::string_view execution, int64_t limit, int64_t value) {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
+      absl::StrCat("`window`: execution `", execution, "` would take up ", value,
+                   " bytes, the limit is ", limit,
+                   "; report longer windows, or fewer collective timings"),
+      {{"field", "window"}, {"limit", absl::StrCat(limit)}, {"value", absl::StrCat(value)}});
+}
+
+absl::Status CheckExecutionLimits(absl::string_view execution, const ExecutionLimits& total,
+                                  const ExecutionLimits& limits) {
+  if (total.window_count > limits.window_count) {
+    return TooManyWindowsError(execution, limits.window_count, total.window_count);
+  }
+  if (total.byte_count > limits.byte_count) {
+    return TooManyWindowBytesError(execution, limits.byte_count, total.byte_count);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace parplan

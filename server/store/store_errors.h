@@ -36,6 +36,13 @@ absl::Status ExecutionStateError(absl::string_view name, ExecutionState state);
 // Returns RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
 absl::Status TooManyWindowsError(absl::string_view execution, int64_t limit, int64_t value);
 
+// Returns RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
+absl::Status TooManyWindowBytesError(absl::string_view execution, int64_t limit, int64_t value);
+
+// Returns the error, if any, of an execution that would have `total` windows and bytes.
+absl::Status CheckExecutionLimits(absl::string_view execution, const ExecutionLimits& total,
+                                  const ExecutionLimits& limits);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_SERVER_STORE_STORE_ERRORS_H_

@@ -7,21 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/calibrate/rank_statistics.h"
+#include "clients/calibrate/run_slice.h"
 #include "clients/report/html.h"
-#include "proto/wire/digest.h"
 
 namespace parplan::accuracy {
 namespace {
-
-// SHA-256 of `text` as a number, modulo `divisor`.
-int HashModulo(const std::string& text, int divisor) {
-  int rest = 0;
-  for (const char digit : Sha256Hex(text)) {
-    const int value = digit <= '9' ? digit - '0' : digit - 'a' + 10;
-    rest = (rest * 16 + value) % divisor;
-  }
-  return rest;
-}
 
 double Mean(const std::vector<double>& values) {
   double sum = 0.0;
@@ -78,14 +68,21 @@ std::optional<double> AccuracyRow::MemoryError() const {
 }
 
 bool IsFitted(const std::string& source, const std::string& id) {
-  if (source == "vtrain-single") return HashModulo(id, 5) == 0;
-  if (source == "megatron-ci-golden") return HashModulo(id, 4) == 0;
-  return false;
+  static const auto* const slices = new std::vector<planctl::RunSlice>([] {
+    std::vector<planctl::RunSlice> both;
+    for (const char* text : {planctl::kPublishedTimeSlice, planctl::kPublishedMemorySlice}) {
+      both.push_back(*planctl::RunSlice::Parse(text, "slice"));
+    }
+    return both;
+  }());
+  return std::any_of(slices->begin(), slices->end(),
+                     [&](const planctl::RunSlice& slice) { return slice.Holds(source, id); });
 }
 
-const char* FittedSliceRule() {
-  return "coefficients may be fitted on vtrain-single rows with sha256(id) % 5 == 0 and, for "
-         "memory, on megatron-ci-golden rows with sha256(id) % 4 == 0; unfitted are all others";
+std::string FittedSliceRule() {
+  return absl::StrCat("coefficients may be fitted on these rows: for steps ",
+                      planctl::kPublishedTimeSlice, "; for memory ", planctl::kPublishedMemorySlice,
+                      "; unfitted are all others");
 }
 
 AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows) {

@@ -46,12 +46,11 @@ struct AccuracyRow {
   bool Refused() const { return prediction.memory_upper > device_memory; }
 };
 
-// Returns whether a calibration may be fitted on a row: on `vtrain-single` rows whose SHA-256 of
-// `id`, as a number, is 0 modulo 5, and, for memory, on `megatron-ci-golden` rows where it is 0
-// modulo 4. (All rows of the collection we know have even hashes: that is how it was halved. So
-// these are half of them.) `FittedSliceRule` is the rule as every report states it.
+// Returns whether a calibration may be fitted on a row: whether it is in a slice from which the
+// calibration inside the programs is made (clients/calibrate/run_slice.h). `FittedSliceRule` is the
+// rule as every report states it.
 bool IsFitted(const std::string& source, const std::string& id);
-const char* FittedSliceRule();
+std::string FittedSliceRule();
 
 // Figures over a set of rows, as fractions. A figure is absent if no row has the values for it.
 struct AccuracyFigures {

@@ -31,14 +31,14 @@ absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle);
 // `OracleQuestion::runs`.
 std::vector<int> LayerTypes(const OracleQuestion& question);
 
-// Times of one stage: of its layers, and those that embedding and head add.
+// Times of one stage for one micro-batch: the sum over its layers, and what embedding and head add.
 struct EngineStage {
   EngineTime layers;
   EngineTime ends;
   double without_sync() const { return layers.without_sync() + ends.without_sync(); }
 };
-// Returns the times of all stages, first to last. REQUIRES, here and below: `EngineModel::Knows`
-// has every strategy of the plan.
+// Returns the times of all stages, first to last. REQUIRES, as the functions below that take a
+// plan: `EngineModel::Knows` is true for every strategy of the plan.
 std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan& plan);
 
 // Returns the times of the same stages for a simulation of the schedule pass by pass: a third of

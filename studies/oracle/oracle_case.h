@@ -1,9 +1,9 @@
-// Cases that were run through the public Galvatron search engine: its inputs as a
-// problem of ours, and its answer.
+// Reads a case of the public Galvatron search engine, which is a question that the engine was asked
+// and its answer, and makes a problem for our planners of the question.
 //
-// A case is one JSON object that names profile and hardware files beside it, the budget and the
-// batch, and has the plan the engine chose with the time it predicted. `parplan-study oracle` reads
-// one for each file it is given.
+// A case is one JSON object. It names the files of profiles and hardware, the memory of a device
+// and the batch, and has the plan that the engine chose with the time that it predicted.
+// `parplan-study oracle` reads one for each file it is given. MB and megabytes are 2^20 bytes.
 
 #ifndef PARPLAN_STUDIES_ORACLE_ORACLE_CASE_H_
 #define PARPLAN_STUDIES_ORACLE_ORACLE_CASE_H_
@@ -42,10 +42,12 @@ struct OracleQuestion {
   OracleProfileMode memory_mode = OracleProfileMode::kStatic;
   int node_count = 1;
   int devices_per_node = 8;
-  // Whether the hardware tables were extrapolated, not measured.
+  // Whether the values in the hardware files were extrapolated, not measured.
   bool is_synthetic = false;
+  // Memory of one device.
   double memory_gibibytes = 0.0;
-  // Batch sizes; only `largest` if `smallest` is 0.
+  // Global batch sizes, from the smallest to the largest by the step; only the largest if the
+  // smallest is 0.
   int64_t smallest_global_batch_size = 0;
   int64_t largest_global_batch_size = 0;
   int64_t global_batch_size_step = 1;
@@ -53,10 +55,16 @@ struct OracleQuestion {
   int64_t micro_batch_count = 0;
   // Limits by the engine's name: `disable_tp`, `max_pp_deg`, ...; absent ones have its defaults.
   std::map<std::string, int> search_space;
+  // Whether layers that do not have ZeRO-3 have ZeRO-2; otherwise they have plain data parallelism.
   bool default_is_zero_2 = true;
+  // Whether the schedule is GPipe; otherwise it is 1F1B.
   bool is_gpipe = false;
+  // The engine's switch of this name, which decides how much memory gradients take if there are
+  // several micro-batches (`EngineModel`).
   bool async_grad_reduce = true;
+  // Whether layers with tensor parallelism have sequence parallelism too.
   bool sequence_parallel = true;
+  // Whether the model is trained in fp32; otherwise it is in bf16.
   bool is_fp32 = false;
 
   int device_count() const { return node_count * devices_per_node; }
@@ -73,23 +81,27 @@ struct OracleAnswer {
   NamedText strategy_file;
   Seconds step;
   double samples_per_second = 0.0;
-  // Megabytes of each stage as the engine reports them (with its reserve), and those it had left.
+  // [stage] megabytes of a device as the engine reports them, its reserve included, and those that
+  // it had left.
   std::vector<double> reported_megabytes;
   std::vector<double> remaining_megabytes;
   // One entry per stage, for people to read.
   std::vector<std::string> stage_gist;
 };
 
+// A case with everything that was read for it. Refers to nothing outside.
 struct OracleCase {
   std::string id;
   OracleQuestion question;
-  // The engine's input files: times, memory, all-reduce, send and receive, overlap, tables.
+  // The engine's input files: times and memory of layers, bandwidths of all-reduce and of send and
+  // receive, the slowdown by overlap, and, if it has one, the table of times by message size.
   GalvatronFiles files;
   // Absent if the engine found no plan, or failed.
   std::optional<OracleAnswer> answer;
   // The engine's error message if it gave no answer.
   std::string error;
-  // Median over the engine's runs, on one thread.
+  // Processor time of the search, the median over the engine's runs, on one thread; absent if the
+  // case does not have it.
   std::optional<Seconds> search_cpu_time;
 
   // The input of our planners.
@@ -100,12 +112,14 @@ struct OracleCase {
   std::vector<std::string> notes;
 };
 
-// Returns the text of a file that a case names, by the path in it.
+// Returns the text of a file that a case names, by the path as the case has it. Relative to which
+// folder is the caller's decision. Its errors should name the file.
 using OracleFileReader = std::function<absl::StatusOr<std::string>(const std::string& path)>;
 
-// Reads a case and the files that it names. Returns INVALID_ARGUMENT (PROFILE_INVALID or
-// SPEC_INVALID) with file and field if `file` is no case or a file of it can't be imported; errors
-// of `read`, which is called once a file, are returned unchanged.
+// Reads a case and the files that it names. Calls `read` during the call, once for each file that
+// `file` names, and returns its first error unchanged. Returns INVALID_ARGUMENT with file and field
+// if `file` is no case (SPEC_INVALID) or a file of it cannot be imported (SPEC_INVALID or
+// PROFILE_INVALID).
 absl::StatusOr<OracleCase> ReadOracleCase(const NamedText& file, const OracleFileReader& read);
 
 // The plans among which a case is answered.
@@ -116,10 +130,10 @@ enum class OracleSpace {
   kWhole = 2,
 };
 
-// Returns the case as a question to our planners. A device has the whole memory of the case:
-// reserves are those of our own model. A null `calibration` stands for `PublishedCalibration`.
-// Returns the errors of ModelFromProto, TopologyFromProto, KnownHardware, SnapshotOfNodes and
-// PlanningProblem::Create.
+// Returns the case as a question to our planners, which shares nothing with `oracle`. A device has
+// the whole memory of the case: reserves are those of our own model. A null `calibration` stands
+// for `PublishedCalibration`. Returns the errors of `ModelFromProto`, `TopologyFromProto`,
+// `KnownHardware`, `SnapshotOfNodes` and `PlanningProblem::Create`.
 absl::StatusOr<PlanningProblem> OracleProblem(
     const OracleCase& oracle, OracleSpace space,
     const std::shared_ptr<const Calibration>& calibration = nullptr);

@@ -4,14 +4,15 @@
 // figures that its authors printed. Kept as a yardstick: that these predictions
 // come out digit by digit shows that the parts we share with it are understood.
 //
-// A prediction here covers a whole step, not a micro-batch: the time of a plan
-// is the sum of `layer_ms()` over all layers of all stages, and every stage
-// keeps the activations of all micro-batches.
+// A prediction here covers a whole step, not a micro-batch. The time of a plan is the sum of
+// `layer_ms()` over all layers of all stages and of `TransitionMsIn2022` over all neighbours within
+// a stage. Every stage keeps the activations of all micro-batches. `Search2022`
+// (galvatron_2022_search.h) adds them up.
 //
-// Formulas: papers.md 1.5. Where its words leave a choice, the layer costs that
-// the authors' program gave decide: the share of the pipeline multiplies compute and
-// tensor-parallel communication alike, whereas what gradient synchronisation adds is counted in
-// full; the number of micro-batches is not rounded. MB are 2^20 bytes.
+// Formulas: papers.md 1.5. If its words leave a choice, the layer costs that the authors' program
+// gave decide. One layer's compute and tensor-parallel communication are multiplied by the share of
+// the pipeline, (P + m - 1) / (P m) for P stages and m micro-batches; the time that gradient
+// synchronisation adds is not. The number of micro-batches is not rounded. MB are 2^20 bytes.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
@@ -69,11 +70,12 @@ struct Galvatron2022Model {
 };
 
 struct Galvatron2022LayerCost {
-  // Parameters, gradients and two Adam moments of the layer, on one device.
+  // Memory of one device of the stage: parameters, gradients and two Adam moments of the layer.
   double states_mb = 0.0;
-  // Activations of all micro-batches.
+  // Memory of one device: activations of the layer in all micro-batches.
   double activation_mb = 0.0;
-  // Memory of the model's other parts, not of this layer.
+  // Memory of one device for the model's other parts and the driver. It is the same for every
+  // layer, and a stage needs it once.
   double other_mb = 0.0;
 
   // A layer's part of a step.
@@ -90,36 +92,42 @@ struct Galvatron2022LayerCost {
   }
 };
 
-// Returns the cost of one layer under `strategy` in one of `pipeline_parallel_degree`
-// stages. `micro_batch_count` is at least 1 and may have a fraction.
-// FAILED_PRECONDITION (PROFILE_MISSING) when `hardware` has no all-reduce, or
-// `layer` no activation, of the kind the strategy needs. REQUIRES: a strategy
-// without recomputation and sequence parallelism, its parameters sharded or
-// nothing: 2022 knew no others.
+// Returns the cost of one layer under `strategy` in one of `pipeline_parallel_degree` stages.
+// `micro_batch_count` may have a fraction. FAILED_PRECONDITION (PROFILE_MISSING) if `hardware` has
+// no all-reduce, or `layer` no activation, of the kind that the strategy needs. REQUIRES: both
+// numbers are at least 1; the strategy has neither recomputation nor sequence parallelism, and
+// shards either the parameters or nothing, since the program of 2022 knew no others.
 absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     const Galvatron2022Hardware& hardware, const Galvatron2022Model& model,
     const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,
     int64_t global_batch_size, double micro_batch_count);
 
-// The number of micro-batches that the program of 2022 took, by model: `optimal_chunk_func` of each
-// model's search_layerwise_hp.py (docs/papers.md 1.5). 1 without pipeline.
+// The rules by which the program of 2022 chose the number of micro-batches, one for each family of
+// models: `optimal_chunk_func` of its search_layerwise_hp.py (docs/papers.md 1.5). Samples are
+// those of one data-parallel replica in a step.
 enum class MicroBatchRule2022 {
-  kBert,  // with a fraction
-  kT5,    // 2; 1 where a replica has fewer than 4 samples, 3 where a stage is one device
-  kVit,   // 1 where a replica has 8 samples, else 2
-  kSwin,  // 1 up to 8 samples of a replica, 2 below 32, 3 up to 96, else 4
+  // A function of the samples that may have a fraction (`BertMicroBatchCountIn2022`).
+  kBert,
+  // 3 if a stage is one device, whatever the samples; else 1 below 4 samples and 2 from 4 on.
+  kT5,
+  // 1 for exactly 8 samples, 2 for any other number.
+  kVit,
+  // 1 up to 8 samples, 2 below 32, 3 from 32 to 96, 4 above.
+  kSwin,
 };
+// Returns the number of micro-batches by a rule, at least 1; 1 if there is one stage.
 double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degree,
                              const Strategy& strategy, int64_t global_batch_size);
-// Returns the number of `kBert`.
+// Returns the number of micro-batches by `MicroBatchRule2022::kBert`.
 double BertMicroBatchCountIn2022(int pipeline_parallel_degree, const Strategy& strategy,
                                  int64_t global_batch_size);
 
-// Returns the ms that a layer of the stage takes to bring activations from `from` into `to`: an
-// all-gather within the new tensor-parallel groups if ranks lack a part (papers.md 1.4). 2 MB a
-// sample whatever the model, as in the authors' program; 0.1 ms more if the strategies shard
-// differently, which only keeps equal ones together. 0 for equal strategies. FAILED_PRECONDITION
-// (PROFILE_MISSING) when `hardware` lacks the all-reduce.
+// Returns the ms in a step that it takes to bring the activations of a layer under `from` into the
+// layout of the next layer of the stage, which has `to`: an all-gather within the new
+// tensor-parallel groups if ranks lack a part (papers.md 1.4). A sample has 2 MB whatever the
+// model, as in the authors' program. If the strategies shard differently, 0.1 ms are added, so that
+// among equally good plans layers with equal sharding are neighbours. 0 for equal strategies.
+// FAILED_PRECONDITION (PROFILE_MISSING) if `hardware` lacks the all-reduce.
 absl::StatusOr<double> TransitionMsIn2022(const Galvatron2022Hardware& hardware,
                                           int pipeline_parallel_degree, const Strategy& from,
                                           const Strategy& to, int64_t global_batch_size);

@@ -35,12 +35,16 @@ struct ModelOf2022 {
 // Reads all models of a file in its order, on the hardware named. Returns INVALID_ARGUMENT
 // (PROFILE_INVALID) with the field that is absent or not a number.
 //
-// The name of a model begins with its family, which decides what the program of 2022 had for each
-// model: `bert` and `t5` have 100 and 60 ms over 24 layers added under data parallelism, others
-// 0, `t5` and `swin` balance the memory of stages, and each has its number of
-// micro-batches (a family the program does not have: that of `vit`, which `assumed` says). Layers
-// may have `hidden` and `sequence_length` of their own; without, those of `swin` double and quarter
-// from one entry to the next, starting with the model's.
+// The name of a model begins with its family, which decides three things that the program of 2022
+// had for each model. Under data parallelism the 24 layers of `bert` and of `t5` take 100 and 60 ms
+// more together, those of others nothing. The stages of `t5` and `swin` are balanced by memory,
+// those of others are even. And each family has its `MicroBatchRule2022`; one that the program does
+// not have gets that of `vit`, and `assumed` says so.
+//
+// Layers may have `hidden` and `sequence_length` of their own. Otherwise they have those of the
+// model, each a number or a list with one for each entry of the layers. A number of `swin` is that
+// of the first entry; from one entry to the next the width doubles and the length is divided by
+// four.
 absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(
     absl::string_view text, absl::string_view hardware = kHardwareOf2022);
 
@@ -56,7 +60,8 @@ struct PredictionOf2022 {
 };
 
 // Reads the cells, models and budgets in the order of the file, sub-spaces in that of
-// kSubspaces2022; others are ignored. Returns INVALID_ARGUMENT (PROFILE_INVALID) as above.
+// kSubspaces2022; others are ignored. Returns INVALID_ARGUMENT (PROFILE_INVALID) with the field
+// that is absent or of another type.
 absl::StatusOr<std::vector<PredictionOf2022>> ParsePredictionsOf2022(absl::string_view text);
 
 }  // namespace parplan

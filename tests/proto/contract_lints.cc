@@ -1,10 +1,13 @@
 #include "tests/proto/contract_lints.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace parplan {
 namespace {
@@ -139,6 +142,20 @@ bool EndsWithAny(const std::string& name, const std::vector<const char*>& ending
   return false;
 }
 
+// Returns whether the field repeats a Duration of its message with all digits: a double called
+// `X_seconds` beside `X_duration`.
+bool RepeatsDuration(const DescriptorProto& message, const FieldDescriptorProto& field) {
+  absl::string_view name = field.name();
+  if (field.type() != FieldDescriptorProto::TYPE_DOUBLE || !absl::ConsumeSuffix(&name, "_seconds"))
+    return false;
+  const std::string duration = absl::StrCat(name, "_duration");
+  return std::any_of(message.field().begin(), message.field().end(),
+                     [&duration](const FieldDescriptorProto& other) {
+                       return other.name() == duration &&
+                              other.type_name() == ".google.protobuf.Duration";
+                     });
+}
+
 // The rule a field breaks, or nothing.
 std::string BrokenRule(const FieldDescriptorProto& field) {
   const std::string& name = field.name();
@@ -179,7 +196,7 @@ void CheckEnum(const EnumDescriptorProto& descriptor, std::vector<std::string>& 
 void CheckMessage(const DescriptorProto& message, std::vector<std::string>& misnamed) {
   for (const FieldDescriptorProto& field : message.field()) {
     const std::string rule = BrokenRule(field);
-    if (!rule.empty()) {
+    if (!rule.empty() && !RepeatsDuration(message, field)) {
       misnamed.push_back(absl::StrCat(message.name(), ".", field.name(), ": ", rule));
     }
   }

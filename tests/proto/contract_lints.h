@@ -17,7 +17,8 @@ namespace parplan {
 std::vector<std::string> MissingComments(const google::protobuf::FileDescriptorSet& contract);
 
 // Fields and enums whose name or type breaks a rule: unsigned integers; numbers
-// that count time (a Duration does); sizes in other units than bytes, or in
+// that count time (a Duration does, and a double `X_seconds` may repeat
+// `X_duration` with all digits); sizes in other units than bytes, or in
 // bytes but not int64; a Duration named neither duration nor time; a Timestamp
 // that is no `_time`, `not_before` or `not_after`; an enum whose value 0 is not
 // `UNSPECIFIED`; a field called `success` or `status`.

@@ -425,6 +425,12 @@ absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64
   return static_cast<int64_t>(expired.size());
 }
 
+absl::StatusOr<bool> MemoryStore::HasSpec(absl::string_view spec) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  return state_->specs.count(std::string(spec)) > 0;
+}
+
 absl::StatusOr<StoredUsage> MemoryStore::Usage(const RecordScope& scope) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
@@ -439,6 +445,15 @@ absl::StatusOr<StoredUsage> MemoryStore::Usage(const RecordScope& scope) {
   }
   for (const auto& [position, profile] : state_->profiles) {
     if (IsIn(profile, scope)) usage.byte_count += static_cast<int64_t>(profile.bytes.size());
+  }
+  for (const auto& [position, execution] : state_->executions) {
+    PlanRecord place = *Find(state_->plans, execution.plan);
+    place.owner = execution.owner;
+    if (!IsIn(place, scope)) continue;
+    usage.byte_count += ExecutionByteCount(execution);
+    for (const auto& [key, window] : state_->windows[execution.name]) {
+      usage.byte_count += WindowByteCount(window);
+    }
   }
   return usage;
 }

@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<ExecutionRecord>> MemoryStore::FailSilentExecutions(
 
 absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
                                                         absl::Span<const WindowRecord> windows,
-                                                        int64_t max_window_count,
+                                                        const ExecutionLimits& limits,
                                                         absl::Time report_time) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(BeginChange());
@@ -117,8 +117,11 @@ absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,
     const bool is_new = all.try_emplace({window.rank, window.first_step}, window).second;
     ++(is_new ? result.stored_count : result.duplicate_count);
   }
-  if (result.stored_count > 0 && static_cast<int64_t>(all.size()) > max_window_count) {
-    return TooManyWindowsError(name, max_window_count, static_cast<int64_t>(all.size()));
+  ExecutionLimits total = {.window_count = static_cast<int64_t>(all.size()),
+                           .byte_count = ExecutionByteCount(*execution)};
+  for (const auto& [key, window] : all) total.byte_count += WindowByteCount(window);
+  if (result.stored_count > 0) {
+    PARPLAN_RETURN_IF_ERROR(CheckExecutionLimits(name, total, limits));
   }
   execution->window_count = static_cast<int64_t>(all.size());
   if (result.stored_count > 0) {

@@ -33,13 +33,13 @@ namespace parplan::planctl {
 namespace {
 
 struct CalibrateFlags {
-  std::string runs_path;
+  std::vector<std::string> runs_paths;
   std::string executions_path;
   std::string from_path;
   std::vector<std::string> under_paths;
   // The rest of these sources, and every other source, stays an examination.
-  std::string time_slice = "vtrain-single: sha256(id) % 5 == 0";
-  std::string memory_slice = "megatron-ci-golden: sha256(id) % 4 == 0";
+  std::string time_slice = kPublishedTimeSlice;
+  std::string memory_slice = kPublishedMemorySlice;
   std::string fit_time;
   std::string out_path;
 };
@@ -153,7 +153,7 @@ nlohmann::ordered_json ResultJson(const CalibrateResult& result, const std::stri
 }
 
 absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
-  if (flags.runs_path.empty() && flags.executions_path.empty()) {
+  if (flags.runs_paths.empty() && flags.executions_path.empty()) {
     return FieldError(Reason::kSpecInvalid, "--runs",
                       "nothing to learn from; give --runs, --executions or both");
   }
@@ -173,16 +173,17 @@ absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
                            RunSlice::Parse(flags.memory_slice, "--memory-slice"));
   // Executions alone begin with what servers predict with where nothing is active.
   std::shared_ptr<const Calibration> base = PublishedCalibration();
-  if (!flags.from_path.empty() || !flags.runs_path.empty()) {
+  if (!flags.from_path.empty() || !flags.runs_paths.empty()) {
     PARPLAN_ASSIGN_OR_RETURN(base, ReadBase(flags.from_path));
   }
   std::vector<std::string> skipped;
   std::vector<MeasuredRun> runs;
-  if (!flags.runs_path.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(flags.runs_path));
+  for (const std::string& path : flags.runs_paths) {
+    PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
     PARPLAN_ASSIGN_OR_RETURN(const accuracy::PublishedRuns published,
-                             accuracy::ReadPublishedRuns({flags.runs_path, std::move(text)}));
-    runs = MeasuredRunsOf(published, time_slice, memory_slice, skipped);
+                             accuracy::ReadPublishedRuns({path, std::move(text)}));
+    std::vector<MeasuredRun> more = MeasuredRunsOf(published, time_slice, memory_slice, skipped);
+    std::move(more.begin(), more.end(), std::back_inserter(runs));
   }
   if (!flags.executions_path.empty()) {
     PARPLAN_RETURN_IF_ERROR(AddExecutions(flags, base, runs));
@@ -193,13 +194,13 @@ absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
   request.fit_time = fit_time;
   request.slice_rule_of = [&](const std::string& source) {
     // One source may be fitted for both, by different rules.
-    const bool of_time = source == time_slice.source();
-    const bool of_memory = source == memory_slice.source();
-    if (of_time && of_memory && time_slice.rule() != memory_slice.rule()) {
-      return absl::StrCat("step: ", time_slice.rule().empty() ? "all" : time_slice.rule(),
-                          "; memory: ", memory_slice.rule().empty() ? "all" : memory_slice.rule());
+    const std::string of_time = time_slice.RuleOf(source);
+    const std::string of_memory = memory_slice.RuleOf(source);
+    if (time_slice.Names(source) && memory_slice.Names(source) && of_time != of_memory) {
+      return absl::StrCat("step: ", of_time.empty() ? "all" : of_time,
+                          "; memory: ", of_memory.empty() ? "all" : of_memory);
     }
-    return of_time ? time_slice.rule() : of_memory ? memory_slice.rule() : std::string();
+    return of_time.empty() ? of_memory : of_time;
   };
   PARPLAN_ASSIGN_OR_RETURN(CalibrateResult result, CalibrateRuns(runs, request));
   result.skipped.insert(result.skipped.begin(), skipped.begin(), skipped.end());
@@ -220,7 +221,7 @@ void AddCalibrateCommand(Command app, const Session& session, Action& action) {
       "Example:\n  planctl calibrate --runs runs.json --out calibration.json\n"
       "  planctl calibrate --executions executions.json --from calibration.json "
       "--out lab.calibration.json");
-  command.AddOption("--runs", flags->runs_path, "Published runs, schema published_runs/1");
+  command.AddOption("--runs", flags->runs_paths, "Published runs, schema published_runs/1");
   command.AddOption("--executions", flags->executions_path,
                     "Executions of a cluster, as ListExecutions gives them in JSON");
   command.AddOption("--from", flags->from_path,

@@ -216,7 +216,8 @@ Json ComparisonArray(const std::vector<v1::PlannerComparison>& comparisons) {
     object["planner"] = rival.planner();
     object["feasible"] = rival.feasible();
     if (rival.feasible()) {
-      object["step_seconds"] = SecondsOf(rival.step_duration());
+      object["step_seconds"] =
+          rival.step_seconds() > 0.0 ? rival.step_seconds() : SecondsOf(rival.step_duration());
       object["samples_per_second"] = rival.samples_per_second();
       object["peak_memory_bytes"] = rival.peak_memory_bytes();
       object["gist"] = rival.gist();

@@ -58,6 +58,7 @@ absl::StatusOr<PlanBeside> RivalFromProto(const v1::RivalPlan& message, const st
   PARPLAN_ASSIGN_OR_RETURN(
       rival.step, SecondsFromProto(message.step_duration(), absl::StrCat(field, ".step_duration"),
                                    Reason::kPayloadMalformed));
+  if (message.step_seconds() > 0.0) rival.step = Seconds::Of(message.step_seconds());
   rival.samples_per_second = message.samples_per_second();
   rival.peak_memory = Bytes::Of(message.peak_memory_bytes());
   return rival;

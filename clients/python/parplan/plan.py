@@ -177,7 +177,10 @@ class Plan:
 
     @property
     def predicted_step_seconds(self) -> float:
-        duration = self._verified.payload.prediction.step_duration
+        prediction = self._verified.payload.prediction
+        if prediction.step_seconds > 0:
+            return float(prediction.step_seconds)
+        duration = prediction.step_duration
         return float(duration.seconds + duration.nanos / _NANOSECONDS)
 
     @property

@@ -11,7 +11,7 @@ from parplan.strategy import (ContextKind, Recompute, RecomputeModule, Recompute
                               Sharding, Strategy)
 from parplan.wire import messages
 
-MAX_DEVICE_COUNT = 65536
+MAX_DEVICE_COUNT = 262144
 MAX_LAYER_COUNT = 16384
 _STRATEGY_FIELDS = {
     "tensor_parallel_degree", "data_parallel_degree", "sharding_level", "rank_order",

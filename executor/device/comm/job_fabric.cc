@@ -85,7 +85,8 @@ JobFabric::JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rende
                      Listener listener)
     : options_(std::move(options)),
       rendezvous_(std::move(rendezvous)),
-      listener_(std::move(listener)) {
+      listener_(std::move(listener)),
+      hellos_(options_.token) {
   if (options_.has_progress_thread) progress_ = std::make_unique<ProgressThread>();
   rendezvous_->SetAwaited([this] { return AwaitedRank(); });
 }
@@ -216,9 +217,6 @@ absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::ConnectSockets(const std::st
 
 absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
                                                absl::Duration deadline) {
-  // Limit on the first message of a connection. Strangers may connect too, and one that sends
-  // nothing delays the ranks behind it for this long.
-  constexpr absl::Duration kPatience = absl::Seconds(1);
   constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
   absl::Duration next_notice = SteadyNow() + kNoticeInterval;
   while (true) {
@@ -239,12 +237,14 @@ absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
       options_.on_notice(
           absl::StrCat("rank ", options_.rank, " waits for rank ", rank, " to join ", id));
     }
-    absl::StatusOr<Socket> socket =
-        listener_.Accept(std::min(deadline, now + absl::Milliseconds(100)));
-    if (!socket.ok()) continue;
-    const absl::StatusOr<Frame> hello = ReadFrame(*socket, SteadyNow() + kPatience);
-    if (!hello.ok() || hello->kind != FrameKind::kHello || hello->key != options_.token) continue;
-    visitors_[{hello->value, static_cast<int>(hello->number)}] = *std::move(socket);
+    // Short while a connection may be about to say whose it is.
+    const absl::Duration wait = absl::Milliseconds(hellos_.empty() ? 100 : 1);
+    absl::StatusOr<Socket> socket = listener_.Accept(std::min(deadline, now + wait));
+    if (socket.ok()) hellos_.Add(*std::move(socket), SteadyNow());
+    for (HelloReader::Guest& guest : hellos_.Take(SteadyNow())) {
+      visitors_[{guest.hello.value, static_cast<int>(guest.hello.number)}] =
+          std::move(guest.socket);
+    }
   }
 }
 

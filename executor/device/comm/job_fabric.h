@@ -25,6 +25,7 @@
 #include "absl/time/time.h"
 #include "executor/device/comm/communicator.h"
 #include "executor/device/comm/cpu_communicator.h"
+#include "executor/device/comm/hello_reader.h"
 #include "executor/device/comm/progress_thread.h"
 #include "executor/device/comm/rank_context.h"
 #include "executor/device/comm/rendezvous.h"
@@ -122,6 +123,8 @@ class JobFabric : public RankContext {
   const JobFabricOptions options_;
   const std::unique_ptr<Rendezvous> rendezvous_;
   const Listener listener_;
+  // Connections that have not said who they are.
+  HelloReader hellos_;
   // [rank of the job] id of its machine, and the address it listens on.
   std::vector<std::string> machines_;
   std::vector<std::string> addresses_;

@@ -34,20 +34,15 @@ absl::Status FailureOf(const Frame& frame) {
 
 // Connects, and says now and then that it waits.
 absl::StatusOr<Socket> ConnectTo(const RendezvousJoin& join, absl::Duration start) {
-  const absl::Duration deadline = start + join.patience;
-  while (true) {
-    const absl::Duration end = std::min(deadline, SteadyNow() + join.notice_interval);
-    absl::StatusOr<Socket> socket = Socket::Connect(join.address, end);
-    // A host that cannot be resolved is an error at once.
-    const bool is_late = absl::IsUnavailable(socket.status()) && SteadyNow() + kSocketPause >= end;
-    if (!is_late || end == deadline) return socket;
-    if (join.on_notice) {
-      join.on_notice(
-          absl::StrCat("rank ", join.rank, " waits for the rendezvous since ",
-                       absl::FormatDuration(absl::Floor(SteadyNow() - start, absl::Seconds(1))),
-                       ": ", socket.status().message()));
-    }
-  }
+  absl::Duration next_notice = SteadyNow() + join.notice_interval;
+  return Socket::Connect(join.address, start + join.patience, [&](const absl::Status& failure) {
+    const absl::Duration now = SteadyNow();
+    if (!join.on_notice || now < next_notice) return;
+    next_notice = now + join.notice_interval;
+    join.on_notice(absl::StrCat("rank ", join.rank, " waits for the rendezvous since ",
+                                absl::FormatDuration(absl::Floor(now - start, absl::Seconds(1))),
+                                ": ", failure.message()));
+  });
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
+#include "executor/device/comm/hello_reader.h"
 #include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
@@ -40,14 +41,6 @@ size_t MaxStrangerCount(int world_size) {
 }
 
 Socket OpenSpare() { return Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-// Returns whether both are equal, in a time that does not depend on where they differ.
-bool SameSecret(absl::string_view a, absl::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 }  // namespace
 
@@ -193,7 +186,7 @@ void RendezvousServer::Greet(Guest& guest, const Frame& hello) {
     if (is_rank) refusals_[rank] = why;
     Refuse(guest, why);
   };
-  if (!SameSecret(hello.key, options_.token)) return refuse("wrong token");
+  if (!IsSameToken(hello.key, options_.token)) return refuse("wrong token");
   if (!absl::SimpleAtoi(hello.value, &size) || size != options_.world_size) {
     return refuse(absl::StrCat("the job has ", options_.world_size, " ranks, not ", hello.value));
   }

@@ -92,7 +92,8 @@ void Socket::Shutdown() {
   if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
 }
 
-absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duration deadline) {
+absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duration deadline,
+                                       const std::function<void(const absl::Status&)>& on_failure) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) {
     return absl::InvalidArgumentError(
@@ -107,12 +108,15 @@ absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duratio
     addresses.emplace_back().length = each->ai_addrlen;
     std::memcpy(&addresses.back().address, each->ai_addr, each->ai_addrlen);
   }
-  return ConnectToAny(addresses, address, deadline);
+  return ConnectToAny(addresses, address, deadline, kAddressPatience, on_failure);
 }
 
-absl::StatusOr<Socket> Socket::ConnectToAny(absl::Span<const SocketAddress> addresses,
-                                            const std::string& name, absl::Duration deadline,
-                                            absl::Duration address_patience) {
+absl::StatusOr<Socket> Socket::ConnectToAny(
+    absl::Span<const SocketAddress> addresses, const std::string& name, absl::Duration deadline,
+    absl::Duration address_patience, const std::function<void(const absl::Status&)>& on_failure) {
+  const auto failure = [&name](int error) {
+    return absl::UnavailableError(DescribeErrno(error, absl::StrCat("cannot connect to ", name)));
+  };
   while (true) {
     int error = 0;
     for (const SocketAddress& each : addresses) {
@@ -136,9 +140,10 @@ absl::StatusOr<Socket> Socket::ConnectToAny(absl::Span<const SocketAddress> addr
         SetUp(socket.descriptor());
         return socket;
       }
+      if (on_failure) on_failure(failure(error));
     }
     if (SteadyNow() + kSocketPause >= deadline) {
-      return absl::UnavailableError(DescribeErrno(error, absl::StrCat("cannot connect to ", name)));
+      return failure(error);
     }
     ::usleep(static_cast<useconds_t>(absl::ToInt64Microseconds(kSocketPause)));
   }

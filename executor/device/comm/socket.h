@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -41,12 +42,16 @@ class Socket {
   // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT": to the addresses of the host in turn, each
   // for at most kAddressPatience, and where all fail again after kSocketPause, until `deadline` on
   // SteadyNow(). INVALID_ARGUMENT for a text without a colon, UNAVAILABLE naming the address, at
-  // once for a host that cannot be resolved.
-  static absl::StatusOr<Socket> Connect(const std::string& address, absl::Duration deadline);
+  // once for a host that cannot be resolved. `on_failure`, which may be empty, hears of every
+  // attempt that failed.
+  static absl::StatusOr<Socket> Connect(
+      const std::string& address, absl::Duration deadline,
+      const std::function<void(const absl::Status&)>& on_failure = nullptr);
   // Does the same for a list of addresses, which `name` says in errors.
-  static absl::StatusOr<Socket> ConnectToAny(absl::Span<const SocketAddress> addresses,
-                                             const std::string& name, absl::Duration deadline,
-                                             absl::Duration address_patience = kAddressPatience);
+  static absl::StatusOr<Socket> ConnectToAny(
+      absl::Span<const SocketAddress> addresses, const std::string& name, absl::Duration deadline,
+      absl::Duration address_patience = kAddressPatience,
+      const std::function<void(const absl::Status&)>& on_failure = nullptr);
 
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }

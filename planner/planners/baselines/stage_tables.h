@@ -1,5 +1,6 @@
-// The strategies of every layer of a model and their costs, for one pipeline degree and one number
-// of micro-batches. Used by `SearchBaseline`.
+// The strategies of every layer of a model and their costs, for one batch size, one pipeline degree
+// and one number of micro-batches. `SearchBaseline` makes them for each candidate;
+// `StepLowerBound` and `SearchCandidate` read them.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
@@ -20,6 +21,7 @@ namespace parplan {
 // One strategy of one layer definition.
 struct TableEntry {
   Strategy strategy;
+  // Number of its layout (`LayerOption::layout`), from 0. Only `StageChoices` gives it a meaning.
   int layout = 0;
   LayerCost cost;
 };
@@ -32,43 +34,50 @@ struct StageObjective {
   friend auto operator<=>(const StageObjective&, const StageObjective&) = default;
 };
 
-// The tables of all definitions. Transitions depend only on the degrees and the order of ranks, so
-// strategies that share them share a layout. Immutable.
+// The tables of all definitions. The time of a transition depends only on the tensor-parallel
+// degree, the data-parallel degree and the order of ranks, so strategies in which these three are
+// equal share a layout. Immutable.
 class StageTables {
  public:
-  // REQUIRES: `pipeline_parallel_degree` divides the devices of `problem` and
-  // `micro_batch_count` its batch.
+  // Lists the strategies of `space` that the problem allows and computes their costs. Keeps no
+  // reference to its arguments. REQUIRES: `pipeline_parallel_degree` divides the devices of
+  // `problem` and `micro_batch_count` its `global_batch_size()`.
   StageTables(const PlanningProblem& problem, const CostModel& costs, const SearchSpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_count);
 
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int64_t micro_batch_count() const { return micro_batch_count_; }
+  // The schedule of the problem's rules, or `kDefaultSchedule`.
   Schedule schedule() const { return schedule_; }
+  // Number of layers of the model, embedding and head among them.
   int layer_count() const { return static_cast<int>(definition_of_layer_.size()); }
-  // Whether every layer of the model has a strategy. The methods below require it.
+  // Whether every layer of the model has a strategy. The methods below REQUIRE it.
   bool usable() const { return usable_; }
-  // [definition] ascending by strategy.
+  // [definition] ascending by strategy; empty for a definition that no layer of the model has.
   const std::vector<std::vector<TableEntry>>& entries() const { return entries_; }
 
   // Returns the number of micro-batches in flight on a stage.
   int64_t InFlight(int stage_index) const;
   // Returns the objective of a whole step: every micro-batch, and synchronisation.
   StageObjective WholeStep() const { return {static_cast<double>(micro_batch_count_), 1.0}; }
+  // Returns the time of one layer under `entry`, without transitions, by the weights of
+  // `objective`.
   static Seconds Time(const TableEntry& entry, const StageObjective& objective);
-  // Returns the bytes a stage with `in_flight` micro-batches holds throughout the step.
+  // Returns the bytes that one layer under `entry` holds throughout the step on a stage with
+  // `in_flight` micro-batches: its states, and the activations that all of these keep. Transient
+  // memory is not among them.
   static Bytes Kept(const TableEntry& entry, int64_t in_flight);
 
-  // Returns the choices of a stage with the layers from `first_layer` on. Kinds are the definitions
-  // that occur, in order of first occurrence.
+  // Returns the choices of stage `stage_index`, counted from 0, if it has the `layer_count` layers
+  // from `first_layer` on. Kinds are the definitions that occur, in order of first occurrence.
   StageChoices ChoicesOfStage(int first_layer, int layer_count, int stage_index,
                               const StageObjective& objective) const;
-  // Returns the definition of each kind of such a stage.
+  // Returns [kind] the definition of each kind of such a stage.
   std::vector<int> DefinitionsOfStage(int first_layer, int layer_count) const;
 
-  // Returns the least memory of every stage and definition, for stage_balance.h. REQUIRES:
-  // `usable()`.
+  // Returns the least memory of every stage and definition, for stage_balance.h.
   LeastMemory LeastMemoryOfStages() const;
-  // Returns [layer] the time of the strategy that is best for `objective`.
+  // Returns [layer] the least `Time` of its strategies under `objective`.
   std::vector<Seconds> FastestLayerTimes(const StageObjective& objective) const;
 
  private:

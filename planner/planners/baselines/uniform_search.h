@@ -19,19 +19,22 @@ namespace parplan {
 struct UniformGrid {
   // Dimensions of the grid. Per-layer, end-strategy and uneven-stage dimensions are ignored.
   DimensionSet dimensions;
-  // Returns whether a strategy of a transformer layer belongs to the grid.
+  // Returns whether a strategy of a transformer layer belongs to the grid. Must not be empty, and
+  // its answer must depend on nothing but the strategy.
   std::function<bool(const Strategy&)> allows;
 };
 
 // Finds the best of all plans of the grid: batch size, pipeline degree, micro-batch count,
 // schedule, virtual stages and the strategy of the transformer layers, which embedding and head
-// follow except for recomputation. Each plan is simulated by `PlanEvaluator` unless the work of its
-// transformer layers alone takes longer than the best plan. So the answer is proved over the grid,
-// unless a limit of `control` ended the search, and so is the smallest memory if nothing fits. It
-// is an independent check on `exact`, whose space contains the grid. O(plans) time; no
-// alternatives, no memory front.
+// follow except for recomputation. Each plan is simulated by `PlanEvaluator`, except for plans in
+// which the work of the transformer layers alone takes longer per sample than the best plan found
+// before: they cannot be better. So the answer is proved over the grid unless a limit of `control`
+// ended the search, and so is the smallest memory if nothing fits. It is an independent check on
+// `exact`, whose space contains the grid. O(plans) time on the calling thread; the states that
+// `SearchControl::max_state_count` limits are simulated plans. No alternatives, no memory front.
 //
-// Returns nothing if the grid has no plan regardless of memory.
+// Returns nothing if the grid has no plan regardless of memory, and `StoppedEmpty` if a limit came
+// before that was known.
 std::optional<PlanningResult> SearchUniform(const PlanningProblem& problem, const CostModel& costs,
                                             const UniformGrid& grid, const SearchControl& control);
 

@@ -1,6 +1,7 @@
 #include "planner/planners/exact/best_first_search.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "planner/planners/exact/interleaved/interleaved_search.h"
@@ -25,8 +26,8 @@ constexpr int64_t kMaxStatesWithoutPlan = 300'000;
 // Least number of candidates in a group for which a steady bound is computed, since it costs more
 // than the bound of one candidate. Not measured for other values.
 constexpr int kFewestInGroup = 3;
-// Questions to `should_stop` between two reports of progress within one round: a report about every
-// 16,384 states.
+// Questions to `should_stop` between two reports of progress within one round: a report every 5 to
+// 40 ms.
 constexpr int64_t kQuestionsBetweenReports = 4;
 
 // Candidates of larger groups that are searched, tables of options made for them, and plans of
@@ -141,6 +142,7 @@ void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
 }
 
 void BestFirstSearch::Run() {
+  if (IsEnough()) return;
   MakeGroups();
   CandidateQueue queue(candidates_);
   int64_t largest_batch = 0;
@@ -161,6 +163,7 @@ void BestFirstSearch::Run() {
     }
     Seed();
     Report(0);
+    if (IsEnough()) return;
   }
   // Sixteen tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans few
   // are simulated, because where layers have strategies of their own these are hardly ever the
@@ -274,6 +277,23 @@ Seconds BestFirstSearch::InterleavedBoundPerSample() const {
   return bound;
 }
 
+KindBounds BestFirstSearch::BoundsPerSample() const {
+  const auto least_of = [](const std::vector<ExactCandidate>& list, auto is_counted) {
+    Seconds bound = Seconds::Infinite();
+    for (const ExactCandidate& candidate : list) {
+      if (is_counted(candidate.pipeline)) bound = std::min(bound, candidate.bound_per_sample());
+    }
+    return bound;
+  };
+  const auto is_any = [](const PipelineCandidate&) { return true; };
+  if (!listed_all_) return {};
+  return {.plain = least_of(candidates_,
+                            [](const PipelineCandidate& each) { return !Interleaves(each); }),
+          .listed = least_of(candidates_, Interleaves),
+          .uneven = least_of(uneven_, is_any),
+          .grouped = least_of(grouped_, is_any)};
+}
+
 Seconds BestFirstSearch::BoundPerSample() const {
   if (!listed_all_) return Seconds();
   Seconds bound = Seconds::Infinite();
@@ -374,22 +394,41 @@ void BestFirstSearch::Visit(std::vector<size_t> round) {
   }
   // Reports progress within a long round too, if the round runs on the calling thread.
   const bool is_alone = round.size() == 1 || !control_.parallel_for;
+  std::deque<SearchMeter> meters;
   int64_t questions = 0;
   if (control_.on_progress && is_alone) {
     control.should_stop = [&] {
       if (++questions % kQuestionsBetweenReports == 0) {
-        Report(questions * SearchMeter::kStatesBetweenQuestions);
+        int64_t expanded = 0;
+        for (const SearchMeter& meter : meters) expanded += meter.expanded_state_count();
+        Report(expanded);
       }
       return control_.should_stop && control_.should_stop();
     };
   }
-  std::vector<Visited> visited(round.size());
-  ForEach(control_.parallel_for, static_cast<int64_t>(round.size()),
-          [&](int64_t k) { visited[k] = VisitOne(candidates_[round[k]], control); });
+  for (size_t k = 0; k < round.size(); ++k) meters.emplace_back(control);
+  std::vector<CandidateVisit> visited(round.size());
+  std::vector<size_t> fresh;
+  for (size_t k = 0; k < round.size(); ++k) {
+    const CandidateVisit* const known =
+        visits_ == nullptr ? nullptr : visits_->Find(VisitKey(candidates_[round[k]]));
+    if (known == nullptr) {
+      fresh.push_back(k);
+    } else {
+      visited[k] = *known;
+    }
+  }
+  ForEach(control_.parallel_for, static_cast<int64_t>(fresh.size()), [&](int64_t i) {
+    const size_t k = fresh[i];
+    visited[k] = VisitOne(candidates_[round[k]], meters[k]);
+  });
+  for (const size_t k : fresh) {
+    if (visits_ != nullptr) visits_->Record(VisitKey(candidates_[round[k]]), visited[k]);
+  }
   for (size_t k = 0; k < round.size(); ++k) Settle(std::move(visited[k]), candidates_[round[k]]);
 }
 
-void BestFirstSearch::Settle(Visited visited, ExactCandidate& candidate) {
+void BestFirstSearch::Settle(CandidateVisit visited, ExactCandidate& candidate) {
   Group& group = groups_[TableCache::KeyOf(candidate.pipeline)];
   const int64_t micro_batch_count = candidate.pipeline.micro_batch_count;
   candidate.bound = std::max(candidate.bound, visited.bound);
@@ -412,20 +451,38 @@ void BestFirstSearch::Settle(Visited visited, ExactCandidate& candidate) {
 }
 
 ExactCandidate::State BestFirstSearch::StateAfter(ExactCandidate::State state,
-                                                  const Visited& visited) {
+                                                  const CandidateVisit& visited) {
   if (state == ExactCandidate::State::kListed) return ExactCandidate::State::kBounded;
   return visited.is_open ? ExactCandidate::State::kTried : ExactCandidate::State::kSearched;
 }
 
-BestFirstSearch::Visited BestFirstSearch::VisitOne(const ExactCandidate& candidate,
-                                                   const SearchControl& control) const {
-  Visited visited;
+VisitCache::Key BestFirstSearch::VisitKey(const ExactCandidate& candidate) const {
+  const PipelineCandidate& pipeline = candidate.pipeline;
+  const DimensionSet dimensions = space_.dimensions();
+  // Prices cut one stage of many layers by another method if stages must be even.
+  const bool may_be_uneven = pipeline.pipeline_parallel_degree > 1 || Interleaves(pipeline) ||
+                             space_.problem().model().layer_count() >= kManyLayers;
+  return {.strategies = dimensions.Without(SearchDimension::kInterleaved)
+                            .Without(SearchDimension::kGroupSize)
+                            .Without(SearchDimension::kUnevenStages)
+                            .ToString(),
+          .has_even_stages = may_be_uneven && !dimensions.has(SearchDimension::kUnevenStages),
+          .global_batch_size = pipeline.global_batch_size,
+          .micro_batch_count = pipeline.micro_batch_count,
+          .pipeline_parallel_degree = pipeline.pipeline_parallel_degree,
+          .schedule = pipeline.schedule,
+          .state = candidate.state,
+          .cutoff = plans_.CutoffPerSample().value()};
+}
+
+CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
+                                         SearchMeter& meter) const {
+  CandidateVisit visited;
   const OptionTable& table = tables_.At(TableCache::KeyOf(candidate.pipeline));
   if (!table.usable()) {
     visited.bound = Seconds::Infinite();
     return visited;
   }
-  SearchMeter meter(control);
   const Seconds cutoff =
       plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
   const bool interleaves = Interleaves(candidate.pipeline);

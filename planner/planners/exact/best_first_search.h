@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,11 +19,25 @@
 #include "planner/planners/exact/candidate_queue.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/planners/exact/visit_cache.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/base/search_numbers.h"
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
+
+// Lower bounds of the time per sample of the plans of one space, by kind of plan. Infinite where
+// the space has none.
+struct KindBounds {
+  // Plans of one stage a device.
+  Seconds plain;
+  // Interleaved plans of listed partitions, or of all if the others are not searched apart.
+  Seconds listed;
+  // Interleaved plans of partitions that are not listed, if they are searched apart.
+  Seconds uneven;
+  // Interleaved plans with groups of more micro-batches than the pipeline degree.
+  Seconds grouped;
+};
 
 // A best-first branch-and-bound search over the candidates of one problem. A memory front uses
 // several, which differ in memory only. Keeps references to its arguments.
@@ -57,6 +72,11 @@ class BestFirstSearch {
   // more effort.
   void Reopen();
 
+  // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`. Until
+  // then the search goes as it would without, and so does what it finds.
+  void set_enough(Seconds bound) { enough_ = bound; }
+  // Takes visits from `visits` and records new ones in it. Null, which is the default, for none.
+  void set_visits(VisitCache* visits) { visits_ = visits; }
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
   // Returns whether it is proved that no plan of the space fits.
@@ -68,6 +88,8 @@ class BestFirstSearch {
   CandidateList list() const { return {candidates_, uneven_, grouped_, listed_all_}; }
   // Returns the lower bound of the time per sample of interleaved plans.
   Seconds InterleavedBoundPerSample() const;
+  // Returns the lower bounds of the time per sample by kind of plan.
+  KindBounds BoundsPerSample() const;
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
@@ -76,18 +98,6 @@ class BestFirstSearch {
   Seconds BoundPerSample() const;
 
  private:
-  // The outcome of one visit.
-  struct Visited {
-    Seconds bound;
-    std::vector<PredictedPlan> plans;
-    bool is_exact = true;
-    // Whether the candidate must be searched again, to its end.
-    bool is_open = false;
-    int64_t expanded = 0;
-    int64_t pruned = 0;
-    SearchLimit limit = SearchLimit::kNone;
-  };
-
   // A search that ended without a proof.
   struct Unproved {
     int64_t micro_batch_count = 0;
@@ -140,6 +150,8 @@ class BestFirstSearch {
     const double gap = std::max(control_.wanted_gap_ratio.value_or(0.0), kProofTolerance);
     return plans_.CutoffPerSample() * (1.0 - gap);
   }
+  // Returns whether it is proved that no plan takes less than `enough_`.
+  bool IsEnough() const { return enough_.is_finite() && BoundPerSample() >= enough_; }
   // Removes from the queue and returns its first candidates, all in one state.
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
@@ -166,12 +178,15 @@ class BestFirstSearch {
   bool PrepareTables(const std::vector<size_t>& round);
   // Bounds or searches the candidates of a round, and settles what was found.
   void Visit(std::vector<size_t> round);
-  Visited VisitOne(const ExactCandidate& candidate, const SearchControl& control) const;
+  // Returns what identifies the next visit of a candidate.
+  VisitCache::Key VisitKey(const ExactCandidate& candidate) const;
+  CandidateVisit VisitOne(const ExactCandidate& candidate, SearchMeter& meter) const;
   // Records the outcome of a visit: bound, state and plans of the candidate, facts about its group,
   // and counts of states.
-  void Settle(Visited visited, ExactCandidate& candidate);
+  void Settle(CandidateVisit visited, ExactCandidate& candidate);
   // Returns the state of a candidate after a visit that no limit ended.
-  static ExactCandidate::State StateAfter(ExactCandidate::State state, const Visited& visited);
+  static ExactCandidate::State StateAfter(ExactCandidate::State state,
+                                          const CandidateVisit& visited);
   // `states_of_round` is about the number of states expanded in a round in progress, which the
   // meter does not have yet.
   void Report(int64_t states_of_round);
@@ -190,6 +205,8 @@ class BestFirstSearch {
   absl::flat_hash_map<TableCache::Key, Group> groups_;
   bool listed_all_ = false;
   bool was_seeded_ = false;
+  Seconds enough_ = Seconds::Infinite();
+  VisitCache* visits_ = nullptr;
   int64_t reported_states_ = 0;
   PlanList plans_;
 };

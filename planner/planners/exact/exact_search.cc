@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "planner/planners/exact/first_plan.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
+#include "planner/planners/exact/nested_spaces.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/base/search_numbers.h"
@@ -177,13 +180,85 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
 }
 
-// Searches plans with block recomputation after all others, and both with twice the effort again
-// and again until the gap is as small as wanted, if any gap is. `control` is that of `search`.
-// Returns the bound of the plans with block recomputation: `listed`, which holds for all plans, or
-// more.
+// Tables of layer costs, by the dimensions of strategies.
+using TablesOfSpaces = std::map<std::string, TableCache>;
+
+std::string StrategyDimensions(const PlanningProblem& problem) {
+  return problem.dimensions()
+      .Without(SearchDimension::kInterleaved)
+      .Without(SearchDimension::kGroupSize)
+      .Without(SearchDimension::kUnevenStages)
+      .ToString();
+}
+
+// Searches the spaces within that of `search`, and all of them for smaller devices, if its limits
+// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`.
+void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
+                  const SearchControl& control, BestFirstSearch& search, Seconds blocks,
+                  TablesOfSpaces& tables, VisitCache& visits, SearchMeter& meter) {
+  if (meter.stopped() || search.plans().plans().empty()) return;
+  const SearchSummary summary =
+      SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
+  if (summary.limit != SearchLimit::kMethod) return;
+  Bytes memory_of_visits = problem.usable_memory();
+  const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
+    if (part.usable_memory() != memory_of_visits) {
+      visits = {};
+      memory_of_visits = part.usable_memory();
+    }
+    // The search counts on a meter of its own, as if it had been asked for.
+    SearchControl quiet = control;
+    quiet.on_progress = nullptr;
+    quiet.effort = 1;
+    if (control.max_state_count > 0) {
+      quiet.max_state_count =
+          std::max<int64_t>(1, control.max_state_count - meter.expanded_state_count());
+    }
+    SearchMeter own(quiet);
+    BestFirstSearch nested(part, costs, quiet, tables[StrategyDimensions(part)], own,
+                           part.rules().top_plan_count);
+    nested.set_enough(enough);
+    nested.set_visits(&visits);
+    SpaceAnswer answer;
+    if (!nested.List()) {
+      meter.Stop(own.limit());
+      return answer;
+    }
+    const Seconds listed = nested.BoundPerSample();
+    nested.Run();
+    SearchOneStrategy(part, costs, quiet, nested, own);
+    BlockTables block_tables;
+    const double gap_ratio = quiet.wanted_gap_ratio.value_or(0.0);
+    answer.blocks =
+        std::max(listed, SearchBlocks(nested.space(), costs, block_tables,
+                                      part.rules().top_plan_count, gap_ratio, nested.plans(), own));
+    const bool is_settled = nested.IsEmpty() || nested.BoundPerSample() >= enough;
+    if (nested.plans().plans().empty() && !is_settled && !own.stopped()) {
+      // As `SettleEmpty` does where the space is asked for.
+      const std::optional<SmallestMemory> smallest = FindSmallestMemory(nested.space(), costs, own);
+      if (smallest.has_value() && smallest->usable_memory <= part.usable_memory()) {
+        nested.plans().Offer({smallest->plan, PredictPlan(part, costs, smallest->plan)});
+      }
+    }
+    answer.bounds = nested.BoundsPerSample();
+    answer.plans = nested.plans().Take();
+    meter.Expand(own.expanded_state_count());
+    meter.Prune(own.pruned_state_count());
+    if (own.stopped()) meter.Stop(own.limit());
+    return answer;
+  };
+  SearchNestedSpaces(problem, {search.BoundsPerSample(), blocks, {}}, search_space, search.plans(),
+                     meter);
+}
+
+// Searches plans with block recomputation after all others and then, if a gap is left, smaller
+// spaces. Repeats the search of all plans and that of block recomputation with twice the effort
+// again and again until the gap is as small as wanted, if any gap is. `control` is that of
+// `search`. Returns the bound of the plans with block recomputation: `listed`, which holds for all
+// plans, or more.
 Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
                BestFirstSearch& search, BlockTables& block_tables, Seconds listed,
-               SearchMeter& meter) {
+               TablesOfSpaces& tables, VisitCache& visits, SearchMeter& meter) {
   const double gap_ratio = control.wanted_gap_ratio.value_or(0.0);
   const auto search_blocks = [&] {
     return std::max(
@@ -191,7 +266,10 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
                              gap_ratio, search.plans(), meter));
   };
   Seconds blocks = search_blocks();
+  SearchWithin(problem, costs, control, search, blocks, tables, visits, meter);
   if (!control.wanted_gap_ratio.has_value()) return blocks;
+  // Visits with more effort find more.
+  search.set_visits(nullptr);
   while (control.effort * 2 <= kMaxEffort && !search.plans().plans().empty()) {
     const SearchSummary summary =
         SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
@@ -212,7 +290,8 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   // `Deepen` changes the effort.
   SearchControl control = given_control;
   SearchMeter meter(control);
-  TableCache tables;
+  TablesOfSpaces tables_of_spaces;
+  TableCache& tables = tables_of_spaces[StrategyDimensions(problem)];
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
   if (!search.List()) {
     return FirstPlanOf(search, Seconds(), costs, meter)
@@ -221,10 +300,13 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   if (search.has_none()) return std::nullopt;
   // Holds for all plans, since it leaves memory out.
   const Seconds listed = search.BoundPerSample();
+  VisitCache visits;
+  search.set_visits(&visits);
   search.Run();
   SearchOneStrategy(problem, costs, control, search, meter);
   BlockTables block_tables;
-  const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed, meter);
+  const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed,
+                                tables_of_spaces, visits, meter);
   if (search.plans().plans().empty() && meter.stopped()) {
     std::optional<PlanningResult> first = FirstPlanOf(search, blocks, costs, meter);
     if (first.has_value()) return first;
@@ -235,6 +317,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     const auto* const stopped = nothing ? std::get_if<StoppedEmpty>(&*nothing) : nullptr;
     if (stopped != nullptr && stopped->search.limit == SearchLimit::kNone) return std::nullopt;
     if (nothing.has_value()) return nothing;
+    SearchWithin(problem, costs, control, search, blocks, tables_of_spaces, visits, meter);
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{

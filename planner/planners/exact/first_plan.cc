@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -12,10 +11,14 @@
 namespace parplan {
 namespace {
 
-// Work after which no further plan is priced, in layer definitions priced and passes simulated. A
-// definition counts as a hundred passes. Rough; not measured for other values.
+// Work after which no further plan is priced, in layer definitions priced, passes simulated and
+// strategies listed. A definition counts as a hundred passes, a strategy as two. Rough; not
+// measured for other values.
 constexpr int64_t kMostWork = 200'000;
 constexpr int64_t kWorkOfLayerKind = 100;
+constexpr int64_t kWorkOfStrategy = 2;
+// The most of it that listing the shapes of one pipeline degree may take.
+constexpr int64_t kMostWorkOfDegree = kMostWork / 16;
 // Passes of a plan, at most: larger ones take the search itself long to simulate.
 constexpr int64_t kMostPasses = 1 << 16;
 
@@ -47,51 +50,55 @@ class FirstPlans {
   std::optional<PredictedPlan> Find() {
     if (transformer_layers_.empty() || global_batch_size_ == 0) return std::nullopt;
     int64_t work_left = kMostWork;
-    for (const Shape& shape : Shapes()) {
-      if (work_left <= 0) break;
-      for (const bool recomputes : {true, false}) {
-        work_left -=
-            kWorkOfLayerKind * static_cast<int64_t>(problem_.model().layer_definitions().size()) +
-            shape.pass_count();
-        Try(shape, recomputes);
+    for (const int degree : space_.PipelineDegrees()) {
+      if (degree > static_cast<int>(transformer_layers_.size()) || work_left <= 0) break;
+      if (ScheduleOf(degree) == std::nullopt) continue;
+      for (const Shape& shape : ShapesOf(degree, work_left)) {
+        if (work_left <= 0) break;
+        for (const bool recomputes : {true, false}) {
+          work_left -=
+              kWorkOfLayerKind * static_cast<int64_t>(problem_.model().layer_definitions().size()) +
+              shape.pass_count();
+          Try(shape, recomputes);
+        }
       }
     }
     return std::move(best_);
   }
 
  private:
-  // Returns shapes, the one that most probably fits first: tensor parallelism as wide as it may be,
-  // no pipeline; then longer and longer ones.
-  std::vector<Shape> Shapes() const {
+  // Returns the shapes of a pipeline degree, the one that most probably fits first: tensor
+  // parallelism as wide as it may be. Each has most data parallelism and most micro-batches of its
+  // tensor-parallel degree, among those that are listed. Counts the work of listing off
+  // `work_left`.
+  std::vector<Shape> ShapesOf(int degree, int64_t& work_left) const {
     const int leader = problem_.model().definition_of_layer()[transformer_layers_.front()];
+    int64_t of_degree = std::min(work_left, kMostWorkOfDegree);
+    work_left -= of_degree;
     std::vector<Shape> shapes;
-    for (const int degree : space_.PipelineDegrees()) {
-      if (degree > static_cast<int>(transformer_layers_.size())) break;
-      if (ScheduleOf(degree) == std::nullopt) continue;
-      // The shape with most data parallelism and most micro-batches of each tensor-parallel degree.
-      std::vector<Shape> of_degree;
-      for (const int64_t count : space_.MicroBatchCounts(global_batch_size_)) {
-        if (count * degree > kMostPasses) break;
-        for (const Strategy& strategy :
-             space_.BareStrategies(leader, degree, global_batch_size_ / count)) {
-          const auto like =
-              std::find_if(of_degree.begin(), of_degree.end(), [&strategy](const Shape& other) {
-                return other.strategy.tensor_parallel_degree == strategy.tensor_parallel_degree;
-              });
-          const Shape shape = {count, degree, strategy};
-          if (like == of_degree.end()) {
-            of_degree.push_back(shape);
-          } else if (std::pair(strategy.data_parallel_degree, count) >
-                     std::pair(like->strategy.data_parallel_degree, like->micro_batch_count)) {
-            *like = shape;
-          }
+    for (const int64_t count : space_.MicroBatchCounts(global_batch_size_)) {
+      if (count * degree > kMostPasses || of_degree <= 0) break;
+      const std::vector<Strategy> strategies =
+          space_.BareStrategies(leader, degree, global_batch_size_ / count);
+      of_degree -= kWorkOfStrategy * (1 + static_cast<int64_t>(strategies.size()));
+      for (const Strategy& strategy : strategies) {
+        const auto like =
+            std::find_if(shapes.begin(), shapes.end(), [&strategy](const Shape& other) {
+              return other.strategy.tensor_parallel_degree == strategy.tensor_parallel_degree;
+            });
+        const Shape shape = {count, degree, strategy};
+        if (like == shapes.end()) {
+          shapes.push_back(shape);
+        } else if (std::pair(strategy.data_parallel_degree, count) >
+                   std::pair(like->strategy.data_parallel_degree, like->micro_batch_count)) {
+          *like = shape;
         }
       }
-      std::stable_sort(of_degree.begin(), of_degree.end(), [](const Shape& a, const Shape& b) {
-        return a.strategy.tensor_parallel_degree > b.strategy.tensor_parallel_degree;
-      });
-      std::move(of_degree.begin(), of_degree.end(), std::back_inserter(shapes));
     }
+    work_left += std::max<int64_t>(of_degree, 0);
+    std::stable_sort(shapes.begin(), shapes.end(), [](const Shape& a, const Shape& b) {
+      return a.strategy.tensor_parallel_degree > b.strategy.tensor_parallel_degree;
+    });
     return shapes;
   }
 

@@ -1,7 +1,6 @@
 #include "planner/planners/galvatron/galvatron_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <limits>
 #include <string>
@@ -51,25 +50,6 @@ std::vector<std::string> NotesOf(const PlanningRules& rules, const std::string& 
         absl::StrCat("one strategy for each ", rules.fused_layer_count, " equal layers in a row"));
   }
   return notes;
-}
-
-// Memory of smaller devices for which the methods are searched too, in GiB: the sizes that devices
-// are sold with, or nearly so. Each costs about a search of its own where pipelines are promising.
-constexpr int kSmallerDevices[] = {96, 80, 64, 48, 40, 32, 24, 20, 16, 12, 8, 4};
-
-// Returns those that are smaller than the problem's, the largest first, with the memory that would
-// be usable of each.
-std::vector<std::pair<int, Bytes>> SmallerDevices(const PlanningProblem& problem) {
-  std::vector<std::pair<int, Bytes>> devices;
-  const Bytes reserved = problem.node_group(kSearchedGroup).reserved_memory;
-  for (const int gibibytes : kSmallerDevices) {
-    const Bytes available = Bytes::Of(int64_t{gibibytes} << 30) - reserved;
-    const Bytes usable = Bytes::Of(static_cast<int64_t>(
-        std::floor(available.as_double() * (1.0 - problem.rules().memory_headroom_ratio))));
-    if (usable > Bytes() && usable < problem.usable_memory())
-      devices.push_back({gibibytes, usable});
-  }
-  return devices;
 }
 
 // The search of several methods and baselines.

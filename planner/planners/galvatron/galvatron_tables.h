@@ -68,10 +68,11 @@ class GalvatronTables {
   // table and for each choice that the target has once for a plan.
   std::vector<GalvatronTables> Choices(const StrategySpace& space) const;
 
-  // Returns a lower bound of the step of any plan with so many micro-batches. A stage of y seconds
-  // per micro-batch works m y while the stages before it wait for its first and last micro-batch,
-  // so step >= X / (1 - (1 - 1/m)^P), where X is the sum of the least y of all units; and P stages
-  // share all the work of the step.
+  // Returns a lower bound of the step of any plan with `micro_batch_count` micro-batches: the
+  // larger of two bounds, which step_bound.h proves as its first and third, with memory ignored.
+  // For m micro-batches and P stages the first is X / (1 - (1 - 1/m)^P), where X is the sum over
+  // all units of the least time of one micro-batch. The second is the least work of all units in a
+  // step, divided by P.
   Seconds LowerBound(int64_t micro_batch_count) const;
 
  private:

@@ -24,22 +24,32 @@ struct CappedAssignment {
   std::vector<int> choices;
 };
 
-// A lower bound, at one price, for the layers from a given one on.
+// Lower bounds, at one price of memory, for the time of a layer and all layers after it. `Relax`
+// makes them.
+//
+// Let the layers before `layer` end in `layout` and leave `room` bytes for the extra memory of the
+// others. At the price these take at least `value(layer, layout)` ticks, where each byte of extra
+// memory costs `ticks_per_byte()`; they can spend no more than `room` bytes, so their time is at
+// least
+//
+//   value(layer, layout) - ticks_per_byte() * room - slack()
 class SuffixBound {
  public:
   SuffixBound() = default;
+  // `values` is [layer * layout_count + layout], for one more layer than the stage has.
   SuffixBound(double ticks_per_byte, std::vector<double> values, int layout_count, double slack)
       : ticks_per_byte_(ticks_per_byte),
         values_(std::move(values)),
         layout_count_(layout_count),
         slack_(slack) {}
 
-  // Returns a lower bound of the time, in ticks, of layers `layer` and later, if the layers before
-  // end in `layout` and `room` bytes are left for their extra memory: value(layer, layout) -
-  // ticks_per_byte() * room.
+  // Returns the least cost at the price, time and extra memory together, of the layers from `layer`
+  // on: the first term of the bound, which is no bound by itself. 0 if `layer` is the number of
+  // layers. REQUIRES: `layer` is at least 1 and at most that number, and the layer before it has an
+  // option in `layout`; nothing checks this.
   double value(int layer, int layout) const { return values_[layer * layout_count_ + layout]; }
   double ticks_per_byte() const { return ticks_per_byte_; }
-  // The largest error that rounding can have caused in such a bound.
+  // The largest error, in ticks, that rounding can have caused in the other two terms.
   double slack() const { return slack_; }
 
  private:
@@ -51,16 +61,20 @@ class SuffixBound {
 
 // The result of the relaxation for one stage and one amount of extra memory.
 struct Relaxation {
-  // Lower bound in ticks of any assignment.
+  // Lower bound in ticks of any assignment that fits. The slack is taken off already.
   double bound = 0.0;
   // The bounds at price 0 (`free`) and at the best price (`tight`).
   SuffixBound free;
   SuffixBound tight;
-  // An assignment that fits and whose time is close to the bound.
+  // The best assignment that was met and fits. Its time is at least the bound and often close to
+  // it, which nothing promises.
   CappedAssignment incumbent;
 };
 
-// Solves the relaxation. REQUIRES: room >= 0, so that an assignment exists.
+// Solves the relaxation for `room` bytes of extra memory, those that all layers of the stage may
+// keep together beyond the least of each (`CappedStage::ExtraRoom`). Finds at most 66 shortest
+// paths, usually few, each in O(layers * layouts^2 + options) time. REQUIRES: room >= 0. Then an
+// assignment fits, since each layer has an option without extra memory.
 Relaxation Relax(const CappedStage& stage, int64_t room);
 
 }  // namespace parplan

@@ -18,13 +18,15 @@ namespace parplan {
 struct CappedOption {
   // Index into `LayerChoices::options`.
   int option = 0;
+  // The option's layout and time.
   int layout = 0;
   int64_t ticks = 0;
   // Bytes kept beyond the least that any option of the layer keeps.
   int64_t extra_bytes = 0;
 };
 
-// The options, under the cap, of layers that cost alike.
+// The options, under the cap, of layers that cost alike; none if no layer of the stage has this
+// kind.
 struct CappedChoices {
   // Ascending by `option`. An option dominated by another of its layout is left out.
   std::vector<CappedOption> options;
@@ -38,6 +40,7 @@ struct CappedChoices {
 struct CappedStage {
   int layout_count = 1;
   std::vector<CappedChoices> kinds;
+  // [layer] index into `kinds`.
   std::vector<int> kind_of_layer;
   // Sum of the least bytes each layer keeps, and the cap on transient memory.
   Bytes least_kept;
@@ -55,7 +58,7 @@ Seconds LongestTime(const StageChoices& stage);
 std::vector<Bytes> TransientCaps(const StageChoices& stage);
 
 // Returns `stage` restricted to options of at most `cap` transient bytes; nothing if a layer has
-// none.
+// none. REQUIRES: `scale` is made of `LongestTime(stage)`, so that sums of ticks are exact.
 std::optional<CappedStage> CapStage(const StageChoices& stage, Bytes cap, const TickScale& scale);
 
 }  // namespace parplan

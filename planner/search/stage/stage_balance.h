@@ -36,7 +36,8 @@ Partition EvenSplit(absl::Span<const char> is_transformer, int stage_count);
 //
 //   layer_times   [layer], finite and not negative
 //
-// REQUIRES, here and below: `preferred`, or `partition`, is a partition of all layers.
+// REQUIRES, as all functions below: the argument `preferred` or `partition` is a partition of all
+// layers.
 Partition TimeBalancedSplit(absl::Span<const Seconds> layer_times, const Partition& preferred);
 
 // The least bytes a layer holds in a stage where no layer exceeds a given transient memory. A layer

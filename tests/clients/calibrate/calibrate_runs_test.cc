@@ -267,7 +267,8 @@ TEST(ExecutionRuns, ACalibrationThatIsNotKnownOrNotOfTheLineIsRefusedByName) {
 TEST(RunSlice, TakesTheRunsOfOneSourceByTheHashOfTheirIds) {
   const absl::StatusOr<RunSlice> slice = RunSlice::Parse("world: sha256(id) % 16 == 10", "--slice");
   ASSERT_TRUE(slice.ok()) << slice.status();
-  EXPECT_EQ(slice->rule(), "sha256(id) % 16 == 10");
+  EXPECT_EQ(slice->RuleOf("world"), "sha256(id) % 16 == 10");
+  EXPECT_EQ(slice->RuleOf("moon"), "");
   // A modulus of 16 depends only on the last digit of the digest.
   int taken = 0;
   for (int i = 0; i < 320; ++i) {
@@ -289,10 +290,32 @@ TEST(RunSlice, TakesTheRunsOfOneSourceByTheHashOfTheirIds) {
   EXPECT_FALSE(RunSlice::Parse("none", "--slice")->Holds("", "anything"));
 }
 
+TEST(RunSlice, HasSeveralRulesAndNamesThatBeginAlike) {
+  const absl::StatusOr<RunSlice> slice =
+      RunSlice::Parse("world: all; moon-*: sha256(id) % 3 == 0 ;mars: all", "--slice");
+  ASSERT_TRUE(slice.ok()) << slice.status();
+  EXPECT_TRUE(slice->Names("world"));
+  EXPECT_FALSE(slice->Names("world-2"));
+  EXPECT_TRUE(slice->Names("moon-2"));
+  EXPECT_FALSE(slice->Names("moon"));
+  EXPECT_EQ(slice->RuleOf("moon-2"), "sha256(id) % 3 == 0");
+  EXPECT_EQ(slice->RuleOf("mars"), "");
+  const RunSlice moon = *RunSlice::Parse("moon-1: sha256(id) % 3 == 0", "--slice");
+  for (int i = 0; i < 30; ++i) {
+    const std::string id = absl::StrCat("run-", i);
+    EXPECT_EQ(slice->Holds("moon-1", id), moon.Holds("moon-1", id));
+    EXPECT_TRUE(slice->Holds("mars", id));
+  }
+  for (const char* text : {kPublishedTimeSlice, kPublishedMemorySlice}) {
+    EXPECT_TRUE(RunSlice::Parse(text, "--slice").ok()) << text;
+  }
+}
+
 TEST(RunSlice, RefusesOtherTexts) {
   for (const char* text :
-       {"", "world", "world: sha256(id) % 0 == 0", ": all", "world: sha256(id) % 5 == 5",
-        "world: md5(id) % 5 == 0", "world: sha256(id) % 5 = 0", "world: sha256(id) % 2000 == 0"}) {
+       {"", "world: all;", "world: all, moon: all", "*", "world", "world: sha256(id) % 0 == 0",
+        ": all", "world: sha256(id) % 5 == 5", "world: md5(id) % 5 == 0",
+        "world: sha256(id) % 5 = 0", "world: sha256(id) % 2000 == 0"}) {
     const absl::StatusOr<RunSlice> slice = RunSlice::Parse(text, "--time-slice");
     ASSERT_FALSE(slice.ok()) << text;
     EXPECT_EQ(GetErrorDetail(slice.status())->metadata.at("field"), "--time-slice");

@@ -233,6 +233,45 @@ TEST(FitParameters, PublishedRunsMoveFamiliesAndClustersOnlyThemselves) {
   EXPECT_EQ(scopes({{"ampere", "lab", false}}, {LayerKind::kHead}, kTimeFactor),
             (Scopes{{"ampere", "lab", {}}, {"ampere", "lab", LayerKind::kHead}}));
   EXPECT_EQ(scopes({{"ampere", ""}}, {}, kFragmentation), Scopes{});
+  // The machines of one publisher share a factor and nothing else.
+  const FitPlace several = {"ampere", "publisher", true, true};
+  EXPECT_EQ(scopes({several}, {LayerKind::kHead}, kTimeFactor),
+            (Scopes{{"ampere", "publisher", {}}}));
+  EXPECT_EQ(scopes({several}, {}, kReductionRamp), (Scopes{{}, {"ampere", "", {}}}));
+}
+
+TEST(FitParameters, WhatAnEarlierFitLearnedEverywhereStays) {
+  Calibration::Content content;
+  content.provenance.agent = "test";
+  content.coefficient_values = {{kReductionRamp, {}, 50.0, 4, true},
+                                {kContention, {}, 1.3, 0, false}};
+  const Calibration base = *Calibration::Create(content);
+  std::vector<CalibrationScope> ramp;
+  std::vector<CalibrationScope> contention;
+  for (const FitParameter& parameter :
+       ParametersOf(ResidualQuantity::kStepDuration, base, {{"hopper", "lab"}})) {
+    if (parameter.coefficient == kReductionRamp) ramp.push_back(parameter.scope);
+    if (parameter.coefficient == kContention) contention.push_back(parameter.scope);
+  }
+  using Scopes = std::vector<CalibrationScope>;
+  EXPECT_EQ(ramp, (Scopes{{"hopper", "", {}}, {"hopper", "lab", {}}}));
+  // A value that a person has set is the place to begin, and moves.
+  EXPECT_EQ(contention, (Scopes{{}, {"hopper", "lab", {}}}));
+}
+
+TEST(FitCoefficients, AWidthIsOfTheLogarithmAlsoNearABound) {
+  // One run that wants half the value, as heavy as the prior of 5 %: the value goes half of the way
+  // in its logarithm, from any prior, and not further because the other bound is near.
+  for (const double prior : {0.5, 0.8, 0.87}) {
+    const std::vector<FitParameter> parameters = {{kMemoryEfficiency, {}, prior, 0.1, 0.95, 0.05}};
+    const ResidualFunction residuals = [&](absl::Span<const double> values,
+                                           absl::Span<double> log_ratios) {
+      log_ratios[0] = std::log(values[0] / prior) + 0.06;
+    };
+    const absl::StatusOr<Fit> fit = FitCoefficients(parameters, 1, residuals, {});
+    ASSERT_TRUE(fit.ok()) << fit.status();
+    EXPECT_NEAR(std::log(fit->parameters[0].value / prior), -0.03, 1e-3) << prior;
+  }
 }
 
 TEST(FitParameters, EveryCoefficientHasItsPlaceInTimeOrMemory) {
@@ -246,7 +285,13 @@ TEST(FitParameters, EveryCoefficientHasItsPlaceInTimeOrMemory) {
     }
   }
   for (int i = 0; i < kCoefficientCount; ++i) {
-    EXPECT_GT(seen[i], 0) << InfoOf(static_cast<Coefficient>(i)).name;
+    const auto coefficient = static_cast<Coefficient>(i);
+    // Published runs force routers to balance: their steps say nothing about imbalance.
+    if (coefficient == kExpertImbalance) {
+      EXPECT_EQ(seen[i], 0);
+    } else {
+      EXPECT_GT(seen[i], 0) << InfoOf(coefficient).name;
+    }
   }
 }
 

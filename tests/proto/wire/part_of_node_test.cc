@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "proto/wire/snapshot_builder.h"
 #include "tests/proto/wire/small_profile.h"
 #include "tests/support/status_matchers.h"
 
@@ -51,6 +52,44 @@ TEST(SnapshotOfNodes, PrefersTheSizeThatWasMeasured) {
                        SnapshotOfNodes({&whole, &half}, "GPU", 4, "parplan"));
   ASSERT_EQ(snapshot.collectives().size(), 1u);
   EXPECT_EQ(snapshot.collectives()[0].participant_count, 4);
+}
+
+// Newer ones of another runtime give way to those of the runtime that is asked for.
+TEST(SnapshotOfNodes, CollectivesOfOtherRuntimesFillGapsAlone) {
+  v1::Profile newer = WholeNode();
+  newer.set_runtime_id("torch");
+  newer.mutable_collective_timings(0)->mutable_median_duration()->set_nanos(7);
+  v1::Profile older = WholeNode();
+  older.set_runtime_id("parplan");
+  older.mutable_collective_timings()->DeleteSubrange(1, older.collective_timings_size() - 1);
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot alone, SnapshotOfNodes({&older}, "GPU", 8, "parplan"));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot both,
+                       SnapshotOfNodes({&newer, &older}, "GPU", 8, "parplan"));
+  ASSERT_EQ(alone.collectives().size(), 1u);
+  EXPECT_EQ(both.collectives().size(), static_cast<size_t>(newer.collective_timings_size()));
+  EXPECT_GT(both.collectives().size(), 1u);
+  EXPECT_THAT(both.collectives(), testing::Not(testing::Contains(testing::Field(
+                                      &CollectivePoint::duration, Seconds::Of(7e-9)))));
+  EXPECT_EQ(both.layers().size(), alone.layers().size());
+}
+
+TEST(SnapshotBuilder, AMessageMayBeUsedForAllProfiles) {
+  const v1::Profile whole = WholeNode();
+  v1::Profile other = WholeNode();
+  other.set_devices_per_node(16);
+  v1::Profile cpu = SmallProfile();
+  cpu.set_device_kind("CPU");
+  SnapshotBuilder builder("GPU", 8, "parplan");
+  v1::Profile message;
+  for (const v1::Profile& next : {cpu, other, whole, other}) {
+    message.CopyFrom(next);
+    EXPECT_THAT(builder.Add(message), IsOkAndHolds(next.device_kind() == "GPU"));
+  }
+  EXPECT_EQ(builder.measured_size(), 8);
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot built, builder.Finish());
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot merged,
+                       SnapshotOfNodes({&whole}, "GPU", 8, "parplan"));
+  EXPECT_EQ(built.digest(), merged.digest());
 }
 
 TEST(SnapshotOfNodes, OfAnUnevenPartOrALargerNodeIsMissing) {

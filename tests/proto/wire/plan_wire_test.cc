@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -268,6 +269,26 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
   }
 }
 
+// A Duration ends at nanoseconds, which is a ten millionth of a step of 10 ms.
+TEST(PlanWire, KeepsAllDigitsOfTheStep) {
+  Prediction prediction = RandomValues(1).PredictionOf(1);
+  prediction.step = prediction.step_lower = prediction.step_upper = Seconds::Of(0.0123456789623456);
+  v1::Prediction message = PredictionToProto(prediction);
+  ASSERT_OK_AND_ASSIGN(const Prediction again, PredictionFromProto(message));
+  EXPECT_EQ(again.step, prediction.step);
+  // The ends of the range are rounded, but not past the step.
+  EXPECT_LE(again.step_lower, again.step);
+  EXPECT_GE(again.step_upper, again.step);
+  const SearchSummary summary{.termination = Termination::kOptimal, .bound = prediction.step};
+  ASSERT_OK_AND_ASSIGN(const SearchSummary summary_again,
+                       SearchSummaryFromProto(SearchSummaryToProto(summary, Seconds(), Seconds())));
+  EXPECT_EQ(summary_again.bound, summary.bound);
+  // Plans of older releases.
+  message.clear_step_seconds();
+  ASSERT_OK_AND_ASSIGN(const Prediction older, PredictionFromProto(message));
+  EXPECT_EQ(older.step, Seconds::Of(0.012345679));
+}
+
 TEST(PlanWire, NamesTheFieldThatIsNoPrediction) {
   struct Case {
     std::string field;
@@ -276,6 +297,8 @@ TEST(PlanWire, NamesTheFieldThatIsNoPrediction) {
   const auto stage = [](v1::Prediction& p) { return p.mutable_stages(0); };
   const std::vector<Case> cases = {
       {"step_duration", [](auto& p) { p.mutable_step_duration()->set_seconds(-1); }},
+      {"step_seconds", [](auto& p) { p.set_step_seconds(p.step_seconds() + 1e-8); }},
+      {"step_seconds", [](auto& p) { p.set_step_seconds(std::nan("")); }},
       {"peak_memory_bytes", [](auto& p) { p.set_peak_memory_bytes(-1); }},
       {"step_duration_range",
        [](auto& p) { p.mutable_step_duration_range()->clear_upper_duration(); }},

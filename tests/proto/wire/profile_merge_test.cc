@@ -55,6 +55,29 @@ TEST(MergeProfiles, ReadsEveryValue) {
   EXPECT_EQ(snapshot.context_memory()->count(), 1 << 29);
 }
 
+// The server reads them once for many nodes that are alike.
+TEST(MergeProfiles, DefinitionsThatAreAlikeKeepTheirPrecisionsAndLengthsApart) {
+  v1::Profile newest = SmallProfile();
+  v1::Profile other_length = newest;
+  other_length.mutable_layer_definitions(0)->set_sequence_length(64);
+  v1::Profile other_precision = newest;
+  other_precision.set_precision(v1::PRECISION_FP16);
+  v1::Profile alike = newest;
+  alike.mutable_layer_timings(0)->mutable_forward_duration()->set_nanos(1);
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot,
+                       Merge({newest, alike, other_length, other_precision, alike}));
+  ASSERT_EQ(snapshot.layers().size(), 2u);
+  for (const MeasuredLayer& layer : snapshot.layers()) {
+    const bool is_newest = layer.precision == Precision::kBf16;
+    ASSERT_EQ(layer.timings.size(), is_newest ? 2u : 1u);
+    EXPECT_EQ(layer.timings[0].sequence_length, 32);
+    EXPECT_EQ(layer.timings[0].forward.value(), 0.005);
+    if (is_newest) {
+      EXPECT_EQ(layer.timings[1].sequence_length, 64);
+    }
+  }
+}
+
 v1::OptimizerTiming AdamTiming(int64_t parameter_count, int nanos) {
   v1::OptimizerTiming timing;
   timing.set_optimizer(v1::OPTIMIZER_ADAM);

@@ -32,15 +32,27 @@ v1::Profile Measured(const std::string& runtime, const std::string& torch_releas
   return profile;
 }
 
+// Returns what holds: profiles, and then those of other runtimes with their collectives alone.
 absl::StatusOr<std::vector<v1::Profile>> Select(const std::vector<v1::Profile>& newest_first,
                                                 const std::string& runtime,
                                                 const std::string& device_kind = "GPU") {
-  std::vector<const v1::Profile*> pointers;
-  for (const v1::Profile& profile : newest_first) pointers.push_back(&profile);
-  return ProfilesForRuntime(pointers, device_kind, runtime);
+  RuntimeSelection selection(device_kind, runtime);
+  std::vector<v1::Profile> chosen;
+  std::vector<v1::Profile> collectives;
+  for (const v1::Profile& profile : newest_first) {
+    const RuntimeSelection::Part part = selection.Next(profile);
+    if (part == RuntimeSelection::Part::kWhole) chosen.push_back(profile);
+    if (part != RuntimeSelection::Part::kCollectives) continue;
+    v1::Profile& other = collectives.emplace_back();
+    *other.mutable_collective_timings() = profile.collective_timings();
+  }
+  const absl::Status status = selection.Check();
+  if (!status.ok()) return status;
+  chosen.insert(chosen.end(), collectives.begin(), collectives.end());
+  return chosen;
 }
 
-TEST(ProfilesForRuntime, LayersOfARuntimeNeverAnswerForAnother) {
+TEST(RuntimeSelection, LayersOfARuntimeNeverAnswerForAnother) {
   const std::vector<std::string> measured = {"parplan", "torch", "torch-compile", "megatron-core"};
   for (const RuntimeTraits& asked : KnownRuntimes()) {
     for (const std::string& runtime : measured) {
@@ -70,14 +82,14 @@ TEST(ProfilesForRuntime, LayersOfARuntimeNeverAnswerForAnother) {
   }
 }
 
-TEST(ProfilesForRuntime, ModulesOfPyTorchAreMeasuredAsTorch) {
+TEST(RuntimeSelection, ModulesOfPyTorchAreMeasuredAsTorch) {
   EXPECT_EQ(MeasuredRuntime("fsdp"), "torch");
   EXPECT_EQ(MeasuredRuntime("deepspeed"), "torch");
   EXPECT_EQ(MeasuredRuntime("megatron-core"), "megatron-core");
   EXPECT_EQ(MeasuredRuntime("parplan"), "parplan");
 }
 
-TEST(ProfilesForRuntime, AProfileWithoutARuntimeAnswersForAll) {
+TEST(RuntimeSelection, AProfileWithoutARuntimeAnswersForAll) {
   for (const RuntimeTraits& asked : KnownRuntimes()) {
     ASSERT_OK_AND_ASSIGN(const auto selected, Select({Measured("")}, asked.runtime_id));
     ASSERT_THAT(selected, SizeIs(1));
@@ -85,7 +97,7 @@ TEST(ProfilesForRuntime, AProfileWithoutARuntimeAnswersForAll) {
   }
 }
 
-TEST(ProfilesForRuntime, ReleasesOtherThanTheNewestAreLeftOut) {
+TEST(RuntimeSelection, ReleasesOtherThanTheNewestAreLeftOut) {
   const std::vector<v1::Profile> profiles = {Measured("torch", "2.15.0"),
                                              Measured("torch", "2.6.0"), Measured("torch"),
                                              Measured("torch", "2.15.0")};
@@ -104,7 +116,7 @@ TEST(ProfilesForRuntime, ReleasesOtherThanTheNewestAreLeftOut) {
   EXPECT_EQ(both[0].runtime_id(), "parplan");
 }
 
-TEST(ProfilesForRuntime, KernelsOfNodesMayDiffer) {
+TEST(RuntimeSelection, KernelsOfNodesMayDiffer) {
   std::vector<v1::Profile> profiles = {Measured("parplan"), Measured("parplan")};
   for (size_t i = 0; i < profiles.size(); ++i) {
     v1::LibraryVersion& kernel = *profiles[i].mutable_provenance()->add_library_versions();
@@ -113,11 +125,6 @@ TEST(ProfilesForRuntime, KernelsOfNodesMayDiffer) {
   }
   ASSERT_OK_AND_ASSIGN(const auto selected, Select(profiles, "parplan"));
   EXPECT_THAT(selected, SizeIs(2));
-}
-
-TEST(ProfilesForRuntime, OtherKindsStayForTheErrorThatListsThem) {
-  ASSERT_OK_AND_ASSIGN(const auto selected, Select({Measured("torch", "", "CPU a")}, "parplan"));
-  EXPECT_THAT(selected, SizeIs(1));
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +32,30 @@ TEST(Authorizer, FindsCallersByTheirNames) {
   EXPECT_THAT(authorizer.AnonymousCaller()->roles(), IsEmpty());
   EXPECT_EQ(authorizer.CallerOf({.common_names = {"a"}}),
             authorizer.CallerOf({.common_names = {"a"}}));
+}
+
+TEST(Authorizer, ATokenThatProvesNothingIsRefusedWhateverItAsks) {
+  Authorizer authorizer(RulesFor("cn:a"));
+  EXPECT_FALSE(authorizer.ReadsTokens());
+  AccessRules rules = RulesFor("anonymous");
+  absl::StatusOr<WebKeySet> keys = WebKeySet::Create(
+      R"({"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",)"
+      R"("y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]})",
+      "jwks");
+  ASSERT_OK(keys.status());
+  rules.tokens = std::make_shared<const TokenVerifier>(
+      TokenVerifier::Rules{.issuer = "issuer", .audience = "parplan"}, *std::move(keys));
+  authorizer.Replace(rules);
+  EXPECT_TRUE(authorizer.ReadsTokens());
+  const auto caller = authorizer.CallerOfToken("a.b.c", absl::UnixEpoch());
+  EXPECT_EQ(caller->identity(), Identity::Unnamed());
+  EXPECT_THAT(caller->roles(), IsEmpty());
+  EXPECT_TRUE(caller->is_restricted());
+  for (const char* method : {"GetCapabilities", "GetPlan"}) {
+    EXPECT_THAT(caller->Check(method, {}), StatusIs(absl::StatusCode::kUnauthenticated));
+  }
+  // What everybody may do is not for it.
+  EXPECT_OK(authorizer.AnonymousCaller()->Check("GetCapabilities", {}));
 }
 
 TEST(Authorizer, NewRulesHoldForCallersThatWereSeenBefore) {

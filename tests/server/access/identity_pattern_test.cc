@@ -47,6 +47,10 @@ TEST(IdentityPattern, MatchesTheWholeIdentityOrNothing) {
   }
   EXPECT_EQ(Match("dns:a", Dns("a.b")), std::nullopt);
   EXPECT_EQ(Match("dns:{node}.d", Dns("d")), std::nullopt);
+  const Identity account = *Identity::OfServiceAccount("system:serviceaccount:lab:job-7");
+  EXPECT_EQ(Match("k8s:{cluster}/job-{job}", account), (Captures{.cluster = "lab", .job = "7"}));
+  EXPECT_EQ(Match("k8s:*", account), std::nullopt);
+  EXPECT_EQ(Match("cn:*/*", account), std::nullopt);
   EXPECT_EQ(Match("cn:a*b", CommonName("ab")), std::nullopt);
   EXPECT_EQ(Match("cn:a*a", CommonName("a")), std::nullopt);
   EXPECT_EQ(Match("cn:*", Dns("a")), std::nullopt);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,24 @@ TEST(Identity, WithoutOneTheSourcesDecideInTheirOrder) {
   EXPECT_EQ(Of({.common_names = {"a"}}), "cn:a");
   EXPECT_EQ(Of({.common_names = {"a"}}, {NameSource::kDns}), "unnamed");
   EXPECT_EQ(Of({}), "unnamed");
+}
+
+TEST(Identity, AServiceAccountIsItsNamespaceAndName) {
+  const auto text = [](const std::string& subject) {
+    const std::optional<Identity> identity = Identity::OfServiceAccount(subject);
+    return identity.has_value() ? identity->text() : "none";
+  };
+  EXPECT_EQ(text("system:serviceaccount:lab:trainer"), "k8s:lab/trainer");
+  EXPECT_EQ(text("system:serviceaccount:lab-2:a.b-c"), "k8s:lab-2/a.b-c");
+  for (const std::string& subject :
+       {std::string(), std::string("lab:trainer"), std::string("system:serviceaccount:lab"),
+        std::string("system:serviceaccount:a.b:c"), std::string("system:serviceaccount:a:b:c"),
+        std::string("system:serviceaccount:a:b/c"), std::string("system:serviceaccount:a:*"),
+        std::string("system:serviceaccount:A:b"),
+        "system:serviceaccount:" + std::string(64, 'a') + ":b",
+        "system:serviceaccount:a:" + std::string(254, 'b')}) {
+    EXPECT_EQ(text(subject), "none") << subject;
+  }
 }
 
 TEST(Identity, ABadSpiffeIdIsNotReplacedByAnotherName) {

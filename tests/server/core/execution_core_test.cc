@@ -122,6 +122,31 @@ TEST_F(ExecutionCoreTest, TakesNoMoreWindowsThanTheLimit) {
   EXPECT_EQ(ReasonOf(report->Add(Window(opened.name(), 0, 20, 0.1))), Reason::kUploadTooLarge);
 }
 
+TEST_F(ExecutionCoreTest, TakesNoMoreBytesThanTheLimits) {
+  limits.max_window_bytes = 300;
+  limits.max_execution_bytes = 20000;
+  SetUp();
+  ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
+  // Fields that nobody knows count as well.
+  v1::ReportMetricsRequest large = Window(opened.name(), 0, 0, 0.1);
+  large.mutable_window()
+      ->GetReflection()
+      ->MutableUnknownFields(large.mutable_window())
+      ->AddLengthDelimited(1000, std::string(300, 'x'));
+  const absl::Status too_large = core().executions().StartReport()->Add(large);
+  EXPECT_THAT(too_large, StatusIs(absl::StatusCode::kInvalidArgument,
+                                  testing::HasSubstr("at most 300 bytes")));
+  EXPECT_EQ(FactOf(too_large, "field"), "window");
+  absl::Status full;
+  const auto report = core().executions().StartReport();
+  int count = 0;
+  while (full.ok() && ++count < 1000) full = report->Add(Window(opened.name(), 0, count, 0.1));
+  EXPECT_EQ(ReasonOf(full), Reason::kUploadTooLarge);
+  EXPECT_EQ(FactOf(full, "field"), "window");
+  EXPECT_EQ(FactOf(full, "limit"), "20000");
+  EXPECT_EQ(Get(opened.name())->window_count(), count - 1);
+}
+
 TEST_F(ExecutionCoreTest, ClosesOnceInOneWay) {
   ASSERT_OK_AND_ASSIGN(const v1::Execution one, Open("one"));
   ASSERT_OK_AND_ASSIGN(const v1::Execution closed, Complete(one.name()));

@@ -18,6 +18,7 @@ using testing::IsEmpty;
 using testing::Pair;
 
 constexpr int kDeviceCount = 4;
+constexpr int64_t kMaxBytes = int64_t{1} << 20;
 
 void SetMilliseconds(int64_t milliseconds, google::protobuf::Duration* duration) {
   duration->set_seconds(milliseconds / 1000);
@@ -89,7 +90,7 @@ v1::Execution TwoStages() {
 }
 
 WindowRecord Record(const v1::MeasuredWindow& window) {
-  const absl::StatusOr<WindowRecord> record = ReadWindow(window, kDeviceCount);
+  const absl::StatusOr<WindowRecord> record = ReadWindow(window, kDeviceCount, kMaxBytes);
   EXPECT_OK(record.status());
   return record.ok() ? *record : WindowRecord();
 }
@@ -238,9 +239,9 @@ TEST(WindowRules, NameTheFieldThatBreaksOne) {
     AddPhase(v1::PHASE_FORWARD, 10, window);
     AddItem(v1::MEMORY_ITEM_KIND_PARAMETERS, 60, window);
     AddTiming(window);
-    EXPECT_OK(ReadWindow(window, kDeviceCount).status());
+    EXPECT_OK(ReadWindow(window, kDeviceCount, kMaxBytes).status());
     change(window);
-    return FactOf(ReadWindow(window, kDeviceCount).status(), "field");
+    return FactOf(ReadWindow(window, kDeviceCount, kMaxBytes).status(), "field");
   };
   using W = v1::MeasuredWindow;
   EXPECT_EQ(field([](W& w) { w.set_rank(4); }), "window.rank");

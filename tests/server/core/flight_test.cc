@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/system/memory_account.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/call_context.h"
@@ -147,6 +149,19 @@ TEST_F(SingleFlightTest, AFinishedFlightTakesNobody) {
   EXPECT_THAT(*later, IsEmpty());
 }
 
+// The first lost its place to the second before it could say that it has one.
+TEST_F(SingleFlightTest, WhoeverSharesIsReportedToTheLaterSearch) {
+  Ask("a", Call());
+  int of_first = 0;
+  int of_second = 0;
+  started[0]->OnShared(2, [&of_second](const std::string&) { ++of_second; });
+  started[0]->OnShared(1, [&of_first](const std::string&) { ++of_first; });
+  EXPECT_EQ(of_second, 1);
+  Ask("a", Call());
+  EXPECT_EQ(of_second, 2);
+  EXPECT_EQ(of_first, 0);
+}
+
 TEST_F(SingleFlightTest, WhoLeavesStopsNobodyElse) {
   const auto leaver = Call();
   const auto first = Ask("a", leaver);
@@ -225,6 +240,39 @@ class SearchPoolTest : public testing::Test {
   std::promise<void> release_;
   std::shared_future<void> released_ = release_.get_future().share();
 };
+
+TEST_F(SearchPoolTest, ASearchGetsItsPartOfTheMemoryAndFewRunWherePartsAreSmall) {
+  struct Case {
+    int64_t memory;
+    int running;
+    int64_t budget;
+  };
+  const int64_t least = SearchPool::kMinSearchBytes;
+  for (const Case& expected :
+       {Case{0, 3, std::numeric_limits<int64_t>::max()}, Case{30 * least, 3, 10 * least},
+        Case{3 * least, 3, least}, Case{3 * least - 2, 2, 3 * least / 2 - 1}, Case{1, 1, 1}}) {
+    Limits limits = LimitsOf(3, 10);
+    limits.search_memory_bytes = expected.memory;
+    EXPECT_EQ(SearchPool::RunningCount(limits), expected.running);
+    SearchPool pool(limits, observer);
+    std::promise<int64_t> budget;
+    ASSERT_OK(pool.Submit({[&budget](const std::function<bool()>&) {
+                             budget.set_value(MemoryAccount::OfThread()->budget());
+                           },
+                           [](const absl::Status&) {}}));
+    EXPECT_EQ(budget.get_future().get(), expected.budget);
+    std::promise<void> end;
+    const std::shared_future<void> ended = end.get_future().share();
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_OK(pool.Submit(
+          {[ended](const std::function<bool()>&) { ended.wait(); }, [](const absl::Status&) {}}));
+    }
+    observer.AwaitWaiting(4 - expected.running);
+    observer.AwaitRunning(expected.running);
+    end.set_value();
+    pool.Drain(absl::InfiniteDuration());
+  }
+}
 
 TEST_F(SearchPoolTest, RefusesWhatTheQueueCannotHoldAndSaysHowLongItIs) {
   SearchPool pool(LimitsOf(1, 1), observer);

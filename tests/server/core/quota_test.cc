@@ -101,6 +101,7 @@ TEST_F(QuotaTest, PlansThatHaveExpiredMakeRoom) {
   ASSERT_OK(AskAs("me", Numbered(2)));
   ASSERT_OK_AND_ASSIGN(const SharedPlan theirs, AskAs("you", Numbered(1)));
   // Nothing has expired, and nobody looks again for a while.
+  clock.Advance(ClockCheck::kMinConfirmation);
   ASSERT_FALSE(AskAs("me", Numbered(3)).ok());
   ASSERT_FALSE(AskAs("me", Numbered(3)).ok());
   EXPECT_EQ(observer.store_calls("delete_expired_plans"), 1);
@@ -133,6 +134,74 @@ TEST_F(QuotaTest, BytesOfAnIdentityAreThoseOfItsProfilesAndPlans) {
   EXPECT_EQ(ReasonOf(UploadAs("node-1", "r2")), Reason::kQuotaExceeded);
 }
 
+TEST_F(QuotaTest, ExecutionsAndWindowsCountForWhoeverOpenedTheExecution) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  v1::CreateExecutionRequest open;
+  open.set_parent(plan->name());
+  open.set_request_id("one");
+  ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(open, "cn:job"));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage opened, store().Usage({.owner = "cn:job"}));
+  EXPECT_GT(opened.byte_count, kExecutionRowBytes);
+  v1::ReportMetricsRequest report;
+  report.set_execution(execution.name());
+  v1::MeasuredWindow& window = *report.mutable_window();
+  window.set_step_count(10);
+  window.mutable_median_step_duration()->set_seconds(1);
+  ASSERT_OK(core().executions().StartReport()->Add(report));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage used, store().Usage({.owner = "cn:job"}));
+  EXPECT_GT(used.byte_count, opened.byte_count);
+  limits.identity_quota.stored_bytes = used.byte_count + 1;
+  Start(store().OpenAgain());
+  // What is stored already needs no room.
+  EXPECT_OK(core().executions().StartReport()->Add(report));
+  EXPECT_OK(core().executions().Create(open, "cn:job"));
+  const std::string limit = absl::StrCat(used.byte_count + 1);
+  window.set_first_step(10);
+  ExpectExceeded(core().executions().StartReport()->Add(report), "identity.stored_bytes", "cn:job",
+                 limit);
+  open.set_request_id("two");
+  ExpectExceeded(core().executions().Create(open, "cn:job").status(), "identity.stored_bytes",
+                 "cn:job", limit);
+  // Neither was stored, and others have their own.
+  EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(used));
+  EXPECT_OK(core().executions().Create(open, "cn:other"));
+}
+
+// A stream asks once for many windows, and no later than after a megabyte.
+TEST_F(QuotaTest, AStreamOfWindowsExceedsAQuotaByAMegabyteAtMost) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  v1::CreateExecutionRequest open;
+  open.set_parent(plan->name());
+  open.set_request_id("one");
+  ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(open, "cn:job"));
+  limits.identity_quota.stored_bytes = 100000;
+  Start(store().OpenAgain());
+  v1::ReportMetricsRequest report;
+  report.set_execution(execution.name());
+  v1::MeasuredWindow& window = *report.mutable_window();
+  window.set_step_count(1);
+  window.mutable_median_step_duration()->set_seconds(1);
+  v1::CollectiveTiming timing;
+  timing.set_collective(v1::COLLECTIVE_ALL_REDUCE);
+  timing.set_participant_count(2);
+  timing.set_rank_stride(1);
+  timing.set_message_size_bytes(1);
+  timing.mutable_median_duration()->set_nanos(1);
+  for (int i = 0; i < 1024; ++i) *window.add_collective_timings() = timing;
+  const auto stream = core().executions().StartReport();
+  absl::Status full;
+  int count = 0;
+  while (full.ok() && ++count < 1000) {
+    window.set_first_step(count);
+    full = stream->Add(report);
+  }
+  ExpectExceeded(full, "identity.stored_bytes", "cn:job", "100000");
+  EXPECT_GT(count, 2);
+  EXPECT_LT(store().Usage({.owner = "cn:job"})->byte_count, 100000 + (1 << 20));
+}
+
 TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
   limits.profiles_per_node = 1;
   StartMeasured();
@@ -148,6 +217,26 @@ TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
   // This one replaces a profile of another owner, and the room of that owner is not its own.
   ExpectExceeded(UploadAs("node-2", "r3"), "identity.stored_bytes", "cn:node-2",
                  absl::StrCat(mine.byte_count / 2));
+}
+
+// A clock that is a year ahead lets every plan be old.
+TEST_F(QuotaTest, NoPlanGoesOnOneReadingOfAClock) {
+  limits.identity_quota.plan_count = 1;
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  const absl::Duration year = absl::Hours(24 * 365);
+  for (const absl::Duration passed : {absl::ZeroDuration(), 2 * ClockCheck::kMinConfirmation}) {
+    clock.Advance(passed);
+    clock.Jump(year);
+    EXPECT_EQ(ReasonOf(AskAs("me", Numbered(2)).status()), Reason::kQuotaExceeded);
+    clock.Advance(QuotaKeeper::kPurgePause);
+    EXPECT_EQ(ReasonOf(AskAs("me", Numbered(2)).status()), Reason::kQuotaExceeded);
+    clock.Jump(-year);
+    EXPECT_EQ(ReasonOf(AskAs("me", Numbered(2)).status()), Reason::kQuotaExceeded);
+    v1::GetPlanRequest get;
+    get.set_name(plan->name());
+    EXPECT_OK(core().plans().GetPlan(get));
+  }
 }
 
 // The cluster is full of others' plans, which are theirs to give away.
@@ -259,6 +348,28 @@ TEST_F(QuotaTest, AnEqualQuestionOfAQuietIdentityKeepsItsPlace) {
   // The answer that the quiet one waited for is everybody's.
   EXPECT_OK(noisy[3].get());
   EXPECT_OK(running.get());
+}
+
+// Refused before only if its own bytes exceed the quota.
+TEST_F(QuotaTest, APlanNeedsNoRoomForASpecThatIsStored) {
+  StartMeasured();
+  ASSERT_OK(AskAs("me", Numbered(1)));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage before, store().Usage({.cluster = "synthetic"}));
+  v1::CreatePlanRequest again = Numbered(1);
+  again.set_job_id("another");
+  ASSERT_OK(AskAs("me", again));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage after, store().Usage({.cluster = "synthetic"}));
+  const int64_t plan_bytes = after.byte_count - before.byte_count;
+  const auto spec_bytes = static_cast<int64_t>(again.spec().ByteSizeLong());
+  again.set_job_id("a third");
+  // Room for the plan alone, and for less.
+  for (const int64_t room : {plan_bytes + spec_bytes / 2, plan_bytes / 2}) {
+    limits.cluster_quota.stored_bytes = store().Usage({.cluster = "synthetic"})->byte_count + room;
+    Start(store().OpenAgain());
+    const absl::Status asked = AskAs("me", again).status();
+    EXPECT_EQ(asked.ok(), room > plan_bytes) << asked;
+    again.set_job_id("a fourth");
+  }
 }
 
 // The spec is most of what a plan with a large model takes up.

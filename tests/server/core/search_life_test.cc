@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
+#include "base/system/memory_account.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/agent_core.h"
@@ -163,6 +165,37 @@ TEST_F(SearchLife, ASearchThatALimitEndedIsNotGivenToOthers) {
   ASSERT_OK_AND_ASSIGN(const SharedPlan full, Ask(Question()));
   EXPECT_EQ(planner.search_count, 2);
   EXPECT_NE(full->search().limit(), v1::SEARCH_LIMIT_STATES);
+}
+
+TEST_F(SearchLife, ASearchEndsWithTheMemoryThatItGets) {
+  limits.worker_count = 2;
+  limits.search_memory_bytes = int64_t{300} << 20;
+  StartMeasured();
+  planner.change_problem = [](const PlanningProblem& problem) {
+    MemoryAccount::Count(int64_t{151} << 20);
+    return problem;
+  };
+  // The best plan so far has a note of it, and is not given to others.
+  ASSERT_OK_AND_ASSIGN(const SharedPlan found, Ask(Question()));
+  EXPECT_THAT(found->notes(), testing::Contains(testing::HasSubstr("150 MiB of memory")));
+  EXPECT_EQ(found->search().limit(), v1::SEARCH_LIMIT_TIME);
+  // Without one the error says which limit it was.
+  planner.change_result = [](PlanningResult& result) {
+    StoppedEmpty stopped;
+    stopped.search = std::get<PlanFound>(result).search;
+    result = stopped;
+  };
+  const absl::Status limited = Ask(Question()).status();
+  EXPECT_THAT(limited, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                testing::HasSubstr("150 MiB of memory")));
+  EXPECT_EQ(ReasonOf(limited), Reason::kSearchTimedOut);
+  EXPECT_EQ(FactOf(limited, "limit"), "memory");
+  // The next search begins with all of its part.
+  planner.change_problem = nullptr;
+  planner.change_result = nullptr;
+  ASSERT_OK_AND_ASSIGN(const SharedPlan full, Ask(Question()));
+  EXPECT_EQ(planner.search_count, 3);
+  EXPECT_THAT(full->notes(), testing::Not(testing::Contains(testing::HasSubstr("memory that"))));
 }
 
 TEST_F(SearchLife, EveryWatcherHearsOfTheSearchTheyShare) {

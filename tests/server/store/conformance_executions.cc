@@ -39,7 +39,7 @@ TEST_P(StoreConformance, AnExecutionOfAnUnknownPlanIsRefused) {
 
 TEST_P(StoreConformance, ARepeatedOpeningGivesTheFirstExecutionAsItIsNow) {
   const Running running = Start(store());
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, {100}, SampleTime(30)));
   ExecutionRecord again = SampleExecution(running.plan, "again");
   again.request_id = SampleExecution(running.plan, "e").request_id;
   ASSERT_OK_AND_ASSIGN(const ExecutionRecord stored, store().CreateExecution(again));
@@ -84,7 +84,7 @@ TEST_P(StoreConformance, WindowsComeBackByRankThenStep) {
                                     SampleWindow(0, 0, 5000)};
   sent[1].items = std::string("a\0b", 3);
   ASSERT_OK_AND_ASSIGN(const AppendResult result,
-                       store().AppendWindows(running.execution, sent, 100, SampleTime(30)));
+                       store().AppendWindows(running.execution, sent, {100}, SampleTime(30)));
   EXPECT_EQ(result.stored_count, 3);
   EXPECT_EQ(result.duplicate_count, 0);
   Reopen();
@@ -98,7 +98,7 @@ TEST_P(StoreConformance, FiguresAreWindowsWithoutTheirBytes) {
   const Running running = Start(store());
   WindowRecord window = SampleWindow(3, 40);
   window.items = "phases and memory items";
-  ASSERT_OK(store().AppendWindows(running.execution, {window}, 100, SampleTime(30)));
+  ASSERT_OK(store().AppendWindows(running.execution, {window}, {100}, SampleTime(30)));
   window.bytes.clear();
   ASSERT_OK_AND_ASSIGN(const auto figures,
                        store().ListWindows(running.execution, Store::WindowParts::kFigures));
@@ -110,30 +110,55 @@ TEST_P(StoreConformance, AWindowSentTwiceIsStoredOnce) {
   const WindowRecord first = SampleWindow(0, 0);
   WindowRecord changed = first;
   changed.bytes = "other";
-  ASSERT_OK(store().AppendWindows(running.execution, {first}, 100, SampleTime(30)));
+  ASSERT_OK(store().AppendWindows(running.execution, {first}, {100}, SampleTime(30)));
   ASSERT_OK_AND_ASSIGN(
       const AppendResult result,
       store().AppendWindows(running.execution, {changed, SampleWindow(0, 10), SampleWindow(0, 10)},
-                            100, SampleTime(30)));
+                            {100}, SampleTime(30)));
   EXPECT_EQ(result.stored_count, 1);
   EXPECT_EQ(result.duplicate_count, 2);
   EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(2));
   EXPECT_EQ(store().ListWindows(running.execution)->front(), first);
 }
 
+TEST_P(StoreConformance, AnExecutionTakesUpNoMoreBytesThanTheLimit) {
+  const Running running = Start(store());
+  WindowRecord large = SampleWindow(0, 1, 1000);
+  large.items = "items";
+  const int64_t room = ExecutionByteCount(*store().GetExecution(running.execution)) +
+                       WindowByteCount(SampleWindow(0, 0)) + WindowByteCount(large);
+  const ExecutionLimits enough = {.byte_count = room};
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, enough, SampleTime(30)));
+  const absl::Status refused =
+      store()
+          .AppendWindows(running.execution, {large}, {.byte_count = room - 1}, SampleTime(30))
+          .status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kUploadTooLarge);
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                testing::HasSubstr(absl::StrCat(room, " bytes, the limit is "))));
+  EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(1));
+  // Neither the limit itself nor a repetition exceeds it.
+  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0), large}, enough,
+                                  SampleTime(30)));
+  EXPECT_OK(store().AppendWindows(running.execution, {large}, enough, SampleTime(30)));
+  EXPECT_THAT(
+      store().AppendWindows(running.execution, {SampleWindow(0, 2)}, enough, SampleTime(30)),
+      StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 TEST_P(StoreConformance, WindowsBeyondTheLimitAreRefusedTogether) {
   const Running running = Start(store());
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 2, SampleTime(30)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, {2}, SampleTime(30)));
   const auto result = store().AppendWindows(
-      running.execution, {SampleWindow(0, 1), SampleWindow(0, 2)}, 2, SampleTime(30));
+      running.execution, {SampleWindow(0, 1), SampleWindow(0, 2)}, {2}, SampleTime(30));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ(ReasonOf(result), Reason::kUploadTooLarge);
   EXPECT_THAT(store().WindowCount(running.execution), IsOkAndHolds(1));
   EXPECT_EQ(store().ListWindows(running.execution)->size(), 1);
   // The limit itself is allowed, and a repetition needs no room.
-  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 2, SampleTime(30)));
+  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, {2}, SampleTime(30)));
   EXPECT_EQ(store()
-                .AppendWindows(running.execution, {SampleWindow(0, 1)}, 2, SampleTime(30))
+                .AppendWindows(running.execution, {SampleWindow(0, 1)}, {2}, SampleTime(30))
                 ->duplicate_count,
             1);
 }
@@ -143,7 +168,7 @@ TEST_P(StoreConformance, AClosedExecutionTakesNoWindows) {
   ASSERT_OK(store().SetExecutionState(running.execution, ExecutionState::kRunning,
                                       ExecutionState::kSucceeded, SampleTime(50), ""));
   const auto result =
-      store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30));
+      store().AppendWindows(running.execution, {SampleWindow(0, 0)}, {100}, SampleTime(30));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(ReasonOf(result), Reason::kExecutionState);
 }
@@ -151,11 +176,11 @@ TEST_P(StoreConformance, AClosedExecutionTakesNoWindows) {
 TEST_P(StoreConformance, WindowsThatAreNewSetWhenAnExecutionReported) {
   const Running running = Start(store());
   EXPECT_EQ(store().GetExecution(running.execution)->report_time, SampleTime(10));
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, {100}, SampleTime(30)));
   EXPECT_EQ(store().GetExecution(running.execution)->report_time, SampleTime(30));
   // A clock that was set back, and a window that was there before.
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 100, SampleTime(20)));
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, 100, SampleTime(40)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, {100}, SampleTime(20)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 1)}, {100}, SampleTime(40)));
   Reopen();
   EXPECT_EQ(store().GetExecution(running.execution)->report_time, SampleTime(30));
 }
@@ -167,7 +192,7 @@ TEST_P(StoreConformance, SilentExecutionsFailThoseSilentLongestFirst) {
     execution.start_time = SampleTime(seconds);
     ASSERT_OK(store().CreateExecution(execution));
   }
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(50)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, {100}, SampleTime(50)));
   ASSERT_OK(store().SetExecutionState(SampleExecution(running.plan, "at-60").name,
                                       ExecutionState::kRunning, ExecutionState::kSucceeded,
                                       SampleTime(70), ""));
@@ -192,7 +217,7 @@ TEST_P(StoreConformance, SilentExecutionsFailThoseSilentLongestFirst) {
 // An execution that `FailSilentExecutions` failed, with a window of before.
 Running Abandon(Store& store) {
   Running running = Start(store);
-  EXPECT_OK(store.AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(30)));
+  EXPECT_OK(store.AppendWindows(running.execution, {SampleWindow(0, 0)}, {100}, SampleTime(30)));
   const auto failed = store.FailSilentExecutions(SampleTime(30), SampleTime(80), "abandoned", 9);
   EXPECT_TRUE(failed.ok() && failed->size() == 1);
   return running;
@@ -203,7 +228,7 @@ TEST_P(StoreConformance, AnAbandonedExecutionThatReportsRunsAgain) {
   Reopen();
   ASSERT_OK_AND_ASSIGN(
       const AppendResult result,
-      store().AppendWindows(running.execution, {SampleWindow(0, 0), SampleWindow(0, 10)}, 100,
+      store().AppendWindows(running.execution, {SampleWindow(0, 0), SampleWindow(0, 10)}, {100},
                             SampleTime(90)));
   EXPECT_EQ(result.stored_count, 1);
   EXPECT_EQ(result.duplicate_count, 1);
@@ -217,10 +242,10 @@ TEST_P(StoreConformance, AnAbandonedExecutionThatReportsRunsAgain) {
               IsOkAndHolds(testing::IsEmpty()));
   EXPECT_EQ(store().FailSilentExecutions(SampleTime(90), SampleTime(99), "abandoned", 9)->size(),
             1u);
-  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 20)}, 100, SampleTime(99)));
+  EXPECT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 20)}, {100}, SampleTime(99)));
   ASSERT_OK(store().SetExecutionState(running.execution, ExecutionState::kRunning,
                                       ExecutionState::kFailed, SampleTime(99), "out of memory"));
-  EXPECT_EQ(ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 30)}, 100,
+  EXPECT_EQ(ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 30)}, {100},
                                            SampleTime(99))),
             Reason::kExecutionState);
 }
@@ -236,7 +261,7 @@ TEST_P(StoreConformance, AnExecutionIsAbandonedByName) {
   EXPECT_EQ(abandoned.failure_reason, "the pod ended");
   Reopen();
   EXPECT_THAT(store().GetExecution(running.execution), IsOkAndHolds(abandoned));
-  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(90)));
+  ASSERT_OK(store().AppendWindows(running.execution, {SampleWindow(0, 0)}, {100}, SampleTime(90)));
   ASSERT_OK_AND_ASSIGN(const ExecutionRecord again, store().GetExecution(running.execution));
   EXPECT_EQ(again.state, ExecutionState::kRunning);
   EXPECT_EQ(again.failure_reason, "");
@@ -253,11 +278,11 @@ TEST_P(StoreConformance, WhatChangesNothingLeavesAnExecutionAbandoned) {
   ASSERT_OK_AND_ASSIGN(const ExecutionRecord abandoned, store().GetExecution(running.execution));
   ASSERT_OK_AND_ASSIGN(
       const AppendResult repeated,
-      store().AppendWindows(running.execution, {SampleWindow(0, 0)}, 100, SampleTime(90)));
+      store().AppendWindows(running.execution, {SampleWindow(0, 0)}, {100}, SampleTime(90)));
   EXPECT_EQ(repeated.duplicate_count, 1);
-  EXPECT_EQ(
-      ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 10)}, 1, SampleTime(90))),
-      Reason::kUploadTooLarge);
+  EXPECT_EQ(ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 10)}, {1},
+                                           SampleTime(90))),
+            Reason::kUploadTooLarge);
   EXPECT_EQ(ReasonOf(store().SetExecutionState(running.execution, ExecutionState::kSucceeded,
                                                ExecutionState::kFailed, SampleTime(90), "")),
             Reason::kExecutionState);
@@ -277,13 +302,13 @@ TEST_P(StoreConformance, AnAbandonedExecutionIsClosedOnceMoreAndForGood) {
   EXPECT_EQ(ReasonOf(store().SetExecutionState(running.execution, ExecutionState::kRunning,
                                                ExecutionState::kFailed, SampleTime(96), "")),
             Reason::kExecutionState);
-  EXPECT_EQ(ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 10)}, 100,
+  EXPECT_EQ(ReasonOf(store().AppendWindows(running.execution, {SampleWindow(0, 10)}, {100},
                                            SampleTime(96))),
             Reason::kExecutionState);
 }
 
 TEST_P(StoreConformance, WindowsOfAnUnknownExecutionAreNotFound) {
-  EXPECT_THAT(store().AppendWindows("none", {SampleWindow(0, 0)}, 100, SampleTime(30)),
+  EXPECT_THAT(store().AppendWindows("none", {SampleWindow(0, 0)}, {100}, SampleTime(30)),
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store().WindowCount("none"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store().ListWindows("none"), StatusIs(absl::StatusCode::kNotFound));

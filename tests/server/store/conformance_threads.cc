@@ -118,7 +118,7 @@ TEST_P(StoreConformance, OverlappingReportsStoreEveryWindowOnce) {
       // Neighbours send half of each other's steps.
       const int64_t step = 5 * thread + i;
       const auto result =
-          store().AppendWindows(execution, {SampleWindow(0, step)}, 1000, SampleTime(30));
+          store().AppendWindows(execution, {SampleWindow(0, step)}, {1000}, SampleTime(30));
       if (!result.ok()) continue;
       stored_count += result->stored_count;
       duplicate_count += result->duplicate_count;

@@ -88,6 +88,49 @@ TEST_P(StoreConformance, UsageIsThatOfTheRecordsThatAreThere) {
   check();
 }
 
+TEST_P(StoreConformance, ExecutionsCountForTheirOwnersAndTheClustersOfTheirPlans) {
+  PlanRecord plan = SamplePlan("c", "plan", 10);
+  plan.owner = "cn:slurm";
+  ASSERT_OK(store().PutPlan(plan));
+  ExecutionRecord execution = SampleExecution(plan.name, "e");
+  execution.owner = "cn:job";
+  ASSERT_OK(store().CreateExecution(execution));
+  EXPECT_THAT(store().GetExecution(execution.name), IsOkAndHolds(execution));
+  // A second one of another owner, which counts once, however often it is asked for.
+  ExecutionRecord other = SampleExecution(plan.name, "o");
+  other.owner = plan.owner;
+  ASSERT_OK(store().CreateExecution(other));
+  ASSERT_OK(store().CreateExecution(other));
+  int64_t byte_count = ExecutionByteCount(execution);
+  EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(StoredUsage{0, byte_count}));
+  WindowRecord window = SampleWindow(0, 0, 300);
+  window.items = "items";
+  for (const std::vector<WindowRecord>& windows :
+       {std::vector{window, SampleWindow(1, 0)}, std::vector{window, SampleWindow(2, 0, 7)},
+        std::vector{window}}) {
+    ASSERT_OK(store().AppendWindows(execution.name, windows, {}, SampleTime(30)));
+  }
+  // None of these windows is stored.
+  ASSERT_FALSE(
+      store().AppendWindows(execution.name, {SampleWindow(3, 0)}, {3}, SampleTime(30)).ok());
+  for (const WindowRecord& stored : {window, SampleWindow(1, 0), SampleWindow(2, 0, 7)}) {
+    byte_count += WindowByteCount(stored);
+  }
+  const int64_t others = 10 + ExecutionByteCount(other);
+  const auto check = [&] {
+    EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(StoredUsage{0, byte_count}));
+    EXPECT_THAT(store().Usage({.owner = "cn:slurm"}), IsOkAndHolds(StoredUsage{1, others}));
+    EXPECT_THAT(store().Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{1, byte_count + others}));
+    EXPECT_THAT(store().Usage({}), IsOkAndHolds(StoredUsage{1, byte_count + others}));
+  };
+  check();
+  ASSERT_OK(store().SetExecutionState(execution.name, ExecutionState::kRunning,
+                                      ExecutionState::kSucceeded, SampleTime(40), ""));
+  check();
+  Reopen();
+  check();
+}
+
 TEST_P(StoreConformance, ExpiredPlansAreDeletedOfAScopeAlone) {
   for (int i = 0; i < 8; ++i) {
     PlanRecord plan = SamplePlan(i < 4 ? "c" : "d", absl::StrCat(i));
@@ -161,12 +204,15 @@ TEST_P(StoreConformance, ASpecIsStoredOnceAndGoesWithItsLastPlan) {
               IsOkAndHolds(CountedUsage(plans, {}, {.owner = "cn:a"})));
   EXPECT_THAT(store().Usage({.cluster = "d"}),
               IsOkAndHolds(CountedUsage(plans, {}, {.cluster = "d"})));
+  EXPECT_THAT(store().HasSpec(plans[0].spec), IsOkAndHolds(true));
+  EXPECT_THAT(store().HasSpec("another"), IsOkAndHolds(false));
   // All but the last: each spec stays with the one that is left.
   EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(6), 100), IsOkAndHolds(7));
   EXPECT_EQ(usage().byte_count, 2 * 3000 + 2 * 10);
   EXPECT_THAT(store().GetPlan(plans[7].name), IsOkAndHolds(plans[7]));
   EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(7), 100), IsOkAndHolds(1));
   EXPECT_EQ(usage().byte_count, 3000 + 10);
+  EXPECT_THAT(store().HasSpec(plans[7].spec), IsOkAndHolds(false));
   EXPECT_THAT(store().GetPlan(plans[8].name), IsOkAndHolds(plans[8]));
   EXPECT_THAT(store().DeleteExpiredPlans(SampleTime(8), 100), IsOkAndHolds(1));
   EXPECT_EQ(usage(), StoredUsage{});

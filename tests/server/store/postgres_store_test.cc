@@ -134,6 +134,35 @@ void MakeOlderDatabase(const PostgresHome& home, int schema, bool has_owner,
   }));
 }
 
+TEST(PostgresMigration, ExecutionsOfBeforeCountForTheOwnersOfTheirPlans) {
+  PostgresHome home;
+  PlanRecord plan = SamplePlan("c", "plan", 20);
+  plan.owner = "cn:me";
+  ASSERT_NO_FATAL_FAILURE(MakeOlderDatabase(home, 7, true, {plan}));
+  ExecutionRecord execution = SampleExecution(plan.name, "e");
+  execution.owner = plan.owner;
+  execution.window_count = 1;
+  {
+    ASSERT_OK_AND_ASSIGN(const auto pool, PostgresPool::Open({.uri = home.uri()}));
+    ASSERT_OK(pool->Write([&](pqxx::transaction_base& transaction) {
+      transaction.exec(absl::StrCat(
+          "INSERT INTO executions (sequence, name, plan, execution_id, request_id, state, "
+          "start_time, end_time, window_count, failure_reason, report_time, bytes) VALUES (1, '",
+          execution.name, "', '", plan.name, "', 'e', 'request-e', 1, ",
+          absl::ToUnixNanos(execution.start_time), ", 9223372036854775807, 1, '', ",
+          absl::ToUnixNanos(execution.report_time), ", '\\x",
+          absl::BytesToHexString(execution.bytes),
+          "'); INSERT INTO windows VALUES (1, 0, 0, 10, 7, 7, '\\x5f', '\\x5f5f')"));
+      return absl::OkStatus();
+    }));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  EXPECT_THAT(store->GetExecution(execution.name), IsOkAndHolds(execution));
+  const int64_t bytes = 20 + ExecutionByteCount(execution) + kWindowRowBytes + 3;
+  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{1, bytes}));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{1, bytes}));
+}
+
 TEST(PostgresMigration, PlansOfSchema2HaveNoOwnerAndKeepTheirRequests) {
   PostgresHome home;
   const PlanRecord first = SamplePlan("c", "first");

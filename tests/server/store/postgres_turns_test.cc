@@ -184,6 +184,27 @@ TEST(PostgresTurns, NobodyWaitsForAHolderThatGivesNoSignOfLife) {
   EXPECT_EQ(second.get(), nullptr);
 }
 
+// Its signs alone tell the one who waits that it is at work.
+TEST(PostgresTurns, WhoWaitsForAHolderThatGivesSignsWaitsOn) {
+  constexpr absl::Duration kLongestSilence = absl::Seconds(2);
+  PostgresTurns holder({.uri = PostgresProcess::Shared().uri(),
+                        .longest_statement = absl::Minutes(3),
+                        .sign_interval = absl::Milliseconds(10)});
+  PostgresTurns waiter({.uri = PostgresProcess::Shared().uri(),
+                        .poll_interval = absl::Milliseconds(10),
+                        .longest_statement = absl::Minutes(3),
+                        .longest_silence = kLongestSilence});
+  std::unique_ptr<Turn> held = Ask(holder, "at work").get();
+  ASSERT_NE(held, nullptr);
+  auto later = Ask(waiter, "at work");
+  // Answered after the question before it was looked at, whose wait has begun therefore.
+  ASSERT_NE(Ask(waiter, "begun").get(), nullptr);
+  EXPECT_EQ(later.wait_for(absl::ToChronoMilliseconds(kLongestSilence + absl::Seconds(1))),
+            std::future_status::timeout);
+  held.reset();
+  EXPECT_NE(later.get(), nullptr);
+}
+
 TEST(PostgresTurns, AHolderGivesSignsOfLifeUntilItReturnsTheTurn) {
   PostgresTurns holder({.uri = PostgresProcess::Shared().uri(),
                         .longest_statement = absl::Minutes(3),

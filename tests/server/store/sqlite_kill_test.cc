@@ -67,7 +67,7 @@ absl::Status Call(Store& store, int n) {
   }
   const absl::Status opened = store.CreateExecution(SampleExecution(PlanOf(1).name, "e")).status();
   if (!opened.ok()) return opened;
-  return store.AppendWindows(ExecutionName(), WindowsOf(n), 1 << 30, SampleTime(30)).status();
+  return store.AppendWindows(ExecutionName(), WindowsOf(n), {1 << 30}, SampleTime(30)).status();
 }
 
 // How many calls of that kind are among the first `call_count`.

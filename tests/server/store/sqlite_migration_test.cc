@@ -101,7 +101,7 @@ CREATE INDEX executions_by_plan ON executions (plan, sequence);
 COMMIT;
 )sql";
 
-constexpr size_t kSampleSize = 20;
+constexpr int64_t kSampleSize = 20;
 
 // Additions of schema 2.
 constexpr char kSchema2[] = R"sql(
@@ -205,10 +205,10 @@ TEST(SqliteMigration, WhatWasAbandonedBeforeMayReportAsWell) {
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   const std::string plan = "clusters/c/plans/plan";
   EXPECT_EQ(ReasonOf(store->AppendWindows(SampleExecution(plan, "f").name, {SampleWindow(0, 0)},
-                                          100, SampleTime(30))),
+                                          {100}, SampleTime(30))),
             Reason::kExecutionState);
   const std::string abandoned = SampleExecution(plan, "a").name;
-  EXPECT_OK(store->AppendWindows(abandoned, {SampleWindow(0, 0)}, 100, SampleTime(30)));
+  EXPECT_OK(store->AppendWindows(abandoned, {SampleWindow(0, 0)}, {100}, SampleTime(30)));
   EXPECT_EQ(store->GetExecution(abandoned)->state, ExecutionState::kRunning);
 }
 
@@ -224,7 +224,7 @@ TEST(SqliteMigration, AStoreOfSchema2KeepsItsWindowsAndTakesTheirItems) {
     // The rule that one rank and first step is stored once has moved along.
     ASSERT_OK_AND_ASSIGN(const AppendResult result,
                          store->AppendWindows(execution, {window, SampleWindow(0, 0, kSampleSize)},
-                                              100, SampleTime(30)));
+                                              {100}, SampleTime(30)));
     EXPECT_EQ(result.stored_count, 1);
     EXPECT_EQ(result.duplicate_count, 1);
   }
@@ -345,6 +345,36 @@ TEST(SqliteMigration, PlansOfSchema10KeepTheirSpecsInTheirBytes) {
   EXPECT_THAT(store->DeleteExpiredPlans(SampleTime(1), 10), IsOkAndHolds(1));
   EXPECT_THAT(store->GetPlan(before.name), IsOkAndHolds(before));
   EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
+}
+
+TEST(SqliteMigration, ExecutionsOfSchema11CountForTheOwnersOfTheirPlans) {
+  PlanRecord plan = SamplePlan("c", "plan", kSampleSize);
+  plan.owner = "cn:me";
+  ExecutionRecord execution = SampleExecution(plan.name, "e");
+  execution.owner = plan.owner;
+  execution.window_count = 2;
+  std::string rows = Insert(plan, true);
+  absl::StrAppend(&rows,
+                  "INSERT INTO executions (sequence, name, plan, execution_id, request_id, state, "
+                  "start_time, end_time, window_count, failure_reason, bytes, report_time) VALUES "
+                  "(1, '",
+                  execution.name, "', '", plan.name, "', 'e', 'request-e', 1, ",
+                  absl::ToUnixNanos(execution.start_time), ", 9223372036854775807, 2, '', X'",
+                  absl::BytesToHexString(execution.bytes), "', ",
+                  absl::ToUnixNanos(execution.report_time), ");");
+  for (const char* rank : {"0", "1"}) {
+    absl::StrAppend(&rows, "INSERT INTO windows VALUES (1, ", rank,
+                    ", 0, 10, 7, 7, X'5f', X'5f');");
+  }
+  const std::string folder = MakeFolderOfSchema(11, rows);
+  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
+  EXPECT_THAT(store->GetExecution(execution.name), IsOkAndHolds(execution));
+  const int64_t bytes = kSampleSize + ExecutionByteCount(execution) + 2 * (kWindowRowBytes + 2);
+  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{1, bytes}));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{1, bytes}));
+  EXPECT_THAT(store->AppendWindows(execution.name, {SampleWindow(2, 0)},
+                                   {.byte_count = bytes - kSampleSize}, SampleTime(30)),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST(SqliteMigration, ProfilesOfSchema9AreAKindOfTheirOwn) {

@@ -40,13 +40,16 @@ UnevenBound::Work UnevenBound::WorkOf(const DefinitionTimes& times,
                                       int fewest_virtual_stages) const {
   Work work{.first = times.forward_backward[first_],
             .last = times.forward_backward[last_],
-            .least = kInfinity};
+            .least = kInfinity,
+            .first_forward = times.forward[first_],
+            .least_forward = kInfinity};
   double least_sync = kInfinity;
   for (size_t definition = 0; definition < counts_.size(); ++definition) {
     if (counts_[definition] == 0) continue;
     const double time = times.forward_backward[definition];
     work.all += time * counts_[definition];
     work.least = std::min(work.least, time);
+    work.least_forward = std::min(work.least_forward, times.forward[definition]);
     least_sync = std::min(least_sync, times.sync[definition]);
   }
   work.first_sync = times.sync[first_] + (fewest_virtual_stages - 1) * least_sync;

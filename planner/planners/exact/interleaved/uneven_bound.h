@@ -6,6 +6,8 @@
 // with the last micro-batch. The mean of the second kind over all stages counts a layer on device d
 // m / P + (P - 1 - d) / (P V) times, whatever its virtual stage. So a partition enters by the work
 // of each device alone, and the least step for which the devices can take all the work is a bound.
+// That one knows only how many layers of one definition have room. A second bound prices the memory
+// of all devices together and lets each definition choose among its options (uneven_prices.cc).
 // Used by uneven_search.h, interleaved_search.h and `FindSmallestMemory`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
@@ -18,6 +20,24 @@
 #include "planner/planners/exact/interleaved/interleaved_paths.h"
 
 namespace parplan {
+
+// What an option of a definition costs.
+struct PricedOption {
+  // Seconds of both passes of a micro-batch, and of synchronisation of a step.
+  double time = 0.0;
+  double sync = 0.0;
+  // Bytes at all times, and for each micro-batch in flight.
+  double states = 0.0;
+  double kept = 0.0;
+};
+
+// The options of all definitions, and the memory of a device.
+struct PricedOptions {
+  // [definition] options; empty for definitions that no layer has.
+  std::vector<std::vector<PricedOption>> options;
+  // Bytes of a device for `states` and `kept` of its layers, at most.
+  double room = 0.0;
+};
 
 // The bounds of one model and pipeline degree. Keeps no reference to the model.
 class UnevenBound {
@@ -51,6 +71,12 @@ class UnevenBound {
   // and `cutoff` is infinite. O(devices) a step of a bisection.
   double Bound(const DefinitionTimes& times, const Question& question, double cutoff) const;
 
+  // Returns another bound in seconds, or `cutoff` if that is less, from the options that layers
+  // have and the memory of all devices together. `question.most_layers` is not used.
+  // O(options of all definitions).
+  double PricedBound(const DefinitionTimes& times, const Question& question,
+                     const PricedOptions& options, double cutoff) const;
+
  private:
   // Times that do not depend on the step.
   struct Work {
@@ -59,12 +85,31 @@ class UnevenBound {
     double last = 0.0;
     // The shortest layer.
     double least = 0.0;
+    // The same of forward passes alone.
+    double first_forward = 0.0;
+    double least_forward = 0.0;
     // Synchronisation of the first device, at least.
     double first_sync = 0.0;
   };
   Work WorkOf(const DefinitionTimes& times, int fewest_virtual_stages) const;
+  // The options that all layers choose at a price of memory, and their mean costs.
+  PricedOption MeanChoice(const PricedOptions& options, double passes, double price,
+                          double in_flight) const;
   bool Allows(const DefinitionTimes& times, const Question& question, const Work& work,
               double step) const;
+  // Weights of paths and the price of memory (uneven_prices.cc).
+  struct PathPrices {
+    // Seconds for each byte.
+    double memory = 0.0;
+    // Weight of the mean path.
+    double mean_path = 0.0;
+    // Whether the paths of devices end with the synchronisation of the device, not of the first.
+    bool ends_with_own_sync = false;
+  };
+  // Returns the bound at `prices`, with paths of devices weighted so that the layer `mean` costs
+  // the same on each; 0 if a weight would be negative.
+  double BoundAtPrices(const Question& question, const Work& work, const PricedOptions& options,
+                       const PricedOption& mean, const PathPrices& prices) const;
 
   int device_count_;
   int major_ = 0;

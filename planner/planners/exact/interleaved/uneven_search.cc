@@ -74,6 +74,42 @@ double LeastSendOf(const PipelineSetting& setting) {
                   setting.least_send(/*leaves_node=*/true));
 }
 
+// Returns what the allowed options cost, each once. Dominated ones are left out.
+PricedOptions PricedOptionsOf(const PipelineSetting& setting, const MaskedOptions& masked) {
+  PricedOptions priced;
+  priced.options.resize(masked.allowed.size());
+  double transient = kInfinity;
+  for (const int definition : masked.order) {
+    transient = std::min(transient, masked.least_transient[definition].as_double());
+    std::vector<PricedOption>& kept = priced.options[definition];
+    // Fastest first.
+    for (const int index : masked.allowed[definition]) {
+      const StageOption& option = setting.table().options(definition)[index];
+      const PricedOption added = {(option.forward + option.backward).value(), option.sync.value(),
+                                  option.states.as_double(), option.kept.as_double()};
+      const bool is_dominated =
+          std::any_of(kept.begin(), kept.end(), [&added](const PricedOption& other) {
+            return other.time <= added.time && other.sync <= added.sync &&
+                   other.states <= added.states && other.kept <= added.kept;
+          });
+      if (!is_dominated) kept.push_back(added);
+    }
+  }
+  priced.room = setting.largest_budget().as_double() - transient;
+  return priced;
+}
+
+// Returns the end of the numbers of virtual stages that are bounded together with the one at
+// `begin`: less than twice as many.
+size_t EndOfStageCounts(const std::vector<int>& virtual_stage_counts, size_t begin) {
+  size_t end = begin + 1;
+  while (end < virtual_stage_counts.size() &&
+         virtual_stage_counts[end] < 2 * virtual_stage_counts[begin]) {
+    ++end;
+  }
+  return end;
+}
+
 // The plans with one option of the major definition and one number of virtual stages.
 struct UnevenLeaf {
   const MaskedOptions* masked = nullptr;
@@ -105,12 +141,29 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
   std::vector<UnevenLeaf> leaves;
   const auto is_less = [](const UnevenLeaf& a, const UnevenLeaf& b) { return a.bound < b.bound; };
   for (const MaskedOptions* const masked : masks) {
+    // [index in `virtual_stage_counts`]
+    std::vector<double> priced(virtual_stage_counts.size());
+    const PricedOptions priced_options = PricedOptionsOf(setting, *masked);
+    for (size_t begin = 0; begin < priced.size();) {
+      const size_t end = EndOfStageCounts(virtual_stage_counts, begin);
+      const double least = bounds.PricedBound(masked->least,
+                                              {.micro_batch_count = count,
+                                               .fewest_virtual_stages = virtual_stage_counts[begin],
+                                               .most_virtual_stages = virtual_stage_counts[end - 1],
+                                               .least_send = LeastSendOf(setting),
+                                               .most_layers = {},
+                                               .any_group_size = group_size > 0},
+                                              priced_options, cutoff);
+      for (; begin < end; ++begin) priced[begin] = least;
+    }
     for (const int index : masked->allowed[major]) {
       const StageOption& option = setting.table().options(major)[index];
       const DefinitionTimes times = WithOption(*masked, major, option);
       if (bounds.Quick(times, count) >= cutoff) continue;
-      for (const int virtual_stage_count : virtual_stage_counts) {
+      for (size_t place = 0; place < virtual_stage_counts.size(); ++place) {
+        const int virtual_stage_count = virtual_stage_counts[place];
         if (!FitsPassLimit(count, virtual_stage_count * depth)) break;
+        if (priced[place] >= cutoff) continue;
         UnevenBound::Question question = {.micro_batch_count = count,
                                           .fewest_virtual_stages = virtual_stage_count,
                                           .most_virtual_stages = virtual_stage_count,
@@ -118,7 +171,7 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
                                           .most_layers = {},
                                           .any_group_size = group_size > 0};
         SetMostLayers(setting, *masked, option, bounds.is_uniform(), question);
-        const double bound = bounds.Bound(times, question, cutoff);
+        const double bound = std::max(priced[place], bounds.Bound(times, question, cutoff));
         if (bound >= cutoff) continue;
         UnevenLeaf leaf = {.masked = masked,
                            .option = index,
@@ -325,14 +378,18 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
                                     .least_send = LeastSendOf(setting),
                                     .most_layers = {},
                                     .any_group_size = false};
+  const double priced =
+      bound.PricedBound(masked.least, question, PricedOptionsOf(setting, masked), least);
+  double by_option = least;
   for (const int index : masked.allowed[major]) {
+    if (priced >= by_option) break;
     const StageOption& option = setting.table().options(major)[index];
     const DefinitionTimes times = WithOption(masked, major, option);
-    if (bound.Quick(times, micro_batch_count) >= least) continue;
+    if (bound.Quick(times, micro_batch_count) >= by_option) continue;
     SetMostLayers(setting, masked, option, bound.is_uniform(), question);
-    least = bound.Bound(times, question, least);
+    by_option = bound.Bound(times, question, by_option);
   }
-  return least + overhead;
+  return std::min(least, std::max(priced, by_option)) + overhead;
 }
 
 double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,14 @@ TEST(Socket, AnAddressThatSwallowsPacketsDoesNotHideTheNext) {
   // The deadline is far: without a limit for each address this would wait for it.
   EXPECT_OK(
       Socket::ConnectToAny(addresses, "two", SteadyNow() + kLong, absl::Milliseconds(50)).status());
+  // Whoever waits hears of each attempt, and the next one is made after it.
+  std::vector<std::string> failures;
+  EXPECT_OK(Socket::ConnectToAny(addresses, "two", SteadyNow() + kLong, absl::Milliseconds(50),
+                                 [&failures](const absl::Status& failure) {
+                                   failures.emplace_back(failure.message());
+                                 })
+                .status());
+  EXPECT_THAT(failures, testing::ElementsAre(HasSubstr("cannot connect to two")));
   // One alone is tried to the end.
   EXPECT_THAT(Socket::ConnectToAny(absl::MakeConstSpan(addresses).first(1), "one",
                                    SteadyNow() + absl::Milliseconds(100), absl::Milliseconds(50))

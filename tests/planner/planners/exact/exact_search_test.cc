@@ -215,7 +215,8 @@ TEST(SearchExact, ReportsWithinALongSearch) {
   for (const SearchProgress& report : reports) {
     EXPECT_EQ(report.total_candidate_count, 1);
     EXPECT_GE(report.expanded_state_count, before);
-    EXPECT_LE(report.expanded_state_count, before + 25'000);
+    // The states of a part of the search are counted when it ends.
+    EXPECT_LE(report.expanded_state_count, before + 65'536);
     before = report.expanded_state_count;
     if (report.done_candidate_count == 0 && before > 10'000) ++within_count;
   }

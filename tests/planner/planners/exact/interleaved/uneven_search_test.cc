@@ -40,6 +40,7 @@ TEST(UnevenBound, IsNoLongerThanTheScheduleOfAnyPartition) {
   Dice dice(11);
   ScheduleEvaluator schedule;
   int close_count = 0;
+  int priced_count = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     SCOPED_TRACE(testing::Message() << "trial " << trial);
     const int devices = dice.Number(2, 6);
@@ -98,6 +99,35 @@ TEST(UnevenBound, IsNoLongerThanTheScheduleOfAnyPartition) {
     question.most_virtual_stages = 7;
     EXPECT_LE(bound.Bound(times, question, Seconds::Infinite().value()), narrow * (1.0 + 1e-9));
     if (narrow > 0.9 * step) ++close_count;
+    // The same where layers may choose and memory has a limit that this plan keeps.
+    PricedOptions options;
+    std::vector<double> states;
+    std::vector<double> kept;
+    for (size_t i = 0; i < times.forward.size(); ++i) {
+      states.push_back(dice.Draw(2.0));
+      kept.push_back(dice.Draw(1.0));
+      options.options.push_back({{.time = times.forward_backward[i],
+                                  .sync = times.sync[i],
+                                  .states = states[i],
+                                  .kept = kept[i]},
+                                 {.time = 10.0, .sync = 10.0}});
+    }
+    for (int device = 0; device < devices; ++device) {
+      double bytes = 0.0;
+      const int in_flight = std::min(devices, 2 * (devices - 1 - device) + 1);
+      int first_layer = 0;
+      for (int stage = 0; stage < stage_count; ++stage) {
+        for (int i = 0; i < layer_counts[stage] && stage % devices == device; ++i) {
+          const int definition = model.definition_of_layer()[first_layer + i];
+          bytes += states[definition] + in_flight * kept[definition];
+        }
+        first_layer += layer_counts[stage];
+      }
+      options.room = std::max(options.room, bytes);
+    }
+    const double priced = bound.PricedBound(times, question, options, Seconds::Infinite().value());
+    EXPECT_LE(priced, step);
+    if (priced > narrow * (1.0 + 1e-6)) ++priced_count;
     // With groups of any size, of which these are some.
     const int64_t any_count = devices + dice.Number(0, 40);
     const int64_t group_size = DrawGroupSize(devices, chunks, any_count, dice.random());
@@ -114,10 +144,12 @@ TEST(UnevenBound, IsNoLongerThanTheScheduleOfAnyPartition) {
     question.any_group_size = true;
     EXPECT_LE(bound.Quick(times, any_count), grouped);
     EXPECT_LE(bound.Bound(times, question, Seconds::Infinite().value()), grouped);
+    EXPECT_LE(bound.PricedBound(times, question, options, Seconds::Infinite().value()), grouped);
     const StageCounts counts(model, layer_counts);
     EXPECT_LE(InterleavedPaths(counts, devices).BoundOfDevices(times, any_count, {}), grouped);
   }
   EXPECT_GT(close_count, 100);
+  EXPECT_GT(priced_count, 50);
 }
 
 TEST(UnevenBound, EndsAtTheCutoffOrTheMemory) {

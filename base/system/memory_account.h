@@ -1,0 +1,70 @@
+// How much memory the threads of one piece of work take, so that it can end before it has too much.
+// The server counts every search so.
+//
+//   MemoryAccount account(int64_t{512} << 20);
+//   const MemoryAccount::Scope scope(&account);  // counts what this thread allocates
+//   while (!account.IsUsedUp()) Search();
+//
+// Only programs with counted_new.cc count; in others an account stays empty.
+
+#ifndef PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
+#define PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace parplan {
+
+// Bytes that threads allocated minus those that they freed while they counted for the account.
+// Memory that another thread frees later stays counted. Safe to use from any thread.
+class MemoryAccount {
+ public:
+  // `budget` is the number of bytes above which the account is used up.
+  explicit MemoryAccount(int64_t budget) : budget_(budget) {}
+
+  MemoryAccount(const MemoryAccount&) = delete;
+  MemoryAccount& operator=(const MemoryAccount&) = delete;
+
+  // Returns the bytes counted, up to 64 KB for each thread that counts.
+  int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Returns the largest value that `bytes` ever had.
+  int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
+  int64_t budget() const { return budget_; }
+  bool IsUsedUp() const { return bytes() > budget_; }
+
+  // Returns the account that the calling thread counts for; null for none.
+  static MemoryAccount* OfThread();
+
+  // Counts bytes for the account of the calling thread, if it has one; below 0 when they are freed.
+  // Called by `operator new` and `operator delete`, so it allocates nothing.
+  static void Count(int64_t bytes);
+
+  // Lets the calling thread count for an account as long as the scope lives, then for the one of
+  // before. Scopes of a thread end in the reverse order of their beginning.
+  class Scope {
+   public:
+    // The account, which may be null, outlives the scope.
+    explicit Scope(MemoryAccount* account);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    MemoryAccount* const before_;
+  };
+
+ private:
+  void Add(int64_t bytes);
+
+  const int64_t budget_;
+  std::atomic<int64_t> bytes_ = 0;
+  std::atomic<int64_t> peak_bytes_ = 0;
+};
+
+// Gives memory that was freed back to the system, which the allocator keeps otherwise. Takes some
+// ten milliseconds for a gigabyte.
+void ReturnFreedMemory();
+
+}  // namespace parplan
+
+#endif  // PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_

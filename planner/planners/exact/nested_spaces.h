@@ -1,0 +1,60 @@
+// Plans from smaller spaces, for questions whose proof leaves a gap.
+//
+// A search that ends without a proof may miss plans that a search of a smaller space finds, because
+// it spends its limits elsewhere. So the spaces are searched that remain when some groups of
+// dimensions are left out, each as if it had been asked for. The family of these spaces is closed:
+// what a space of it leaves out, alone or together, is in it too. So for every space of the family
+// the answer of the whole space is no slower than the answer of that space.
+//
+// On few devices all of these are also searched for smaller devices of a fixed list
+// (`SmallerDevices`), so that an answer is no slower than that of a smaller device of the list.
+// Used by `SearchExact`.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
+
+#include <functional>
+#include <vector>
+
+#include "base/units.h"
+#include "planner/model/planning_problem.h"
+#include "planner/model/search_space.h"
+#include "planner/planners/exact/best_first_search.h"
+#include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/search/base/search_meter.h"
+
+namespace parplan {
+
+// What the search of one space knows.
+struct SpaceAnswer {
+  // Lower bounds of the time per sample. Those of a space hold for the spaces within it.
+  KindBounds bounds;
+  // The same of plans with block recomputation.
+  Seconds blocks;
+  // Plans that fit, best first.
+  std::vector<PredictedPlan> plans;
+};
+
+// Searches the space of a question by itself. It may end once it is proved that no plan takes less
+// time per sample than `enough`.
+using SpaceSearch = std::function<SpaceAnswer(const PlanningProblem& problem, Seconds enough)>;
+
+// Returns whether the model has few enough definitions and layers for searches within others.
+bool IsNestingCheap(const PlanningProblem& problem);
+
+// Returns [group] what is left of the dimensions of a problem without each group that it has:
+// rings and Ulysses; uneven stages; virtual stages. A group that the rules ask for is not left out.
+// Empty if
+// the model has too many definitions or layers (`IsNestingCheap`).
+std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
+
+// Searches the spaces within that of `problem`, of which `whole` is known, and then, on few
+// devices, all of them for each smaller device, and offers their plans to `plans`. Passes over
+// those whose bounds say that none of their plans is faster than the best one. Ends when `meter`
+// stops.
+void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
+                        const SpaceSearch& search, PlanList& plans, SearchMeter& meter);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_

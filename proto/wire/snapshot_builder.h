@@ -1,0 +1,48 @@
+// Merges profiles one by one, so that those of many nodes need not be in memory together.
+// `SnapshotOfNodes` and the server's `ProfileKeeper` use it.
+//
+//   SnapshotBuilder builder("NVIDIA A100", 8, "parplan");
+//   for (const v1::Profile& profile : newest_first) {
+//     PARPLAN_RETURN_IF_ERROR(builder.Add(profile).status());
+//   }
+//   PARPLAN_ASSIGN_OR_RETURN(const ProfileSnapshot snapshot, builder.Finish());
+
+#ifndef PARPLAN_PROTO_WIRE_SNAPSHOT_BUILDER_H_
+#define PARPLAN_PROTO_WIRE_SNAPSHOT_BUILDER_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parplan/v1/profile.pb.h"
+#include "planner/model/profile_snapshot.h"
+
+namespace parplan {
+
+// The snapshot that `SnapshotOfNodes` (part_of_node.h) makes of the profiles that were added. Used
+// by one thread.
+class SnapshotBuilder {
+ public:
+  SnapshotBuilder(absl::string_view device_kind, int devices_per_node,
+                  absl::string_view runtime_id);
+  ~SnapshotBuilder();
+
+  // Adds the next older profile, of any kind of node, which is used only during the call. Returns
+  // whether it or a part of it holds for the runtime. INVALID_ARGUMENT (PROFILE_INVALID) for a
+  // profile that did not pass `ValidateProfile`; afterwards the builder must be destroyed.
+  absl::StatusOr<bool> Add(const v1::Profile& profile);
+
+  // Returns the size of the nodes whose measurements the snapshot has.
+  int measured_size() const;
+
+  // Returns the snapshot, or the errors of `SnapshotOfNodes`. To be called once.
+  absl::StatusOr<ProfileSnapshot> Finish();
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PROTO_WIRE_SNAPSHOT_BUILDER_H_

@@ -1,0 +1,52 @@
+// Verifies tokens of Kubernetes service accounts: JSON Web Tokens (RFC 7519) that the kubelet
+// projects into a pod for an audience.
+//
+//   const TokenVerifier verifier({.issuer = issuer, .audience = "parplan"}, std::move(key_set));
+//   PARPLAN_ASSIGN_OR_RETURN(const Identity identity, verifier.Verify(token, absl::Now()));
+
+#ifndef PARPLAN_SERVER_ACCESS_TOKEN_VERIFIER_H_
+#define PARPLAN_SERVER_ACCESS_TOKEN_VERIFIER_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/access/identity.h"
+#include "server/access/web_key_set.h"
+
+namespace parplan {
+
+// Immutable.
+class TokenVerifier {
+ public:
+  // The values that a token must have; neither is empty.
+  struct Rules {
+    std::string issuer;
+    std::string audience;
+  };
+
+  // The difference of clocks that `exp` and `nbf` allow for.
+  static constexpr absl::Duration kLeeway = absl::Seconds(30);
+  // Bytes of a token. Those of Kubernetes have some 1,000.
+  static constexpr size_t kMaxTokenBytes = 8192;
+
+  TokenVerifier(Rules rules, WebKeySet keys) : rules_(std::move(rules)), keys_(std::move(keys)) {}
+
+  // Returns the identity of a service account, `k8s:NAMESPACE/NAME`. UNAUTHENTICATED without a
+  // reason that would help to forge one: for a text that is no signed token; an algorithm other
+  // than RS256 and ES256, or one that the key does not have; a header with `crit`; a signature that
+  // is not by a key of the set; another issuer or audience; a token that has no `exp`, has expired
+  // or is not valid yet; and a subject that is no service account.
+  absl::StatusOr<Identity> Verify(absl::string_view token, absl::Time now) const;
+
+ private:
+  Rules rules_;
+  WebKeySet keys_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_ACCESS_TOKEN_VERIFIER_H_

@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+"""Tokens of Kubernetes service accounts, with a real server: who is who over TLS and over a Unix
+socket, and what is refused.
+
+    token_test.py SERVER
+"""
+import base64
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import grpc
+
+import parplan_process as parplan
+
+SERVER = None
+PLANS = "parplan.v1.PlanService"
+ISSUER = "https://kubernetes.default.svc"
+DENIED = grpc.StatusCode.PERMISSION_DENIED
+UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
+
+
+def encode(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Tokens(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.key_set = self.folder / "jwks.json"
+        self.make_key("one")
+        self.write_key_set("one")
+
+    def openssl(self, *arguments, **options):
+        return subprocess.run(["openssl", *arguments], check=True, capture_output=True,
+                              **options).stdout
+
+    def make_key(self, name):
+        self.openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out",
+                     self.folder / f"{name}.pem")
+
+    def write_key_set(self, name):
+        text = self.openssl("rsa", "-in", self.folder / f"{name}.pem", "-noout", "-modulus").decode()
+        modulus = bytes.fromhex(text.strip().split("=")[1])
+        self.key_set.write_text(json.dumps({"keys": [{
+            "kty": "RSA", "use": "sig", "alg": "RS256", "kid": name, "n": encode(modulus),
+            "e": "AQAB"}]}))
+
+    def token(self, key="one", header=None, **changes):
+        now = int(time.time())
+        claims = {"iss": ISSUER, "aud": ["parplan"], "sub": "system:serviceaccount:lab:planner",
+                  "exp": now + 600, "nbf": now, **changes}
+        text = ".".join(encode(json.dumps(part).encode()) for part in (
+            header or {"alg": "RS256", "kid": key}, claims))
+        signature = self.openssl("dgst", "-sha256", "-sign", self.folder / f"{key}.pem",
+                                 input=text.encode())
+        return f"{text}.{encode(signature)}"
+
+    def serve(self, *flags):
+        config = self.folder / "server.json"
+        config.write_text(json.dumps({"authorization": {
+            "grants": [{"identities": ["k8s:{cluster}/planner"], "role": "planner"},
+                       {"identities": ["k8s:lab/reader"], "role": "reader", "clusters": ["lab"]}],
+            "service_accounts": {"key_set_file": str(self.key_set), "issuer": ISSUER,
+                                 "audience": "parplan"}}}))
+        server = parplan.Server(SERVER, self.folder, "--config", config, *flags)
+        server.start()
+        self.addCleanup(server.__exit__)
+        return server
+
+    def ask(self, client, token, cluster="lab", scheme="Bearer "):
+        """The code of a list of plans, and its message."""
+        metadata = [] if token is None else [("authorization", scheme + token)]
+        call = client.channel.unary_unary(f"/{PLANS}/ListPlans")
+        # ListPlansRequest.parent
+        parent = f"clusters/{cluster}".encode()
+        try:
+            call(bytes([10, len(parent)]) + parent, timeout=20, metadata=metadata)
+            return grpc.StatusCode.OK, ""
+        except grpc.RpcError as error:
+            return error.code(), error.details()
+
+    def assert_refused(self, client, token, why, **options):
+        code, message = self.ask(client, token, **options)
+        self.assertEqual(code, UNAUTHENTICATED, message)
+        self.assertIn(why, message)
+
+    def test_over_tls_a_token_is_an_identity(self):
+        certificates = parplan.make_certificates(self.folder / "certificates")
+        server = self.serve("--tls-certificate", certificates / "server.pem",
+                            "--tls-key", certificates / "server.key")
+        credentials = grpc.ssl_channel_credentials((certificates / "ca.pem").read_bytes())
+        with parplan.Client(server.address, credentials) as client:
+            self.assertEqual(self.ask(client, self.token())[0], grpc.StatusCode.OK)
+            self.assertEqual(self.ask(client, self.token(), cluster="other")[0], DENIED)
+            self.assertEqual(self.ask(client, None)[0], DENIED)
+            stranger = self.token(sub="system:serviceaccount:lab:stranger")
+            self.assertEqual(self.ask(client, stranger)[0], DENIED)
+            for token, why in (
+                    (self.token(exp=int(time.time()) - 60), "expired"),
+                    (self.token(nbf=int(time.time()) + 600), "not valid yet"),
+                    (self.token(aud=["other"]), "audience"),
+                    (self.token(iss="https://other"), "issuer"),
+                    (self.token(sub="planner"), "subject"),
+                    (self.token(header={"alg": "none"}), "algorithm"),
+                    (self.token(header={"alg": "ES256", "kid": "one"}), "no key"),
+                    (self.token() + "A", "no key"),
+                    ("a" * 7000, "no signed")):
+                self.assert_refused(client, token, why)
+            self.assert_refused(client, self.token(), "Bearer", scheme="Basic ")
+            # What proves nothing makes no plan either, nor reads what everybody may.
+            capabilities = client.channel.unary_unary(f"/{PLANS}/GetCapabilities")
+            with self.assertRaises(grpc.RpcError) as caught:
+                capabilities(b"", timeout=20, metadata=[("authorization", "Bearer x")])
+            self.assertEqual(caught.exception.code(), UNAUTHENTICATED)
+
+    def test_a_reload_takes_new_keys(self):
+        certificates = parplan.make_certificates(self.folder / "certificates")
+        server = self.serve("--tls-certificate", certificates / "server.pem",
+                            "--tls-key", certificates / "server.key")
+        credentials = grpc.ssl_channel_credentials((certificates / "ca.pem").read_bytes())
+        self.make_key("two")
+        with parplan.Client(server.address, credentials) as client:
+            self.assert_refused(client, self.token("two"), "no key")
+            self.write_key_set("two")
+            server.process.send_signal(signal.SIGHUP)
+            end = time.monotonic() + 30
+            while self.ask(client, self.token("two"))[0] != grpc.StatusCode.OK:
+                self.assertLess(time.monotonic(), end)
+            self.assert_refused(client, self.token("one"), "no key")
+
+    def test_without_tls_a_token_is_refused(self):
+        server = self.serve()
+        with parplan.Client(server.address) as client:
+            self.assert_refused(client, self.token(), "without TLS")
+            self.assertEqual(self.ask(client, None)[0], DENIED)
+
+    def test_over_a_unix_socket_it_counts(self):
+        path = self.folder / "socket"
+        self.serve("--listen", f"unix:{path}")
+        with parplan.Client(f"unix:{path}") as client:
+            self.assertEqual(self.ask(client, self.token())[0], grpc.StatusCode.OK)
+            self.assert_refused(client, self.token(aud="other"), "audience")
+
+
+if __name__ == "__main__":
+    SERVER = sys.argv.pop(1)
+    unittest.main()
