@@ -34,6 +34,9 @@ std::string WalksSection(const PapersResults& results);
 // Coarser memory and fused layers, and search times (time_sections.cc).
 std::string GranularitySection(const PapersResults& results);
 std::string TimesSection(const PapersResults& results);
+// Returns the commit that made the searches of an axis; empty if it is not said. Rates of several
+// commits are not compared, since another cost model makes others.
+std::string CommitOf(const PapersResults& results, absl::string_view axis);
 // Returns the timed searches of an axis, and their planners in the order in which they were asked.
 std::vector<TimedSearch> SearchesOf(const PapersResults& results, absl::string_view axis);
 std::vector<std::string> PlannersOf(const std::vector<TimedSearch>& searches);

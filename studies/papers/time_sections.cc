@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "studies/papers/page_text.h"
@@ -15,12 +16,17 @@ std::string SecondsText(const TimedSearch& timed) {
   return absl::StrFormat("%s%.3g", timed.stopped ? "> " : "", timed.seconds);
 }
 
+// Returns whether two axes ask the same questions and were made by the same commit.
+bool AreComparable(const PapersResults& results, absl::string_view axis, absl::string_view other) {
+  return QuestionAxis(axis) == QuestionAxis(other) &&
+         CommitOf(results, axis) == CommitOf(results, other);
+}
+
 // Returns by question of an axis the least memory that any plan found for it needs, in GiB.
 std::map<int, double> LeastMemories(const PapersResults& results, absl::string_view axis) {
-  const std::string questions = QuestionAxis(axis);
   std::map<int, double> least;
   for (const TimedSearch& timed : results.times) {
-    if (QuestionAxis(timed.axis) != questions || timed.memory_gib <= 0.0) continue;
+    if (!AreComparable(results, timed.axis, axis) || timed.memory_gib <= 0.0) continue;
     const auto [found, is_new] = least.try_emplace(timed.value, timed.memory_gib);
     if (!is_new) found->second = std::min(found->second, timed.memory_gib);
   }
@@ -39,10 +45,9 @@ std::string QualityText(const TimedSearch& timed, double best_rate, double least
 
 // Returns by question of an axis the highest rate that any search of it found.
 std::map<int, double> BestRates(const PapersResults& results, absl::string_view axis) {
-  const std::string questions = QuestionAxis(axis);
   std::map<int, double> best;
   for (const TimedSearch& timed : results.times) {
-    if (QuestionAxis(timed.axis) == questions) {
+    if (AreComparable(results, timed.axis, axis)) {
       best[timed.value] = std::max(best[timed.value], timed.rate);
     }
   }
@@ -93,13 +98,13 @@ std::string LongTable(const PapersResults& results, absl::string_view axis,
 }
 
 // Says with which numbers of layers the searches that bound their space are slower than another, by
-// more than the last digit of the shares shows, and names the quickest search that found the fastest
-// plan; empty where there is none.
+// more than the last digit of the shares shows, and names the quickest search that found the
+// fastest plan; empty where there is none.
 std::string BehindOthers(const PapersResults& results) {
   std::map<int, double> bounded;
   std::map<int, TimedSearch> fastest;
   for (const TimedSearch& timed : results.times) {
-    if (QuestionAxis(timed.axis) != "layers") continue;
+    if (!AreComparable(results, timed.axis, "layers")) continue;
     double& rate = bounded[timed.value];
     if (BoundsItsSpace(timed.planner)) rate = std::max(rate, timed.rate);
     TimedSearch& best = fastest[timed.value];
@@ -117,6 +122,13 @@ std::string BehindOthers(const PapersResults& results) {
 }
 
 }  // namespace
+
+std::string CommitOf(const PapersResults& results, absl::string_view axis) {
+  std::string section = absl::StartsWith(axis, kLong) ? std::string(axis) : "times";
+  if (absl::StartsWith(axis, "other-grid-")) section = kLongGrid;
+  const auto found = results.made.find(section);
+  return found == results.made.end() ? "" : found->second.commit;
+}
 
 std::vector<TimedSearch> SearchesOf(const PapersResults& results, absl::string_view axis) {
   std::vector<TimedSearch> searches;
@@ -198,8 +210,10 @@ std::string TimesSection(const PapersResults& results) {
       kSearchSeconds,
       " s is ended there and keeps its best plan so far (`>`, before the seconds it took). Beside "
       "each time stands the rate of "
-      "the plan as a share of the best that any search of the question found, in this table or "
-      "another; for `min-memory-ilp`, which does not look for it, the memory that a device must "
+      "the plan as a share of the best that any search of the question found on the same commit, "
+      "in "
+      "this table or another; for `min-memory-ilp`, which does not look for it, the memory that a "
+      "device must "
       "have over the least of any plan found for the question. `",
       kTreeOptimum, "` is `exact` in the space of `galvatron-bmw` under a limit of ",
       kMaxOptimumStates / 1'000'000,
