@@ -1,9 +1,11 @@
 #include "executor/report/execution_reporter.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
 
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/windows/step_aside.h"
@@ -68,6 +70,11 @@ absl::Duration ExecutionReporter::Timeout() const {
 }
 
 bool ExecutionReporter::IsPassing(const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) {
+    // A quota refills and a full queue empties; an execution that is full stays so.
+    const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+    return !detail.has_value() || detail->reason != Reason::kUploadTooLarge;
+  }
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsCancelled(status) || absl::IsInternal(status) || absl::IsUnknown(status);
 }

@@ -56,9 +56,10 @@ struct ReportSummary {
 };
 
 // Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
-// reached until the job ends (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN), and
-// gives up at any other error, for example if the server does not know the plan or the execution;
-// if a call, of at most 256 windows, is INVALID_ARGUMENT, its windows are lost, and it goes on.
+// reached, or has no room or quota left, until the job ends (UNAVAILABLE, DEADLINE_EXCEEDED,
+// CANCELLED, INTERNAL, UNKNOWN, and RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), and gives up at
+// any other error, for example if the server does not know the plan or the execution; if a call, of
+// at most 256 windows, is INVALID_ARGUMENT, its windows are lost, and it goes on.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -193,6 +194,48 @@ TEST(ExecutionReporter, AddReturnsWhileTheServerHangsAndTheOldestGo) {
   EXPECT_THAT(server.first_steps(), ElementsAre(20, 30));
   EXPECT_EQ(summary.lost_count, 2);
   EXPECT_EQ(summary.delivered_count, 2);
+}
+
+absl::Status Exhausted(Reason reason) {
+  return MakeError(absl::StatusCode::kResourceExhausted, reason, "enough for now");
+}
+
+// A quota refills while the job runs.
+TEST(ExecutionReporter, AnExceededQuotaDelaysWindowsUntilItRefills) {
+  FakeServer server;
+  ReporterOptions options = PatientOptions();
+  options.max_window_count = 2;
+  ExecutionReporter reporter(options, server.Connect());
+  server.Answer(WithRetryDelay(Exhausted(Reason::kQuotaExceeded), absl::Hours(1)));
+  reporter.Add(Windows({0, 10, 20}));
+  server.AwaitCalls(5);
+  server.Answer(absl::OkStatus());
+  const ReportSummary summary = reporter.Finish(absl::OkStatus());
+  EXPECT_THAT(server.first_steps(), ElementsAre(10, 20));
+  EXPECT_EQ(summary.delivered_count, 2);
+  EXPECT_EQ(summary.lost_count, 1);
+  EXPECT_TRUE(summary.is_closed);
+}
+
+TEST(ExecutionReporter, AQuotaThatNeverRefillsLosesTheWindowsThatWait) {
+  FakeServer server;
+  server.Answer(Exhausted(Reason::kQuotaExceeded));
+  ReporterOptions options = PatientOptions();
+  options.close_timeout = absl::Milliseconds(20);
+  ExecutionReporter reporter(options, server.Connect());
+  reporter.Add(Windows({0, 10}));
+  const ReportSummary summary = reporter.Finish(absl::OkStatus());
+  EXPECT_EQ(summary.lost_count, 2);
+  EXPECT_THAT(summary.trouble, StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST(ExecutionReporter, GivesUpAtAnExecutionThatIsFull) {
+  FakeServer server;
+  server.Answer(Exhausted(Reason::kUploadTooLarge));
+  ExecutionReporter reporter(PatientOptions(), server.Connect());
+  reporter.Add(Windows({0}));
+  // With a limit of minutes it would not return if it tried again.
+  EXPECT_EQ(reporter.Finish(absl::OkStatus()).lost_count, 1);
 }
 
 TEST(ExecutionReporter, GivesUpWhereThereIsNoSuchPlan) {
