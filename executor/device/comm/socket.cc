@@ -101,22 +101,27 @@ absl::StatusOr<Socket> Socket::Connect(const std::string& address, absl::Duratio
   }
   const absl::string_view host =
       absl::StripSuffix(absl::StripPrefix(absl::string_view(address).substr(0, colon), "["), "]");
-  PARPLAN_ASSIGN_OR_RETURN(const Addresses found,
-                           Resolve(std::string(host), address.substr(colon + 1), /*flags=*/0));
-  std::vector<SocketAddress> addresses;
-  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
-    addresses.emplace_back().length = each->ai_addrlen;
-    std::memcpy(&addresses.back().address, each->ai_addr, each->ai_addrlen);
-  }
-  return ConnectToAny(addresses, address, deadline, kAddressPatience, on_failure);
+  const auto resolve = [&]() -> absl::StatusOr<std::vector<SocketAddress>> {
+    PARPLAN_ASSIGN_OR_RETURN(const Addresses found,
+                             Resolve(std::string(host), address.substr(colon + 1), /*flags=*/0));
+    std::vector<SocketAddress> addresses;
+    for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+      addresses.emplace_back().length = each->ai_addrlen;
+      std::memcpy(&addresses.back().address, each->ai_addr, each->ai_addrlen);
+    }
+    return addresses;
+  };
+  return ConnectToAny(resolve, address, deadline, /*intervals=*/{}, on_failure);
 }
 
 absl::StatusOr<Socket> Socket::ConnectToAny(
-    absl::Span<const SocketAddress> addresses, const std::string& name, absl::Duration deadline,
-    absl::Duration address_patience, const std::function<void(const absl::Status&)>& on_failure) {
+    const Resolver& resolve, const std::string& name, absl::Duration deadline,
+    const ConnectIntervals& intervals, const std::function<void(const absl::Status&)>& on_failure) {
   const auto failure = [&name](int error) {
     return absl::UnavailableError(DescribeErrno(error, absl::StrCat("cannot connect to ", name)));
   };
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses, resolve());
+  absl::Duration next_resolution = SteadyNow() + intervals.resolve_interval;
   while (true) {
     int error = 0;
     for (const SocketAddress& each : addresses) {
@@ -130,7 +135,7 @@ absl::StatusOr<Socket> Socket::ConnectToAny(
       }
       if (error == EINPROGRESS) {
         // An address may swallow all packets, and the next one be well.
-        const absl::Duration end = std::min(deadline, SteadyNow() + address_patience);
+        const absl::Duration end = std::min(deadline, SteadyNow() + intervals.address_patience);
         PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(socket.descriptor(), POLLOUT, end));
         socklen_t length = sizeof(error);
         ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -146,6 +151,14 @@ absl::StatusOr<Socket> Socket::ConnectToAny(
       return failure(error);
     }
     ::usleep(static_cast<useconds_t>(absl::ToInt64Microseconds(kSocketPause)));
+    if (SteadyNow() < next_resolution) continue;
+    absl::StatusOr<std::vector<SocketAddress>> found = resolve();
+    next_resolution = SteadyNow() + intervals.resolve_interval;
+    if (found.ok()) {
+      addresses = *std::move(found);
+    } else if (on_failure) {
+      on_failure(found.status());
+    }
   }
 }
 

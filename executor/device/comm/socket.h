@@ -10,12 +10,12 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 
 namespace parplan {
 
@@ -24,10 +24,23 @@ inline constexpr absl::Duration kSocketPause = absl::Milliseconds(20);
 // Time that one of several addresses has to answer before the next one is tried.
 inline constexpr absl::Duration kAddressPatience = absl::Seconds(3);
 
+// Least time between two questions for the addresses of a host that does not answer. A name may
+// come to mean another address, for example if a pod is replaced; ranks by the thousand that ask at
+// every attempt would be a burden to name servers. Not measured.
+inline constexpr absl::Duration kResolveInterval = absl::Seconds(1);
+
 // An address as the kernel takes it.
 struct SocketAddress {
   sockaddr_storage address = {};
   socklen_t length = 0;
+};
+
+// Returns the addresses of a host, or why there are none.
+using Resolver = std::function<absl::StatusOr<std::vector<SocketAddress>>()>;
+
+struct ConnectIntervals {
+  absl::Duration address_patience = kAddressPatience;
+  absl::Duration resolve_interval = kResolveInterval;
 };
 
 // Owns the descriptor of a socket, or none.
@@ -41,16 +54,17 @@ class Socket {
 
   // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT": to the addresses of the host in turn, each
   // for at most kAddressPatience, and where all fail again after kSocketPause, until `deadline` on
-  // SteadyNow(). INVALID_ARGUMENT for a text without a colon, UNAVAILABLE naming the address, at
-  // once for a host that cannot be resolved. `on_failure`, which may be empty, hears of every
-  // attempt that failed.
+  // SteadyNow(). The host is resolved again before such a round, at most every kResolveInterval; if
+  // that fails, the addresses of before are tried. INVALID_ARGUMENT for a text without a colon,
+  // UNAVAILABLE naming the address, at once for a host that cannot be resolved at first.
+  // `on_failure`, which may be empty, hears of every attempt that failed.
   static absl::StatusOr<Socket> Connect(
       const std::string& address, absl::Duration deadline,
       const std::function<void(const absl::Status&)>& on_failure = nullptr);
-  // Does the same for a list of addresses, which `name` says in errors.
+  // Does the same for the addresses that `resolve` returns, which `name` says in errors.
   static absl::StatusOr<Socket> ConnectToAny(
-      absl::Span<const SocketAddress> addresses, const std::string& name, absl::Duration deadline,
-      absl::Duration address_patience = kAddressPatience,
+      const Resolver& resolve, const std::string& name, absl::Duration deadline,
+      const ConnectIntervals& intervals = {},
       const std::function<void(const absl::Status&)>& on_failure = nullptr);
 
   bool is_open() const { return descriptor_ >= 0; }

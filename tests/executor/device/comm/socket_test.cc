@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "executor/device/comm/steady_clock.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
@@ -43,18 +42,24 @@ TEST(Socket, BothEndsAskAfterASilentPeer) {
   }
 }
 
-// Returns a socket that listens, and whose queue is full: it swallows what comes.
-std::pair<Socket, std::vector<Socket>> SwallowingListener(SocketAddress& address) {
-  Socket listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Returns a socket that has an address and does not listen: it refuses what comes.
+Socket BoundSocket(SocketAddress& address) {
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in own = {};
   own.sin_family = AF_INET;
   own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::bind(listener.descriptor(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
-  EXPECT_EQ(::listen(listener.descriptor(), 0), 0);
+  EXPECT_EQ(::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
   address.length = sizeof(address.address);
-  EXPECT_EQ(::getsockname(listener.descriptor(), reinterpret_cast<sockaddr*>(&address.address),
+  EXPECT_EQ(::getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&address.address),
                           &address.length),
             0);
+  return socket;
+}
+
+// Returns a socket that listens, and whose queue is full: it swallows what comes.
+std::pair<Socket, std::vector<Socket>> SwallowingListener(SocketAddress& address) {
+  Socket listener = BoundSocket(address);
+  EXPECT_EQ(::listen(listener.descriptor(), 0), 0);
   std::vector<Socket> waiting;
   while (true) {
     Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -67,30 +72,83 @@ std::pair<Socket, std::vector<Socket>> SwallowingListener(SocketAddress& address
   }
 }
 
+// Returns the address of a listener.
+SocketAddress AddressOf(const Listener& listener) {
+  SocketAddress own;
+  own.length = sizeof(own.address);
+  EXPECT_EQ(
+      ::getsockname(listener.descriptor(), reinterpret_cast<sockaddr*>(&own.address), &own.length),
+      0);
+  return own;
+}
+
 TEST(Socket, AnAddressThatSwallowsPacketsDoesNotHideTheNext) {
-  std::vector<SocketAddress> addresses(2);
-  const auto dead = SwallowingListener(addresses[0]);
+  SocketAddress swallowing;
+  const auto dead = SwallowingListener(swallowing);
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
-  addresses[1].length = sizeof(addresses[1].address);
-  ASSERT_EQ(::getsockname(listener.descriptor(), reinterpret_cast<sockaddr*>(&addresses[1].address),
-                          &addresses[1].length),
-            0);
+  const auto both = [&] { return std::vector<SocketAddress>{swallowing, AddressOf(listener)}; };
+  const ConnectIntervals intervals = {.address_patience = absl::Milliseconds(50)};
   // The deadline is far: without a limit for each address this would wait for it.
-  EXPECT_OK(
-      Socket::ConnectToAny(addresses, "two", SteadyNow() + kLong, absl::Milliseconds(50)).status());
+  EXPECT_OK(Socket::ConnectToAny(both, "two", SteadyNow() + kLong, intervals).status());
   // Whoever waits hears of each attempt, and the next one is made after it.
   std::vector<std::string> failures;
-  EXPECT_OK(Socket::ConnectToAny(addresses, "two", SteadyNow() + kLong, absl::Milliseconds(50),
+  EXPECT_OK(Socket::ConnectToAny(both, "two", SteadyNow() + kLong, intervals,
                                  [&failures](const absl::Status& failure) {
                                    failures.emplace_back(failure.message());
                                  })
                 .status());
   EXPECT_THAT(failures, testing::ElementsAre(HasSubstr("cannot connect to two")));
   // One alone is tried to the end.
-  EXPECT_THAT(Socket::ConnectToAny(absl::MakeConstSpan(addresses).first(1), "one",
-                                   SteadyNow() + absl::Milliseconds(100), absl::Milliseconds(50))
+  const auto one = [&] { return std::vector<SocketAddress>{swallowing}; };
+  EXPECT_THAT(
+      Socket::ConnectToAny(one, "one", SteadyNow() + absl::Milliseconds(100), intervals).status(),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot connect to one")));
+}
+
+// A pod that is replaced has another address, and none in between.
+TEST(Socket, AHostThatMovesIsFound) {
+  SocketAddress before;
+  const Socket closed = BoundSocket(before);
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  int question_count = 0;
+  const auto resolve = [&]() -> absl::StatusOr<std::vector<SocketAddress>> {
+    ++question_count;
+    if (question_count == 2) return absl::UnavailableError("no such host now");
+    return std::vector<SocketAddress>{question_count < 4 ? before : AddressOf(listener)};
+  };
+  std::vector<std::string> failures;
+  EXPECT_OK(
+      Socket::ConnectToAny(
+          resolve, "rank-0:7", SteadyNow() + kLong, {.resolve_interval = absl::ZeroDuration()},
+          [&failures](const absl::Status& failure) { failures.emplace_back(failure.message()); })
+          .status());
+  EXPECT_EQ(question_count, 4);
+  EXPECT_THAT(failures, testing::ElementsAre(
+                            HasSubstr("cannot connect to rank-0:7"), HasSubstr("no such host now"),
+                            HasSubstr("cannot connect to rank-0:7"), HasSubstr("cannot connect")));
+}
+
+TEST(Socket, AsksForAddressesAtMostOnceInAnInterval) {
+  SocketAddress address;
+  const Socket closed = BoundSocket(address);
+  int question_count = 0;
+  int attempt_count = 0;
+  const auto resolve = [&] {
+    ++question_count;
+    return std::vector<SocketAddress>{address};
+  };
+  EXPECT_THAT(Socket::ConnectToAny(resolve, "rank-0:7", SteadyNow() + absl::Milliseconds(200),
+                                   {.resolve_interval = kLong},
+                                   [&](const absl::Status&) { ++attempt_count; })
                   .status(),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot connect to one")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank-0:7")));
+  EXPECT_EQ(question_count, 1);
+  EXPECT_GE(attempt_count, 1);
+  // A host that is not known at first may be a wrong name.
+  EXPECT_THAT(Socket::ConnectToAny([] { return absl::NotFoundError("no such host"); }, "x:7",
+                                   SteadyNow() + kLong)
+                  .status(),
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 }  // namespace
