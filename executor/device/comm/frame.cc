@@ -11,20 +11,23 @@ namespace {
 
 // Kind, number and the lengths of both texts; little-endian, as x86-64 and Arm have them.
 using Header = std::array<uint32_t, 4>;
+static_assert(sizeof(Header) == kFrameHeaderSize);
 
-absl::StatusOr<Frame> FrameOf(const Header& header) {
+}  // namespace
+
+absl::StatusOr<FrameHeader> HeaderOf(absl::string_view arrived) {
+  Header header;
+  std::memcpy(header.data(), arrived.data(), sizeof(header));
   if (header[0] < static_cast<uint32_t>(FrameKind::kHello) ||
       header[0] > static_cast<uint32_t>(FrameKind::kWaits) || header[2] > kMaxFrameText ||
       header[3] > kMaxFrameText) {
     return absl::InvalidArgumentError("what arrived is not a message of a rendezvous");
   }
-  Frame frame{.kind = static_cast<FrameKind>(header[0]), .number = header[1]};
-  frame.key.resize(header[2]);
-  frame.value.resize(header[3]);
-  return frame;
+  return FrameHeader{.kind = static_cast<FrameKind>(header[0]),
+                     .number = header[1],
+                     .key_size = header[2],
+                     .value_size = header[3]};
 }
-
-}  // namespace
 
 std::string RankFact(int rank) { return absl::StrCat("rank/", rank); }
 
@@ -42,24 +45,27 @@ absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration
 }
 
 absl::StatusOr<Frame> ReadFrame(const Socket& socket, absl::Duration deadline) {
-  Header header;
-  PARPLAN_RETURN_IF_ERROR(
-      socket.ReadAll(reinterpret_cast<char*>(header.data()), sizeof(header), deadline));
-  PARPLAN_ASSIGN_OR_RETURN(Frame frame, FrameOf(header));
-  PARPLAN_RETURN_IF_ERROR(socket.ReadAll(frame.key.data(), header[2], deadline));
-  PARPLAN_RETURN_IF_ERROR(socket.ReadAll(frame.value.data(), header[3], deadline));
+  std::array<char, kFrameHeaderSize> bytes;
+  PARPLAN_RETURN_IF_ERROR(socket.ReadAll(bytes.data(), bytes.size(), deadline));
+  PARPLAN_ASSIGN_OR_RETURN(const FrameHeader header,
+                           HeaderOf(absl::string_view(bytes.data(), bytes.size())));
+  Frame frame{.kind = header.kind, .number = header.number};
+  frame.key.resize(header.key_size);
+  frame.value.resize(header.value_size);
+  PARPLAN_RETURN_IF_ERROR(socket.ReadAll(frame.key.data(), frame.key.size(), deadline));
+  PARPLAN_RETURN_IF_ERROR(socket.ReadAll(frame.value.data(), frame.value.size(), deadline));
   return frame;
 }
 
 absl::StatusOr<std::optional<Frame>> TakeFrame(std::string& arrived) {
-  Header header;
-  if (arrived.size() < sizeof(header)) return std::nullopt;
-  std::memcpy(header.data(), arrived.data(), sizeof(header));
-  PARPLAN_ASSIGN_OR_RETURN(Frame frame, FrameOf(header));
-  const size_t size = sizeof(header) + frame.key.size() + frame.value.size();
+  if (arrived.size() < kFrameHeaderSize) return std::nullopt;
+  PARPLAN_ASSIGN_OR_RETURN(const FrameHeader header, HeaderOf(arrived));
+  const size_t size = kFrameHeaderSize + header.key_size + header.value_size;
   if (arrived.size() < size) return std::nullopt;
-  arrived.copy(frame.key.data(), frame.key.size(), sizeof(header));
-  arrived.copy(frame.value.data(), frame.value.size(), sizeof(header) + frame.key.size());
+  Frame frame{.kind = header.kind,
+              .number = header.number,
+              .key = arrived.substr(kFrameHeaderSize, header.key_size),
+              .value = arrived.substr(kFrameHeaderSize + header.key_size, header.value_size)};
   arrived.erase(0, size);
   return frame;
 }

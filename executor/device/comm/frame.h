@@ -4,12 +4,14 @@
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "executor/device/comm/socket.h"
 
@@ -71,6 +73,22 @@ absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration
 // Reads a frame. INVALID_ARGUMENT for bytes that are not a frame; else the errors of
 // Socket::ReadAll: UNAVAILABLE, DEADLINE_EXCEEDED.
 absl::StatusOr<Frame> ReadFrame(const Socket& socket, absl::Duration deadline);
+
+// The part of a frame before its texts.
+struct FrameHeader {
+  FrameKind kind = FrameKind::kHello;
+  uint32_t number = 0;
+  // Bytes of both texts.
+  size_t key_size = 0;
+  size_t value_size = 0;
+};
+
+// Bytes of a header.
+inline constexpr size_t kFrameHeaderSize = 16;
+
+// Returns the header at the beginning of `arrived`. INVALID_ARGUMENT as for ReadFrame. REQUIRES: at
+// least kFrameHeaderSize bytes.
+absl::StatusOr<FrameHeader> HeaderOf(absl::string_view arrived);
 
 // Removes the first frame from `arrived` and returns it; nothing while it is incomplete.
 // INVALID_ARGUMENT as for ReadFrame.

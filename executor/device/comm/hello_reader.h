@@ -20,7 +20,8 @@ namespace parplan {
 // Used by one thread.
 class HelloReader {
  public:
-  // Time that a connection gets for its first message. Not measured; a rank sends it at once.
+  // Time that a connection gets for its first message, and after its token for each further part.
+  // Not measured; a rank sends it at once.
   static constexpr absl::Duration kPatience = absl::Seconds(5);
   // Connections that may be silent at a time; the oldest gives way. Strangers then leave the job
   // some of the 1,024 descriptors that a process mostly has.
@@ -39,8 +40,14 @@ class HelloReader {
 
   // Removes the connections whose hello with the token has arrived whole, and returns them; what
   // follows the hello is still in the socket. Drops those that sent something else, ended, or were
-  // silent for `kPatience` at `now`. Waits for nothing.
+  // silent for `kPatience` at `now`. Waits for nothing. The text after the token may be as long as
+  // kMaxFrameText; only who knows the token makes this keep more than some bytes.
   std::vector<Guest> Take(absl::Duration now);
+
+  // Waits until `Take` has something to do, a connection waits at `listener`, or `deadline` on
+  // SteadyNow(); returns whether a connection waits. Bytes of a hello that `Take` has seen
+  // do not end the wait again.
+  bool Await(const Listener& listener, absl::Duration deadline) const;
 
   bool empty() const { return silent_.empty(); }
 
@@ -48,7 +55,16 @@ class HelloReader {
   struct Silent {
     Socket socket;
     absl::Duration end;
+    // The bytes of its hello that have come, and nothing that follows it.
+    std::string arrived;
   };
+  enum class Progress { kIncomplete, kWhole, kWrong };
+
+  // Returns how many bytes of its hello must have arrived for the next step: its header, its token,
+  // and the rest. 0 if what has arrived is no hello with the token.
+  size_t NextSize(absl::string_view arrived) const;
+  // Takes what has arrived of a hello.
+  Progress Read(Silent& silent) const;
 
   const std::string token_;
   std::list<Silent> silent_;  // Oldest first.

@@ -237,10 +237,12 @@ absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
       options_.on_notice(
           absl::StrCat("rank ", options_.rank, " waits for rank ", rank, " to join ", id));
     }
-    // Short while a connection may be about to say whose it is.
-    const absl::Duration wait = absl::Milliseconds(hellos_.empty() ? 100 : 1);
-    absl::StatusOr<Socket> socket = listener_.Accept(std::min(deadline, now + wait));
-    if (socket.ok()) hellos_.Add(*std::move(socket), SteadyNow());
+    // Short enough to hear of a job that has failed.
+    const absl::Duration end = std::min(deadline, now + absl::Milliseconds(100));
+    if (hellos_.Await(listener_, end)) {
+      absl::StatusOr<Socket> socket = listener_.Accept(end);
+      if (socket.ok()) hellos_.Add(*std::move(socket), SteadyNow());
+    }
     for (HelloReader::Guest& guest : hellos_.Take(SteadyNow())) {
       visitors_[{guest.hello.value, static_cast<int>(guest.hello.number)}] =
           std::move(guest.socket);

@@ -380,6 +380,15 @@ TEST(ShapedLinks, AreNoFasterThanTheirShape) {
            });
 }
 
+// As long as the list of 2,000 ranks, of which each would be a connection.
+TEST(JobFabricGroups, MayHaveALongId) {
+  RunRanks(2, {.transport = TransportKind::kTcp}, [](JobFabric& fabric) {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> group,
+                         fabric.MakeGroup(std::string(9'000, 'g'), {0, 1}));
+    EXPECT_OK(group->Barrier());
+  });
+}
+
 TEST(JobFabricGroups, RefusesRanksThatAreNotOfTheJob) {
   RunRanks(2, {}, [](JobFabric& fabric) {
     for (const std::vector<int>& ranks :

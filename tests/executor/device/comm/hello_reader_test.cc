@@ -4,10 +4,17 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "executor/device/comm/steady_clock.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
@@ -68,6 +75,107 @@ TEST(HelloReader, AHelloMayComeInParts) {
   EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
   ASSERT_OK(rank.WriteAll(bytes.substr(10), SteadyNow() + kLong));
   EXPECT_EQ(reader.Take(absl::ZeroDuration()).size(), 1u);
+}
+
+// Returns the header of a hello, as it is sent.
+std::string HeaderBytes(FrameKind kind, size_t key_size, size_t value_size) {
+  const std::array<uint32_t, 4> header = {static_cast<uint32_t>(kind), 3,
+                                          static_cast<uint32_t>(key_size),
+                                          static_cast<uint32_t>(value_size)};
+  std::string bytes(sizeof(header), ' ');
+  std::memcpy(bytes.data(), header.data(), sizeof(header));
+  return bytes;
+}
+
+// Returns the id of a group as JobFabric makes it.
+std::string GroupOf(int rank_count) {
+  std::vector<int> ranks(rank_count);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return absl::StrCat("data:", absl::StrJoin(ranks, ","), "#0");
+}
+
+TEST(HelloReader, AGroupMayHaveThousandsOfRanks) {
+  HelloReader reader("secret");
+  auto [rank, ours] = Connection();
+  Frame hello = Hello("secret");
+  hello.value = GroupOf(2000);
+  ASSERT_GT(hello.value.size(), 8000u);
+  ASSERT_OK(WriteFrame(rank, hello, SteadyNow() + kLong));
+  ASSERT_OK(rank.WriteAll("data", SteadyNow() + kLong));
+  reader.Add(std::move(ours), absl::ZeroDuration());
+  const std::vector<HelloReader::Guest> guests = reader.Take(absl::ZeroDuration());
+  ASSERT_EQ(guests.size(), 1u);
+  EXPECT_EQ(guests[0].hello.key, "secret");
+  EXPECT_EQ(guests[0].hello.value, hello.value);
+  std::string data(4, ' ');
+  ASSERT_OK(guests[0].socket.ReadAll(data.data(), 4, SteadyNow() + kLong));
+  EXPECT_EQ(data, "data");
+}
+
+// The kernel keeps less than that, and its rank waits until the reader takes it.
+TEST(HelloReader, AHelloThatIsLongerThanABufferComesInParts) {
+  const std::string token = "secret";
+  const std::string group = GroupOf(100'000);
+  HelloReader reader(token);
+  auto [rank, ours] = Connection();
+  const std::string bytes =
+      absl::StrCat(HeaderBytes(FrameKind::kHello, token.size(), group.size()), token, group);
+  absl::Duration now;
+  reader.Add(std::move(ours), now);
+  std::vector<HelloReader::Guest> guests;
+  for (absl::string_view rest = bytes; !rest.empty();) {
+    ASSERT_TRUE(guests.empty());
+    const absl::string_view part = rest.substr(0, 50'000);
+    ASSERT_OK(rank.WriteAll(part, SteadyNow() + kLong));
+    rest.remove_prefix(part.size());
+    // Whoever looks seldom drops none that goes on.
+    now += HelloReader::kPatience;
+    guests = reader.Take(now);
+  }
+  ASSERT_EQ(guests.size(), 1u);
+  EXPECT_EQ(guests[0].hello.number, 3u);
+  EXPECT_EQ(guests[0].hello.value, group);
+}
+
+TEST(HelloReader, AStrangerIsDroppedAtItsHeaderOrItsToken) {
+  HelloReader reader("secret");
+  std::vector<Socket> ends;
+  // The rest of each never comes.
+  for (const std::string& bytes :
+       {HeaderBytes(FrameKind::kHello, 7, 0), HeaderBytes(FrameKind::kProbe, 6, 0),
+        absl::StrCat(HeaderBytes(FrameKind::kHello, 6, 1000), "secres")}) {
+    auto [stranger, ours] = Connection();
+    ASSERT_OK(stranger.WriteAll(bytes, SteadyNow() + kLong));
+    reader.Add(std::move(ours), absl::ZeroDuration());
+    ends.push_back(std::move(stranger));
+  }
+  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+  EXPECT_TRUE(reader.empty());
+}
+
+TEST(HelloReader, AwaitsConnectionsAndHellosButNoSilentStranger) {
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  HelloReader reader("secret");
+  auto [stranger, ours] = Connection();
+  ASSERT_OK(stranger.WriteAll("x", SteadyNow() + kLong));
+  reader.Add(std::move(ours), absl::ZeroDuration());
+  auto [rank, other_end] = Connection();
+  reader.Add(std::move(other_end), absl::ZeroDuration());
+  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+  // The byte that has come is no reason to wake again.
+  const absl::Duration deadline = SteadyNow() + absl::Milliseconds(20);
+  EXPECT_FALSE(reader.Await(listener, deadline));
+  EXPECT_GE(SteadyNow(), deadline);
+  // A hello ends the wait long before its deadline, and so does a connection.
+  const absl::Duration start = SteadyNow();
+  ASSERT_OK(WriteFrame(rank, Hello("secret"), SteadyNow() + kLong));
+  EXPECT_FALSE(reader.Await(listener, SteadyNow() + kLong));
+  EXPECT_EQ(reader.Take(absl::ZeroDuration()).size(), 1u);
+  ASSERT_OK_AND_ASSIGN(
+      const Socket caller,
+      Socket::Connect(absl::StrCat("127.0.0.1:", listener.port()), SteadyNow() + kLong));
+  EXPECT_TRUE(reader.Await(listener, SteadyNow() + kLong));
+  EXPECT_LT(SteadyNow() - start, kLong);
 }
 
 TEST(HelloReader, OtherTokensAndOtherMessagesAreDropped) {
