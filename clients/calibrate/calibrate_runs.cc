@@ -179,6 +179,10 @@ absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& ru
   content.provenance.agent = request.agent;
   content.provenance.fit_time = request.fit_time;
   content.provenance.parent_digest = base.content().digest;
+  // What the base was made of is still in the values.
+  for (const Calibration::Source& source : base.content().provenance.sources) {
+    if (!runs_of_source.contains(source.source)) content.provenance.sources.push_back(source);
+  }
   for (const auto& [source, ids] : runs_of_source) {
     content.provenance.sources.push_back(
         {source, static_cast<int64_t>(ids.size()),

@@ -51,6 +51,15 @@ absl::StatusOr<RunSlice> RunSlice::Parse(absl::string_view text, absl::string_vi
                          rule.modulus <= 1000 && rule.remainder >= 0 &&
                          rule.remainder < rule.modulus;
     if (!is_all && !is_hash) return refusal;
+    for (const Rule& earlier : slice.rules_) {
+      if ((rule.is_prefix && absl::StartsWith(earlier.source, rule.source)) ||
+          (earlier.is_prefix && absl::StartsWith(rule.source, earlier.source)) ||
+          rule.source == earlier.source) {
+        return FieldError(
+            Reason::kSpecInvalid, field,
+            absl::StrCat("has two rules about `", parts[0], "`; write one rule for each source"));
+      }
+    }
     slice.rules_.push_back(std::move(rule));
   }
   return slice;

@@ -29,7 +29,7 @@ inline constexpr char kPublishedMemorySlice[] = "megatron-ci-golden: sha256(id) 
 class RunSlice {
  public:
   // MODULUS is 2 to 1000, REMAINDER below it. Returns INVALID_ARGUMENT (SPEC_INVALID) with `field`
-  // and the forms above for other texts.
+  // and the forms above for other texts, and for two rules about one source.
   static absl::StatusOr<RunSlice> Parse(absl::string_view text, absl::string_view field);
 
   bool Holds(absl::string_view source, absl::string_view id) const;

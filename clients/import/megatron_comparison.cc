@@ -177,9 +177,14 @@ class ModelComparison {
       return;
     }
     if (*precision == PrecisionToProto(model_.precision())) return;
-    Fault(arguments_.Has("fp4-format") ? "fp4-format" : "fp8-format",
-          absl::StrCat("and its recipe give another precision than the model's, which is ",
-                       TraitsOf(model_.precision()).name));
+    const absl::string_view of_model = TraitsOf(model_.precision()).name;
+    if (arguments_.Has("fp4-format") || arguments_.Has("fp8-format")) {
+      Fault(arguments_.Has("fp4-format") ? "fp4-format" : "fp8-format",
+            absl::StrCat("and its recipe give another precision than the model's, which is ",
+                         of_model));
+    } else {
+      Fault("fp8-format", absl::StrCat("is absent, and the model has ", of_model));
+    }
   }
 
   void CompareTraining() {

@@ -222,6 +222,7 @@ absl::StatusOr<MegatronYaml> ReadTest(const NamedText& file,
     if (is_item) list = scalar.path[1];
     // The one argument with several values whose own text is no list in brackets.
     if (scalar.path[1] == "--recompute-modules" && IsLineList(scalar.value)) {
+      if (ItemsOfLine(scalar.value).empty()) yaml.arguments.pop_back();
       for (std::string& item : ItemsOfLine(scalar.value)) yaml.arguments.push_back(std::move(item));
       continue;
     }
@@ -254,14 +255,16 @@ absl::Status AddBridgeArgument(const NamedText& file, const BridgeField& field,
   return absl::OkStatus();
 }
 
-// Appends the arguments of a name of `mixed_precision` that fields of `model` have not given.
+// Sets the arguments of a name of `mixed_precision`. Bridge writes the fields of the name over
+// those of `model`, so the name counts where they differ.
 absl::Status AddBridgePrecision(const NamedText& file, const YamlScalar& scalar,
                                 MegatronYaml* yaml) {
   // Bridge takes names with hyphens too.
   const std::string name = absl::StrReplaceAll(scalar.value, {{"-", "_"}});
   const auto add = [yaml](absl::string_view argument, absl::string_view value) {
-    if (std::find(yaml->arguments.begin(), yaml->arguments.end(), argument) !=
-        yaml->arguments.end()) {
+    const auto given = std::find(yaml->arguments.begin(), yaml->arguments.end(), argument);
+    if (given != yaml->arguments.end()) {
+      if (!value.empty()) *std::next(given) = std::string(value);
       return;
     }
     yaml->arguments.emplace_back(argument);
@@ -307,7 +310,7 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
     }
     const std::string path = absl::StrJoin(scalar.path, ".");
     if (path == "model.recompute_modules" && IsLineList(scalar.value)) {
-      if (!has_modules) continue;
+      if (!has_modules || ItemsOfLine(scalar.value).empty()) continue;
       yaml.arguments.push_back("--recompute-modules");
       for (std::string& item : ItemsOfLine(scalar.value)) yaml.arguments.push_back(std::move(item));
       continue;

@@ -134,11 +134,7 @@ class Problem {
         residual_function_(residuals),
         options_(options) {
     for (const FitParameter& parameter : parameters) {
-      const double coordinate = Coordinate(parameter, parameter.prior);
-      prior_coordinates_.push_back(coordinate);
-      // The width in coordinates that equals the prior width of ln(value) at the prior.
-      coordinate_widths_.push_back(parameter.prior_width /
-                                   Slope(parameter, ValueAt(parameter, coordinate)));
+      prior_coordinates_.push_back(Coordinate(parameter, parameter.prior));
     }
   }
 
@@ -147,7 +143,7 @@ class Problem {
     std::vector<double> values(parameters_.size());
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const int parent = parameters_[i].parent;
-      coordinates[i] = prior_coordinates_[i] + widths_away[i] * coordinate_widths_[i];
+      coordinates[i] = prior_coordinates_[i] + widths_away[i] * parameters_[i].prior_width;
       if (parent >= 0) coordinates[i] += coordinates[parent] - prior_coordinates_[parent];
       values[i] = ValueAt(parameters_[i], coordinates[i]);
     }
@@ -204,7 +200,7 @@ class Problem {
 
   // Returns the width of ln(value) at `value` that corresponds to `widths` prior widths.
   double WidthOf(size_t index, double value, double widths) const {
-    return widths * coordinate_widths_[index] * Slope(parameters_[index], value);
+    return widths * parameters_[index].prior_width * Slope(parameters_[index], value);
   }
 
   double residual_deviation() const { return options_.residual_deviation; }
@@ -215,7 +211,6 @@ class Problem {
   const ResidualFunction& residual_function_;
   const FitOptions& options_;
   std::vector<double> prior_coordinates_;
-  std::vector<double> coordinate_widths_;
 };
 
 // The quadratic approximation of the objective: curvature (row by row) and half the gradient.

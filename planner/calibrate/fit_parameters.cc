@@ -42,6 +42,9 @@ constexpr Widths kWidths[] = {
     {kTimeFactor, kStep, 0.0, 0.0, 0.10},           {kActivationFactor, kMemory, 0.0, 0.0, 0.05},
 };
 
+// Rows that a value for every family needs: as many as a class of residuals (residual_classes.h).
+constexpr int64_t kEvidenceForEveryFamily = 8;
+
 bool HasLayerKinds(Coefficient coefficient) {
   return coefficient == kTimeFactor || coefficient == kActivationFactor;
 }
@@ -125,7 +128,9 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
     for (const FitPlace& place : sorted) {
       if (place.cluster.empty()) continue;
       const bool is_factor = HasLayerKinds(widths.coefficient);
-      if (place.moves_wider_scopes && place.is_several_machines != is_factor) continue;
+      const bool is_fitted =
+          place.is_several_machines ? widths.coefficient == kTimeFactor : !is_factor;
+      if (place.moves_wider_scopes && !is_fitted) continue;
       int parent = added.Find({place.device_family, "", {}});
       if (parent < 0) parent = added.Find({});
       const int cluster =
@@ -153,6 +158,11 @@ std::vector<CoefficientValue> WithFitted(const Calibration& base,
   std::vector<CoefficientValue> all = base.content().coefficient_values;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (fitted[i].evidence_count == 0) continue;
+    // A few rows of one family say nothing of every family.
+    if (parameters[i].scope == CalibrationScope() &&
+        fitted[i].evidence_count < kEvidenceForEveryFamily) {
+      continue;
+    }
     CoefficientValue& value = ValueIn(all, parameters[i]);
     value.value = fitted[i].value;
     value.evidence_count = fitted[i].evidence_count;

@@ -50,7 +50,7 @@ std::vector<CoefficientValue> WithValues(const Calibration& base,
                                          absl::Span<const double> values);
 
 // Returns the values of `base` with the results of a fit. A parameter without evidence keeps the
-// value of `base`.
+// value of `base`, and so does a value for every family with evidence of fewer than 8 runs.
 std::vector<CoefficientValue> WithFitted(const Calibration& base,
                                          absl::Span<const FitParameter> parameters,
                                          absl::Span<const FittedParameter> fitted);

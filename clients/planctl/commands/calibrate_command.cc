@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,10 +179,17 @@ absl::Status RunCalibrate(const Session& session, const CalibrateFlags& flags) {
   }
   std::vector<std::string> skipped;
   std::vector<MeasuredRun> runs;
+  std::set<std::string> ids;
   for (const std::string& path : flags.runs_paths) {
     PARPLAN_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
     PARPLAN_ASSIGN_OR_RETURN(const accuracy::PublishedRuns published,
                              accuracy::ReadPublishedRuns({path, std::move(text)}));
+    for (const accuracy::PublishedRun& run : published.runs) {
+      if (!ids.insert(run.id).second) {
+        return FieldError(Reason::kSpecInvalid, "--runs",
+                          absl::StrCat("run `", run.id, "` is in two files; give each run once"));
+      }
+    }
     std::vector<MeasuredRun> more = MeasuredRunsOf(published, time_slice, memory_slice, skipped);
     std::move(more.begin(), more.end(), std::back_inserter(runs));
   }

@@ -253,7 +253,7 @@ TEST(QuestionOf, RefusesRunsThatContradictThemselves) {
        {Case{R"("dp": 4)", R"("dp": 8)", "parallel.dp: is 8"},
         Case{R"("n_gpus": 8)", R"("n_gpus": 9)", "hardware.n_gpus: 9"},
         Case{R"("tp": 2, "pp": 1)", R"("tp": 65536, "pp": 65536)", "parallel: tp x cp"},
-        Case{R"("tp": 2)", R"("tp": 65537)", "parallel: tp x cp"},
+        Case{R"("tp": 2)", R"("tp": 262145)", "parallel: tp x cp"},
         Case{R"("gbs": 64)", R"("gbs": 63)", "batch.gbs: 63"},
         Case{R"("heads": 16)", R"("heads": 16, "kv_heads": 1)", "parallel.tp: 2 does not divide"},
         Case{R"("gpu": "A100-SXM-80GB")", R"("gpu": "Abacus")", "hardware.gpu: `Abacus`"},
