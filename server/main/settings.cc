@@ -164,6 +164,7 @@ absl::Status CheckQuota(const std::string& kind, const QuotaSettings& quota) {
     return CheckRange(absl::StrCat(field, name).c_str(), value, 0, highest);
   };
   PARPLAN_RETURN_IF_ERROR(check("stored_bytes", quota.stored_bytes, kMost));
+  PARPLAN_RETURN_IF_ERROR(check("execution_bytes", quota.execution_bytes, kMost));
   PARPLAN_RETURN_IF_ERROR(check("plans", quota.plans, kMost));
   PARPLAN_RETURN_IF_ERROR(check("agents", quota.agents, INT32_MAX));
   PARPLAN_RETURN_IF_ERROR(check("running_searches", quota.running_searches.value_or(0), INT32_MAX));
@@ -172,6 +173,7 @@ absl::Status CheckQuota(const std::string& kind, const QuotaSettings& quota) {
 
 QuotaLimits ToLimits(const QuotaSettings& quota, int default_running) {
   return {.stored_bytes = quota.stored_bytes,
+          .execution_bytes = quota.execution_bytes,
           .plan_count = quota.plans,
           .agent_count = quota.agents,
           .running_search_count = quota.running_searches.value_or(default_running),
