@@ -428,6 +428,31 @@ TEST_F(QuotaTest, APlanNeedsNoRoomForASpecThatIsStored) {
   }
 }
 
+// The plan would not fit, however small it is.
+TEST_F(QuotaTest, AFullQuotaRefusesAStoredSpecBeforeTheSearch) {
+  StartMeasured();
+  ASSERT_OK(AskAs("me", Numbered(1)));
+  // Other measurements, so the question is to be searched again.
+  v1::Profile newer = SyntheticProfile({});
+  newer.set_overlap_slowdown(1.5);
+  ASSERT_OK(Upload(newer, "another"));
+  for (const int64_t room : {int64_t{100}, int64_t{1} << 20}) {
+    limits.cluster_quota.stored_bytes = store().Usage({.cluster = "synthetic"})->byte_count + room;
+    Start(store().OpenAgain());
+    const int search_count = planner.search_count;
+    const absl::StatusOr<SharedPlan> asked = AskAs("me", Numbered(1));
+    if (room == 100) {
+      EXPECT_EQ(FactOf(asked.status(), "quota"), "cluster.stored_bytes");
+      EXPECT_EQ(planner.search_count, search_count) << "a search in vain";
+    } else {
+      ASSERT_OK(asked);
+      EXPECT_EQ(planner.search_count, search_count + 1);
+      // The smallest plan has more than what is asked for before a search.
+      EXPECT_GE(store().GetPlan((*asked)->name())->bytes.size(), 1024u);
+    }
+  }
+}
+
 // The spec is most of what a plan with a large model takes up.
 TEST_F(QuotaTest, PlansForOneQuestionShareItsSpecInTheStore) {
   StartMeasured();
