@@ -44,16 +44,19 @@ TEST_P(CountedNew, CountsWhatItTakesAndGivesBack) {
 const Operators kOperators[] = {
     {"Single", [] { return ::operator new(kBlock); },
      [](void* block) { ::operator delete(block); }},
-    {"Sized", [] { return ::operator new(kBlock); },
-     [](void* block) { ::operator delete(block, kBlock); }},
     {"Array", [] { return ::operator new[](kBlock); },
      [](void* block) { ::operator delete[](block); }},
-    {"SizedArray", [] { return ::operator new[](kBlock); },
-     [](void* block) { ::operator delete[](block, kBlock); }},
     {"Nothrow", [] { return ::operator new(kBlock, std::nothrow); },
      [](void* block) { ::operator delete(block, std::nothrow); }},
     {"NothrowArray", [] { return ::operator new[](kBlock, std::nothrow); },
      [](void* block) { ::operator delete[](block, std::nothrow); }},
+// Clang has these calls with a flag alone.
+#ifdef __cpp_sized_deallocation
+    {"Sized", [] { return ::operator new(kBlock); },
+     [](void* block) { ::operator delete(block, kBlock); }},
+    {"SizedArray", [] { return ::operator new[](kBlock); },
+     [](void* block) { ::operator delete[](block, kBlock); }},
+#endif
 };
 
 INSTANTIATE_TEST_SUITE_P(Operators, CountedNew, testing::ValuesIn(kOperators),
