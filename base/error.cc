@@ -67,6 +67,8 @@ absl::string_view ReasonName(Reason reason) {
       return "AUDIT_UNAVAILABLE";
     case Reason::kQuotaExceeded:
       return "QUOTA_EXCEEDED";
+    case Reason::kSearchOutOfMemory:
+      return "SEARCH_OUT_OF_MEMORY";
   }
   return "UNKNOWN";
 }

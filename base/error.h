@@ -45,6 +45,7 @@ enum class Reason {
   kRoleRequired = 20,
   kAuditUnavailable = 21,
   kQuotaExceeded = 22,
+  kSearchOutOfMemory = 23,
 };
 
 // Returns the name on the wire, for example `PROFILE_MISSING`; `UNKNOWN` for a number that is no

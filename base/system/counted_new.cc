@@ -4,7 +4,17 @@
 
 #include "base/system/memory_account.h"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
+// GCC defines macros for its sanitizers, Clang has features.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PARPLAN_HAS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define PARPLAN_HAS_SANITIZER 1
+#endif
+#endif
+
+#ifndef PARPLAN_HAS_SANITIZER
 
 #include <malloc.h>
 

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "clients/kubernetes/plan_fetcher.h"
 #include "clients/kubernetes/plan_files.h"
+#include "clients/kubernetes/plan_hope.h"
 #include "clients/kubernetes/plan_volume.h"
 
 namespace parplan::sidecar {

@@ -45,6 +45,8 @@ ExitStatus ExitStatusOf(const absl::Status& status) {
       case Reason::kPayloadMalformed:
       case Reason::kAudienceMismatch:
         return kRefused;
+      case Reason::kSearchOutOfMemory:
+        return kBadInput;
       default:
         break;
     }

@@ -59,11 +59,6 @@ std::string RequestIdOf(const std::string& job_id, const std::string& question, 
 
 }  // namespace
 
-bool MayStillCome(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsCancelled(status) || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
-}
-
 ExpectedAudience PlanFetcher::Audience(const std::string& job_id) const {
   ExpectedAudience expected;
   expected.cluster = wanted_.cluster;

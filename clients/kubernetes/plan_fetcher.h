@@ -107,10 +107,6 @@ class PlanFetcher {
   absl::Time looked_until_ = absl::InfinitePast();
 };
 
-// Returns whether a plan may still come: the server can't be reached or is busy, or the plan was
-// not made yet (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, RESOURCE_EXHAUSTED, NOT_FOUND).
-bool MayStillCome(const absl::Status& status);
-
 }  // namespace parplan::sidecar
 
 #endif  // PARPLAN_CLIENTS_KUBERNETES_PLAN_FETCHER_H_

@@ -9,6 +9,7 @@
 #include "base/service/log/event_log.h"
 #include "base/status_macros.h"
 #include "clients/files/input_files.h"
+#include "clients/kubernetes/plan_hope.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"

@@ -170,6 +170,8 @@ std::string EndOfSearch(SearchLimit limit) {
       return "the planner's own method";
     case SearchLimit::kGap:
       return "the gap asked for";
+    case SearchLimit::kMemory:
+      return "its limit of memory";
   }
   return "";
 }

@@ -70,6 +70,9 @@ bool IsRefusal(const absl::Status& status) {
 }
 
 bool MayPass(const absl::Status& status) {
+  // The same question needs the same memory the next time.
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (detail.has_value() && detail->reason == Reason::kSearchOutOfMemory) return false;
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
          absl::IsCancelled(status);
 }

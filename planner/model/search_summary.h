@@ -12,7 +12,8 @@ namespace parplan {
 // Values as in proto/parplan/v1/plan.proto.
 enum class Termination { kOptimal = 1, kFeasible = 2 };
 // The reason why a search ended without a proof. `kMethod`: it ran to its end, but its method
-// proves nothing more. `kGap`: its gap is no larger than wanted.
+// proves nothing more. `kGap`: its gap is no larger than wanted. `kMemory`: the server gave it no
+// more; planners never say so.
 enum class SearchLimit {
   kNone = 0,
   kTime = 1,
@@ -20,6 +21,7 @@ enum class SearchLimit {
   kCancelled = 3,
   kMethod = 4,
   kGap = 5,
+  kMemory = 6,
 };
 
 // The outcome of a search. It has no running times, because planners have no clock; callers measure

@@ -25,7 +25,7 @@ static_assert(v1::TimeItemKind_MAX == kTimeItemKindCount);
 static_assert(v1::Bottleneck_MAX == static_cast<int>(Bottleneck::kPipelineBubble));
 static_assert(v1::Confidence_MAX == static_cast<int>(Confidence::kEstimated));
 static_assert(v1::Termination_MAX == static_cast<int>(Termination::kFeasible));
-static_assert(v1::SearchLimit_MAX == static_cast<int>(SearchLimit::kGap));
+static_assert(v1::SearchLimit_MAX == static_cast<int>(SearchLimit::kMemory));
 
 absl::StatusOr<Seconds> TimeFromProto(const google::protobuf::Duration& duration,
                                       const std::string& field) {

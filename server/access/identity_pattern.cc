@@ -79,6 +79,13 @@ absl::StatusOr<IdentityPattern> IdentityPattern::Create(absl::string_view text,
   if (is_spiffe && (pattern.segments_[2].hole != Hole::kNone)) {
     return PatternError(field, text, "must name its trust domain without a placeholder");
   }
+  if (absl::StartsWith(text, "k8s:") &&
+      (pattern.segments_.size() != 2 || absl::StartsWith(text, "k8s:/") ||
+       absl::EndsWith(text, "/"))) {
+    return PatternError(field, text,
+                        "must be `k8s:NAMESPACE/NAME`; `*` in the place of one of them stands for "
+                        "all of its kind, as in `k8s:*/*`");
+  }
   if (is_dns) {
     // The DNS names of identities are in lower case.
     Segment& only = pattern.segments_[0];

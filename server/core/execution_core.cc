@@ -113,13 +113,14 @@ absl::StatusOr<AppendResult> ReportSession::Append(const WindowRecord& window) {
   const int64_t byte_count = WindowByteCount(window);
   const absl::Time now = core_->clock_.Now();
   if (!unchecked_bytes_.has_value() || *unchecked_bytes_ + byte_count > kQuotaStep) {
-    const absl::Status allowed =
-        core_->quotas_.Check({.owner = owner_, .cluster = cluster_, .byte_count = byte_count});
+    const absl::Status allowed = core_->quotas_.Check(
+        {.owner = owner_, .cluster = cluster_, .byte_count = byte_count, .is_execution = true});
     if (!allowed.ok()) {
-      // With no room at all only a window that is stored already is taken.
-      const absl::StatusOr<AppendResult> known =
+      // With no room at all only a window that is stored already is taken. An execution that was
+      // closed, or a store that fails, is refused as such.
+      absl::StatusOr<AppendResult> known =
           core_->store_.AppendWindows(execution_, {window}, {.window_count = 0}, now);
-      return known.ok() ? known : allowed;
+      return absl::IsResourceExhausted(known.status()) ? allowed : known;
     }
     unchecked_bytes_ = 0;
   }
@@ -178,8 +179,10 @@ absl::StatusOr<v1::Execution> ExecutionCore::Create(const v1::CreateExecutionReq
   record.request_id = request.request_id();
   record.start_time = now;
   record.bytes = OpenedExecution(name, payload).SerializeAsString();
-  PARPLAN_RETURN_IF_ERROR(quotas_.Check(
-      {.owner = owner, .cluster = plan.cluster, .byte_count = ExecutionByteCount(record)}));
+  PARPLAN_RETURN_IF_ERROR(quotas_.Check({.owner = owner,
+                                         .cluster = plan.cluster,
+                                         .byte_count = ExecutionByteCount(record),
+                                         .is_execution = true}));
   absl::StatusOr<ExecutionRecord> created = store_.CreateExecution(record);
   if (created.status().code() == absl::StatusCode::kAlreadyExists) {
     created = store_.GetExecution(name);

@@ -15,9 +15,11 @@ namespace parplan {
 
 // The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
-  // Bytes of its profiles, plans and executions in the store, and number of its plans. Calls in
-  // progress may exceed them by what they store.
+  // Bytes of its profiles and plans in the store, bytes of its executions with their windows, which
+  // are never deleted, and number of its plans. Calls in progress may exceed them by what they
+  // store.
   int64_t stored_bytes = 0;
+  int64_t execution_bytes = 0;
   int64_t plan_count = 0;
   // Agents connected at a time.
   int agent_count = 0;

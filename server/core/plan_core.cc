@@ -24,6 +24,10 @@ namespace {
 // job is seldom planned for by more than one.
 constexpr int kMaxIssueAttempts = 8;
 
+// Least bytes that a plan takes up in the store without its spec. Far fewer than any plan has: the
+// quota is asked again with the real ones before it is stored.
+constexpr int64_t kMinPlanBytes = 1024;
+
 // Returns the line of the audit log for a plan that was just signed.
 AuditRecord SignatureRecord(const PlanQuestion& question, const PlanName& name,
                             const v1::Plan& plan) {
@@ -90,7 +94,7 @@ void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
       dependencies_.quotas.Check({.owner = owner,
                                   .cluster = parent->cluster,
                                   .plan_count = 1,
-                                  .byte_count = static_cast<int64_t>(spec.size()),
+                                  .byte_count = static_cast<int64_t>(spec.size()) + kMinPlanBytes,
                                   .spec = &spec});
   if (!has_room.ok()) return done(has_room);
   const SharedAnswer known = FindAnswer(*question);

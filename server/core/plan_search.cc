@@ -41,12 +41,12 @@ std::string MemoryText(const MemoryAccount& memory) {
 }
 
 absl::Status OutOfMemoryError(const MemoryAccount& memory) {
-  return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+  return MakeError(absl::StatusCode::kResourceExhausted, Reason::kSearchOutOfMemory,
                    absl::StrCat(MemoryText(memory),
                                 ", before a plan was found; ask for fewer "
                                 "devices or a baseline planner, or let an operator raise "
                                 "search_memory"),
-                   {{"limit", "memory"}, {"limitBytes", absl::StrCat(memory.budget())}});
+                   {{"field", "search_memory"}, {"limitBytes", absl::StrCat(memory.budget())}});
 }
 
 absl::Status StoppedError(const SearchSummary& summary) {
@@ -115,7 +115,11 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
         comparisons, CompareWithBaselines(problem, order.planner, *search.result, run_baseline));
   }
   if (PlanFound* found = std::get_if<PlanFound>(&*search.result)) {
-    if (was_out_of_memory) found->notes.push_back(MemoryText(*memory));
+    if (was_out_of_memory) {
+      found->notes.push_back(MemoryText(*memory));
+      // The planner only learns that it must end.
+      if (summary.limit == SearchLimit::kTime) found->search.limit = SearchLimit::kMemory;
+    }
     return PlannerAnswer{
         SearchedPlan{std::move(*found), std::move(comparisons), search.cpu, search.wall},
         is_complete};

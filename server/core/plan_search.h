@@ -80,15 +80,15 @@ struct SearchOrder {
 // plan. Blocks until all searches have ended.
 //
 // A search whose thread has a `MemoryAccount` ends with the best plan so far once that is used up,
-// as by `should_stop`; the plan then has a note of it.
+// as by `should_stop`; the plan then has a note of it, and the limit `kMemory`.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
-// Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit,
-// `should_stop` or the end of the memory came before the first plan; INTERNAL (CHECK_FAILED) if the
-// check refused a result; the errors of `planner` (for `FindPlan` INVALID_ARGUMENT and
-// FAILED_PRECONDITION with PROFILE_MISSING or NO_FEASIBLE_PLAN). CHECK_FAILED or an error of
-// `planner` in a baseline fails the order too, except NO_FEASIBLE_PLAN: its row then has a name
-// alone.
+// Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit or
+// `should_stop` came before the first plan; RESOURCE_EXHAUSTED (SEARCH_OUT_OF_MEMORY) if the end of
+// the memory did; INTERNAL (CHECK_FAILED) if the check refused a result; the errors of `planner`
+// (for `FindPlan` INVALID_ARGUMENT and FAILED_PRECONDITION with PROFILE_MISSING or
+// NO_FEASIBLE_PLAN). CHECK_FAILED or an error of `planner` in a baseline fails the order too,
+// except NO_FEASIBLE_PLAN: its row then has a name alone.
 absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
                                            const PlanningProblem& problem, const SearchOrder& order,
                                            const Clock& clock, Observer& observer);

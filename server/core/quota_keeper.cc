@@ -21,6 +21,8 @@ constexpr absl::Duration kStoredRetry = absl::Minutes(10);
 constexpr char kAdvice[] =
     "ask again when plans have expired or profiles were deleted, or let an operator raise the "
     "quota";
+constexpr char kExecutionAdvice[] =
+    "executions are never deleted, so let an operator raise the quota; plans are made all the same";
 
 }  // namespace
 
@@ -40,7 +42,21 @@ absl::Status QuotaKeeper::Check(const NewRecord& record) {
       record);
 }
 
+absl::Status QuotaKeeper::CheckExecutionBytes(const Rule& rule, const NewRecord& record) {
+  if (rule.limits.execution_bytes == 0) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(const StoredUsage usage, store_.Usage(rule.scope));
+  const int64_t byte_count = usage.execution_byte_count + record.byte_count;
+  if (byte_count <= rule.limits.execution_bytes) return absl::OkStatus();
+  return QuotaError({.quota = absl::StrCat(rule.kind, ".execution_bytes"),
+                     .holder = rule.holder,
+                     .limit = rule.limits.execution_bytes,
+                     .value = byte_count,
+                     .retry = kStoredRetry},
+                    kExecutionAdvice);
+}
+
 absl::Status QuotaKeeper::CheckRule(const Rule& rule, const NewRecord& record) {
+  if (record.is_execution) return CheckExecutionBytes(rule, record);
   if (rule.limits.stored_bytes == 0 && rule.limits.plan_count == 0) return absl::OkStatus();
   PARPLAN_ASSIGN_OR_RETURN(StoredUsage usage, store_.Usage(rule.scope));
   if (CheckUsage(rule, record, usage, 0).ok()) return absl::OkStatus();

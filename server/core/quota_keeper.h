@@ -1,6 +1,6 @@
-// The keeper of the quotas of stored bytes and plans, which identities and clusters have. The cores
-// ask it before they store a plan or a profile. The quotas of searches are in `FairQueue`, those of
-// agents in `LeaseKeeper`.
+// The keeper of the quotas of plans, stored bytes and bytes of executions, which identities and
+// clusters have. The cores ask it before they store something. The quotas of searches are in
+// `FairQueue`, those of agents in `LeaseKeeper`.
 
 #ifndef PARPLAN_SERVER_CORE_QUOTA_KEEPER_H_
 #define PARPLAN_SERVER_CORE_QUOTA_KEEPER_H_
@@ -28,6 +28,8 @@ struct NewRecord {
   // 1 for a plan.
   int plan_count = 0;
   int64_t byte_count = 0;
+  // Whether it is an execution or a window, which have a quota of their own and no other.
+  bool is_execution = false;
   // Not null for a plan: its spec, which needs no room if it is stored.
   const std::string* spec = nullptr;
   // Not null for a profile, which is nothing new if it is stored, and may replace others.
@@ -46,15 +48,17 @@ class QuotaKeeper {
 
   // Returns OK if the record exceeds no quota; a record without an owner has only the cluster's. A
   // profile that is stored already exceeds none, nor does one that takes up no more bytes than
-  // those that it replaces; the spec of a plan counts only if it is not stored. If a record would
-  // exceed a quota, up to 500 plans of its owner that expired `kPurgeMargin` ago and were never
-  // executed are deleted to make room; once none is left, that is tried again after `kPurgePause`
-  // at the earliest. None is deleted unless the time of day is confirmed (`ClockCheck`), in the
-  // first ten minutes of the keeper neither. Reads the store, and waits for its disk, only for
+  // those that it replaces; the spec of a plan counts only if it is not stored. If a plan or a
+  // profile would exceed a quota, up to 500 plans of its owner that expired `kPurgeMargin` ago and
+  // were never executed are deleted to make room; once none is left, that is tried again after
+  // `kPurgePause` at the earliest. None is deleted unless the time of day is confirmed
+  // (`ClockCheck`), in the first ten minutes of the keeper neither. Executions make room for
+  // nothing, and nothing makes room for them. Reads the store, and waits for its disk, only for
   // quotas that are set. Records that are stored at the same time are not seen.
   //
   // Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with holder and quota (`identity.plans`,
-  // `cluster.stored_bytes`, ...) and a `RetryInfo` of ten minutes, or the errors of the store.
+  // `cluster.stored_bytes`, `identity.execution_bytes`, ...) and a `RetryInfo` of ten minutes, or
+  // the errors of the store.
   absl::Status Check(const NewRecord& record);
 
   // Time before plans are looked for again after none was left. Not measured: it bounds how often a
@@ -76,6 +80,7 @@ class QuotaKeeper {
   };
 
   absl::Status CheckRule(const Rule& rule, const NewRecord& record);
+  absl::Status CheckExecutionBytes(const Rule& rule, const NewRecord& record);
   absl::Status CheckUsage(const Rule& rule, const NewRecord& record, const StoredUsage& usage,
                           int64_t replaced_bytes) const;
   // Returns whether expired plans of `owner` in the scope of the rule were deleted.

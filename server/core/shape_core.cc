@@ -209,7 +209,7 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   bool is_complete = true;
   bool any_measured = false;
   bool any_tried = false;
-  absl::Status timed_out;
+  absl::Status cut_off;
   for (size_t i = 0; i < question.offers.size(); ++i) {
     for (const int device_count : DeviceCounts(question.offers[i])) {
       if (stopping()) return SearchPool::DrainingError();
@@ -230,10 +230,11 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
         // The planner has no plan of its kind for this count, which is an answer.
         any_measured = true;
         option = InfeasibleOption(answer.status());
-      } else if (HasReason(answer.status(), Reason::kSearchTimedOut)) {
+      } else if (HasReason(answer.status(), Reason::kSearchTimedOut) ||
+                 HasReason(answer.status(), Reason::kSearchOutOfMemory)) {
         any_measured = true;
         is_complete = false;
-        timed_out = answer.status();
+        cut_off = answer.status();
         option = InfeasibleOption(answer.status());
       } else {
         return answer.status();
@@ -246,8 +247,8 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   if (any_tried && !any_measured) return missing.ToError();
   if (const std::optional<int> recommended = RecommendedOption(response->options())) {
     response->set_recommended_option_index(*recommended);
-  } else if (!timed_out.ok()) {
-    return timed_out;
+  } else if (!cut_off.ok()) {
+    return cut_off;
   } else {
     response->set_infeasible_reason(NothingFitsText(*response));
   }

@@ -36,9 +36,10 @@ using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 
 // Errors are those listed in plan_service.proto: INVALID_ARGUMENT (SPEC_INVALID),
 // FAILED_PRECONDITION (PROFILE_MISSING) if measurements are missing for every count,
-// RESOURCE_EXHAUSTED (QUEUE_FULL), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING,
-// STORE_UNAVAILABLE), DATA_LOSS, INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call
-// that was cancelled. That nothing fits is an answer. Safe to use from any thread.
+// RESOURCE_EXHAUSTED (QUEUE_FULL, SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT),
+// UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL (CHECK_FAILED); and CANCELLED
+// without a reason for a call that was cancelled. That nothing fits is an answer. Safe to use from
+// any thread.
 class ShapeCore {
  public:
   // The references outlive the core; the pool is drained before the core is destroyed.
@@ -62,8 +63,9 @@ class ShapeCore {
   //
   // An answer whose searches all ended by themselves is kept, and returned at once while profiles
   // and calibration of the cluster are the same; one with a search that a limit cut off is not.
-  // SEARCH_TIMED_OUT if a search was cut off before its first plan and no count can be recommended,
-  // or if the deadline of the call passes, or is near when a count is about to be tried.
+  // SEARCH_TIMED_OUT or SEARCH_OUT_OF_MEMORY if a search was cut off before its first plan and no
+  // count can be recommended; SEARCH_TIMED_OUT if the deadline of the call passes, or is near when
+  // a count is about to be tried.
   void ShapePlan(const std::shared_ptr<CallContext>& context, const v1::ShapePlanRequest& request,
                  const ShapeDone& done);
 

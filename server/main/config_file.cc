@@ -38,6 +38,7 @@ Grant ToGrant(const config::v1::Grant& grant) {
 
 void TakeQuota(const config::v1::Quota& given, QuotaSettings& quota) {
   Take(given.has_stored_bytes(), given.stored_bytes(), quota.stored_bytes);
+  Take(given.has_execution_bytes(), given.execution_bytes(), quota.execution_bytes);
   Take(given.has_plans(), given.plans(), quota.plans);
   Take(given.has_agents(), given.agents(), quota.agents);
   if (given.has_running_searches()) quota.running_searches = given.running_searches();

@@ -145,9 +145,14 @@ void ReadAgain(const Settings& started, const SettingsReader& read, ServerLog& l
                   "files, and the need for certificates, that it started with: restart it"}});
       settings->tls = started.tls;
     }
+    // The settings passed, but the key set may have changed since, or not go with the TLS files.
     absl::StatusOr<AccessRules> rules = AccessRulesOf(*settings);
-    // Settings are read only if their rules can be.
-    if (rules.ok()) served.authorizer->Replace(*std::move(rules));
+    if (rules.ok()) {
+      served.authorizer->Replace(*std::move(rules));
+    } else {
+      log.Error("authorization not read again",
+                {{"message", std::string(rules.status().message())}});
+    }
   } else {
     log.Warn("configuration not read again",
              {{"message", "it is invalid; log_level and authorization are kept"}});

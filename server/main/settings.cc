@@ -164,6 +164,7 @@ absl::Status CheckQuota(const std::string& kind, const QuotaSettings& quota) {
     return CheckRange(absl::StrCat(field, name).c_str(), value, 0, highest);
   };
   PARPLAN_RETURN_IF_ERROR(check("stored_bytes", quota.stored_bytes, kMost));
+  PARPLAN_RETURN_IF_ERROR(check("execution_bytes", quota.execution_bytes, kMost));
   PARPLAN_RETURN_IF_ERROR(check("plans", quota.plans, kMost));
   PARPLAN_RETURN_IF_ERROR(check("agents", quota.agents, INT32_MAX));
   PARPLAN_RETURN_IF_ERROR(check("running_searches", quota.running_searches.value_or(0), INT32_MAX));
@@ -172,6 +173,7 @@ absl::Status CheckQuota(const std::string& kind, const QuotaSettings& quota) {
 
 QuotaLimits ToLimits(const QuotaSettings& quota, int default_running) {
   return {.stored_bytes = quota.stored_bytes,
+          .execution_bytes = quota.execution_bytes,
           .plan_count = quota.plans,
           .agent_count = quota.agents,
           .running_search_count = quota.running_searches.value_or(default_running),
@@ -252,6 +254,25 @@ absl::Status CheckSettings(const Settings& settings) {
   return CheckChoice("log_format", settings.log_format, {"json", "text"});
 }
 
+// Checks that some caller could come with a token. A server with `tls_client_ca` takes no
+// connection without a certificate, whose caller is the certificate, and a token that anybody on
+// the way could have read is refused.
+absl::Status CheckTokenTransport(const Settings& settings) {
+  const char* const field = "authorization.service_accounts";
+  if (!settings.tls.client_ca.empty()) {
+    return FieldError(Reason::kSpecInvalid, field,
+                      "no caller can use a token on a server with tls_client_ca, which needs "
+                      "certificates; leave one of them out, or run a second server for tokens");
+  }
+  if (settings.tls.certificate.empty() && !absl::StartsWith(settings.listen, "unix:")) {
+    return FieldError(
+        Reason::kSpecInvalid, field,
+        "tokens are refused over TCP without TLS; set tls_certificate and tls_key, or "
+        "listen on unix:PATH");
+  }
+  return absl::OkStatus();
+}
+
 // Returns a verifier with the keys that the file has now.
 absl::StatusOr<std::shared_ptr<const TokenVerifier>> TokensOf(
     const ServiceAccountSettings& accounts) {
@@ -261,8 +282,9 @@ absl::StatusOr<std::shared_ptr<const TokenVerifier>> TokensOf(
         std::pair("audience", &accounts.audience)}) {
     if (value->empty()) return FieldError(Reason::kSpecInvalid, field + name, "is required");
   }
+  // A pipe would have nothing left for the next reading.
   const absl::StatusOr<std::string> text =
-      ReadFile(accounts.key_set_file, {.max_bytes = kMaxKeySetBytes, .takes_any_kind = true});
+      ReadFile(accounts.key_set_file, {.max_bytes = kMaxKeySetBytes});
   if (!text.ok()) {
     return FieldError(Reason::kSpecInvalid, field + "key_set_file", text.status().message());
   }
@@ -317,6 +339,7 @@ absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings) {
     return rules;
   }
   if (settings.service_accounts.has_value()) {
+    PARPLAN_RETURN_IF_ERROR(CheckTokenTransport(settings));
     PARPLAN_ASSIGN_OR_RETURN(rules.tokens, TokensOf(*settings.service_accounts));
   }
   PARPLAN_ASSIGN_OR_RETURN(

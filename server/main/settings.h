@@ -23,6 +23,7 @@ namespace parplan {
 // The quota of an identity or a cluster, with the names of the configuration file; 0 for no limit.
 struct QuotaSettings {
   int64_t stored_bytes = 0;
+  int64_t execution_bytes = 0;
   int64_t plans = 0;
   int agents = 0;
   // Absent: the default, which depends on the number of workers.
@@ -69,12 +70,15 @@ struct Settings {
   bool audit_required = false;
   // `LimitsOf` adds the quotas.
   Limits limits;
-  // 2 and 8 GiB, so that no identity fills a volume of 10 GiB, as the manifests have it. 100,000
-  // plans are those of a day with more than one job a second; 1,024 agents share a certificate at
-  // most.
-  QuotaSettings identity_quota = {
-      .stored_bytes = int64_t{2} << 30, .plans = 100000, .agents = 1024};
-  QuotaSettings cluster_quota = {.stored_bytes = int64_t{8} << 30};
+  // 2 and 8 GiB, and 512 MiB and 1 GiB for executions, so that neither an identity nor a cluster
+  // fills a volume of 10 GiB, as the manifests have it. 100,000 plans are those of a day with more
+  // than one job a second; 1,024 agents share a certificate at most.
+  QuotaSettings identity_quota = {.stored_bytes = int64_t{2} << 30,
+                                  .execution_bytes = int64_t{512} << 20,
+                                  .plans = 100000,
+                                  .agents = 1024};
+  QuotaSettings cluster_quota = {.stored_bytes = int64_t{8} << 30,
+                                 .execution_bytes = int64_t{1} << 30};
   // Deadline of calls that have none, and time that calls in progress get when the server ends.
   absl::Duration default_deadline = absl::Minutes(10);
   absl::Duration drain_time = absl::Seconds(20);

@@ -1,5 +1,6 @@
 // The work that a server does for itself now and then, on a thread of its own: a store that does
-// not answer holds up neither a signal nor the end of the server. main.cc owns one.
+// not answer holds up no signal. The server's end waits for the call in progress, and so for the
+// store's answer or time limit, at most once. main.cc owns one.
 //
 //   Upkeep upkeep({.maintain = [&] { core.Maintain(); },
 //                  .look = [&] { state.Look(); },

@@ -18,7 +18,7 @@ inline constexpr int kStatusCodeCount = 17;
 // Highest values of `Reason`, and of `Phase` and `MemoryItemKind` of the contract; all start at 1.
 // server/rpc/status_to_grpc.cc asserts that they equal those of the generated enums, which this
 // folder may not include.
-inline constexpr int kReasonCount = 22;
+inline constexpr int kReasonCount = 23;
 inline constexpr int kPhaseCount = 12;
 inline constexpr int kMemoryItemCount = 13;
 

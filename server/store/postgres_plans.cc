@@ -299,10 +299,14 @@ absl::StatusOr<StoredUsage> PostgresStore::Usage(const RecordScope& scope) {
   StoredUsage usage;
   PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
     const pqxx::result sums = transaction.exec_params(
-        "SELECT coalesce(sum(plan_count), 0)::bigint, coalesce(sum(byte_count), 0)::bigint "
+        "SELECT coalesce(sum(plan_count), 0)::bigint, coalesce(sum(byte_count), 0)::bigint, "
+        "(SELECT coalesce(sum(byte_count), 0)::bigint FROM execution_usage "
+        " WHERE ($1 = '' OR owner = $1) AND ($2 = '' OR cluster = $2)) "
         "FROM stored_usage WHERE ($1 = '' OR owner = $1) AND ($2 = '' OR cluster = $2)",
         scope.owner, scope.cluster);
-    usage = {.plan_count = IntegerOf(sums[0][0]), .byte_count = IntegerOf(sums[0][1])};
+    usage = {.plan_count = IntegerOf(sums[0][0]),
+             .byte_count = IntegerOf(sums[0][1]),
+             .execution_byte_count = IntegerOf(sums[0][2])};
     return absl::OkStatus();
   }));
   return usage;

@@ -235,8 +235,8 @@ CREATE TRIGGER specs_released AFTER DELETE ON plans
   FOR EACH ROW WHEN (OLD.spec_digest IS NOT NULL) EXECUTE FUNCTION release_spec();
 )sql"},
     // Executions of before count for the owners of their plans. `byte_count` is that of the
-    // execution with its windows; records.h says why rows count for 4096 and 64 bytes. The locks
-    // come first, as above.
+    // execution with its windows; records.h says why rows count for 4096 and 64 bytes. They have a
+    // table of their own, since they have a quota of their own. The locks come first, as above.
     {"what executions and their windows use", R"sql(
 LOCK TABLE plans, executions, windows IN SHARE ROW EXCLUSIVE MODE;
 ALTER TABLE executions ADD COLUMN owner TEXT NOT NULL DEFAULT '';
@@ -246,31 +246,37 @@ UPDATE executions SET
   byte_count = 4096 + octet_length(bytes) + coalesce(
     (SELECT sum(64 + octet_length(windows.items) + octet_length(windows.bytes)) FROM windows
      WHERE windows.execution = executions.sequence), 0);
-INSERT INTO stored_usage AS known (cluster, owner, plan_count, byte_count)
-  SELECT plans.cluster, executions.owner, 0, sum(executions.byte_count)
+CREATE TABLE execution_usage (
+  cluster TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  byte_count BIGINT NOT NULL,
+  PRIMARY KEY (cluster, owner)
+);
+CREATE INDEX execution_usage_by_owner ON execution_usage (owner);
+INSERT INTO execution_usage
+  SELECT plans.cluster, executions.owner, sum(executions.byte_count)
   FROM executions JOIN plans ON plans.name = executions.plan
-  GROUP BY plans.cluster, executions.owner
-  ON CONFLICT (cluster, owner) DO UPDATE SET byte_count = known.byte_count + excluded.byte_count;
+  GROUP BY plans.cluster, executions.owner;
 CREATE FUNCTION count_execution() RETURNS trigger LANGUAGE plpgsql AS $body$
 DECLARE
   place TEXT;
 BEGIN
   IF TG_OP = 'DELETE' THEN
     SELECT cluster INTO place FROM plans WHERE name = OLD.plan;
-    UPDATE stored_usage SET byte_count = byte_count - OLD.byte_count
+    UPDATE execution_usage SET byte_count = byte_count - OLD.byte_count
       WHERE cluster = place AND owner = OLD.owner;
-    DELETE FROM stored_usage WHERE cluster = place AND owner = OLD.owner
-      AND plan_count = 0 AND byte_count = 0;
+    DELETE FROM execution_usage
+      WHERE cluster = place AND owner = OLD.owner AND byte_count = 0;
     RETURN NULL;
   END IF;
   SELECT cluster INTO place FROM plans WHERE name = NEW.plan;
   IF TG_OP = 'INSERT' THEN
-    INSERT INTO stored_usage AS known (cluster, owner, plan_count, byte_count)
-      VALUES (place, NEW.owner, 0, NEW.byte_count)
+    INSERT INTO execution_usage AS known (cluster, owner, byte_count)
+      VALUES (place, NEW.owner, NEW.byte_count)
       ON CONFLICT (cluster, owner) DO UPDATE SET
         byte_count = known.byte_count + excluded.byte_count;
   ELSE
-    UPDATE stored_usage SET byte_count = byte_count + NEW.byte_count - OLD.byte_count
+    UPDATE execution_usage SET byte_count = byte_count + NEW.byte_count - OLD.byte_count
       WHERE cluster = place AND owner = NEW.owner;
   END IF;
   RETURN NULL;

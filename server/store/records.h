@@ -117,10 +117,12 @@ struct JobClaim {
 // The use that a scope makes of the store.
 struct StoredUsage {
   int64_t plan_count = 0;
-  // Bytes of profiles, plans, specs and executions with their windows (`ExecutionByteCount`). A
-  // spec that several share counts for the plan that had it first, an execution for its own owner
-  // and for the cluster of its plan.
+  // Bytes of profiles, plans and specs. A spec that several plans share counts for the one that had
+  // it first.
   int64_t byte_count = 0;
+  // Bytes of executions with their windows (`ExecutionByteCount`). An execution counts for its own
+  // owner and for the cluster of its plan.
+  int64_t execution_byte_count = 0;
   friend bool operator==(const StoredUsage&, const StoredUsage&) = default;
 };
 

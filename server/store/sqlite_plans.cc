@@ -319,13 +319,16 @@ absl::StatusOr<StoredUsage> SqliteStore::Usage(const RecordScope& scope) {
   const char* const rows = !scope.owner.empty()     ? "owner = ?1 AND (?2 = '' OR cluster = ?2)"
                            : !scope.cluster.empty() ? "?1 = '' AND cluster = ?2"
                                                     : "?1 = '' AND ?2 = ''";
-  PARPLAN_ASSIGN_OR_RETURN(
-      SqliteStatement sum,
-      reader->Prepare(absl::StrCat("SELECT coalesce(sum(plan_count), 0), "
-                                   "coalesce(sum(byte_count), 0) FROM stored_usage WHERE ",
-                                   rows)));
+  PARPLAN_ASSIGN_OR_RETURN(SqliteStatement sum,
+                           reader->Prepare(absl::StrCat(
+                               "SELECT coalesce(sum(plan_count), 0), "
+                               "coalesce(sum(byte_count), 0), "
+                               "(SELECT coalesce(sum(byte_count), 0) FROM execution_usage WHERE ",
+                               rows, ") FROM stored_usage WHERE ", rows)));
   PARPLAN_RETURN_IF_ERROR(sum.Bind(1, scope.owner).Bind(2, scope.cluster).Step().status());
-  return StoredUsage{.plan_count = sum.Integer(0), .byte_count = sum.Integer(1)};
+  return StoredUsage{.plan_count = sum.Integer(0),
+                     .byte_count = sum.Integer(1),
+                     .execution_byte_count = sum.Integer(2)};
 }
 
 }  // namespace parplan

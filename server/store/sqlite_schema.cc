@@ -253,7 +253,8 @@ CREATE TRIGGER spec_released AFTER DELETE ON plans WHEN OLD.spec_digest IS NOT N
 END;
 )sql"},
     // Executions of before count for the owners of their plans. `byte_count` is that of the
-    // execution with its windows; records.h says why rows count for 4096 and 64 bytes.
+    // execution with its windows; records.h says why rows count for 4096 and 64 bytes. They have a
+    // table of their own, since they have a quota of their own.
     {"what executions and their windows use", R"sql(
 ALTER TABLE executions ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 ALTER TABLE executions ADD COLUMN byte_count INTEGER NOT NULL DEFAULT 0;
@@ -262,26 +263,32 @@ UPDATE executions SET
   byte_count = 4096 + length(bytes) + coalesce(
     (SELECT sum(64 + length(windows.items) + length(windows.bytes)) FROM windows
      WHERE windows.execution = executions.sequence), 0);
-INSERT INTO stored_usage
-  SELECT plans.cluster, executions.owner, 0, sum(executions.byte_count)
+CREATE TABLE execution_usage (
+  cluster TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  byte_count INTEGER NOT NULL,
+  PRIMARY KEY (cluster, owner)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX execution_usage_by_owner ON execution_usage (owner, byte_count);
+INSERT INTO execution_usage
+  SELECT plans.cluster, executions.owner, sum(executions.byte_count)
   FROM executions JOIN plans ON plans.name = executions.plan
-  WHERE true GROUP BY plans.cluster, executions.owner
-  ON CONFLICT (cluster, owner) DO UPDATE SET byte_count = byte_count + excluded.byte_count;
+  GROUP BY plans.cluster, executions.owner;
 CREATE TRIGGER execution_added AFTER INSERT ON executions BEGIN
-  INSERT INTO stored_usage
-    SELECT cluster, NEW.owner, 0, NEW.byte_count FROM plans WHERE name = NEW.plan
+  INSERT INTO execution_usage
+    SELECT cluster, NEW.owner, NEW.byte_count FROM plans WHERE name = NEW.plan
     ON CONFLICT (cluster, owner) DO UPDATE SET byte_count = byte_count + excluded.byte_count;
 END;
 CREATE TRIGGER execution_grown AFTER UPDATE OF byte_count ON executions BEGIN
-  UPDATE stored_usage SET byte_count = byte_count + NEW.byte_count - OLD.byte_count
+  UPDATE execution_usage SET byte_count = byte_count + NEW.byte_count - OLD.byte_count
     WHERE cluster = (SELECT cluster FROM plans WHERE name = NEW.plan) AND owner = NEW.owner;
 END;
 CREATE TRIGGER execution_removed AFTER DELETE ON executions BEGIN
-  UPDATE stored_usage SET byte_count = byte_count - OLD.byte_count
+  UPDATE execution_usage SET byte_count = byte_count - OLD.byte_count
     WHERE cluster = (SELECT cluster FROM plans WHERE name = OLD.plan) AND owner = OLD.owner;
-  DELETE FROM stored_usage
+  DELETE FROM execution_usage
     WHERE cluster = (SELECT cluster FROM plans WHERE name = OLD.plan) AND owner = OLD.owner
-    AND plan_count = 0 AND byte_count = 0;
+    AND byte_count = 0;
 END;
 )sql"},
 };

@@ -211,7 +211,7 @@ class Store {
   }
 
   // Returns what the profiles, plans, executions and windows of the scope take up; calibrations do
-  // not count. Reads one row for each owner or cluster in the scope.
+  // not count. Reads two rows for each owner or cluster in the scope.
   virtual absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) = 0;
 
   // Returns the bytes of the profiles of the scope that `PutProfile` would delete, if it stored

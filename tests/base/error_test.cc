@@ -60,7 +60,7 @@ TEST(WithRetryDelay, AddsAndReplacesTheTimeAndKeepsTheRest) {
 
 TEST(ReasonName, DiffersFromReasonToReason) {
   std::map<std::string, int> seen;
-  for (int value = 1; value <= static_cast<int>(Reason::kQuotaExceeded); ++value) {
+  for (int value = 1; value <= static_cast<int>(Reason::kSearchOutOfMemory); ++value) {
     const std::string name(ReasonName(static_cast<Reason>(value)));
     EXPECT_NE(name, "UNKNOWN") << value;
     EXPECT_EQ(++seen[name], 1) << name;

@@ -318,8 +318,8 @@ class Access(unittest.TestCase):
 
     def test_quotas_are_checked_and_may_be_without_limit(self):
         for kind in ("identity", "cluster"):
-            for quota in ("stored_bytes", "plans", "agents", "running_searches",
-                          "queued_searches"):
+            for quota in ("stored_bytes", "execution_bytes", "plans", "agents",
+                          "running_searches", "queued_searches"):
                 for value, code in ((-1, 2), (0, 0), (7, 0)):
                     self.config.write_text(json.dumps({"quotas": {kind: {quota: value}}}))
                     done = self.command("--check-config", "--config", self.config)

@@ -6,6 +6,7 @@ socket, and what is refused.
 """
 import base64
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -63,17 +64,23 @@ class Tokens(unittest.TestCase):
                                  input=text.encode())
         return f"{text}.{encode(signature)}"
 
-    def serve(self, *flags):
+    def write_config(self, key_set=None, **changes):
         config = self.folder / "server.json"
         config.write_text(json.dumps({"authorization": {
             "grants": [{"identities": ["k8s:{cluster}/planner"], "role": "planner"},
                        {"identities": ["k8s:lab/reader"], "role": "reader", "clusters": ["lab"]}],
-            "service_accounts": {"key_set_file": str(self.key_set), "issuer": ISSUER,
-                                 "audience": "parplan"}}}))
+            "service_accounts": {"key_set_file": str(key_set or self.key_set), "issuer": ISSUER,
+                                 "audience": "parplan"}}, **changes}))
+        return config
+
+    def start(self, config, *flags):
         server = parplan.Server(SERVER, self.folder, "--config", config, *flags)
         server.start()
         self.addCleanup(server.__exit__)
         return server
+
+    def serve(self, *flags):
+        return self.start(self.write_config(), *flags)
 
     def ask(self, client, token, cluster="lab", scheme="Bearer "):
         """The code of a list of plans, and its message."""
@@ -136,11 +143,45 @@ class Tokens(unittest.TestCase):
                 self.assertLess(time.monotonic(), end)
             self.assert_refused(client, self.token("one"), "no key")
 
-    def test_without_tls_a_token_is_refused(self):
-        server = self.serve()
-        with parplan.Client(server.address) as client:
-            self.assert_refused(client, self.token(), "without TLS")
-            self.assertEqual(self.ask(client, None)[0], DENIED)
+    def check(self, config, *flags):
+        return subprocess.run([SERVER, "--check-config", "--config", config, "--data-dir",
+                               self.folder / "data", *flags], capture_output=True, text=True)
+
+    def test_a_server_that_no_token_can_reach_does_not_start(self):
+        certificates = parplan.make_certificates(self.folder / "certificates")
+        tls = ("--tls-certificate", certificates / "server.pem",
+               "--tls-key", certificates / "server.key")
+        config = self.write_config()
+        for flags, advice in (((), "set tls_certificate and tls_key"),
+                              ((*tls, "--tls-client-ca", certificates / "ca.pem"),
+                               "leave one of them out")):
+            done = self.check(config, *flags)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("authorization.service_accounts: ", done.stderr)
+            self.assertIn(advice, done.stderr)
+        self.assertEqual(self.check(config, *tls).returncode, 0)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for key_set in (pipe, "/dev/null", self.folder):
+            done = self.check(self.write_config(key_set), *tls)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("service_accounts.key_set_file", done.stderr)
+
+    def test_a_reload_that_fails_is_in_the_log(self):
+        certificates = parplan.make_certificates(self.folder / "certificates")
+        tls = {"tls_certificate": str(certificates / "server.pem"),
+               "tls_key": str(certificates / "server.key")}
+        config = self.folder / "server.json"
+        config.write_text(json.dumps({**tls, "tls_client_ca": str(certificates / "ca.pem")}))
+        server = self.start(config)
+        # It is right on its own, but not with the TLS files that the server goes on with.
+        self.write_config(**tls)
+        server.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 30
+        while "authorization not read again" not in server.log():
+            self.assertLess(time.monotonic(), end, server.log())
+            time.sleep(0.01)
+        self.assertIn("authorization.service_accounts", server.log())
 
     def test_over_a_unix_socket_it_counts(self):
         path = self.folder / "socket"

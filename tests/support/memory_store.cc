@@ -450,9 +450,9 @@ absl::StatusOr<StoredUsage> MemoryStore::Usage(const RecordScope& scope) {
     PlanRecord place = *Find(state_->plans, execution.plan);
     place.owner = execution.owner;
     if (!IsIn(place, scope)) continue;
-    usage.byte_count += ExecutionByteCount(execution);
+    usage.execution_byte_count += ExecutionByteCount(execution);
     for (const auto& [key, window] : state_->windows[execution.name]) {
-      usage.byte_count += WindowByteCount(window);
+      usage.execution_byte_count += WindowByteCount(window);
     }
   }
   return usage;

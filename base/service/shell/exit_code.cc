@@ -20,6 +20,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       case Reason::kRequestIdReused:
       case Reason::kExecutionState:
       case Reason::kRoleRequired:
+      case Reason::kSearchOutOfMemory:
         return ExitCode::kBadInput;
       case Reason::kNoFeasiblePlan:
         return ExitCode::kNothingFits;

@@ -111,6 +111,10 @@ class QuotaExceeded(Error):
     """The call would exceed a quota of the caller or of a cluster."""
 
 
+class SearchOutOfMemory(Error):
+    """A search used up the memory that the server gives one before it found a plan."""
+
+
 CLASS_OF_REASON: dict[str, type[Error]] = {
     "SPEC_INVALID": SpecInvalid,
     "PROFILE_INVALID": ProfileInvalid,
@@ -134,6 +138,7 @@ CLASS_OF_REASON: dict[str, type[Error]] = {
     "ROLE_REQUIRED": RoleRequired,
     "AUDIT_UNAVAILABLE": AuditUnavailable,
     "QUOTA_EXCEEDED": QuotaExceeded,
+    "SEARCH_OUT_OF_MEMORY": SearchOutOfMemory,
 }
 
 

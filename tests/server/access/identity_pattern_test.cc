@@ -1,5 +1,6 @@
 #include "server/access/identity_pattern.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -10,6 +11,7 @@
 namespace parplan {
 namespace {
 
+using ::testing::HasSubstr;
 using Captures = IdentityPattern::Captures;
 
 Identity Spiffe(const std::string& id) { return Identity::OfCertificate({.uris = {id}}, {}); }
@@ -49,7 +51,8 @@ TEST(IdentityPattern, MatchesTheWholeIdentityOrNothing) {
   EXPECT_EQ(Match("dns:{node}.d", Dns("d")), std::nullopt);
   const Identity account = *Identity::OfServiceAccount("system:serviceaccount:lab:job-7");
   EXPECT_EQ(Match("k8s:{cluster}/job-{job}", account), (Captures{.cluster = "lab", .job = "7"}));
-  EXPECT_EQ(Match("k8s:*", account), std::nullopt);
+  EXPECT_EQ(Match("k8s:*/*", account), Captures());
+  EXPECT_EQ(Match("k8s:other/*", account), std::nullopt);
   EXPECT_EQ(Match("cn:*/*", account), std::nullopt);
   EXPECT_EQ(Match("cn:a*b", CommonName("ab")), std::nullopt);
   EXPECT_EQ(Match("cn:a*a", CommonName("a")), std::nullopt);
@@ -68,6 +71,15 @@ TEST(IdentityPattern, WhatIsNoIdOfItsKindDoesNotMatch) {
   EXPECT_EQ(Match("cn:{node}", CommonName("a b")), std::nullopt);
   EXPECT_EQ(Match("cn:{job}", CommonName("a b")), std::nullopt);
   EXPECT_EQ(Match("cn:{job}", CommonName(std::string(129, 'a'))), std::nullopt);
+}
+
+TEST(IdentityPattern, RefusesServiceAccountsThatCannotBe) {
+  for (const char* bad : {"k8s:*", "k8s:planner", "k8s:{cluster}", "k8s:lab/planner/x",
+                          "k8s:", "k8s:/planner", "k8s:lab/", "k8s:/"}) {
+    EXPECT_THAT(IdentityPattern::Create(bad, "identities"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k8s:NAMESPACE/NAME")))
+        << bad;
+  }
 }
 
 TEST(IdentityPattern, RefusesWhatWouldMatchInTwoWaysOrTooMuch) {

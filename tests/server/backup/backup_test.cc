@@ -113,6 +113,7 @@ TEST_P(BackupBetween, WhatGoesInComesOut) {
   EXPECT_EQ(new_store->SnapshotProfiles("c")->profiles, old_store->SnapshotProfiles("c")->profiles);
   EXPECT_THAT(new_store->ProfileRevision("c"), IsOkAndHolds(5));
   EXPECT_EQ(*new_store->Usage({}), *old_store->Usage({}));
+  EXPECT_GT(new_store->Usage({})->execution_byte_count, 0);
   EXPECT_GT(new_store->Usage({.owner = "spiffe://lab.example/slurm"})->byte_count, 100000);
   EXPECT_EQ(*new_store->ActiveCalibration("c"), *old_store->ActiveCalibration("c"));
   EXPECT_EQ(*new_store->ListWindows(execution), *old_store->ListWindows(execution));

@@ -142,7 +142,7 @@ TEST_F(QuotaTest, ExecutionsAndWindowsCountForWhoeverOpenedTheExecution) {
   open.set_request_id("one");
   ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(open, "cn:job"));
   ASSERT_OK_AND_ASSIGN(const StoredUsage opened, store().Usage({.owner = "cn:job"}));
-  EXPECT_GT(opened.byte_count, kExecutionRowBytes);
+  EXPECT_GT(opened.execution_byte_count, kExecutionRowBytes);
   v1::ReportMetricsRequest report;
   report.set_execution(execution.name());
   v1::MeasuredWindow& window = *report.mutable_window();
@@ -150,22 +150,78 @@ TEST_F(QuotaTest, ExecutionsAndWindowsCountForWhoeverOpenedTheExecution) {
   window.mutable_median_step_duration()->set_seconds(1);
   ASSERT_OK(core().executions().StartReport()->Add(report));
   ASSERT_OK_AND_ASSIGN(const StoredUsage used, store().Usage({.owner = "cn:job"}));
-  EXPECT_GT(used.byte_count, opened.byte_count);
-  limits.identity_quota.stored_bytes = used.byte_count + 1;
+  EXPECT_GT(used.execution_byte_count, opened.execution_byte_count);
+  limits.identity_quota.execution_bytes = used.execution_byte_count + 1;
   Start(store().OpenAgain());
   // What is stored already needs no room.
   EXPECT_OK(core().executions().StartReport()->Add(report));
   EXPECT_OK(core().executions().Create(open, "cn:job"));
-  const std::string limit = absl::StrCat(used.byte_count + 1);
+  const std::string limit = absl::StrCat(used.execution_byte_count + 1);
   window.set_first_step(10);
-  ExpectExceeded(core().executions().StartReport()->Add(report), "identity.stored_bytes", "cn:job",
-                 limit);
-  open.set_request_id("two");
-  ExpectExceeded(core().executions().Create(open, "cn:job").status(), "identity.stored_bytes",
+  ExpectExceeded(core().executions().StartReport()->Add(report), "identity.execution_bytes",
                  "cn:job", limit);
+  open.set_request_id("two");
+  const absl::Status refused = core().executions().Create(open, "cn:job").status();
+  ExpectExceeded(refused, "identity.execution_bytes", "cn:job", limit);
+  EXPECT_THAT(refused,
+              StatusIs(absl::StatusCode::kResourceExhausted, testing::HasSubstr("never deleted")));
   // Neither was stored, and others have their own.
   EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(used));
   EXPECT_OK(core().executions().Create(open, "cn:other"));
+}
+
+// Nobody deletes executions: they may stop no plan for good.
+TEST_F(QuotaTest, ExecutionsTakeNoRoomOfPlansAndProfilesNorThoseOfExecutions) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  v1::CreateExecutionRequest open;
+  open.set_parent(plan->name());
+  const auto open_another = [&](const std::string& id) {
+    open.set_request_id(id);
+    return core().executions().Create(open, "cn:me").status();
+  };
+  for (int i = 0; i < 20; ++i) ASSERT_OK(open_another(absl::StrCat(i)));
+  ASSERT_OK_AND_ASSIGN(const StoredUsage used, store().Usage({.cluster = "synthetic"}));
+  limits.cluster_quota.execution_bytes = used.execution_byte_count;
+  limits.identity_quota.execution_bytes = used.execution_byte_count;
+  // Room for another plan, and less than what the executions take up.
+  const int64_t room = int64_t{64} << 10;
+  ASSERT_GT(used.execution_byte_count, room);
+  limits.cluster_quota.stored_bytes = used.byte_count + room;
+  limits.identity_quota.stored_bytes = used.byte_count + room;
+  Start(store().OpenAgain());
+  EXPECT_EQ(FactOf(open_another("one more"), "quota"), "identity.execution_bytes");
+  EXPECT_OK(AskAs("me", Numbered(2)));
+  EXPECT_OK(UploadAs("node-1", "r1"));
+  // The other way round.
+  limits.cluster_quota = {.stored_bytes = 1, .execution_bytes = 2 * used.execution_byte_count};
+  limits.identity_quota = {.stored_bytes = 1};
+  Start(store().OpenAgain());
+  EXPECT_EQ(FactOf(AskAs("me", Numbered(3)).status(), "quota"), "identity.stored_bytes");
+  EXPECT_OK(open_another("one more"));
+}
+
+TEST_F(QuotaTest, AClosedExecutionSaysSoAlsoWhereAQuotaIsUsedUp) {
+  StartMeasured();
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));
+  v1::CreateExecutionRequest open;
+  open.set_parent(plan->name());
+  open.set_request_id("one");
+  ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(open, "cn:job"));
+  v1::ReportMetricsRequest report;
+  report.set_execution(execution.name());
+  report.mutable_window()->set_step_count(10);
+  report.mutable_window()->mutable_median_step_duration()->set_seconds(1);
+  limits.identity_quota.execution_bytes = 1;
+  Start(store().OpenAgain());
+  ExpectExceeded(core().executions().StartReport()->Add(report), "identity.execution_bytes",
+                 "cn:job", "1");
+  v1::CompleteExecutionRequest complete;
+  complete.set_name(execution.name());
+  ASSERT_OK(core().executions().Complete(complete));
+  const absl::Status closed = core().executions().StartReport()->Add(report);
+  EXPECT_EQ(ReasonOf(closed), Reason::kExecutionState) << closed;
+  EXPECT_THAT(closed, StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 // A stream asks once for many windows, and no later than after a megabyte.
@@ -176,7 +232,7 @@ TEST_F(QuotaTest, AStreamOfWindowsExceedsAQuotaByAMegabyteAtMost) {
   open.set_parent(plan->name());
   open.set_request_id("one");
   ASSERT_OK_AND_ASSIGN(const v1::Execution execution, core().executions().Create(open, "cn:job"));
-  limits.identity_quota.stored_bytes = 100000;
+  limits.identity_quota.execution_bytes = 100000;
   Start(store().OpenAgain());
   v1::ReportMetricsRequest report;
   report.set_execution(execution.name());
@@ -197,9 +253,9 @@ TEST_F(QuotaTest, AStreamOfWindowsExceedsAQuotaByAMegabyteAtMost) {
     window.set_first_step(count);
     full = stream->Add(report);
   }
-  ExpectExceeded(full, "identity.stored_bytes", "cn:job", "100000");
+  ExpectExceeded(full, "identity.execution_bytes", "cn:job", "100000");
   EXPECT_GT(count, 2);
-  EXPECT_LT(store().Usage({.owner = "cn:job"})->byte_count, 100000 + (1 << 20));
+  EXPECT_LT(store().Usage({.owner = "cn:job"})->execution_byte_count, 100000 + (1 << 20));
 }
 
 TEST_F(QuotaTest, AProfileNeedsNoMoreRoomThanThoseThatItReplaces) {
@@ -369,6 +425,31 @@ TEST_F(QuotaTest, APlanNeedsNoRoomForASpecThatIsStored) {
     const absl::Status asked = AskAs("me", again).status();
     EXPECT_EQ(asked.ok(), room > plan_bytes) << asked;
     again.set_job_id("a fourth");
+  }
+}
+
+// The plan would not fit, however small it is.
+TEST_F(QuotaTest, AFullQuotaRefusesAStoredSpecBeforeTheSearch) {
+  StartMeasured();
+  ASSERT_OK(AskAs("me", Numbered(1)));
+  // Other measurements, so the question is to be searched again.
+  v1::Profile newer = SyntheticProfile({});
+  newer.set_overlap_slowdown(1.5);
+  ASSERT_OK(Upload(newer, "another"));
+  for (const int64_t room : {int64_t{100}, int64_t{1} << 20}) {
+    limits.cluster_quota.stored_bytes = store().Usage({.cluster = "synthetic"})->byte_count + room;
+    Start(store().OpenAgain());
+    const int search_count = planner.search_count;
+    const absl::StatusOr<SharedPlan> asked = AskAs("me", Numbered(1));
+    if (room == 100) {
+      EXPECT_EQ(FactOf(asked.status(), "quota"), "cluster.stored_bytes");
+      EXPECT_EQ(planner.search_count, search_count) << "a search in vain";
+    } else {
+      ASSERT_OK(asked);
+      EXPECT_EQ(planner.search_count, search_count + 1);
+      // The smallest plan has more than what is asked for before a search.
+      EXPECT_GE(store().GetPlan((*asked)->name())->bytes.size(), 1024u);
+    }
   }
 }
 

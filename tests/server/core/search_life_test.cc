@@ -3,16 +3,20 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/system/memory_account.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/agent_core.h"
 #include "server/core/plan_core.h"
+#include "solve/run_search.h"
 #include "tests/server/core/core_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -178,23 +182,39 @@ TEST_F(SearchLife, ASearchEndsWithTheMemoryThatItGets) {
   // The best plan so far has a note of it, and is not given to others.
   ASSERT_OK_AND_ASSIGN(const SharedPlan found, Ask(Question()));
   EXPECT_THAT(found->notes(), testing::Contains(testing::HasSubstr("150 MiB of memory")));
-  EXPECT_EQ(found->search().limit(), v1::SEARCH_LIMIT_TIME);
+  EXPECT_EQ(found->search().limit(), v1::SEARCH_LIMIT_MEMORY);
   // Without one the error says which limit it was.
   planner.change_result = [](PlanningResult& result) {
     StoppedEmpty stopped;
-    stopped.search = std::get<PlanFound>(result).search;
+    stopped.search = SummaryOf(result);
     result = stopped;
   };
   const absl::Status limited = Ask(Question()).status();
-  EXPECT_THAT(limited, StatusIs(absl::StatusCode::kDeadlineExceeded,
+  EXPECT_THAT(limited, StatusIs(absl::StatusCode::kResourceExhausted,
                                 testing::HasSubstr("150 MiB of memory")));
-  EXPECT_EQ(ReasonOf(limited), Reason::kSearchTimedOut);
-  EXPECT_EQ(FactOf(limited, "limit"), "memory");
+  EXPECT_EQ(ReasonOf(limited), Reason::kSearchOutOfMemory);
+  EXPECT_EQ(FactOf(limited, "field"), "search_memory");
+  EXPECT_EQ(FactOf(limited, "limitBytes"), absl::StrCat(int64_t{150} << 20));
+  EXPECT_EQ(GetRetryDelay(limited), std::nullopt) << "it would end in the same way";
+  // Nor is the number of devices to ask for known then.
+  v1::ShapePlanRequest shape;
+  shape.set_parent(Question().parent());
+  *shape.mutable_model() = Question().spec().model();
+  shape.set_global_batch_size(16);
+  v1::DeviceOffer& offer = *shape.add_offers();
+  const v1::NodeGroup group = Question().spec().topology().node_groups(0);
+  offer.set_device_kind(group.device_kind());
+  offer.set_devices_per_node(group.devices_per_node());
+  offer.set_device_memory_bytes(group.device_memory_bytes());
+  offer.set_min_device_count(group.devices_per_node());
+  offer.set_max_device_count(group.devices_per_node());
+  EXPECT_EQ(ReasonOf(AskShape(shape).status()), Reason::kSearchOutOfMemory);
+  const int search_count = planner.search_count;
   // The next search begins with all of its part.
   planner.change_problem = nullptr;
   planner.change_result = nullptr;
   ASSERT_OK_AND_ASSIGN(const SharedPlan full, Ask(Question()));
-  EXPECT_EQ(planner.search_count, 3);
+  EXPECT_EQ(planner.search_count, search_count + 1);
   EXPECT_THAT(full->notes(), testing::Not(testing::Contains(testing::HasSubstr("memory that"))));
 }
 

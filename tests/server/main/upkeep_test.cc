@@ -51,19 +51,29 @@ TEST(Upkeep, NobodyWaitsForACallInProgress) {
   std::promise<void> begun;
   std::promise<void> answer;
   std::atomic<int> looks = 0;
+  std::atomic<int> maintained = 0;
+  std::atomic<bool> is_answered = false;
   Upkeep::Work work = Every(absl::Hours(1), absl::Milliseconds(1));
+  work.maintain = [&maintained] { ++maintained; };
   work.look = [&] {
     if (++looks > 1) return;
     begun.set_value();
     answer.get_future().wait();
+    is_answered = true;
   };
-  Upkeep upkeep(work);
-  begun.get_future().wait();
-  upkeep.MaintainNow();
-  upkeep.Stop();
-  answer.set_value();
-  // The destructor waits, and nothing has begun since.
+  {
+    Upkeep upkeep(work);
+    begun.get_future().wait();
+    upkeep.MaintainNow();
+    upkeep.Stop();
+    // Neither waited for the call.
+    EXPECT_FALSE(is_answered);
+    answer.set_value();
+  }
+  // The destructor did, and nothing has begun since.
+  EXPECT_TRUE(is_answered);
   EXPECT_EQ(looks, 1);
+  EXPECT_EQ(maintained, 1);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,8 @@
 #include "parplan/v1/agent_service.pb.h"
 #include "parplan/v1/calibration_service.pb.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
+#include "server/access/token_verifier.h"
+#include "server/access/web_key_set.h"
 #include "server/rpc/method_names.h"
 #include "tests/server/rpc/reason_matcher.h"
 #include "tests/server/rpc/rpc_harness.h"
@@ -301,6 +304,31 @@ TEST(Access, MetadataDoesNotChangeTheCaller) {
   EXPECT_THAT(FromGrpcStatus(stub->ListPlans(&context, request, &response)),
               IsRefused(StatusCode::kPermissionDenied, Reason::kRoleRequired));
   EXPECT_EQ(harness.records().back().identity, "anonymous");
+}
+
+// The settings allow no such server; somebody on the way may have read the token.
+TEST(Access, ATokenOverTcpWithoutTlsIsRefused) {
+  // The point of RFC 7517, appendix A.1.
+  ASSERT_OK_AND_ASSIGN(
+      WebKeySet keys,
+      WebKeySet::Create(R"({"keys": [{"kty": "EC", "crv": "P-256", "kid": "1", "use": "sig",
+                             "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+                             "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]})",
+                        "keys"));
+  RpcHarness harness;
+  harness.Allow({GrantTo(Role::kOperator)},
+                std::make_shared<const TokenVerifier>(
+                    TokenVerifier::Rules{.issuer = "i", .audience = "a"}, std::move(keys)));
+  const auto stub = v1::PlanService::NewStub(harness.channel());
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer x");
+  v1::ListPlansRequest request;
+  request.set_parent(kCluster);
+  v1::ListPlansResponse response;
+  EXPECT_THAT(FromGrpcStatus(stub->ListPlans(&context, request, &response)),
+              StatusIs(StatusCode::kUnauthenticated, testing::HasSubstr("without TLS")));
+  grpc::ClientContext without_token;
+  EXPECT_TRUE(stub->ListPlans(&without_token, request, &response).ok());
 }
 
 TEST(Audit, EachChangeAndRefusalHasOneLineAndReadsHaveNone) {

@@ -167,10 +167,11 @@ absl::StatusOr<v1::Profile> RpcHarness::UploadSmallProfile() {
   return profiles_->Upload(kNode, SmallProfile());
 }
 
-void RpcHarness::Allow(const std::vector<Grant>& grants) {
+void RpcHarness::Allow(const std::vector<Grant>& grants,
+                       std::shared_ptr<const TokenVerifier> tokens) {
   absl::StatusOr<Policy> policy = Policy::Create(grants, "grants");
   PARPLAN_CHECK(policy.ok());
-  authorizer_->Replace({.policy = *std::move(policy)});
+  authorizer_->Replace({.policy = *std::move(policy), .tokens = std::move(tokens)});
 }
 
 std::vector<CallRecord> RpcHarness::records() const {

@@ -21,6 +21,7 @@
 #include "planner/find_plan.h"
 #include "server/access/authorizer.h"
 #include "server/access/policy.h"
+#include "server/access/token_verifier.h"
 #include "server/audit/audit_record.h"
 #include "server/core/server_core.h"
 #include "server/metrics/prometheus_observer.h"
@@ -118,8 +119,10 @@ class RpcHarness {
   PrometheusObserver& observer() { return observer_; }
   RecordingAudit& audit() { return audit_; }
 
-  // From now on callers may do what `grants` say; at first everything.
-  void Allow(const std::vector<Grant>& grants);
+  // From now on callers may do what `grants` say; at first everything. Their tokens are read if
+  // `tokens` is not null.
+  void Allow(const std::vector<Grant>& grants,
+             std::shared_ptr<const TokenVerifier> tokens = nullptr);
 
   // Records of ended calls, in the order of their ends.
   std::vector<CallRecord> records() const;

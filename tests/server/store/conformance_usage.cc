@@ -102,7 +102,7 @@ TEST_P(StoreConformance, ExecutionsCountForTheirOwnersAndTheClustersOfTheirPlans
   ASSERT_OK(store().CreateExecution(other));
   ASSERT_OK(store().CreateExecution(other));
   int64_t byte_count = ExecutionByteCount(execution);
-  EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(StoredUsage{0, byte_count}));
+  EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(StoredUsage{0, 0, byte_count}));
   WindowRecord window = SampleWindow(0, 0, 300);
   window.items = "items";
   for (const std::vector<WindowRecord>& windows :
@@ -116,18 +116,27 @@ TEST_P(StoreConformance, ExecutionsCountForTheirOwnersAndTheClustersOfTheirPlans
   for (const WindowRecord& stored : {window, SampleWindow(1, 0), SampleWindow(2, 0, 7)}) {
     byte_count += WindowByteCount(stored);
   }
-  const int64_t others = 10 + ExecutionByteCount(other);
+  const int64_t others = ExecutionByteCount(other);
+  const StoredUsage all{1, 10, byte_count + others};
   const auto check = [&] {
-    EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(StoredUsage{0, byte_count}));
-    EXPECT_THAT(store().Usage({.owner = "cn:slurm"}), IsOkAndHolds(StoredUsage{1, others}));
-    EXPECT_THAT(store().Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{1, byte_count + others}));
-    EXPECT_THAT(store().Usage({}), IsOkAndHolds(StoredUsage{1, byte_count + others}));
+    EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(StoredUsage{0, 0, byte_count}));
+    EXPECT_THAT(store().Usage({.owner = "cn:slurm"}), IsOkAndHolds(StoredUsage{1, 10, others}));
+    EXPECT_THAT(store().Usage({.owner = "cn:job", .cluster = "d"}), IsOkAndHolds(StoredUsage{}));
+    EXPECT_THAT(store().Usage({.cluster = "c"}), IsOkAndHolds(all));
+    EXPECT_THAT(store().Usage({}), IsOkAndHolds(all));
   };
   check();
   ASSERT_OK(store().SetExecutionState(execution.name, ExecutionState::kRunning,
                                       ExecutionState::kSucceeded, SampleTime(40), ""));
   check();
   Reopen();
+  check();
+  // Profiles that come and go leave the executions of their owner counted.
+  ProfileRecord profile = SampleProfile("c", "n", "p", 70);
+  profile.owner = "cn:job";
+  ASSERT_OK(store().PutProfile(profile));
+  EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(StoredUsage{0, 70, byte_count}));
+  ASSERT_OK(store().DeleteProfile(profile.name));
   check();
 }
 

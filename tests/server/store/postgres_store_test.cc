@@ -158,9 +158,9 @@ TEST(PostgresMigration, ExecutionsOfBeforeCountForTheOwnersOfTheirPlans) {
   }
   ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
   EXPECT_THAT(store->GetExecution(execution.name), IsOkAndHolds(execution));
-  const int64_t bytes = 20 + ExecutionByteCount(execution) + kWindowRowBytes + 3;
-  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{1, bytes}));
-  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{1, bytes}));
+  const StoredUsage usage{1, 20, ExecutionByteCount(execution) + kWindowRowBytes + 3};
+  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(usage));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(usage));
 }
 
 TEST(PostgresMigration, PlansOfSchema2HaveNoOwnerAndKeepTheirRequests) {

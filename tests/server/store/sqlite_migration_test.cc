@@ -369,11 +369,12 @@ TEST(SqliteMigration, ExecutionsOfSchema11CountForTheOwnersOfTheirPlans) {
   const std::string folder = MakeFolderOfSchema(11, rows);
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   EXPECT_THAT(store->GetExecution(execution.name), IsOkAndHolds(execution));
-  const int64_t bytes = kSampleSize + ExecutionByteCount(execution) + 2 * (kWindowRowBytes + 2);
-  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{1, bytes}));
-  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{1, bytes}));
-  EXPECT_THAT(store->AppendWindows(execution.name, {SampleWindow(2, 0)},
-                                   {.byte_count = bytes - kSampleSize}, SampleTime(30)),
+  const int64_t bytes = ExecutionByteCount(execution) + 2 * (kWindowRowBytes + 2);
+  const StoredUsage usage{1, kSampleSize, bytes};
+  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(usage));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(usage));
+  EXPECT_THAT(store->AppendWindows(execution.name, {SampleWindow(2, 0)}, {.byte_count = bytes},
+                                   SampleTime(30)),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

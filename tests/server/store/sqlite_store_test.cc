@@ -135,6 +135,10 @@ TEST(SqliteStore, LookUpsDoNotScanTables) {
       {"SELECT sum(plan_count), sum(byte_count) FROM stored_usage "
        "WHERE owner = ?1 AND (?2 = '' OR cluster = ?2)",
        "COVERING INDEX stored_usage_by_owner (owner=?)"},
+      {"SELECT sum(byte_count) FROM execution_usage WHERE ?1 = '' AND cluster = ?2",
+       "SEARCH execution_usage USING PRIMARY KEY"},
+      {"SELECT sum(byte_count) FROM execution_usage WHERE owner = ?1 AND (?2 = '' OR cluster = ?2)",
+       "COVERING INDEX execution_usage_by_owner (owner=?)"},
       {"SELECT bytes FROM executions WHERE plan = ?1 AND sequence < ?2 ORDER BY sequence DESC",
        "executions_by_plan"},
       {"SELECT c.name FROM active_calibrations AS a LEFT JOIN calibrations AS c "

@@ -27,17 +27,18 @@ using ::testing::StartsWith;
 // docs/planctl.md in numbers.
 const std::map<Reason, int>& Documented() {
   static const auto* const codes = new std::map<Reason, int>{
-      {Reason::kSpecInvalid, 2},      {Reason::kProfileInvalid, 2},
-      {Reason::kUploadTooLarge, 2},   {Reason::kRequestIdReused, 2},
-      {Reason::kExecutionState, 2},   {Reason::kNoFeasiblePlan, 3},
-      {Reason::kProfileMissing, 4},   {Reason::kTopologyMismatch, 5},
-      {Reason::kPlanExpired, 5},      {Reason::kSignatureInvalid, 5},
-      {Reason::kPayloadMalformed, 5}, {Reason::kAudienceMismatch, 5},
-      {Reason::kQueueFull, 6},        {Reason::kSearchTimedOut, 6},
-      {Reason::kStoreUnavailable, 6}, {Reason::kDraining, 6},
-      {Reason::kAgentConnected, 6},   {Reason::kResourceNotFound, 7},
-      {Reason::kCheckFailed, 1},      {Reason::kRoleRequired, 2},
-      {Reason::kAuditUnavailable, 6}, {Reason::kQuotaExceeded, 6},
+      {Reason::kSpecInvalid, 2},       {Reason::kProfileInvalid, 2},
+      {Reason::kUploadTooLarge, 2},    {Reason::kRequestIdReused, 2},
+      {Reason::kExecutionState, 2},    {Reason::kNoFeasiblePlan, 3},
+      {Reason::kProfileMissing, 4},    {Reason::kTopologyMismatch, 5},
+      {Reason::kPlanExpired, 5},       {Reason::kSignatureInvalid, 5},
+      {Reason::kPayloadMalformed, 5},  {Reason::kAudienceMismatch, 5},
+      {Reason::kQueueFull, 6},         {Reason::kSearchTimedOut, 6},
+      {Reason::kStoreUnavailable, 6},  {Reason::kDraining, 6},
+      {Reason::kAgentConnected, 6},    {Reason::kResourceNotFound, 7},
+      {Reason::kCheckFailed, 1},       {Reason::kRoleRequired, 2},
+      {Reason::kAuditUnavailable, 6},  {Reason::kQuotaExceeded, 6},
+      {Reason::kSearchOutOfMemory, 2},
   };
   return *codes;
 }

@@ -118,7 +118,8 @@ TEST(PlanText, SaysHowTheSearchEnded) {
            {SearchLimit::kStates, "its limit of states"},
            {SearchLimit::kCancelled, "an interrupt"},
            {SearchLimit::kMethod, "the planner's own method"},
-           {SearchLimit::kGap, "the gap asked for"}}) {
+           {SearchLimit::kGap, "the gap asked for"},
+           {SearchLimit::kMemory, "its limit of memory"}}) {
     view.search.limit = limit;
     std::string text = PlanText(view);
     text.resize(text.find("stage 0"));
