@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "clients/import/galvatron_file_rules.h"
 #include "clients/import/galvatron_names.h"
+#include "planner/model/planning_problem.h"
 #include "proto/wire/duration_wire.h"
 
 namespace parplan {
@@ -26,10 +27,9 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kAllReduceMebibytes = 256;
 constexpr int64_t kSendReceiveMebibytes = 64;
 constexpr int kDefaultDevicesPerNode = 8;
-constexpr int kMaxDevices = 262144;
 
 bool ParseCount(absl::string_view text, int* value) {
-  return absl::SimpleAtoi(text, value) && *value >= 0 && *value <= kMaxDevices;
+  return absl::SimpleAtoi(text, value) && *value >= 0 && *value <= kMaxDeviceCount;
 }
 
 // One group of an all-reduce file.
@@ -145,7 +145,7 @@ absl::Status HardwareReader::FindNodes() {
   if (device_count == 0) {
     for (const auto& [key, value] : groups_) {
       const int64_t reach = int64_t{key.pipeline} * key.participants;
-      device_count = static_cast<int>(std::clamp<int64_t>(reach, device_count, kMaxDevices));
+      device_count = static_cast<int>(std::clamp<int64_t>(reach, device_count, kMaxDeviceCount));
     }
   }
   if (nodes.devices_per_node == 0 && nodes.node_count > 0 && device_count > 0) {
@@ -162,10 +162,10 @@ absl::Status HardwareReader::FindNodes() {
     nodes.node_count = std::max(1, device_count / nodes.devices_per_node);
   }
   if (nodes.devices_per_node < 1 || nodes.node_count < 1 ||
-      nodes.devices_per_node > kMaxDevices / nodes.node_count) {
+      nodes.devices_per_node > kMaxDeviceCount / nodes.node_count) {
     return FieldError(kFileReason, "--node-count",
                       absl::StrCat("nodes and devices per node must be at least 1, and at most ",
-                                   kMaxDevices, " devices together"));
+                                   kMaxDeviceCount, " devices together"));
   }
   for (const auto& [key, value] : groups_) {
     if (int64_t{key.pipeline} * key.participants > this->device_count()) {

@@ -11,6 +11,7 @@
 #include "clients/import/galvatron_file_rules.h"
 #include "clients/import/galvatron_names.h"
 #include "clients/import/galvatron_times.h"
+#include "planner/model/planning_problem.h"
 
 namespace parplan {
 namespace {
@@ -79,7 +80,7 @@ absl::Status MemoryReader::ReadByDegree(const json& block, const std::string& fi
     int degree = 0;
     if (key == "checkpoint" && checkpoint != nullptr) {
       keep(at, value, [&](double size) { *checkpoint = size; });
-    } else if (absl::SimpleAtoi(key, &degree) && degree >= 1 && degree <= 65536) {
+    } else if (absl::SimpleAtoi(key, &degree) && degree >= 1 && degree <= kMaxDeviceCount) {
       keep(at, value, [&](double size) { (*by_degree)[degree] = size; });
     } else {
       return ImportError(kFileReason, file_.name, at, "must be keyed by a tensor-parallel degree");

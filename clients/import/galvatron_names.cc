@@ -173,8 +173,7 @@ GalvatronFileName ParseGalvatronFileName(absl::string_view name) {
   }
   facts.node_count = NumberBefore(name, "nodes_");
   facts.devices_per_node = NumberBefore(name, "gpus_per_node");
-  if (facts.node_count > 0 && facts.devices_per_node > 0 && facts.node_count <= 65536 &&
-      facts.devices_per_node <= 65536) {
+  if (facts.node_count > 0 && facts.devices_per_node > 0) {
     const int64_t count = int64_t{facts.node_count} * facts.devices_per_node;
     if (count <= kMaxImportCount) facts.device_count = static_cast<int>(count);
   } else if (facts.devices_per_node == 0) {

@@ -20,6 +20,7 @@
 #include "clients/import/galvatron_file_rules.h"
 #include "clients/import/galvatron_memory.h"
 #include "clients/import/galvatron_names.h"
+#include "planner/model/planning_problem.h"
 
 namespace parplan {
 namespace {
@@ -96,8 +97,8 @@ absl::Status ReadRawGalvatronMemory(const json& object, absl::string_view file_n
     for (const auto& [name, value] : object.items()) {
       const std::optional<GalvatronMemoryBlock> block = ParseGalvatronMemoryBlock(name);
       if (!block.has_value() || block->pipeline != 1 ||
-          block->vocabulary_tensor != vocabulary_tensor || block->data > 65536 ||
-          block->tensor > 65536) {
+          block->vocabulary_tensor != vocabulary_tensor || block->data > kMaxDeviceCount ||
+          block->tensor > kMaxDeviceCount) {
         continue;
       }
       PARPLAN_ASSIGN_OR_RETURN(const RawBlock models, ReadBlock(value, file_name, name));

@@ -473,6 +473,7 @@ VisitCache::Key BestFirstSearch::VisitKey(const ExactCandidate& candidate) const
   const bool may_be_uneven = pipeline.pipeline_parallel_degree > 1 || Interleaves(pipeline) ||
                              space_.problem().model().layer_count() >= kManyLayers;
   return {.strategies = strategies_of_visits_,
+          .usable_memory = space_.problem().usable_memory(),
           .has_even_stages = may_be_uneven && !dimensions.has(SearchDimension::kUnevenStages),
           .global_batch_size = pipeline.global_batch_size,
           .micro_batch_count = pipeline.micro_batch_count,

@@ -79,6 +79,8 @@ class BestFirstSearch {
   void set_visits(VisitCache* visits);
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
+  // Reports progress while parts of the question are searched by others on the same meter.
+  void ReportBetweenParts() { Report(/*states_of_round=*/0); }
   // Returns whether it is proved that no plan of the space fits.
   bool IsEmpty() const;
 

@@ -122,35 +122,6 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
   return front;
 }
 
-// Settles a search that found no plan. If the plan with the least memory fits, adds it to those of
-// the search and returns nothing. Otherwise returns that nothing fits, with the least memory that
-// would suffice; `kFeasible` if neither the search nor that memory proves it.
-std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
-                                          BestFirstSearch& search, Seconds blocks,
-                                          SearchMeter& meter) {
-  const StoppedEmpty stopped{SummaryOf(search, blocks, nullptr, meter)};
-  if (meter.stopped()) return stopped;
-  const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
-  if (!smallest.has_value()) return StoppedEmpty{SummaryOf(search, blocks, nullptr, meter)};
-  if (smallest->usable_memory <= problem.usable_memory()) {
-    PredictedPlan plan{smallest->plan, PredictPlan(problem, costs, smallest->plan)};
-    search.plans().Offer(std::move(plan));
-    return std::nullopt;
-  }
-  NothingFits nothing{.smallest_usable_memory = smallest->usable_memory,
-                      .smallest_device_memory = DeviceMemoryFor(problem, smallest->usable_memory),
-                      .memory_is_proved = smallest->is_proved,
-                      .smallest_plan = smallest->plan,
-                      .smallest_device_count = FindSmallestDeviceCount(problem, meter),
-                      .search = SummaryOf(search, blocks, nullptr, meter)};
-  if (smallest->is_proved) {
-    nothing.search.termination = Termination::kOptimal;
-    nothing.search.limit = SearchLimit::kNone;
-    nothing.search.gap_ratio = 0.0;
-  }
-  return nothing;
-}
-
 // Searches uneven virtual stages in plans of one strategy by themselves, as a question for a
 // program that runs no others does. Not all strategies of such plans are looked at, so the larger
 // space alone might give a slower plan than this part of it.
@@ -192,17 +163,20 @@ std::string StrategyDimensions(const PlanningProblem& problem) {
 }
 
 // Searches the spaces within that of `search`, and all of them for smaller devices, if its limits
-// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`.
+// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`. Forgets `visits`,
+// which only these searches read.
 void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, BestFirstSearch& search, Seconds blocks,
                   TablesOfSpaces& tables, VisitCache& visits, SearchMeter& meter) {
-  if (meter.stopped() || search.plans().plans().empty()) return;
-  const SearchSummary summary =
-      SummaryOf(search, blocks, &search.plans().plans().front(), meter, control.wanted_gap_ratio);
+  const std::vector<PredictedPlan>& plans = search.plans().plans();
+  const SearchSummary summary = SummaryOf(search, blocks, plans.empty() ? nullptr : &plans.front(),
+                                          meter, control.wanted_gap_ratio);
   if (summary.limit != SearchLimit::kMethod) return;
   Bytes memory_of_visits = problem.usable_memory();
   const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
+    search.ReportBetweenParts();
     if (part.usable_memory() != memory_of_visits) {
+      // No later part has the memory of these.
       visits.Forget();
       memory_of_visits = part.usable_memory();
     }
@@ -232,15 +206,23 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
     answer.blocks =
         std::max(listed, SearchBlocks(nested.space(), costs, block_tables,
                                       part.rules().top_plan_count, gap_ratio, nested.plans(), own));
+    bool is_proved_empty = false;
     const bool is_settled = nested.IsEmpty() || nested.BoundPerSample() >= enough;
     if (nested.plans().plans().empty() && !is_settled && !own.stopped()) {
       // `SettleEmpty` does the same where the space is asked for.
       const std::optional<SmallestMemory> smallest = FindSmallestMemory(nested.space(), costs, own);
       if (smallest.has_value() && smallest->usable_memory <= part.usable_memory()) {
         nested.plans().Offer({smallest->plan, PredictPlan(part, costs, smallest->plan)});
+      } else {
+        is_proved_empty = smallest.has_value() && smallest->is_proved;
       }
     }
     answer.bounds = nested.BoundsPerSample();
+    if (is_proved_empty) {
+      const Seconds none = Seconds::Infinite();
+      answer.bounds = {.plain = none, .listed = none, .uneven = none, .grouped = none};
+      answer.blocks = none;
+    }
     answer.plans = nested.plans().Take();
     meter.Expand(own.expanded_state_count());
     meter.Prune(own.pruned_state_count());
@@ -249,6 +231,42 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
   };
   SearchNestedSpaces(problem, {search.BoundsPerSample(), blocks, {}}, search_space, search.plans(),
                      meter);
+  visits.Forget();
+}
+
+// Settles a search that found no plan. Adds the plan with the least memory to those of the search
+// if it fits. Unless it is proved that nothing fits, searches the spaces within that of the search
+// too: one of them may have a plan that the whole did not find. Returns nothing if there is a plan
+// then, otherwise that nothing fits, with the least memory that would suffice; `kFeasible` if
+// neither the search nor that memory proves it.
+std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
+                                          const SearchControl& control, BestFirstSearch& search,
+                                          Seconds blocks, TablesOfSpaces& tables,
+                                          VisitCache& visits, SearchMeter& meter) {
+  const StoppedEmpty stopped{SummaryOf(search, blocks, nullptr, meter)};
+  if (meter.stopped()) return stopped;
+  const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
+  if (smallest.has_value() && smallest->usable_memory <= problem.usable_memory()) {
+    search.plans().Offer({smallest->plan, PredictPlan(problem, costs, smallest->plan)});
+  }
+  const bool is_proved = smallest.has_value() && smallest->is_proved;
+  if (!search.plans().plans().empty() || !is_proved) {
+    SearchWithin(problem, costs, control, search, blocks, tables, visits, meter);
+  }
+  if (!search.plans().plans().empty()) return std::nullopt;
+  if (!smallest.has_value()) return StoppedEmpty{SummaryOf(search, blocks, nullptr, meter)};
+  NothingFits nothing{.smallest_usable_memory = smallest->usable_memory,
+                      .smallest_device_memory = DeviceMemoryFor(problem, smallest->usable_memory),
+                      .memory_is_proved = smallest->is_proved,
+                      .smallest_plan = smallest->plan,
+                      .smallest_device_count = FindSmallestDeviceCount(problem, meter),
+                      .search = SummaryOf(search, blocks, nullptr, meter)};
+  if (smallest->is_proved) {
+    nothing.search.termination = Termination::kOptimal;
+    nothing.search.limit = SearchLimit::kNone;
+    nothing.search.gap_ratio = 0.0;
+  }
+  return nothing;
 }
 
 // Searches plans with block recomputation after all others and then, if a gap is left, smaller
@@ -266,7 +284,10 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
                              gap_ratio, search.plans(), meter));
   };
   Seconds blocks = search_blocks();
-  SearchWithin(problem, costs, control, search, blocks, tables, visits, meter);
+  // `SettleEmpty` does it where there is no plan.
+  if (!search.plans().plans().empty()) {
+    SearchWithin(problem, costs, control, search, blocks, tables, visits, meter);
+  }
   if (!control.wanted_gap_ratio.has_value()) return blocks;
   // Visits with more effort find more.
   search.set_visits(nullptr);
@@ -301,23 +322,24 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   // Holds for all plans, since it leaves memory out.
   const Seconds listed = search.BoundPerSample();
   VisitCache visits;
-  search.set_visits(&visits);
+  // Nothing else reads them.
+  if (IsNestingCheap(problem)) search.set_visits(&visits);
   search.Run();
   SearchOneStrategy(problem, costs, control, search, meter);
   BlockTables block_tables;
   const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed,
                                 tables_of_spaces, visits, meter);
-  if (search.plans().plans().empty() && meter.stopped()) {
-    std::optional<PlanningResult> first = FirstPlanOf(search, blocks, costs, meter);
-    if (first.has_value()) return first;
-  }
   if (search.plans().plans().empty()) {
-    std::optional<PlanningResult> nothing = SettleEmpty(problem, costs, search, blocks, meter);
+    std::optional<PlanningResult> nothing =
+        SettleEmpty(problem, costs, control, search, blocks, tables_of_spaces, visits, meter);
+    if (nothing.has_value() && meter.stopped()) {
+      std::optional<PlanningResult> first = FirstPlanOf(search, blocks, costs, meter);
+      if (first.has_value()) return first;
+    }
     // No limit ended it, and no memory suffices: there is no plan at all.
     const auto* const stopped = nothing ? std::get_if<StoppedEmpty>(&*nothing) : nullptr;
     if (stopped != nullptr && stopped->search.limit == SearchLimit::kNone) return std::nullopt;
     if (nothing.has_value()) return nothing;
-    SearchWithin(problem, costs, control, search, blocks, tables_of_spaces, visits, meter);
   }
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{

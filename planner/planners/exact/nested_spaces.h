@@ -1,4 +1,5 @@
-// Plans from smaller spaces, for questions whose proof leaves a gap.
+// Plans from smaller spaces, for questions whose proof leaves a gap or which have no plan without a
+// proof of that.
 //
 // A search that ends without a proof may miss plans that a search of a smaller space finds, because
 // it spends its limits elsewhere. So the spaces are searched that remain when some groups of
@@ -8,7 +9,7 @@
 //
 // On few devices all of these are also searched for smaller devices of a fixed list
 // (`SmallerDevices`), so that an answer is no slower than that of a smaller device of the list.
-// Used by `SearchExact`.
+// This holds without a wanted gap and without limits of time and states. Used by `SearchExact`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
@@ -49,9 +50,9 @@ bool IsNestingCheap(const PlanningProblem& problem);
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
 // Searches the spaces within that of `problem`, of which `whole` is known, and then, on few
-// devices, all of them for each smaller device, and offers their plans to `plans`. Passes over
-// those whose bounds say that none of their plans is faster than the best one. Ends when `meter`
-// stops.
+// devices, all of them for each smaller device, and offers their plans to `plans`, which may be
+// empty. Passes over those whose bounds say that none of their plans is faster than the best one.
+// Ends when `meter` stops.
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
                         const SpaceSearch& search, PlanList& plans, SearchMeter& meter);
 

@@ -1,14 +1,15 @@
 // Outcomes of visits to candidates, for searches of spaces within one another.
 //
-// A visit depends on the strategies of the space, the candidate and the cutoff. Spaces that differ
-// only in virtual stages, or in how stages are cut where there is one stage, have the same visits,
-// which take nearly all the time of a search. A recorded visit is what the search would have found
-// itself, so it changes no answer.
+// A visit depends on the strategies of the space, the memory, the candidate and the cutoff. Spaces
+// that differ only in virtual stages, or in how stages are cut where there is one stage, have the
+// same visits, which take nearly all the time of a search. A recorded visit is what the search
+// would have found itself, so it changes no answer.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -35,13 +36,14 @@ struct CandidateVisit {
   SearchLimit limit = SearchLimit::kNone;
 };
 
-// Visits of the spaces of one question: memory and rules but for the dimensions are the same in
-// all. Not thread-safe.
+// Visits of the spaces of one question: the rules but for the dimensions are the same in all. Not
+// thread-safe.
 class VisitCache {
  public:
   struct Key {
-    // `StrategiesId`, and whether stages must be even.
+    // `StrategiesId`, the memory of one device that plans may use, and whether stages must be even.
     int strategies = 0;
+    Bytes usable_memory;
     bool has_even_stages = false;
     // The candidate.
     int64_t global_batch_size = 0;
@@ -67,8 +69,10 @@ class VisitCache {
   void Record(Key key, const CandidateVisit& visit) {
     if (visit.limit == SearchLimit::kNone) visits_.emplace(std::move(key), visit);
   }
-  // Forgets the visits, for another memory.
+  // Forgets the visits, to free their memory.
   void Forget() { visits_.clear(); }
+  // Returns the number of recorded visits.
+  size_t size() const { return visits_.size(); }
 
  private:
   std::map<std::string, int> strategies_;

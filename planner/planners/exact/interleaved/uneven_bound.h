@@ -73,7 +73,7 @@ class UnevenBound {
 
   // Returns another bound in seconds, or `cutoff` if that is less, from the options that layers
   // have and the memory of all devices together. `question.most_layers` is not used.
-  // O(options of all definitions).
+  // O(devices + options of all definitions), for each of up to 150 prices and weights.
   double PricedBound(const DefinitionTimes& times, const Question& question,
                      const PricedOptions& options, double cutoff) const;
 

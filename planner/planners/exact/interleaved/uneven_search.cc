@@ -115,7 +115,9 @@ struct UnevenLeaf {
   const MaskedOptions* masked = nullptr;
   int option = 0;
   int virtual_stage_count = 2;
-  // Lower bound of the step, with its overhead.
+  // Lower bounds of the step, with its overhead: that of partitions (`UnevenBound::Bound`), and the
+  // larger of it and the priced one, which is the same for many leaves.
+  double partition_bound = 0.0;
   double bound = 0.0;
   // The best of the first partitions: bytes above the memory, and seconds.
   UnevenScore score;
@@ -125,37 +127,56 @@ struct UnevenLeaf {
   int64_t group_size = 0;
 };
 
-// Lists the at most `most` leaves of the least bounds below the cutoff of `finds`, the least first.
-std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
-                                 const std::vector<const MaskedOptions*>& masks,
-                                 const std::vector<int>& virtual_stage_counts, int64_t group_size,
-                                 const InterleavedFinds& finds, size_t most) {
+// The leaves to search, and a bound of all that there are.
+struct ListedLeaves {
+  // The least first.
+  std::vector<UnevenLeaf> leaves;
+  // Lower bound of the step of all leaves, with its overhead; infinite if none is below the cutoff.
+  double bound = kInfinity;
+};
+
+// Lists the at most `most` leaves of the least bounds below the cutoff of `finds`. If `meter`
+// stops, the bound is 0, because some leaves have not been bounded.
+ListedLeaves LeavesOf(const PipelineSetting& setting,
+                      const std::vector<const MaskedOptions*>& masks,
+                      const std::vector<int>& virtual_stage_counts, int64_t group_size,
+                      const InterleavedFinds& finds, size_t most, SearchMeter& meter) {
   const UnevenBound bounds(setting.problem().model(), setting.depth());
   const int64_t count = setting.candidate().micro_batch_count;
   const int depth = setting.depth();
   const double overhead = setting.costs().step_overhead().value();
+  const double cutoff_of_finds = CutoffOf(setting, finds) - overhead;
   // When there are as many leaves as wanted, a further one must be below the last of them, which
   // one look at the paths decides, without a bisection.
-  double cutoff = CutoffOf(setting, finds) - overhead;
+  double cutoff = cutoff_of_finds;
+  // The least partition bound that is too large for a leaf whose priced bound is `cutoff`.
+  double tie_cutoff = 0.0;
   const int major = bounds.major();
-  std::vector<UnevenLeaf> leaves;
-  const auto is_less = [](const UnevenLeaf& a, const UnevenLeaf& b) { return a.bound < b.bound; };
+  ListedLeaves listed;
+  std::vector<UnevenLeaf>& leaves = listed.leaves;
+  const auto is_less = [](const UnevenLeaf& a, const UnevenLeaf& b) {
+    return std::pair(a.bound, a.partition_bound) < std::pair(b.bound, b.partition_bound);
+  };
   for (const MaskedOptions* const masked : masks) {
+    if (!meter.ShouldContinue()) {
+      listed.bound = 0.0;
+      return listed;
+    }
     if (bounds.Quick(masked->least, count) >= cutoff) continue;
     // [index in `virtual_stage_counts`]
     std::vector<double> priced(virtual_stage_counts.size());
     const PricedOptions priced_options = PricedOptionsOf(setting, *masked);
     for (size_t begin = 0; begin < priced.size();) {
       const size_t end = EndOfStageCounts(virtual_stage_counts, begin);
-      const double least = bounds.PricedBound(masked->least,
+      const double bound = bounds.PricedBound(masked->least,
                                               {.micro_batch_count = count,
                                                .fewest_virtual_stages = virtual_stage_counts[begin],
                                                .most_virtual_stages = virtual_stage_counts[end - 1],
                                                .least_send = LeastSendOf(setting),
                                                .most_layers = {},
                                                .any_group_size = group_size > 0},
-                                              priced_options, cutoff);
-      for (; begin < end; ++begin) priced[begin] = least;
+                                              priced_options, cutoff_of_finds);
+      for (; begin < end; ++begin) priced[begin] = bound;
     }
     for (const int index : masked->allowed[major]) {
       const StageOption& option = setting.table().options(major)[index];
@@ -164,7 +185,7 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
       for (size_t place = 0; place < virtual_stage_counts.size(); ++place) {
         const int virtual_stage_count = virtual_stage_counts[place];
         if (!FitsPassLimit(count, virtual_stage_count * depth)) break;
-        if (priced[place] >= cutoff) continue;
+        if (priced[place] > cutoff) continue;
         UnevenBound::Question question = {.micro_batch_count = count,
                                           .fewest_virtual_stages = virtual_stage_count,
                                           .most_virtual_stages = virtual_stage_count,
@@ -172,12 +193,14 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
                                           .most_layers = {},
                                           .any_group_size = group_size > 0};
         SetMostLayers(setting, *masked, option, bounds.is_uniform(), question);
-        const double bound = std::max(priced[place], bounds.Bound(times, question, cutoff));
-        if (bound >= cutoff) continue;
+        const double needed = priced[place] < cutoff ? cutoff : tie_cutoff;
+        const double partition_bound = bounds.Bound(times, question, needed);
+        if (partition_bound >= needed) continue;
         UnevenLeaf leaf = {.masked = masked,
                            .option = index,
                            .virtual_stage_count = virtual_stage_count,
-                           .bound = bound + overhead,
+                           .partition_bound = partition_bound + overhead,
+                           .bound = std::max(priced[place], partition_bound) + overhead,
                            .score = {},
                            .partition = {},
                            .options = {},
@@ -185,11 +208,15 @@ std::vector<UnevenLeaf> LeavesOf(const PipelineSetting& setting,
         leaves.insert(std::upper_bound(leaves.begin(), leaves.end(), leaf, is_less),
                       std::move(leaf));
         if (leaves.size() > most) leaves.pop_back();
-        if (leaves.size() == most) cutoff = leaves.back().bound - overhead;
+        if (leaves.size() == most) {
+          cutoff = leaves.back().bound - overhead;
+          tie_cutoff = leaves.back().partition_bound - overhead;
+        }
       }
     }
   }
-  return leaves;
+  if (!leaves.empty()) listed.bound = leaves.front().bound;
+  return listed;
 }
 
 class UnevenLeaves {
@@ -398,13 +425,11 @@ double SearchUneven(const PipelineSetting& setting, const std::vector<const Mask
                     const std::vector<int>& virtual_stage_counts,
                     const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,
                     InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter) {
-  std::vector<UnevenLeaf> leaves =
-      LeavesOf(setting, masks, virtual_stage_counts, group_sizes.front(), finds,
-               kMaxLeaves * meter.effort());
-  if (leaves.empty()) return kInfinity;
-  const double bound = leaves.front().bound;
-  UnevenLeaves(setting, std::move(leaves), group_sizes, evaluator, finds, looks_left, meter).Run();
-  return bound;
+  ListedLeaves listed = LeavesOf(setting, masks, virtual_stage_counts, group_sizes.front(), finds,
+                                 kMaxLeaves * meter.effort(), meter);
+  UnevenLeaves(setting, std::move(listed.leaves), group_sizes, evaluator, finds, looks_left, meter)
+      .Run();
+  return listed.bound;
 }
 
 }  // namespace parplan

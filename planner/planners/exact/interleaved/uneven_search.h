@@ -29,7 +29,7 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
 // `finds`. Simulates plans while `looks_left` is above 0 and counts them off, one with many virtual
 // stages as several. Counts states for each. Returns a lower bound of all of them, in seconds with
 // the overhead, for each number of virtual stages by itself; infinite if it is not below the cutoff
-// that `finds` had.
+// that `finds` had; 0 if `meter` stopped before all of them were bounded.
 //
 //   group_sizes   `Plan::micro_batch_group_size` of the plans: only 0, or sizes above the pipeline
 //                 degree, which are tried on a partition one after the other; the bound then holds

@@ -2,17 +2,52 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "planner/cost/cost_model.h"
+#include "planner/find_plan.h"
 #include "planner/model/device_memory.h"
+#include "planner/planners/exact/best_first_search.h"
+#include "planner/planners/exact/exact_search.h"
 #include "tests/support/large_problem.h"
 #include "tests/support/search_laws.h"
+#include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
+
+NothingFits NothingOf(const LargeOptions& options) {
+  absl::StatusOr<PlanningResult> result = FindPlan(LargeProblem(options), "exact");
+  EXPECT_OK(result.status());
+  EXPECT_TRUE(std::holds_alternative<NothingFits>(*result));
+  return std::get<NothingFits>(*std::move(result));
+}
+
+// Expects reports of a question that count more states than the search of the whole space, so that
+// smaller ones are searched and reported.
+void ExpectReportsOfParts(const PlanningProblem& problem) {
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  ASSERT_OK(costs.status());
+  const SearchControl alone;
+  SearchMeter meter(alone);
+  TableCache tables;
+  BestFirstSearch whole(problem, *costs, alone, tables, meter, /*wanted=*/1);
+  ASSERT_TRUE(whole.List());
+  whole.Run();
+  int64_t state_count = 0;
+  const SearchControl control = {.on_progress = [&](const SearchProgress& progress) {
+    EXPECT_GE(progress.expanded_state_count, state_count);
+    state_count = progress.expanded_state_count;
+  }};
+  EXPECT_TRUE(SearchExact(problem, *costs, control).has_value());
+  EXPECT_GT(state_count, meter.expanded_state_count());
+}
 
 // tests/benchmarks/search_laws.cc asks many more questions, of all sizes.
 TEST(SearchNestedSpaces, NoSpaceOfTheFamilyHasAFasterPlan) {
@@ -122,6 +157,52 @@ TEST(SearchNestedSpaces, VisitsAllSpacesForSmallerDevicesUntilNoneIsOpen) {
     const size_t closed_count = open_device_count == device_count ? 0 : 1;
     EXPECT_EQ(visit_count, 7 + 8 * open_device_count + closed_count);
   }
+}
+
+// A search that finds no plan and does not prove it goes on in the smaller spaces.
+TEST(SearchNestedSpaces, VisitsAllSpacesWhereThereIsNoPlan) {
+  const PlanningProblem problem = LargeProblem({.device_count = 128});
+  const KindBounds open = {Seconds::Of(1.0), Seconds::Of(1.0), Seconds::Of(1.0),
+                           Seconds::Infinite()};
+  const SearchControl control;
+  SearchMeter meter(control);
+  PlanList plans(1);
+  int visit_count = 0;
+  SearchNestedSpaces(
+      problem, {open, Seconds::Infinite(), {}},
+      [&](const PlanningProblem&, Seconds enough) {
+        EXPECT_FALSE(enough.is_finite());
+        SpaceAnswer answer = {open, Seconds::Infinite(), {}};
+        if (++visit_count == 7) {
+          PredictedPlan plan;
+          plan.plan.global_batch_size = 1;
+          plan.prediction.step = Seconds::Of(2.0);
+          answer.plans.push_back(plan);
+        }
+        return answer;
+      },
+      plans, meter);
+  EXPECT_EQ(visit_count, 7);
+  EXPECT_EQ(plans.plans().size(), 1u);
+}
+
+// Memory just below the least that the search knows to suffice. Nothing proves that it does not.
+TEST(SearchNestedSpaces, NoSpaceHasAPlanWhereTheWholeHasNone) {
+  LargeOptions options =
+      RandomLargeOptions(/*seed=*/1, /*max_layer_count=*/10, /*max_device_count=*/8);
+  options.device_memory = Bytes::Of(int64_t{3} << 30);
+  options.device_memory = NothingOf(options).smallest_device_memory - Bytes::Of(int64_t{1} << 20);
+  EXPECT_FALSE(NothingOf(options).memory_is_proved);
+  for (const LesserQuestion& each : NestedSpacesOf(options)) {
+    SCOPED_TRACE(each.name);
+    EXPECT_FALSE(std::isfinite(AnswerOf(each.options).per_sample));
+  }
+  ExpectReportsOfParts(LargeProblem(options));
+}
+
+TEST(SearchNestedSpaces, ReportsBetweenSpaces) {
+  ExpectReportsOfParts(LargeProblem(
+      RandomLargeOptions(/*seed=*/1, /*max_layer_count=*/32, /*max_device_count=*/128)));
 }
 
 }  // namespace

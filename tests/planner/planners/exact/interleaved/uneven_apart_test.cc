@@ -21,8 +21,8 @@ namespace parplan {
 namespace {
 
 PlanningProblem Decoder(int decoder_count, int64_t batch, DimensionSet dimensions,
-                        int hidden_size = 8192) {
-  return EstimatedProblem({.device_count = 32,
+                        int hidden_size = 8192, int device_count = 32) {
+  return EstimatedProblem({.device_count = device_count,
                            .decoder_count = decoder_count,
                            .hidden_size = hidden_size,
                            .attention_head_count = hidden_size / 128,
@@ -81,18 +81,18 @@ TEST(UnevenApart, IsAQuestionOfTheSpace) {
 }
 
 // Moves between thousands of virtual stages, or first partitions of every candidate, had taken a
-// thousand times as long as all the rest: 1.3 million states where 70,000 do. The smaller spaces
-// and devices that are searched because of their gap are counted here too.
+// thousand times as long as all the rest: 1.3 million states where 70,000 do. Smaller devices,
+// which would be counted too, are not searched on so many.
 TEST(UnevenApart, AddsLittleToASearchOfManyLayers) {
   for (const int decoder_count : {98, 510}) {
     SCOPED_TRACE(decoder_count);
     const PlanFound even = Answer(
-        Decoder(decoder_count, 64, DimensionSet::All().Without(SearchDimension::kInterleaved),
-                /*hidden_size=*/2048));
-    const PlanFound all =
-        Answer(Decoder(decoder_count, 64, DimensionSet::All(), /*hidden_size=*/2048));
+        Decoder(decoder_count, 128, DimensionSet::All().Without(SearchDimension::kInterleaved),
+                /*hidden_size=*/2048, /*device_count=*/128));
+    const PlanFound all = Answer(Decoder(decoder_count, 128, DimensionSet::All(),
+                                         /*hidden_size=*/2048, /*device_count=*/128));
     EXPECT_LE(all.prediction.step, even.prediction.step);
-    EXPECT_LE(all.search.expanded_state_count, even.search.expanded_state_count + 250'000);
+    EXPECT_LE(all.search.expanded_state_count, even.search.expanded_state_count + 100'000);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <random>
 #include <variant>
@@ -11,8 +12,10 @@
 #include "gtest/gtest.h"
 #include "planner/check/result_check.h"
 #include "planner/cost/pipeline_schedule.h"
+#include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/exact_search.h"
 #include "planner/planners/exact/interleaved/interleaved_paths.h"
+#include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"
@@ -269,6 +272,47 @@ TEST(UnevenSearch, ALargerSpaceIsNeverSlower) {
     if (megatron.prediction.step < even.prediction.step * 0.999) ++uneven_count;
   }
   EXPECT_GT(uneven_count, 1);
+}
+
+// A search that is stopped has a bound of all partitions or none.
+TEST(UnevenSearch, StopsWithABoundOfAllPartitionsOrNone) {
+  const PlanningProblem problem = EstimatedProblem({.device_count = 32,
+                                                    .decoder_count = 23,
+                                                    .hidden_size = 8192,
+                                                    .attention_head_count = 64,
+                                                    .sequence_length = 4096,
+                                                    .vocabulary_size = 128'000,
+                                                    .tied_embedding = false,
+                                                    .global_batch_size = 64,
+                                                    .rules = {.allow_estimates = true}});
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  ASSERT_OK(costs.status());
+  const StrategySpace space(problem, *costs);
+  const PipelineCandidate candidate = {.global_batch_size = 64,
+                                       .micro_batch_count = 16,
+                                       .pipeline_parallel_degree = 4,
+                                       .schedule = Schedule::kInterleaved};
+  TableCache tables;
+  ASSERT_TRUE(tables.Prepare(space, *costs, {TableCache::KeyOf(candidate)}, {}));
+  // Returns the bound if the search is stopped by the question of this number.
+  int question_count = 0;
+  const auto bound_if_stopped_at = [&](int stop) {
+    question_count = 0;
+    const SearchControl control = {.should_stop = [&] { return ++question_count > stop; }};
+    SearchMeter meter(control);
+    int64_t looks = 0;
+    return SearchUnevenStages(space, *costs, tables.At(TableCache::KeyOf(candidate)), candidate,
+                              Seconds::Infinite(), /*wanted=*/1, looks, meter)
+        .bound;
+  };
+  const Seconds whole = bound_if_stopped_at(std::numeric_limits<int>::max());
+  EXPECT_GT(whole, Seconds());
+  ASSERT_TRUE(whole.is_finite());
+  const int all = question_count;
+  // It asks for each mask when it lists it, and again before it bounds its partitions.
+  EXPECT_GT(all, 1);
+  for (int stop = 0; stop < all; ++stop) EXPECT_EQ(bound_if_stopped_at(stop), Seconds()) << stop;
+  EXPECT_EQ(bound_if_stopped_at(all), whole);
 }
 
 }  // namespace
