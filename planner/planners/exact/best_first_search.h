@@ -79,8 +79,9 @@ class BestFirstSearch {
   void set_visits(VisitCache* visits);
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
-  // Reports progress while parts of the question are searched by others on the same meter.
-  void ReportBetweenParts() { Report(/*states_of_round=*/0); }
+  // Reports progress while another search works on a part of the question, of which it has expanded
+  // `states_of_part` that the meter does not have yet.
+  void ReportDuringPart(int64_t states_of_part) { Report(states_of_part); }
   // Returns whether it is proved that no plan of the space fits.
   bool IsEmpty() const;
 
@@ -189,8 +190,8 @@ class BestFirstSearch {
   // Returns the state of a candidate after a visit that no limit ended.
   static ExactCandidate::State StateAfter(ExactCandidate::State state,
                                           const CandidateVisit& visited);
-  // `states_of_round` is about the number of states expanded in a round in progress, which the
-  // meter does not have yet.
+  // `states_of_round` is about the number of states expanded in a round or part in progress, which
+  // the meter does not have yet.
   void Report(int64_t states_of_round);
 
   const CostModel& costs_;

@@ -174,22 +174,26 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
   if (summary.limit != SearchLimit::kMethod) return;
   Bytes memory_of_visits = problem.usable_memory();
   const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
-    search.ReportBetweenParts();
+    search.ReportDuringPart(0);
     if (part.usable_memory() != memory_of_visits) {
       // No later part has the memory of these.
       visits.Forget();
       memory_of_visits = part.usable_memory();
     }
     // The search counts on a meter of its own, as if it had been asked for.
-    SearchControl quiet = control;
-    quiet.on_progress = nullptr;
-    quiet.effort = 1;
+    SearchControl part_control = control;
+    if (control.on_progress) {
+      part_control.on_progress = [&search](const SearchProgress& progress) {
+        search.ReportDuringPart(progress.expanded_state_count);
+      };
+    }
+    part_control.effort = 1;
     if (control.max_state_count > 0) {
-      quiet.max_state_count =
+      part_control.max_state_count =
           std::max<int64_t>(1, control.max_state_count - meter.expanded_state_count());
     }
-    SearchMeter own(quiet);
-    BestFirstSearch nested(part, costs, quiet, tables[StrategyDimensions(part)], own,
+    SearchMeter own(part_control);
+    BestFirstSearch nested(part, costs, part_control, tables[StrategyDimensions(part)], own,
                            part.rules().top_plan_count);
     nested.set_enough(enough);
     nested.set_visits(&visits);
@@ -200,9 +204,9 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
     }
     const Seconds listed = nested.BoundPerSample();
     nested.Run();
-    SearchOneStrategy(part, costs, quiet, nested, own);
+    SearchOneStrategy(part, costs, part_control, nested, own);
     BlockTables block_tables;
-    const double gap_ratio = quiet.wanted_gap_ratio.value_or(0.0);
+    const double gap_ratio = part_control.wanted_gap_ratio.value_or(0.0);
     answer.blocks =
         std::max(listed, SearchBlocks(nested.space(), costs, block_tables,
                                       part.rules().top_plan_count, gap_ratio, nested.plans(), own));

@@ -192,9 +192,14 @@ TEST(TableCache, MakesNoMoreTablesOnceItIsStopped) {
   }
 }
 
-// Who watches a search of one candidate that takes long sees it go on.
+// Who watches a search of one candidate that takes long sees it go on. No smaller spaces: the
+// states of what they share with the whole are counted at once.
 TEST(SearchExact, ReportsWithinALongSearch) {
-  PlanningRules rules = {.allow_estimates = true};
+  PlanningRules rules = {.dimensions = DimensionSet::All()
+                                           .Without(SearchDimension::kInterleaved)
+                                           .Without(SearchDimension::kGroupSize)
+                                           .Without(SearchDimension::kUnevenStages),
+                         .allow_estimates = true};
   rules.micro_batch_count = 64;
   rules.max_pipeline_parallel_degree = 1;
   const PlanningProblem problem = EstimatedProblem({.device_count = 8,
