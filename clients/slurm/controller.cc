@@ -25,6 +25,7 @@
 #include "clients/slurm/deadline_work.h"
 #include "clients/slurm/job_bundle.h"
 #include "clients/slurm/job_question.h"
+#include "clients/slurm/refusal.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
@@ -50,31 +51,6 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const SlurmConfig& config
                    .server_name = config.tls_server_name});
   if (!channel.ok()) return absl::FailedPreconditionError(channel.status().message());
   return channel;
-}
-
-// Whether the job asks for what cannot be, whoever is asked.
-bool IsRefusal(const absl::Status& status) {
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (!detail.has_value()) return false;
-  switch (detail->reason) {
-    case Reason::kSpecInvalid:
-    case Reason::kNoFeasiblePlan:
-    case Reason::kResourceNotFound:
-    case Reason::kPlanExpired:
-    case Reason::kAudienceMismatch:
-    case Reason::kTopologyMismatch:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool MayPass(const absl::Status& status) {
-  // The same question needs the same memory the next time.
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (detail.has_value() && detail->reason == Reason::kSearchOutOfMemory) return false;
-  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
-         absl::IsCancelled(status);
 }
 
 std::string TextOf(const absl::Status& status) {

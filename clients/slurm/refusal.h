@@ -1,0 +1,21 @@
+// The errors of the planner that are the job's fault, and those that pass. The controller's prolog
+// asks (controller.h).
+
+#ifndef PARPLAN_CLIENTS_SLURM_REFUSAL_H_
+#define PARPLAN_CLIENTS_SLURM_REFUSAL_H_
+
+#include "absl/status/status.h"
+
+namespace parplan::slurm {
+
+// Returns whether the job asks for what cannot be, so that it would be refused again: nothing fits,
+// a field or a name is wrong, or the search needs more memory than the server gives one.
+bool IsRefusal(const absl::Status& status);
+
+// Returns whether the same call may succeed in a moment: UNAVAILABLE, CANCELLED and
+// RESOURCE_EXHAUSTED, unless it is a refusal.
+bool MayPass(const absl::Status& status);
+
+}  // namespace parplan::slurm
+
+#endif  // PARPLAN_CLIENTS_SLURM_REFUSAL_H_
