@@ -23,13 +23,11 @@
 #include <cstdlib>
 #include <new>
 
-using parplan::MemoryAccount;
-
 void* operator new(std::size_t size) {
   while (true) {
     if (void* const memory = std::malloc(size == 0 ? 1 : size)) {
-      if (MemoryAccount::OfThread() != nullptr) {
-        MemoryAccount::Count(static_cast<int64_t>(malloc_usable_size(memory)));
+      if (parplan::MemoryAccount::OfThread() != nullptr) {
+        parplan::MemoryAccount::Count(static_cast<int64_t>(malloc_usable_size(memory)));
       }
       return memory;
     }
@@ -40,8 +38,8 @@ void* operator new(std::size_t size) {
 }
 
 void operator delete(void* memory) noexcept {
-  if (memory != nullptr && MemoryAccount::OfThread() != nullptr) {
-    MemoryAccount::Count(-static_cast<int64_t>(malloc_usable_size(memory)));
+  if (memory != nullptr && parplan::MemoryAccount::OfThread() != nullptr) {
+    parplan::MemoryAccount::Count(-static_cast<int64_t>(malloc_usable_size(memory)));
   }
   std::free(memory);
 }

@@ -179,7 +179,7 @@ absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& ru
   content.provenance.agent = request.agent;
   content.provenance.fit_time = request.fit_time;
   content.provenance.parent_digest = base.content().digest;
-  // What the base was made of is still in the values.
+  // The values still hold what the base was made of.
   for (const Calibration::Source& source : base.content().provenance.sources) {
     if (!runs_of_source.contains(source.source)) content.provenance.sources.push_back(source);
   }

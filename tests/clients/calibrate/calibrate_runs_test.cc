@@ -313,9 +313,10 @@ TEST(RunSlice, HasSeveralRulesAndNamesThatBeginAlike) {
 
 TEST(RunSlice, RefusesOtherTexts) {
   for (const char* text :
-       {"", "world: all; world: all", "wo*: all; world: all", "world: all; wo*: all", "world: all;", "world: all, moon: all", "*", "world", "world: sha256(id) % 0 == 0",
-        ": all", "world: sha256(id) % 5 == 5", "world: md5(id) % 5 == 0",
-        "world: sha256(id) % 5 = 0", "world: sha256(id) % 2000 == 0"}) {
+       {"", "world: all; world: all", "wo*: all; world: all", "world: all; wo*: all", "world: all;",
+        "world: all, moon: all", "*", "world", "world: sha256(id) % 0 == 0", ": all",
+        "world: sha256(id) % 5 == 5", "world: md5(id) % 5 == 0", "world: sha256(id) % 5 = 0",
+        "world: sha256(id) % 2000 == 0"}) {
     const absl::StatusOr<RunSlice> slice = RunSlice::Parse(text, "--time-slice");
     ASSERT_FALSE(slice.ok()) << text;
     EXPECT_EQ(GetErrorDetail(slice.status())->metadata.at("field"), "--time-slice");
