@@ -122,7 +122,7 @@ class Tokens(unittest.TestCase):
                     ("a" * 7000, "no signed")):
                 self.assert_refused(client, token, why)
             self.assert_refused(client, self.token(), "Bearer", scheme="Basic ")
-            # What proves nothing makes no plan either, nor reads what everybody may.
+            # A token that proves nothing neither makes a plan nor reads what all callers may read.
             capabilities = client.channel.unary_unary(f"/{PLANS}/GetCapabilities")
             with self.assertRaises(grpc.RpcError) as caught:
                 capabilities(b"", timeout=20, metadata=[("authorization", "Bearer x")])

@@ -90,7 +90,7 @@ TEST(CountedNewOperators, ABlockThatAnotherThreadFreesStaysCounted) {
   ExpectNear(other, -int64_t{kBlock});
 }
 
-// What does not count must not fail either.
+// Blocks that are not counted must work too.
 TEST(CountedNewOperators, NothingIsCountedWithoutAnAccount) {
   MemoryAccount account(int64_t{64} << 20);
   void* const block = ::operator new(kBlock);

@@ -14,7 +14,7 @@ namespace parplan {
 namespace {
 
 constexpr int64_t kMega = int64_t{1} << 20;
-// What a thread may hold back.
+// A thread may hold back this many bytes before it adds them to the account.
 constexpr int64_t kShare = int64_t{64} << 10;
 
 TEST(MemoryAccount, CountsWhatItsThreadTakesAndGivesBack) {
@@ -70,7 +70,7 @@ TEST(MemoryAccount, HelpersCountForTheCallerOfTheWork) {
     });
   }
   EXPECT_EQ(account.bytes(), 1000);
-  // A job of a thread without an account counts for nobody.
+  // A job of a thread without an account is counted in none.
   begun = 0;
   threads.Run(2, [&begun](int64_t) {
     MemoryAccount::Count(500);

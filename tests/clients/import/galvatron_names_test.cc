@@ -96,7 +96,7 @@ TEST(GalvatronFileNames, SayWhatOldFilesDoNot) {
   EXPECT_EQ(name.node_count, 2);
   EXPECT_EQ(name.devices_per_node, 8);
   EXPECT_EQ(name.device_count, 16);
-  // As many devices as a question may have.
+  // This is the largest number of devices that a question may have.
   name = ParseGalvatronFileName("allreduce_bandwidth_131072nodes_2gpus_per_node.json");
   EXPECT_EQ(name.device_count, 262'144);
   EXPECT_EQ(ParseGalvatronFileName("allreduce_bandwidth_dist_16_gpus.json").device_count, 16);

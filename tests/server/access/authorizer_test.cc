@@ -54,7 +54,7 @@ TEST(Authorizer, ATokenThatProvesNothingIsRefusedWhateverItAsks) {
   for (const char* method : {"GetCapabilities", "GetPlan"}) {
     EXPECT_THAT(caller->Check(method, {}), StatusIs(absl::StatusCode::kUnauthenticated));
   }
-  // What everybody may do is not for it.
+  // A refused token is worse than none: a caller without one may call this method.
   EXPECT_OK(authorizer.AnonymousCaller()->Check("GetCapabilities", {}));
 }
 

@@ -380,7 +380,7 @@ TEST(ShapedLinks, AreNoFasterThanTheirShape) {
            });
 }
 
-// As long as the list of 2,000 ranks, of which each would be a connection.
+// The id is as long as the list of 2,000 ranks; so many ranks would need as many connections.
 TEST(JobFabricGroups, MayHaveALongId) {
   RunRanks(2, {.transport = TransportKind::kTcp}, [](JobFabric& fabric) {
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> group,
