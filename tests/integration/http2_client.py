@@ -122,9 +122,14 @@ class Connection:
             self.socket.settimeout(self.timeout)
 
     def is_closed(self):
-        """Whether the server has ended the connection."""
+        """Whether the server ends the connection before it has said nothing for `timeout`."""
         while True:
-            if self.read() is None:
+            try:
+                if not self.socket.recv(65536):
+                    return True
+            except TimeoutError:
+                return False
+            except OSError:
                 return True
 
     def status_of(self, stream):
