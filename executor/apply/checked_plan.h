@@ -23,20 +23,22 @@ namespace parplan {
 // A value: copies are equal and never change.
 class CheckedPlan {
  public:
-  // Checks a verified plan. FAILED_PRECONDITION with `field` in its metadata if the plan was not
-  // made for `model` (SPEC_INVALID) or `topology` (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the
-  // payload is not a plan (PAYLOAD_MALFORMED), or the executor cannot run all of it (the errors of
-  // RankProgram::Create).
+  // Checks a verified plan, but not whether it has expired: see expire_time(). FAILED_PRECONDITION
+  // with `field` in its metadata if the plan was not made for `model` (SPEC_INVALID) or `topology`
+  // (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the payload is not a plan (PAYLOAD_MALFORMED), or the
+  // executor cannot run all of it (the errors of RankProgram::Create).
   static absl::StatusOr<CheckedPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                             const Topology& topology);
 
   // Checks that `device` is what rank `rank` of `world_size` ranks needs. FAILED_PRECONDITION
-  // (TOPOLOGY_MISMATCH) naming the field of the topology that it contradicts. Memory may fall short
-  // by 2 %, since machines report slightly different amounts after each boot.
+  // (TOPOLOGY_MISMATCH) naming the field of the topology that it contradicts, or `device_count` if
+  // the plan is for another number of ranks. Memory may fall short by 2 %, since machines report
+  // slightly different amounts after each boot. REQUIRES, unchecked: 0 <= rank < world_size.
   absl::Status CheckDevice(int rank, int world_size, const DeviceFacts& device) const;
 
-  // Returns the program of rank `rank`. Has no error, since `Create` made a program, which checks
-  // the whole plan. REQUIRES: 0 <= rank < plan().device_count.
+  // Returns the program of rank `rank`. INVALID_ARGUMENT (the error of RankProgram::Create) unless
+  // 0 <= rank < plan().device_count. No other error, since `Create` made a program, which checks
+  // the whole plan.
   absl::StatusOr<RankProgram> ProgramOf(int rank) const {
     return RankProgram::Create(plan_, model_, rank);
   }

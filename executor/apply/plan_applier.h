@@ -57,12 +57,15 @@ struct ApplierSetting {
 // One rank's applier, used by one thread. All ranks of the job call the same methods in the same
 // order. The first error ends the job for all ranks, and this and every later call returns it; if
 // another rank was the cause, the error names it. Only a call in the wrong state
-// (FAILED_PRECONDITION) changes nothing.
+// (FAILED_PRECONDITION) and a plan that `Swap` refuses change nothing. Whether a plan has expired,
+// and whether the device is what it needs (CheckedPlan::CheckDevice), the caller checks.
 class PlanApplier {
  public:
   enum class State { kVerified, kPrepared, kRunning, kDone, kFailed };
 
+  // REQUIRES, unchecked: the pointers of `setting` are not null.
   PlanApplier(CheckedPlan plan, const ApplierSetting& setting);
+  // Frees everything without waiting for the other ranks: call `Teardown` or `Abort` before.
   ~PlanApplier();
 
   // Makes groups, parameters and optimizer states. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the
@@ -76,7 +79,8 @@ class PlanApplier {
   // states `kPrepared` and `kRunning`. Returns the errors of RankTrainer::Step.
   absl::StatusOr<double> Step();
 
-  // Returns the window that was completed last, once; nothing if no step completed one since.
+  // Returns the window that was completed last, once; nothing if no step completed one since. One
+  // that is not taken before the next is complete is lost.
   std::optional<StepWindow> TakeWindow();
   // Returns the steps since the last window as a shorter one; nothing if there was no step.
   std::optional<StepWindow> TakeRest();

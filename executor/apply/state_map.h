@@ -21,7 +21,8 @@ namespace parplan {
 class ParameterNumbers {
  public:
   explicit ParameterNumbers(const ModelSpec& model);
-  // Returns the number of the first element of a tensor of a layer. REQUIRES: the layer has it.
+  // Returns the number of the first element of a tensor of a layer. REQUIRES (PARPLAN_CHECK): the
+  // layer has it.
   int64_t Of(int layer_index, const std::string& tensor) const;
   int64_t count() const { return count_; }
 

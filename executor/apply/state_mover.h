@@ -35,7 +35,8 @@ absl::Status WriteStates(const HostStates& states, RankTrainer& trainer, Device&
 
 // Returns the state this rank has under `to`, from the state all ranks have under `from`.
 // Collective: all ranks of the job call it. `everyone` has the ranks of the job in order, with
-// buffers in host memory. Both plans have the same model and number of ranks. Each element is sent
+// buffers in host memory. REQUIRES, unchecked: both plans have the same model and number of ranks,
+// and `states` has the shape of this rank's state under `from`. Each element is sent
 // only to ranks that need it and do not have it. Needs host memory for the state of this rank under
 // both plans and for its messages. Returns the errors of `everyone` (PendingWork::Wait).
 absl::StatusOr<HostStates> MoveStates(const HostStates& states, const CheckedPlan& from,

@@ -26,12 +26,13 @@ namespace parplan {
 
 // The observer of one trainer, used by its thread. Costs two readings of a clock for each layer and
 // each collective of a step. A window keeps the first 256 kinds of collectives, and the first 256
-// times of each; these limits were not measured. It keeps no collectives on an asynchronous device.
+// times of each; these limits were not measured. It keeps only collectives that are called by
+// `Run`, in groups with a stride, and none on an asynchronous device.
 class StepMeter : public TrainerObserver {
  public:
   struct Options {
     int rank = 0;
-    // Steps of a window, at least 1.
+    // Steps of a window, at least 1, which is not checked.
     int window_step_count = 10;
     // Kernels of a device whose calls return before they are executed; null for any other. The
     // meter then waits for the device wherever a phase ends, but only in the first step of each
@@ -45,16 +46,16 @@ class StepMeter : public TrainerObserver {
   StepMeter(const Options& options, ArrayPool& pool);
 
   // Returns a communicator over `inner` whose waits are counted by the purpose of its group
-  // (GroupSpec::purpose). `ranks`: those of the job in it, in order. The meter outlives it and its
-  // pending work.
+  // (GroupSpec::purpose). `ranks`: those of the job in it, in order; their distance is the stride
+  // of its collectives. The meter outlives it and its pending work.
   std::unique_ptr<Communicator> Meter(const std::string& purpose, const std::vector<int>& ranks,
                                       std::unique_ptr<Communicator> inner);
 
   void Enter(TrainerPhase phase, int layer_index) override;
 
-  // Begins a step, counted from 0.
+  // Begins step `step` of the trainer, counted from 0.
   void BeginStep(int64_t step);
-  // Ends the step. Returns the window if this step completes it.
+  // Ends the step that `BeginStep` began. Returns the window if this step completes it.
   std::optional<StepWindow> EndStep();
   // Returns the window so far and begins a new one; nothing if no step has ended in it.
   std::optional<StepWindow> Flush();
