@@ -23,7 +23,8 @@ namespace parplan::capi {
 // its fields are cut.
 int32_t Report(const absl::Status& status, parplan_error* error);
 
-// Calls `work`, which returns a status, and reports it; no exception leaves.
+// Calls `work`, which returns a status, and reports it; no exception leaves: one is reported as
+// PARPLAN_INTERNAL.
 template <typename Work>
 int32_t Guarded(parplan_error* error, const Work& work) {
   try {
@@ -38,13 +39,14 @@ int32_t Guarded(parplan_error* error, const Work& work) {
 // Returns INVALID_ARGUMENT for an argument that is NULL.
 absl::Status Missing(const char* name);
 
-// Checks the `size` of a caller's struct. INVALID_ARGUMENT if it was not set.
+// Checks the `size` of a caller's struct. INVALID_ARGUMENT if it is smaller than a size_t, as one
+// that was not set is.
 absl::Status CheckSize(size_t size);
 
 // Structs begin with `size`, so that callers of older and newer releases, which know fewer or more
 // members, are understood.
 
-// Copies as much of `value` as the caller's struct has room for.
+// Copies as much of `value` as the caller's struct has room for, and sets its `size` to that.
 template <typename Struct>
 absl::Status Give(Struct value, Struct* to) {
   if (to == nullptr) return Missing("the struct to fill");

@@ -17,14 +17,18 @@
  *   parplan_plan_free(plan);
  *
  * Errors: functions that can fail return PARPLAN_OK or another parplan_status; in the second case
- * they fill `error` if it is not NULL. A handle, an output or a struct that is NULL, or a `size`
- * that was not set, is PARPLAN_INVALID_ARGUMENT; an index outside [0, count) is
- * PARPLAN_OUT_OF_RANGE. A handle that could not be made is set to NULL.
+ * they fill `error` if it is not NULL; else they leave it as it was. A handle, an output or a
+ * struct that is NULL, or a `size` that was not set, is PARPLAN_INVALID_ARGUMENT; an index outside
+ * [0, count) is PARPLAN_OUT_OF_RANGE. A handle that could not be made is set to NULL.
+ *
  * Threads: several threads may use one plan or one rank at the same time, but not while it is
  * freed. A report is used by one thread at a time. Memory: what a function returns a pointer to
- * belongs to the handle and lives as long as it does. Structs that begin with `size` are read or
- * filled up to that many bytes: set it to sizeof before a call, so that later releases can add
- * members.
+ * belongs to the handle and lives as long as it does.
+ *
+ * Structs that begin with `size` are read or filled up to that many bytes: set it to sizeof before
+ * a call, so that later releases can add members. A function that fills a struct sets `size` to the
+ * bytes that it filled, which are fewer if the library is older than the header; the rest stays as
+ * it was.
  */
 
 #ifndef PARPLAN_EXECUTOR_CAPI_PARPLAN_EXECUTOR_H_
@@ -263,13 +267,14 @@ typedef struct parplan_window {
 
 /* Hands over a window and returns at once. PARPLAN_INVALID_ARGUMENT for a negative number, no step,
  * or a step time that is not above 0 and at most 1e6 s. At most 4096 windows wait for the server;
- * beyond that the oldest are lost. */
+ * beyond that the oldest are lost. The server checks the rank. */
 int32_t parplan_report_add(parplan_report* report, const parplan_window* window,
                            parplan_error* error);
 
-/* Reports how the job ended, and frees the report in any case. `failure` is the reason, or NULL if
- * the job ended well. Returns within 10 s; a server that got nothing is no error. `lost_count`,
- * unless NULL, gets the number of windows that the server did not take. */
+/* Reports how the job ended, and frees the report in any case. `failure` is the reason, perhaps
+ * empty, for which the job failed, or NULL if it ended well. Returns within 10 s; a server that got
+ * nothing is no error. `lost_count`, unless NULL, gets the number of windows that the server did
+ * not take. */
 int32_t parplan_report_close(parplan_report* report, const char* failure, int64_t* lost_count,
                              parplan_error* error);
 
