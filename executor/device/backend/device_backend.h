@@ -85,8 +85,8 @@ class DeviceBackend {
   virtual const std::string& name() const = 0;
   // At least 1.
   virtual int device_count() const = 0;
-  // Returns the facts of a device. REQUIRES: 0 <= device < device_count(). INTERNAL if CUDA does
-  // not report them.
+  // Returns the facts of a device; those of all cores are the same. REQUIRES: 0 <= device <
+  // device_count(), which `cpu` does not check. INTERNAL if CUDA does not report them.
   virtual absl::StatusOr<DeviceFacts> Describe(int device) const = 0;
   // Opens a device for the calling thread. Does not bind the thread to a core; that is the task of
   // the launcher of ranks. INVALID_ARGUMENT for an index out of range, RESOURCE_EXHAUSTED or

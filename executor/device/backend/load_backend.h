@@ -26,7 +26,8 @@ enum class GroupTransport : int32_t {
 // The library that computes attention of bf16 on GPUs. For other types, and for shapes that cuDNN
 // refuses, it is always our own kernels.
 enum class AttentionChoice : int32_t {
-  // The choice of the variable PARPLAN_ATTENTION (`own`, `cudnn` or `cudnn-fast`), else kCudnn.
+  // The choice of the variable PARPLAN_ATTENTION (`own`, `cudnn` or `cudnn-fast`); kCudnn if it is
+  // not set or has any other value.
   kAutomatic,
   kOwn,
   // cuDNN where it can be loaded, with gradients that are the same every time if it can.
@@ -35,6 +36,7 @@ enum class AttentionChoice : int32_t {
   kCudnnFastest,
 };
 
+// Options of the back end `cuda`; `cpu` ignores them.
 struct BackendOptions {
   // Path of the plugin. Empty: that in PARPLAN_CUDA_PLUGIN, else libparplan_cuda.so beside the
   // program or in ../lib from there.

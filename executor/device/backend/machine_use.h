@@ -5,6 +5,7 @@
 //   const absl::StatusOr<MachineCounters> before = reader.Read();
 //   ...                                                          // the measured steps
 //   const absl::StatusOr<MachineCounters> after = reader.Read();
+//   if (!before.ok() || !after.ok()) return;                     // no counters: nothing to say
 //   const RankMachineUse own = UseBetween(*before, *after);      // travels as text
 //   const MachineUse use = CombineUses(of_all_ranks);            // on one rank
 //
@@ -61,7 +62,8 @@ class MachineReader {
   struct Options {
     // Root of the file system that has `proc` and `sys`, without a final slash.
     std::string root;
-    // Numbers of the processors to look at. Empty: those this thread may run on.
+    // Numbers of the processors to look at. Empty: those that the thread that makes the reader may
+    // run on at that moment.
     std::vector<int> processors;
     // Processor time of this process. Null: that of the system's clock.
     std::function<absl::Duration()> process_time;
@@ -71,8 +73,8 @@ class MachineReader {
   MachineReader() : MachineReader(Options()) {}
   explicit MachineReader(Options options);
 
-  // Takes a tenth of a millisecond. UNAVAILABLE if the system has no boot id or no counters of
-  // one of the processors.
+  // Reads the counters, in a tenth of a millisecond. UNAVAILABLE if the system has no boot id or no
+  // counters of one of the processors.
   absl::StatusOr<MachineCounters> Read() const;
 
  private:
@@ -95,8 +97,8 @@ struct RankMachineUse {
   friend bool operator==(const RankMachineUse&, const RankMachineUse&) = default;
 };
 
-// Returns the use between two readings. REQUIRES: `before` and `after` are readings of one reader,
-// in this order.
+// Returns the use between two readings. REQUIRES, unchecked: `before` and `after` are readings of
+// one reader, in this order.
 RankMachineUse UseBetween(const MachineCounters& before, const MachineCounters& after);
 
 // How much of a job's machines was not the job's.

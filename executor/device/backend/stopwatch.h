@@ -21,7 +21,7 @@ class Stopwatch {
   virtual void Start() = 0;
   virtual void Stop() = 0;
   // Returns the time between the last `Start` and `Stop`; waits until the device has reached the
-  // latter. REQUIRES: both were called. On a GPU INTERNAL if it reports an error, and
+  // latter. REQUIRES, unchecked: both were called. On a GPU INTERNAL if it reports an error, and
   // RESOURCE_EXHAUSTED if it had no memory for the events; no error on the processor.
   virtual absl::StatusOr<absl::Duration> Elapsed() = 0;
 };

@@ -66,8 +66,8 @@ struct CollectiveProgram {
   int64_t scratch_count = 0;
 };
 
-// Returns the program of `rank` among `size` ranks. REQUIRES: `call` is valid (CheckCall); its
-// pointers are not read. O(size) steps, O(size + bytes) for broadcasts.
+// Returns the program of `rank` among `size` ranks. REQUIRES, unchecked: `call` is valid
+// (CheckCall); its pointers are not read. O(size) steps, O(size + bytes) for broadcasts.
 CollectiveProgram ProgramOf(const CollectiveCall& call, int rank, int size);
 
 // Returns the first element of part `part` when `count` elements are split into `size` parts whose

@@ -73,7 +73,8 @@ int64_t ReceiveBytes(const CollectiveCall& call, int size);
 // Returns the message size as nccl-tests counts it: the bytes of the whole buffer.
 int64_t WholeBytes(const CollectiveCall& call, int size);
 
-// An operation under way.
+// An operation under way. Destroying this does not end it: the buffers must still live until it has
+// ended. REQUIRES, unchecked: it is not used after its communicator is gone.
 class PendingWork {
  public:
   virtual ~PendingWork() = default;
@@ -83,7 +84,7 @@ class PendingWork {
   // lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error
   // every operation of the communicator fails, and the content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
-  // Returns whether the operation has ended.
+  // Returns whether the operation has ended, well or not. Between processors a call also moves it.
   virtual bool IsDone() = 0;
 };
 
@@ -100,7 +101,9 @@ struct CommunicatorStats {
   std::array<Entry, kOperationCount> entries = {};
 };
 
-// A group of ranks, as one of them sees it. Used by one thread at a time, except for `Abort`.
+// A group of ranks, as one of them sees it. Used by one thread at a time, except for `Abort`. To be
+// destroyed when its operations have ended: between processors those under way are dropped, so that
+// other ranks fail or wait in vain; on a GPU the destructor waits for them.
 //
 // Any device keeps the order of the calls in a group. Between processors, sends and receives of
 // different pairs are also independent. Between GPUs they are not: an operation begins when the
@@ -123,14 +126,16 @@ class Communicator {
 
   // Starts an operation and returns; it proceeds while the caller computes. Operations that send
   // from one rank to the same other rank run in the order in which they were started, others
-  // concurrently. Returns INVALID_ARGUMENT for a call that breaks a rule of `CollectiveCall`.
+  // concurrently. Returns INVALID_ARGUMENT for a call that breaks a rule of `CollectiveCall`, which
+  // starts nothing, so that other ranks wait for it, or the error with which it has failed before.
+  // Between GPUs also the errors of `Warm` and of the launch.
   virtual absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) = 0;
 
   // Starts the operation and waits for its end. Returns the errors of `Start` and
   // `PendingWork::Wait`.
   virtual absl::Status Run(const CollectiveCall& call);
   // Starts all operations, then waits for all, so that a send and a receive that depend on
-  // each other do not deadlock. Returns the first error.
+  // each other do not deadlock. Returns the first error. OK for an empty list.
   virtual absl::Status RunTogether(absl::Span<const CollectiveCall> calls);
   // Starts all operations as one; its work has ended when all have. None of them waits for another:
   // on a GPU they are a single call of NCCL. Nothing is started for an empty list.
@@ -148,11 +153,12 @@ class Communicator {
   // of `PendingWork::Wait`.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
-  // Ends all operations, under way and to come, at all ranks of the group. Any thread may call
-  // it.
+  // Ends all operations of the group, under way and to come, and with them the whole job at all
+  // ranks (JobWatch::Abort). Any thread may call it.
   virtual void Abort(absl::string_view reason) = 0;
 
-  // Has the times of later operations measured, or no longer; a GPU measures none by itself.
+  // Has the times of later operations measured, or no longer. Only NCCL's communicator needs it and
+  // heeds it: a GPU measures none by itself, processors always do, and wrappers do not pass it on.
   virtual void MeasureBusy(bool /*measures*/) {}
   virtual CommunicatorStats Stats() const = 0;
 

@@ -27,8 +27,8 @@ namespace parplan {
 class JobWatch {
  public:
   virtual ~JobWatch() = default;
-  // Returns OK while no rank is lost and none has ended the job; cheap then. Else UNAVAILABLE or
-  // ABORTED naming the rank.
+  // Returns OK while no rank is lost and none has ended the job; cheap then. Else UNAVAILABLE,
+  // ABORTED, or DEADLINE_EXCEEDED after a stall, naming the rank. May be called from any thread.
   virtual absl::Status Health() = 0;
   // Ends the job for all ranks.
   virtual void Abort(const std::string& why) = 0;
@@ -50,17 +50,19 @@ struct CpuGroup {
   // [rank of the group] rank of the job, for errors.
   std::vector<int> job_ranks;
   std::unique_ptr<LinkSet> links;
-  // [rank of the group] shape of the link to it. Empty: links are not slowed down.
+  // [rank of the group] shape of the link to it, an entry for every rank. Empty: links are not
+  // slowed down.
   std::vector<LinkShape> shapes;
   // Limit on an operation from its start; also how far apart the ranks of a job may be.
   absl::Duration operation_timeout = absl::Minutes(5);
   // Outlives the communicator. Null in tests.
   JobWatch* job = nullptr;
-  // Makes the communicator of some of the ranks, given as ranks of the job in their new order.
+  // Makes the communicator of some of the ranks, given as ranks of the job in their new order. Null
+  // if `Split` is never called.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const std::string& name,
                                                               const std::vector<int>& job_ranks)>
       make_part;
-  // Called when an operation was started and no thread waits for it yet.
+  // Called when an operation was started and no thread waits for it yet. May be null.
   std::function<void()> on_started;
 };
 
@@ -69,6 +71,7 @@ struct CpuGroup {
 class CpuCommunicator : public Communicator {
  public:
   explicit CpuCommunicator(CpuGroup group);
+  // Drops the operations under way, for which other ranks then wait in vain, or over TCP fail.
   ~CpuCommunicator() override;
 
   int rank() const override { return group_.rank; }

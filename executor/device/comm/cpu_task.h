@@ -31,8 +31,8 @@ struct Directions {
 // Used by one thread at a time. Never blocks.
 class CpuTask {
  public:
-  // `rank`, `size`: of the group. REQUIRES: `call` is valid (CheckCall); its buffers live as long
-  // as the task.
+  // `rank`, `size`: of the group. REQUIRES, unchecked: `call` is valid (CheckCall); its buffers
+  // live as long as the task.
   CpuTask(const CollectiveCall& call, int rank, int size);
 
   const CollectiveCall& call() const { return call_; }

@@ -36,10 +36,9 @@ enum class FrameKind : uint8_t {
   kGoodbye = 7,
   // A rank ends the job. `value`: the reason.
   kAbort = 8,
-  // The server reports to all ranks that the job has failed. `number`: the rank that is lost or
-  // has ended the job; `key`: `aborted`, with the reason in `value`, or `lost` or `stalled`, with
-  // the
-  // whole message there.
+  // The server reports to all ranks that the job has failed. `number`: the rank that is lost, has
+  // ended the job, or is to blame for a stall (0 if none is found); `key`: `aborted`, with the
+  // reason in `value`, or `lost` or `stalled`, with the whole message there.
   kFailure = 9,
   // An operation of a rank took too long. `number`: one more than the rank it waits for, 0 if that
   // is not known; `value`: the operation.
@@ -86,12 +85,12 @@ struct FrameHeader {
 // Bytes of a header.
 inline constexpr size_t kFrameHeaderSize = 16;
 
-// Returns the header at the beginning of `arrived`. INVALID_ARGUMENT as for ReadFrame. REQUIRES: at
-// least kFrameHeaderSize bytes.
+// Returns the header at the beginning of `arrived`. INVALID_ARGUMENT as for ReadFrame. REQUIRES,
+// unchecked: at least kFrameHeaderSize bytes.
 absl::StatusOr<FrameHeader> HeaderOf(absl::string_view arrived);
 
 // Removes the first frame from `arrived` and returns it; nothing while it is incomplete.
-// INVALID_ARGUMENT as for ReadFrame.
+// INVALID_ARGUMENT as for ReadFrame, as soon as the header shows it; `arrived` is then unchanged.
 absl::StatusOr<std::optional<Frame>> TakeFrame(std::string& arrived);
 
 }  // namespace parplan

@@ -46,8 +46,8 @@ struct JobFabricOptions {
   std::string token;
   int rank = 0;
   int world_size = 1;
-  // Name or address by which other machines reach this one. With 127.0.0.1 the rank listens there
-  // only, else on all addresses of the machine.
+  // Name or address by which other machines reach this one. With exactly 127.0.0.1 the rank listens
+  // there only, else (also with `localhost`) on all addresses of the machine.
   std::string host = "127.0.0.1";
   TransportKind transport = TransportKind::kAutomatic;
   // Limit for each wait for another rank while joining, and for making a group: ranks may start
@@ -71,9 +71,10 @@ struct JobFabricOptions {
 class JobFabric : public RankContext {
  public:
   // Waits until all ranks have joined. Collective: all ranks of the job call it. Returns the errors
-  // of Rendezvous::Join, Set and Get (rendezvous.h); UNAVAILABLE if this rank cannot listen.
+  // of Rendezvous::Join, Set and Get (rendezvous.h); UNAVAILABLE if this rank cannot listen. If a
+  // rank does not come in time, this ends the job for all that came.
   static absl::StatusOr<std::unique_ptr<JobFabric>> Join(JobFabricOptions options);
-  // REQUIRES: its communicators are gone.
+  // REQUIRES, unchecked: its communicators are gone.
   ~JobFabric() override;
 
   int rank() const override { return options_.rank; }

@@ -32,8 +32,8 @@ class Link {
   // there are none. The span is valid until `Consume`. UNAVAILABLE if the connection is broken and
   // everything that arrived before was consumed; shared memory returns no bytes instead.
   virtual absl::StatusOr<absl::Span<const char>> Read() = 0;
-  // Gives back the first `size` bytes of the span that `Read` returned last. REQUIRES: `size` is at
-  // least 0 and at most the size of that span.
+  // Gives back the first `size` bytes of the span that `Read` returned last. REQUIRES, unchecked:
+  // `size` is at least 0 and at most the size of that span.
   virtual void Consume(int64_t size) = 0;
   // Returns how long the shape of the link (its latency and bandwidth) delays the next byte; 0 for
   // a link without a shape.
@@ -55,7 +55,8 @@ class LinkSet {
  public:
   virtual ~LinkSet() = default;
 
-  // REQUIRES: `rank` is another rank of the group.
+  // Returns the link to a rank, valid as long as this. REQUIRES: `rank` is in the group, which is
+  // not checked, and not this rank (PARPLAN_CHECK).
   virtual Link& link(int rank) = 0;
 
   // Returns a number that changes whenever a link may have become able to move bytes. A wait with a

@@ -17,9 +17,10 @@ namespace parplan {
 class ProgressThread {
  public:
   ProgressThread();
+  // Ends the thread, without waiting for operations under way.
   ~ProgressThread();
 
-  // Adds a communicator. REQUIRES: `Remove` is called before it is destroyed.
+  // Adds a communicator. REQUIRES, unchecked: `Remove` is called before it is destroyed.
   void Add(CpuCommunicator* communicator);
   // Removes it; blocks while the thread uses it.
   void Remove(CpuCommunicator* communicator);

@@ -31,12 +31,13 @@ class RankContext : public JobWatch {
   // Collective: exactly these ranks call it, and it blocks until all of them have. `name` says what
   // the group is for. INVALID_ARGUMENT unless `ranks` are distinct ranks of the job, this one among
   // them; UNAVAILABLE or DEADLINE_EXCEEDED if one cannot be reached or does not come in time; or
-  // the error of Health.
+  // the error of Health. This object outlives the communicator.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       const std::string& name, const std::vector<int>& ranks) = 0;
 
-  // Publishes a fact that never changes to all ranks. The error of Health; UNAVAILABLE or
-  // DEADLINE_EXCEEDED if the rendezvous does not take it.
+  // Publishes a fact that never changes to all ranks. A second, different value of the same key
+  // ends the job. The error of Health; INVALID_ARGUMENT for a text above kMaxFrameText (frame.h),
+  // UNAVAILABLE or DEADLINE_EXCEEDED if the rendezvous does not take it.
   virtual absl::Status Publish(const std::string& key, const std::string& value) = 0;
   // Returns the fact that some rank published as `key`; blocks until it has. DEADLINE_EXCEEDED
   // naming the key if none does within the time that ranks may start apart

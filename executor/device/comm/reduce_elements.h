@@ -11,7 +11,7 @@ namespace parplan {
 
 // Combines `count` elements: result[i] = base[i] combined with arrived[i]. `result` may be `base`.
 // bf16 is added in fp32 and rounded to the nearest, ties to even. REQUIRES: `type` is not kByte,
-// and buffers are aligned for it.
+// for which it does nothing, and buffers are aligned for it, which is not checked.
 void ReduceElements(ElementType type, Reduction reduction, const char* base, const char* arrived,
                     int64_t count, char* result);
 

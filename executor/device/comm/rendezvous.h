@@ -30,8 +30,8 @@ struct RendezvousJoin {
   int world_size = 1;
   // Limit of the wait for the server to listen and to answer.
   absl::Duration patience = absl::Minutes(2);
-  // Takes a line that says for whom this rank waits, every `notice_interval` of a wait. Called on
-  // the thread that waits. May be null.
+  // Takes a line that says for whom this rank waits, every `notice_interval` of a wait in `Join`,
+  // while there is no connection, or `Get`. Called on the thread that waits. May be null.
   std::function<void(const std::string&)> on_notice;
   absl::Duration notice_interval = absl::Seconds(10);
   // Limit of the wait for the server's verdict on an operation that took too long; longer than
@@ -47,17 +47,20 @@ class Rendezvous {
   // DEADLINE_EXCEEDED if there is no answer, INVALID_ARGUMENT for a malformed address, a token
   // above kMaxFrameText or a server of another kind.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(RendezvousJoin join);
-  // Leaves, so that the server does not count the rank as lost.
+  // Leaves, so that the server does not count the rank as lost. REQUIRES, unchecked: no call is
+  // under way.
   ~Rendezvous();
 
-  // Publishes a fact that never changes to all ranks. A second, different value of the same key
-  // ends the job. The error of Health; INVALID_ARGUMENT for a text above kMaxFrameText, UNAVAILABLE
-  // or DEADLINE_EXCEEDED if the server does not take it within 5 s.
+  // Sends a fact that never changes to the server, for all ranks. A second, different value of the
+  // same key ends the job, which shows in Health later. The error of Health; INVALID_ARGUMENT for a
+  // text above kMaxFrameText, UNAVAILABLE or DEADLINE_EXCEEDED if it cannot be sent within 5 s.
   absl::Status Set(const std::string& key, const std::string& value);
-  // Returns the fact; waits up to `patience` for it. DEADLINE_EXCEEDED naming the key and the ranks
-  // that have not come, or the errors of `Set`.
+  // Returns the fact; waits up to `patience` for it, and then up to 10 s to ask who is missing.
+  // DEADLINE_EXCEEDED naming the key and the ranks that have not come, if any, or the errors of
+  // `Set`.
   absl::StatusOr<std::string> Get(const std::string& key, absl::Duration patience);
-  // Ends the job for all ranks.
+  // Ends the job for all ranks: Health of this one fails too once the server says so. Does nothing
+  // if the job has failed already.
   void Abort(const std::string& why);
 
   // Has the server ask all ranks why an operation took too long, which ends the job, and returns
@@ -66,12 +69,14 @@ class Rendezvous {
   // `awaited_rank` is the rank it waits for, -1 if that is not known.
   absl::Status ReportStall(const std::string& what, int awaited_rank);
   // Sets what answers the server's question whom this rank waits for: a rank, or -1 for none.
-  // Called on the thread of this object; null from then on answers none.
+  // `awaited` is called on the thread of this object and must not call SetAwaited. Null answers
+  // none. Blocks while the previous function runs, which is not called again.
   void SetAwaited(std::function<int()> awaited);
   // Waits for the job to fail, at most `patience`. Returns Health.
   absl::Status AwaitFailure(absl::Duration patience);
   // Waits for the job to fail because of what broke a connection to another rank: a second, and if
-  // the server then does not answer, until it counts as lost. Returns Health.
+  // the server then does not answer, until it counts as lost. Returns Health: OK if the server
+  // answers and knows of no failure.
   absl::Status AwaitCause();
 
   // Returns OK until the server reports that the job failed; then UNAVAILABLE naming the rank that

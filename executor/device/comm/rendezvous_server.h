@@ -25,7 +25,7 @@
 namespace parplan {
 
 struct RendezvousServerOptions {
-  // Address to listen on; empty: all addresses of this machine. Port 0: one that is free.
+  // Host or address to listen on; empty: all addresses of this machine. Port 0: one that is free.
   std::string host = "127.0.0.1";
   int port = 0;
   // Secret of the job, not empty. Connections without it are refused, since others may reach
@@ -33,7 +33,7 @@ struct RendezvousServerOptions {
   std::string token;
   int world_size = 1;
   // Rank that serves the rendezvous, and its host: the ranks name it when the server is lost. -1 if
-  // none does, but for example the launcher.
+  // none does, but for example the launcher. REQUIRES, unchecked: it is below `world_size`.
   int serving_rank = -1;
   std::string serving_host;
   // Time for a connection to say who it is.
@@ -57,7 +57,7 @@ struct RendezvousServerOptions {
 class RendezvousServer {
  public:
   // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the
-  // address if the server cannot listen there.
+  // address if the server cannot listen there, or the cause if there are no descriptors.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
       const RendezvousServerOptions& options);
   // Ends all connections; ranks that have not left take the job for lost.
@@ -118,7 +118,7 @@ class RendezvousServer {
 
   const RendezvousServerOptions options_;
   const Listener listener_;
-  // A pipe: closing one end wakes and ends the thread.
+  // A pair of sockets: a byte written to the first wakes and ends the thread.
   const Socket wake_in_;
   const Socket wake_out_;
   const size_t max_stranger_count_;

@@ -54,14 +54,16 @@ class Socket {
 
   // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT": to the addresses of the host in turn, each
   // for at most kAddressPatience, and where all fail again after kSocketPause, until `deadline` on
-  // SteadyNow(). The host is resolved again before such a round, at most every kResolveInterval; if
-  // that fails, the addresses of before are tried. INVALID_ARGUMENT for a text without a colon,
-  // UNAVAILABLE naming the address, at once for a host that cannot be resolved at first.
-  // `on_failure`, which may be empty, hears of every attempt that failed.
+  // SteadyNow(), each at least once. The host is resolved again before such a round, at most every
+  // kResolveInterval; if that fails, the addresses of before are tried. INVALID_ARGUMENT for a text
+  // without a colon, UNAVAILABLE naming the address at the deadline, or at once naming the host if
+  // it cannot be resolved at first. `on_failure`, which may be empty, hears of every attempt, to
+  // connect or to resolve again, that failed.
   static absl::StatusOr<Socket> Connect(
       const std::string& address, absl::Duration deadline,
       const std::function<void(const absl::Status&)>& on_failure = nullptr);
-  // Does the same for the addresses that `resolve` returns, which `name` says in errors.
+  // Does the same for the addresses that `resolve` returns; errors call them `name`. An error of
+  // the first `resolve` is returned as it is.
   static absl::StatusOr<Socket> ConnectToAny(
       const Resolver& resolve, const std::string& name, absl::Duration deadline,
       const ConnectIntervals& intervals = {},
@@ -73,8 +75,8 @@ class Socket {
   // Wakes every thread that blocks on the connection, in this process and at the other side.
   void Shutdown();
 
-  // Write or read all bytes, until `deadline` on SteadyNow(). UNAVAILABLE if the other side is
-  // gone, DEADLINE_EXCEEDED.
+  // Write or read all bytes, until `deadline` on SteadyNow(), which may be infinite. UNAVAILABLE if
+  // the other side is gone or the socket is not open, DEADLINE_EXCEEDED; a part may be done then.
   absl::Status WriteAll(absl::string_view data, absl::Duration deadline) const;
   absl::Status ReadAll(char* data, int64_t size, absl::Duration deadline) const;
 
@@ -86,7 +88,8 @@ class Socket {
 // A socket that accepts connections.
 class Listener {
  public:
-  // Listens on `host` and `port`; port 0 takes one that is free. UNAVAILABLE naming both.
+  // Listens on `host` and `port`; an empty host means all addresses of this machine, and port 0
+  // takes one that is free. UNAVAILABLE naming both, or the host alone if it cannot be resolved.
   static absl::StatusOr<Listener> Open(const std::string& host, int port);
 
   int port() const { return port_; }

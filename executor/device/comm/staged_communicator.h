@@ -31,8 +31,9 @@ class StagedCommunicator : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   const std::string& name() const override { return inner_->name(); }
-  // Reads `send` before it returns; `receive` is written by `Wait`. Returns the errors of `inner`
-  // and of the copies.
+  // Reads `send` before it returns; `receive` is written by `Wait` alone, and not if that fails.
+  // Work that is destroyed without `Wait` waits for `inner` and leaves `receive` as it was. Returns
+  // the errors of CheckCall, of `inner` and of the copies.
   absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override;
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override { inner_->Abort(reason); }

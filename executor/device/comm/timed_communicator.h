@@ -23,8 +23,8 @@ struct WaitMeter {
 
 class TimedCommunicator : public Communicator {
  public:
-  // Adds the time to `meter`, which several communicators may share and which outlives this one
-  // and its pending work.
+  // Adds the time to `meter`, not null, which several communicators of one thread may share and
+  // which outlives this one and its pending work. The time of `Warm` is not added.
   TimedCommunicator(std::unique_ptr<Communicator> inner, WaitMeter* meter);
 
   int rank() const override { return inner_->rank(); }

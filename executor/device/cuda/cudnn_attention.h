@@ -21,7 +21,7 @@ int64_t CudnnVersion(std::string& reason);
 
 // Makes attention through cuDNN on `stream` of the thread's current device. Null with the reason in
 // `reason` if there is no cuDNN, or `choice` is kOwn. kAutomatic takes the choice that the variable
-// PARPLAN_ATTENTION names: `own`, `cudnn` or `cudnn-fast`; without it kCudnn.
+// PARPLAN_ATTENTION names: `own`, `cudnn` or `cudnn-fast`; without it or for any other name kCudnn.
 std::unique_ptr<AttentionLibrary> MakeCudnnAttention(AttentionChoice choice, cudaStream_t stream,
                                                      std::string& reason);
 

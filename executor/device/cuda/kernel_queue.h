@@ -22,11 +22,13 @@ class KernelQueue {
 
   // A cudaStream_t.
   virtual void* stream() = 0;
-  // Returns device memory for one operation; the next call returns the same. Null after an error.
+  // Returns device memory for one operation; the next call returns the same, or larger memory in
+  // its place. Null if it cannot grow.
   virtual void* Scratch(int64_t byte_count) = 0;
-  // Copies `tokens` to the device, for the operations up to the next call. Null after an error.
+  // Copies `tokens`, which it reads before it returns, to the device, for the operations up to the
+  // next call. Null if that fails, after `Fail`.
   virtual const int32_t* Upload(const int32_t* tokens, int64_t count) = 0;
-  // Starts a product of fp32 or bf16. REQUIRES: m and n are above 0.
+  // Starts a product of fp32 or bf16. REQUIRES, unchecked: m and n are above 0.
   virtual void Multiply(ElementType type, const MatrixProduct& product) = 0;
   // Returns the library that computes attention of bf16 where it can; null without one.
   virtual AttentionLibrary* attention_library() { return nullptr; }

@@ -30,7 +30,7 @@ class MatrixProducts {
   MatrixProducts& operator=(const MatrixProducts&) = delete;
 
   // Starts a product on `stream`. UNIMPLEMENTED if the library has no algorithm for the shape, then
-  // nothing is started; INTERNAL for its other errors. REQUIRES: m, n and k are above 0.
+  // nothing is started; INTERNAL for its other errors. REQUIRES, unchecked: m, n and k are above 0.
   absl::Status Multiply(ElementType type, const MatrixProduct& product, cudaStream_t stream);
 
  private:

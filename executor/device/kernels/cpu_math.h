@@ -29,7 +29,8 @@ T SumOf(int64_t count, F f) {
   return sum;
 }
 
-// Returns the largest of `count` values. REQUIRES: `count` is at least 1.
+// Returns the largest of `count` values; a NaN among them may be passed over. REQUIRES, unchecked:
+// `count` is at least 1.
 template <typename T>
 T LargestOf(const T* values, int64_t count) {
   T lanes[kLaneCount];
@@ -46,8 +47,8 @@ T LargestOf(const T* values, int64_t count) {
 
 inline double Exp(double x) { return std::exp(x); }
 
-// Returns e^x to 2 units in the last place; 0 below -87, and e^88 at 88 and above. Has no branch,
-// so that its time does not depend on the data.
+// Returns e^x to 2 units in the last place; 0 below -87, e^88 at 88 and above, and e^-87 for NaN.
+// Has no branch, so that its time does not depend on the data.
 inline float Exp(float x) {
   constexpr float kLog2E = 1.44269504088896341f;
   // ln 2 in two parts, the first with few digits, so that its product is exact (Cephes).

@@ -194,7 +194,7 @@ class LayerKernels {
                                  const void* output_gradient, void* dq, void* dk, void* dv) = 0;
   // Combines attention of the same queries to two sets of keys into attention to both: merges
   // `part`, which has the layout of `output`, into `output`, and `part_kept` into `kept` (Liu et
-  // al. 2023, section 3). REQUIRES: every query sees a key of each set.
+  // al. 2023, section 3). REQUIRES, unchecked: every query sees a key of each set.
   virtual void MergeAttention(const AttentionShape& shape, const void* part, const void* part_kept,
                               void* output, void* kept) = 0;
   // Rotates elements i and head_size / 2 + i of every head by the angle

@@ -17,7 +17,8 @@ namespace parplan {
 inline constexpr int kResultDescriptor = 3;
 
 struct ChildOptions {
-  // Path of the program, which is not searched for, and its arguments. REQUIRES: not empty.
+  // Path of the program, which is not searched for, and its arguments. REQUIRES, unchecked: not
+  // empty.
   std::vector<std::string> argv;
   // The whole environment: "NAME=value".
   std::vector<std::string> environment;

@@ -25,7 +25,9 @@ struct RankEnvironment {
   // Returns a variable's value, or null if it is not set.
   using Lookup = std::function<const char*(const char* name)>;
 
-  // Reads the variables of the first of these launchers that has any:
+  // Reads the variables of the first of these launchers that is there: one whose rank or size is
+  // set, ours also if PARPLAN_RENDEZVOUS is, but not for PARPLAN_TOKEN alone, and Slurm only if
+  // SLURM_PROCID is. If torchrun and OpenMPI are both there, they must agree.
   //   ours      PARPLAN_RANK, _WORLD_SIZE, _LOCAL_RANK, _RENDEZVOUS, _TOKEN
   //   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
   //   a plan    those of torchrun, and PARPLAN_PLAN; PARPLAN_RANK and the like then repeat them,
@@ -55,10 +57,12 @@ struct RankEnvironment {
   std::string host = "127.0.0.1";
   // Whether other ranks run on the processor that this one is bound to.
   bool shares_core = false;
-  // Descriptor for results to the launcher; -1 with other launchers than ours.
+  // Descriptor for results to the launcher; -1 with other launchers than ours, or if ours takes no
+  // results.
   int result_descriptor = -1;
 
   bool serves_rendezvous() const { return launcher != Launcher::kParplan && rank == 0; }
+  // Returns the port in `rendezvous`; 0 if it has none.
   int rendezvous_port() const;
   // Returns the options of a fabric that follow from these fields.
   JobFabricOptions ToFabricOptions() const;

@@ -65,14 +65,16 @@ class RankProcesses {
   // cannot be served or the system gives no random numbers, RESOURCE_EXHAUSTED for descriptors, and
   // the errors of StartChild; then no rank is left.
   static absl::StatusOr<std::unique_ptr<RankProcesses>> Start(RankProcessesOptions options);
-  // Ends the ranks that still run.
+  // Ends the ranks that still run, as `Stop` does, and waits for that. REQUIRES, unchecked: no
+  // thread is in `Wait`.
   ~RankProcesses();
 
   // Waits until all ranks have ended. OK if all of them exited with 0; else the first cause:
   // ABORTED naming the rank and how it ended, DEADLINE_EXCEEDED naming the ranks that had not ended
   // in time, CANCELLED after `Stop` or a signal.
   absl::Status Wait();
-  // Ends the ranks (SIGTERM, after the grace SIGKILL) and returns without waiting.
+  // Ends the ranks (SIGTERM, after the grace SIGKILL) and returns without waiting. The first `why`
+  // and the first cause stay: it changes nothing if the ranks have ended or one has failed.
   void Stop(const std::string& why);
 
   // [rank]
