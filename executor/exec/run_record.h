@@ -21,7 +21,7 @@ struct PlanRecord {
   CheckedPlan plan;
   int64_t first_step = 0;
   int64_t step_count = 0;
-  // [window][rank], in order.
+  // [window][rank], in order; every window has an entry for each rank of the plan.
   std::vector<std::vector<v1::MeasuredWindow>> windows;
   // How much of the ranks' processors others used during the steps that MeasuredStep counts.
   // Absent if the system does not say, or these steps took less than a second.
@@ -30,8 +30,8 @@ struct PlanRecord {
   // Returns the median over windows of the slowest rank's median. The first window, which has the
   // cold start, only counts if it is the only one. Zero without windows.
   absl::Duration MeasuredStep() const;
-  // Returns the window with the highest peak among those of a stage's ranks. REQUIRES: there are
-  // windows.
+  // Returns the window with the highest peak among those of a stage's ranks. REQUIRES, unchecked:
+  // there are windows, and `stage` is from 0 to stage_count() - 1.
   const v1::MeasuredWindow& FullestOf(int stage) const;
   // Returns the highest peak of all ranks, in bytes; 0 without windows.
   int64_t MeasuredPeak() const;
