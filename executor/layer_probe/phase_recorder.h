@@ -27,7 +27,8 @@ class PhaseRecorder : public TrainerObserver {
   void Enter(TrainerPhase phase, int layer_index) override;
 
   // Returns the time of a phase since the last `Clear`, without one that has not ended. Kind -1:
-  // phases of no single layer. REQUIRES: `kind` is -1 or one of `kind_of_layer`.
+  // phases of no single layer. REQUIRES, unchecked: `kind` is -1 or one of `kind_of_layer`. Before
+  // the first `Enter` there was no begin, so kOutside has no meaning until the next `Clear`.
   absl::Duration TimeOf(TrainerPhase phase, int kind) const;
   // Forgets all times. The current phase is counted from its begin, even if that was before.
   void Clear();
