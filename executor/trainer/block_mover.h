@@ -30,8 +30,8 @@ class BlockMover {
 
   // The sends under way from one stage to another in one direction. `Finish` frees their arrays,
   // and so does the next `Send`, so that each direction holds those of one message at any time.
-  // REQUIRES: unless a call has failed, `Finish` comes between the last `Send` and the destructor,
-  // which gives the arrays back to the pool and need not wait.
+  // REQUIRES, unchecked: unless a call has failed, `Finish` comes between the last `Send` and the
+  // destructor, which gives the arrays back to the pool and need not wait.
   class Outbox {
    private:
     friend class BlockMover;

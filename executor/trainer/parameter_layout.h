@@ -76,7 +76,7 @@ struct ParameterLayout {
   int64_t size = 0;
   int64_t first_shared = 0;
 
-  // Returns the tensor of this name. REQUIRES: Has(name).
+  // Returns the tensor of this name. REQUIRES (PARPLAN_CHECK): Has(name).
   const ParameterTensor& Find(absl::string_view name) const;
   bool Has(absl::string_view name) const;
 };
@@ -91,7 +91,7 @@ ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_para
                                    int tensor_rank);
 
 // Return the sequence of random numbers of a tensor (NormalNumber, mix_bits.h) and the deviation of
-// its initial values. REQUIRES: they are normally distributed.
+// its initial values. REQUIRES, unchecked: they are normally distributed.
 uint64_t InitialStream(uint64_t seed, int layer_index, const ParameterTensor& tensor);
 double InitialDeviation(const ParameterTensor& tensor);
 // Returns the initial value of an element; the same under every plan. `row` and `column` are those

@@ -49,7 +49,8 @@ struct TrainerSetting {
 class RankTrainer {
  public:
   // Makes groups and parameters, and connects the ranks of every group that a step uses
-  // (Communicator::Warm). Collective: all ranks of the job call it. Returns the errors of
+  // (Communicator::Warm). `program` is that of this rank for `model`, which is not checked; both
+  // are copied. Collective: all ranks of the job call it. Returns the errors of
   // `make_group` and `Warm`, and RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take).
   static absl::StatusOr<std::unique_ptr<RankTrainer>> Create(const RankProgram& program,
                                                              const ModelSpec& model,
@@ -70,7 +71,7 @@ class RankTrainer {
   // Sets the number of steps so far, for parameters and states that come from another trainer
   // (`VisitStates` writes them). The next step then trains on the samples of that step, and Adam
   // corrects the bias of its moments for it. Called between two steps, with the same number on all
-  // ranks. REQUIRES: `step_count` is at least 0.
+  // ranks. REQUIRES, unchecked: `step_count` is at least 0.
   void ContinueFrom(int64_t step_count) { step_count_ = step_count; }
 
   // Calls `visit` for every layer of this rank, in order, with the state it keeps from step to

@@ -21,8 +21,8 @@ class RingAttention {
  public:
   // `shape`: of attention of whole samples, from rows of projections to rows of outputs.
   // `pieces`: [context rank] the tokens it has, in its order: as many on each rank, none on two.
-  // REQUIRES: at least two ranks, which are those of the context communicator of `tools`, which
-  // outlives it.
+  // REQUIRES, unchecked, once `Forward` or `Backward` is called: at least two ranks, which are
+  // those of the context communicator of `tools`, which outlives it.
   RingAttention(const LayerTools& tools, const AttentionShape& shape,
                 std::vector<std::vector<Interval>> pieces);
 

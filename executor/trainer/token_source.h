@@ -16,17 +16,18 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   // Returns token `position` of `sample` of `step`, in [0, vocabulary). `position` may be the
-  // length of the sequence: the target of the last token.
+  // length of the sequence: the target of the last token. REQUIRES, unchecked: it is not above
+  // that, and no argument is below 0.
   virtual int32_t TokenAt(int64_t step, int64_t sample, int64_t position) const = 0;
 };
 
 // Makes tokens that follow each other by a rule with some noise, so that a model can learn them.
-// REQUIRES: `vocabulary_size` is above 0.
+// REQUIRES, unchecked: `vocabulary_size` is above 0.
 std::unique_ptr<TokenSource> MakeSyntheticTokens(int vocabulary_size, uint64_t seed);
 
 // Makes tokens of the bytes of `text`; samples begin at offsets computed from step and number.
-// INVALID_ARGUMENT if the text is shorter than a sample and the token after it, or the vocabulary
-// less than 256.
+// INVALID_ARGUMENT without a reason if the text is shorter than a sample and the token after it, or
+// the vocabulary less than 256. Takes `sequence_length` as at least 0, unchecked.
 absl::StatusOr<std::unique_ptr<TokenSource>> MakeTextTokens(std::string text,
                                                             int64_t sequence_length,
                                                             int vocabulary_size, uint64_t seed);
