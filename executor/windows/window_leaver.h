@@ -25,13 +25,15 @@ class WindowLeaver {
   static constexpr int kMaxFileCount = 200;
   static constexpr size_t kMaxQueueLength = 64;
 
-  // `name` begins the names of the files; a random part follows. The folder must exist.
+  // `name`, without a slash, begins the names of the files; a random part follows. If the folder
+  // does not exist or cannot be written, all windows are lost, which only `Finish` reports.
   WindowLeaver(std::string folder, const std::string& name);
   // Calls `Finish` if it was not called.
   ~WindowLeaver();
 
-  // Hands over a window and returns at once. Only its collectives are written; a window without any
-  // is ignored.
+  // Hands over a window and returns at once. It is written without its phases and memory items; a
+  // window without collectives is ignored, and one that finds the queue full is lost. May be called
+  // from any thread.
   void Add(const v1::MeasuredWindow& window);
   // Writes the windows that wait and returns the number of windows lost: because the queue or the
   // folder was full, or the folder could not be written. Called once, with no `Add` after it.
