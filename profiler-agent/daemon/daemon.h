@@ -65,7 +65,7 @@ struct DaemonOptions {
 // is set aside (`MayRetryUpload`), and if leases cannot be offered at the start, the daemon logs it
 // and does without them.
 //
-// REQUIRES: this process has no other thread yet and ignores SIGPIPE.
+// REQUIRES, unchecked: this process has no other thread yet and ignores SIGPIPE.
 absl::Status RunDaemon(const DaemonOptions& options);
 
 }  // namespace parplan

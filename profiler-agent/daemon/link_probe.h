@@ -45,7 +45,8 @@ class LinkProbe {
  public:
   // Starts at once. Calls `wakes`, which must outlive this object, when a measurement has ended.
   LinkProbe(ChannelOptions server, LinkProbeOptions options, WakeSet& wakes);
-  // Ends a measurement under way, on this node and on the others.
+  // Ends a measurement under way, on this node and on the others, and waits for that; up to 10 s
+  // while it asks for a lease.
   ~LinkProbe();
 
   // Sets whether the node's devices are in use; meanwhile they are not lent. Returns false and
@@ -55,7 +56,7 @@ class LinkProbe {
   bool is_active();
 
   // Begins to borrow the nodes, this one first, and to measure `plan` (LinkProbePlan) with them.
-  // Returns false if the node is busy or is_active().
+  // Returns false if the node is busy or is_active(). A result that was not taken is then lost.
   bool Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids);
   // Returns the result of `Begin` once; absent while the measurement goes on. UNAVAILABLE if no
   // lease was granted within 10 s, CANCELLED if the lease or the agent ended, FAILED_PRECONDITION

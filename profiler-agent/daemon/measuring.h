@@ -27,7 +27,7 @@ class Measuring {
   // object, at the end. `on_job` of the options is replaced.
   Measuring(const NodeInventory& inventory, NextProbe probe, agent::v1::ProbePlan whole,
             MeasurementOptions options, WakeSet& wakes);
-  // Ends the ranks if they still run.
+  // Ends the ranks if they still run, and waits until the thread has ended.
   ~Measuring();
 
   // Returns the result of `MeasureNode` once; absent while the measurement goes on.

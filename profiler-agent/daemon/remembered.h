@@ -26,7 +26,8 @@ struct NextProbe {
   agent::v1::ProbePlan plan;
 };
 
-// The merged profile of everything measured, and what it covers. Not thread-safe.
+// The merged profile of everything measured, and what it covers. Not thread-safe; one process at a
+// time may use a folder, which is not checked.
 class Remembered {
  public:
   // Opens the record in `folder`. A record that is damaged or cannot be read counts as none.

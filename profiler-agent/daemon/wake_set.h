@@ -32,7 +32,8 @@ class WakeSet {
   ~WakeSet();
 
   // Waits for a cause, for at most `longest` or 24 hours; does not wait if `longest` is not above
-  // 0. Causes from before the call count too. Must be called from one thread.
+  // 0. May return without a cause, also earlier. Causes from before the call count too, and each
+  // is returned once. Must be called from one thread.
   Causes Wait(absl::Duration longest);
   // Wakes the waiting thread. Safe to call from any thread.
   void Call();
