@@ -27,7 +27,7 @@ struct Drift {
   int participant_count = 0;
   int rank_stride = 0;
   // Time seen divided by time stored, at the message size that is farthest out of range. Above 1 is
-  // slower.
+  // slower; the time seen is then one that nine tenths of the operations reach, else the median.
   double ratio = 1.0;
 };
 
@@ -39,8 +39,8 @@ struct Drift {
 // as faster if half of them are below it. A size between two measured sizes is compared with a
 // log-log interpolation between them. Up to half the smallest measured size the time of the
 // smallest is taken, up to twice the largest a time in proportion to the size. Sizes beyond these
-// are ignored, as are shapes that were never measured. Each timing counts as its number of samples
-// at its median.
+// are ignored, as are shapes that were never measured and timings whose median is not above 0. Each
+// timing counts as its number of samples, at least one, at its median.
 std::vector<Drift> FindDrift(const v1::Profile& stored,
                              absl::Span<const v1::CollectiveTiming> passive,
                              const DriftOptions& options = {});
