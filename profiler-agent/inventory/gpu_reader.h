@@ -70,9 +70,9 @@ struct GpuReaderOptions {
   // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any.
   int required_cuda_version = 0;
   // The value of CUDA_VISIBLE_DEVICES, which NVML does not read: indices or beginnings of UUIDs,
-  // separated by commas; as in CUDA, the first one that names no GPU ends the list. Absent: all
-  // GPUs. Indices are those of the driver, which are CUDA's where CUDA_DEVICE_ORDER is PCI_BUS_ID
-  // or all GPUs are of one kind.
+  // separated by commas; as in CUDA, the first one that names no GPU ends the list, and none is
+  // visible if one is named twice or the text is empty. Absent: all GPUs. Indices are those of the
+  // driver, which are CUDA's where CUDA_DEVICE_ORDER is PCI_BUS_ID or all GPUs are of one kind.
   std::optional<std::string> visible_devices;
 };
 

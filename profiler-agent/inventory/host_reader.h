@@ -24,11 +24,13 @@ struct HostFacts {
   // it has none.
   std::string cpu_model;
   int socket_count = 0;
+  // Physical cores of the machine; the hardware threads if hwloc finds no cores.
   int core_count = 0;
   // Hardware threads. For this machine, only those that this process may be bound to.
   int thread_count = 0;
+  // Memory of the whole machine, whatever limit a container has.
   int64_t memory_bytes = 0;
-  // NUMA nodes in the order of the operating system's numbers.
+  // NUMA nodes in the order of hwloc, usually that of the operating system's numbers.
   std::vector<NumaNode> numa_nodes;
   // Release of the kernel, for example `6.1.0-18-amd64`; empty if a topology file was read.
   std::string kernel;
@@ -39,8 +41,8 @@ struct HostReaderOptions {
   std::string topology_file;
 };
 
-// Reads the processor and memory. INTERNAL if hwloc fails; INVALID_ARGUMENT (SPEC_INVALID) naming
-// `topology_file` if that file cannot be read or does not describe a machine.
+// Reads the processor and memory. INTERNAL without a reason if hwloc fails; INVALID_ARGUMENT
+// (SPEC_INVALID) naming `topology_file` if that file cannot be read or does not describe a machine.
 absl::StatusOr<HostFacts> ReadHost(const HostReaderOptions& options = {});
 
 // Returns the load average of the last minute (getloadavg): the mean number of processes that ran

@@ -13,7 +13,7 @@ struct RdmaPort {
   // Device name, for example `mlx5_0`.
   std::string device;
   int port = 0;
-  // `InfiniBand` or `Ethernet` (RoCE).
+  // `InfiniBand` or `Ethernet` (RoCE); empty if the kernel does not say.
   std::string link_layer;
   // Link rate; 0 if the kernel does not report it.
   double gigabits_per_second = 0.0;
@@ -29,6 +29,7 @@ struct NetworkInterface {
   // Link rate; 0 if the interface is down or does not report it.
   int megabits_per_second = 0;
   bool is_up = false;
+  // NUMA node of the interface's device; -1 if there is none.
   int numa_node = -1;
 };
 
@@ -38,7 +39,9 @@ struct NetworkFacts {
   std::vector<NetworkInterface> interfaces;
 };
 
-// Reads the network devices below `sysfs_root`, usually `/sys`. Leaves out what cannot be read.
+// Reads the network devices below `sysfs_root`, usually `/sys`. A device whose folder exists is
+// listed even if its files cannot be read, with the values above for what is not known; a list is
+// empty if the kernel shows no such devices. Virtual interfaces, such as loopback, are left out.
 NetworkFacts ReadNetworks(const std::string& sysfs_root);
 
 }  // namespace parplan
