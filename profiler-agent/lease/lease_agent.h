@@ -30,8 +30,9 @@ namespace parplan {
 
 struct LeaseAgentOptions {
   LeaseMachineOptions machine;
-  // Callbacks. All are called in order from one thread of the agent and must return soon. They may
-  // call any method of the agent except `Acquire`, and must not destroy it.
+  // Callbacks, each of which may be empty. All are called in order from one thread of the agent and
+  // must return soon. They may call any method of the agent except `Acquire`, and must not destroy
+  // it.
   //
   // Another node's lease has begun on this node, which must join the lease's rendezvous.
   std::function<void(const v1::Lease&)> on_opened;
@@ -44,10 +45,11 @@ struct LeaseAgentOptions {
 
 // The nodes to borrow; see `LeaseRequest` of the contract.
 struct LeaseWish {
-  // Ids of the nodes in the order of ranks, this node among them.
+  // Ids of the nodes in the order of ranks, this node among them. The server checks them: a wish
+  // that it cannot grant is refused like any other.
   std::vector<std::string> node_ids;
-  // Length of the lease, which is renewed while it is held: the time after which the server takes
-  // the nodes back if this agent disappears.
+  // Length of the lease, which the agent renews by itself until `Return`: the time after which the
+  // server takes the nodes back if this agent disappears.
   absl::Duration duration = absl::Minutes(1);
   bool even_if_busy = false;
   std::string task;
@@ -66,9 +68,10 @@ struct LeaseWish {
 //   agent.Return(lease->lease_id());
 class LeaseAgent {
  public:
-  // Begins to connect at once.
+  // Begins to connect at once. Fills in an empty `instance_id` of the hello with a new UUID.
   LeaseAgent(ChannelOptions server, LeaseAgentOptions options);
-  // Ends the stream and with it all leases of the node, without calling `on_ended` for them.
+  // Ends the stream and with it all leases of the node, without calling `on_ended` for them. It
+  // does not wait for other threads in `Acquire`, which must have returned.
   ~LeaseAgent();
 
   LeaseAgent(const LeaseAgent&) = delete;
@@ -77,20 +80,23 @@ class LeaseAgent {
   // Asks for a lease, repeatedly while it is refused, and returns it. Pauses for the server's retry
   // time (1 s if it names none) or up to twice as long between requests. UNAVAILABLE without a
   // reason once `patience` is over, or would be before the next request, with the last refusal if
-  // there was one; a lease granted after that is returned to the server. CANCELLED if the agent is
-  // being destroyed. Several threads may ask at once.
+  // there was one; a lease granted after that is returned to the server. While no server is
+  // connected every request is refused. CANCELLED if the agent is being destroyed. Several threads
+  // may ask at once.
   absl::StatusOr<v1::Lease> Acquire(const LeaseWish& wish, absl::Duration patience);
-  // Opens a lease from `Acquire`: its other nodes join at this port. Does nothing once the lease is
-  // over.
+  // Opens a lease from `Acquire`: its other nodes join at this port of this node's host. Does
+  // nothing once the lease is over.
   void Open(const std::string& lease_id, int rendezvous_port);
   // Gives a lease back; members of the lease may call it too. A reason says that the work failed.
+  // Does nothing once the lease is over. An `on_ended` that is already on its way still comes.
   void Return(const std::string& lease_id, const std::string& failure_reason = "");
 
-  // Sets whether a job runs on the node, which is then not lent.
+  // Sets whether a job runs on the node, which is then lent only to requests with `even_if_busy`.
   void SetBusy(bool is_busy);
 
+  // Returns whether a server has welcomed the agent and its stream has not ended since.
   bool is_connected() const;
-  // Returns why the last stream ended; OK before the first end.
+  // Returns why the last stream ended or could not begin; OK before the first such end.
   absl::Status last_end() const;
 
  private:

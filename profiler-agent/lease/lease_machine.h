@@ -20,9 +20,10 @@
 namespace parplan {
 
 struct LeaseMachineOptions {
-  // Identity of the agent. The caller must fill in an empty `instance_id`.
+  // Identity of the agent. `LeaseAgent` fills in an empty `instance_id`; this class does not.
   v1::AgentHello hello;
-  // Pauses between attempts to connect. After a refusal the longest pause is used.
+  // Pauses between attempts to connect. After a refusal (ALREADY_EXISTS, INVALID_ARGUMENT,
+  // UNIMPLEMENTED, UNAUTHENTICATED, PERMISSION_DENIED) half of the longest pause up to all of it.
   BackoffOptions backoff = {.first_pause = absl::Seconds(1), .longest_pause = absl::Minutes(1)};
   // Pause after ALREADY_EXISTS in the first `former_time` of such refusals in a row. The other
   // agent of this node is most likely this one before its host was started again, and the server
@@ -86,9 +87,11 @@ class LeaseMachine {
   // Handles a message of the server; ignores kinds of later releases.
   Actions Received(const v1::ConnectAgentResponse& message, absl::Duration now);
 
-  // Requests a lease. The request's id must be new. Refused at once while no server is connected.
+  // Requests a lease. REQUIRES, unchecked: the request's id is new. Refused at once while no server
+  // is connected.
   Actions Request(const v1::LeaseRequest& request, absl::Duration now);
-  // Opens a lease that was granted to this node. This and `Return` ignore a lease that is over.
+  // Opens a lease that was granted to this node; ignores one that another node's request opened.
+  // This and `Return` ignore a lease that is over.
   Actions Open(const std::string& lease_id, int port, absl::Duration now);
   // Gives a lease back. It is over for this node at once, and no `kEnded` follows.
   Actions Return(const std::string& lease_id, const std::string& failure_reason,
@@ -100,7 +103,8 @@ class LeaseMachine {
   // Does everything that is due: heartbeats, renewals, ends of leases, attempts to connect, checks
   // for better replicas, and moves to one.
   Actions Tick(absl::Duration now);
-  // Returns when to call `Tick` next; infinite before `Start`.
+  // Returns when to call `Tick` next, which may be in the past; infinite before `Start`. Ask again
+  // after every other call, since each may change it.
   absl::Duration NextDeadline() const;
 
   bool is_connected() const { return state_ == State::kConnected; }
