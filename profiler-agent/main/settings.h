@@ -31,7 +31,8 @@ struct Settings {
 };
 
 // Reads the settings. If the command line asks for help or the version or is wrong, the text has
-// been printed and the exit code, 0 or 2, is returned.
+// been printed and the exit code, 0 or 2, is returned. Model files are not read yet, and
+// `rank_count` is 0 where all devices are meant: call CompleteSettings (once.h).
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv);
 
 }  // namespace parplan
