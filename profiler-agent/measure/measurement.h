@@ -37,7 +37,7 @@ struct MeasurementOptions {
   // line goes to this process's standard error, after the rank's number.
   std::function<void(int rank, absl::string_view line)> on_line;
   // Called from the measuring thread with the job while it runs, so that it can be stopped, and
-  // with null when it has ended.
+  // with null when it has ended; in PyTorch once for the job of each model. May be empty.
   std::function<void(NodeJob*)> on_job;
 };
 

@@ -23,18 +23,19 @@ namespace parplan {
 struct ProbeJobOptions {
   // Path of parplan-agent-probe; empty for the one in the folder of this program.
   std::string program;
-  // Whether to bind each rank to a core; used only by the back end `cpu`.
+  // Whether to bind each rank to a core; ignored unless the plan's back end is `cpu`.
   bool pins = true;
   // Whether SIGINT and SIGTERM to this process end the ranks; for one job at a time.
   bool heeds_signals = false;
-  // Time after which the ranks are ended.
+  // Time after which the ranks are ended; the time budget in the plan is for the ranks to keep.
   absl::Duration time_limit = absl::InfiniteDuration();
   // Called with each line of a rank's standard error, on a thread of the job; empty: the line goes
-  // to this process's standard error.
+  // to this process's standard error, after the rank's number.
   std::function<void(int rank, absl::string_view line)> on_line;
 };
 
-// A running probe. No rank outlives this object.
+// A running probe. `MeasureNode` starts one and waits for it. No rank outlives this object: the
+// destructor ends those that still run, and waits for that.
 class ProbeJob : public NodeJob {
  public:
   // Starts the ranks, as many as the plan has on this node. NOT_FOUND or PERMISSION_DENIED if the

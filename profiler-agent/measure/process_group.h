@@ -11,7 +11,8 @@
 namespace parplan {
 
 // Returns the ids of the processes of a group, in no order, as far as `proc` (where the system
-// shows its processes) can be read. O(processes of the system). REQUIRES: `group` is above 0.
+// shows its processes) can be read. O(processes of the system). REQUIRES, unchecked: `group` is
+// above 0.
 std::vector<pid_t> ProcessesOfGroup(pid_t group, const std::string& proc = "/proc");
 
 }  // namespace parplan

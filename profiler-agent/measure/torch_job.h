@@ -25,7 +25,8 @@ namespace parplan {
 // Returns the release of PyTorch that `program` uses, such as `2.15.0+cpu`. `program` is a path, or
 // a name that a folder of PATH has. NOT_FOUND or PERMISSION_DENIED if it cannot be run, with what
 // to install; ABORTED with its last words if it fails, for example without PyTorch;
-// DEADLINE_EXCEEDED after a minute; DATA_LOSS if it names no release. Blocks until then.
+// DEADLINE_EXCEEDED after a minute; DATA_LOSS if it names no release; UNAVAILABLE,
+// RESOURCE_EXHAUSTED or INTERNAL if no process can be made (RankProcesses). Blocks until then.
 absl::StatusOr<std::string> TorchVersion(const std::string& program);
 
 struct TorchJobOptions {
@@ -46,10 +47,10 @@ struct TorchJobOptions {
 class TorchJob : public NodeJob {
  public:
   // Starts the layers of `plan` that are of its model number `model`, with as many ranks as the
-  // plan has on a node. REQUIRES: the plan has `torch`, and that model. Errors as of TorchVersion
-  // for a program that cannot be run; INVALID_ARGUMENT (SPEC_INVALID) naming `layer_time_limit` if
-  // that is no duration; UNAVAILABLE if the model cannot be written to the temporary folder;
-  // RESOURCE_EXHAUSTED or INTERNAL if no process can be made.
+  // plan has on a node. REQUIRES, unchecked: the plan has `torch`, and both have that model. Errors
+  // as of TorchVersion for a program that cannot be run; INVALID_ARGUMENT (SPEC_INVALID) naming
+  // `layer_time_limit` if that is no duration; UNAVAILABLE if the model cannot be written to the
+  // temporary folder; UNAVAILABLE, RESOURCE_EXHAUSTED or INTERNAL if no process can be made.
   static absl::StatusOr<std::unique_ptr<TorchJob>> Start(const agent::v1::ProbePlan& plan,
                                                          int model, const TorchJobOptions& options);
   ~TorchJob() override;
