@@ -50,13 +50,14 @@ class OperationTracker {
 
   OperationTracker();
 
-  // Begins an operation and returns its number. REQUIRES: `channel_count` is above 0.
+  // Begins an operation and returns its number, from 1. REQUIRES: `channel_count` is above 0. That
+  // is not checked: an operation without channels never gives a sample.
   uint64_t Start(const PassiveShape& shape, int channel_count);
   // Record that a channel began or ended at `time`, nanoseconds of the device's clock.
   void ChannelStarted(uint64_t operation, uint64_t time);
   void ChannelStopped(uint64_t operation, uint64_t time);
-  // Ends a channel. The last channel of an operation returns the sample, if at least one channel
-  // reported its start and one, later, its end.
+  // Ends a channel; to be called once for each. The last channel of an operation returns the
+  // sample, if at least one channel reported its start and one, at a later time, its end.
   std::optional<PassiveSample> ChannelDone(uint64_t operation);
 
  private:

@@ -23,7 +23,7 @@ struct PassiveOptions {
   std::string prefix;
   // Rank in the job, written into the windows.
   int rank = 0;
-  // Time that one window covers.
+  // Time that one window covers, above 0, which is not checked; it ends up to a second later.
   std::chrono::milliseconds window = std::chrono::seconds(10);
   // Files that may wait for the agent; further windows are dropped.
   int max_files = 200;
@@ -33,15 +33,16 @@ struct PassiveOptions {
 // window that cannot be written is lost without notice. Made by the NCCL plugin (nccl_profiler.cc).
 class PassiveRecorder {
  public:
+  // Starts a thread. Throws std::bad_alloc or std::system_error if there is no memory or thread.
   explicit PassiveRecorder(PassiveOptions options);
-  // Writes the last window.
+  // Writes the last window. REQUIRES, unchecked: no other thread is in a call, or makes one later.
   ~PassiveRecorder();
 
   PassiveRecorder(const PassiveRecorder&) = delete;
   PassiveRecorder& operator=(const PassiveRecorder&) = delete;
 
-  // Both are safe to use from any thread and do not block. `ChannelDone` calls that of the tracker
-  // and keeps the sample.
+  // Both are safe to use from any thread and do not block. Call `ChannelDone` here, and not that of
+  // the tracker, which it calls: it keeps the sample, unless too many wait (SampleQueue).
   OperationTracker& operations() { return operations_; }
   void ChannelDone(uint64_t operation);
 

@@ -26,9 +26,10 @@ class PassiveWindow {
   // Number of samples dropped because of `kMaxShapes`.
   int64_t lost_count() const { return lost_count_; }
 
-  // Returns the window as a `MeasuredWindow` of the contract in JSON, with median, 90th percentile
-  // and count for each shape, and `number` as its first step. Written by hand: the plugin lives in
-  // other people's processes and must not bring libraries along.
+  // Returns the window as a `MeasuredWindow` of the contract in JSON, with `number` as its first
+  // step and for each shape the median and 90th percentile of the durations kept, and the count of
+  // all its samples. Lost samples are not mentioned. Written by hand: the plugin lives in other
+  // people's processes and must not bring libraries along.
   std::string ToJson(int rank, int64_t number) const;
 
  private:
