@@ -36,11 +36,12 @@ struct CollectiveKey {
 // Returns whether side-by-side groups of this shape use all `rank_count` ranks.
 bool ShapeCovers(int participant_count, int rank_stride, int rank_count);
 
-// Returns the ranks of the group that contains `rank`. REQUIRES: ShapeCovers.
+// Returns the ranks of the group that contains `rank`, in order. REQUIRES, unchecked: ShapeCovers.
 std::vector<int> GroupOf(int participant_count, int rank_stride, int rank);
 
 struct CollectiveProbeOptions {
-  // Operations that are discarded, and samples to take.
+  // Operations that are discarded, and samples to take: up to 7 more than the maximum, as short
+  // operations are sampled 8 at a time.
   int warm_up_count = 3;
   int min_sample_count = 8;
   int max_sample_count = 400;

@@ -38,9 +38,9 @@ struct OverlapTimes {
 
 // Measures overlap with products of 384 x 384 matrices and an all-reduce of 8 MiB; all ranks get
 // the same times. Collective: all ranks call it. `group` joins all ranks in device memory,
-// `control` in host memory. Each time is the median of `repetition_count` (at least 1) after a
-// warm-up. Returns the errors of communicators (PendingWork::Wait), and RESOURCE_EXHAUSTED if the
-// device has no memory for it.
+// `control` in host memory. Each time is the median of `repetition_count` (at least 1, which is not
+// checked here and below) after a warm-up. Returns the errors of communicators (PendingWork::Wait),
+// and RESOURCE_EXHAUSTED if the device has no memory for it.
 absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernels,
                                             Communicator& group, Communicator& control,
                                             int repetition_count);

@@ -22,14 +22,19 @@
 namespace parplan {
 
 struct ProbeRequest {
-  // `cpu` (cores) or `cuda` (GPUs), and the number of ranks on the node, one for each device.
+  // `cpu` (cores) or `cuda` (GPUs), which is not checked here, and the number of ranks on the node,
+  // one for each device.
   std::string backend = "cpu";
   int rank_count = 1;
   // Models whose layers are measured; may be empty.
   std::vector<ModelSpec> models;
-  // Range of message sizes in bytes. Each is twice the one before, or four times if time is short.
+  // Range of message sizes in bytes: the smallest, then each twice the one before, or four times if
+  // time is short, up to the last that is not above the largest. Each is rounded by
+  // WholeMessageBytes. REQUIRES, unchecked: the smallest is at least 4 bytes for each rank, and the
+  // largest far below the end of int64_t.
   int64_t smallest_message_bytes = int64_t{4} << 10;
   int64_t largest_message_bytes = int64_t{64} << 20;
+  // Samples, above 0, which is not checked.
   std::vector<int> micro_batch_sizes = {1, 2, 4, 8};
   absl::Duration time_budget = absl::Minutes(3);
   // Time limit for measuring only what is missing or has drifted.
@@ -52,12 +57,13 @@ int64_t WholeMessageBytes(Collective collective, int participant_count, int64_t 
 // more than half of the time budget four times the one before; where the plan has layers, the probe
 // stops collectives at that half. In PyTorch there are no broadcasts and no copies.
 // INVALID_ARGUMENT (SPEC_INVALID) if there is no rank, no micro-batch size, an empty range of
-// message sizes, models differ in precision, or in PyTorch there is none.
+// message sizes, models differ in precision, or `torch` comes without models or with another number
+// of entries than there are models.
 absl::StatusOr<agent::v1::ProbePlan> WholeProbe(const ProbeRequest& request);
 
 // Returns the plan for collectives between `node_count` equal nodes of `request.rank_count` devices
-// each, in groups that span nodes. INVALID_ARGUMENT (SPEC_INVALID) as WholeProbe, and for fewer
-// than two nodes.
+// each, in groups that span nodes; the models are ignored. INVALID_ARGUMENT (SPEC_INVALID) as
+// WholeProbe, for fewer than two nodes, and if `torch` is present.
 absl::StatusOr<agent::v1::ProbePlan> LinkProbePlan(const ProbeRequest& request, int node_count);
 
 // The limits of a plan for links that another node sent. `LinkProbePlan` stays far within the
@@ -83,7 +89,8 @@ int DevicesPerNode(const agent::v1::ProbePlan& plan);
 
 // Returns the part of `whole` that is missing from `stored` or whose shape is in `drifted`. An
 // empty plan has no collectives, no layers and no flags set. Copies are never part of it. Time
-// limits stay those of `whole`: call SetTimeBudget.
+// limits stay those of `whole`: call SetTimeBudget. REQUIRES, unchecked: every layer of `whole` is
+// of one of its models.
 agent::v1::ProbePlan IncrementalProbe(const agent::v1::ProbePlan& whole, const v1::Profile& stored,
                                       const std::set<CollectiveShape>& drifted);
 
@@ -99,8 +106,8 @@ bool IsEmptyProbe(const agent::v1::ProbePlan& plan);
 
 // Returns `stored` with the items that `fresh` measured replaced or added, and the provenance of
 // `fresh`. If `fresh` has another precision, the layers and optimizer steps of `stored` are
-// dropped. Layers of `stored` whose id means another layer in `fresh` get a new id. REQUIRES: both
-// are profiles of the same kind of node.
+// dropped. Layers of `stored` whose id means another layer in `fresh` get a new id. REQUIRES,
+// unchecked: both are profiles of the same kind of node.
 v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh);
 
 }  // namespace parplan

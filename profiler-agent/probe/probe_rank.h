@@ -11,8 +11,9 @@
 
 namespace parplan {
 
-// Measures the items of `plan` on `device`. All ranks of the job must call it; each gets the same
-// profile, without the parts of its provenance that only the agent knows (program, driver).
+// Measures the items of `plan` on `device`. All ranks of the job must call it; each gets a profile
+// with the same measurements (notes about its device and copies are its own), without the parts of
+// its provenance that only the agent knows (program, driver).
 //
 // The profile's notes list what the time budget left out and sizes that the executor cannot run.
 // INVALID_ARGUMENT (SPEC_INVALID) for an invalid plan, a job of another size, or models in fp16;
