@@ -38,7 +38,8 @@ class Replicas {
   absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannelTo(const std::string& address) const;
 
   // Waits until the channel is connected to a server that serves (READY) or has failed to connect
-  // (TRANSIENT_FAILURE; a call on it returns the cause), but at most 10 s (CONNECTING).
+  // (TRANSIENT_FAILURE; a call on it returns the cause), but at most 10 s (CONNECTING, which it
+  // also returns after `Stop`).
   grpc_connectivity_state AwaitReady(grpc::Channel& channel) const;
 
   // Returns whether a replica that precedes `address` in the order serves now; if the order no
@@ -46,7 +47,7 @@ class Replicas {
   // up to 10 s each. False if the replicas cannot be found.
   bool IsThereBetter(const std::string& address);
 
-  // Makes waiting calls return within 0.1 s, and later calls at once.
+  // Makes waiting calls return within 0.1 s, and later calls at once, for good.
   void Stop() { is_stopped_ = true; }
 
  private:
