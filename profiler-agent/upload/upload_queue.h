@@ -18,7 +18,8 @@
 
 namespace parplan {
 
-// One upload. Neither `request_id` nor `parent` has a line feed, at which records are read again.
+// One upload. REQUIRES, unchecked: neither `request_id` nor `parent` has a line feed, which would
+// end it when the record is read again.
 struct PendingUpload {
   // Same in every attempt, so that the server stores the profile once.
   std::string request_id;
@@ -37,7 +38,8 @@ class UploadQueue {
   static constexpr int kMaxLength = 256;
 
   // Opens the queue in `folder`, with the uploads of an earlier process first. FAILED_PRECONDITION
-  // (STORE_UNAVAILABLE) if the folder cannot be used. One process at a time may use it.
+  // (STORE_UNAVAILABLE) if the folder cannot be used. One process at a time may use it, which is
+  // not checked.
   static absl::StatusOr<std::unique_ptr<UploadQueue>> Open(const std::string& folder);
 
   // Appends an upload. After OK it survives until it is popped or refused. UNAVAILABLE
@@ -50,13 +52,15 @@ class UploadQueue {
   // not renamed.
   absl::StatusOr<std::optional<PendingUpload>> Front();
 
-  // Removes the upload returned by `Front`, which the server now has. UNAVAILABLE
+  // Removes the upload returned by the last `Front`, which the server now has. Call one of these
+  // two, once, after a `Front` that returned an upload: they take the oldest record. UNAVAILABLE
   // (STORE_UNAVAILABLE) if the disk refuses, here and below; OK if the queue is empty.
   absl::Status PopFront();
   // Renames the upload returned by `Front`, which the server will never accept, to `*.refused` and
   // keeps it for people.
   absl::Status RefuseFront();
 
+  // Returns how many wait, damaged records that `Front` has not met yet among them.
   int length() const;
   // Damaged records found since construction.
   int64_t damaged_count() const;

@@ -26,7 +26,7 @@ bool MayRetryUpload(const absl::Status& status);
 
 struct UploadCounts {
   int64_t done = 0;
-  // Failed attempts that will be repeated.
+  // Failed attempts to upload, or to read the queue, that will be repeated.
   int64_t failed = 0;
   // Uploads that the server will never accept.
   int64_t refused = 0;
@@ -39,9 +39,9 @@ struct UploadCounts {
 // the server refuses is set aside. Safe to use from any thread.
 class Uploader {
  public:
-  // Uploads one profile; may block until its own deadline.
+  // Uploads one profile, on the uploader's thread; may block until its own deadline.
   using UploadFunction = std::function<absl::Status(const PendingUpload&)>;
-  // Called from the uploader's thread after each attempt.
+  // Called from the uploader's thread after each attempt; may be null.
   using Observer = std::function<void(const PendingUpload&, const absl::Status&)>;
 
   // Starts the thread. `queue` must outlive this object.
