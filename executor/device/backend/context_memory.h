@@ -1,5 +1,5 @@
-// Memory that a device holds for a process in addition to arrays. `parplan-exec` and the agent's
-// probe add it to the memory that they measure.
+// Memory that a device holds for a process in addition to arrays. The CPU back end returns it by
+// `Device::MemoryUse`, from which `parplan-exec` and the agent's probe take it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_CONTEXT_MEMORY_H_

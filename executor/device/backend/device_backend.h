@@ -45,8 +45,9 @@ class Device {
   // Makes the communicator of `ranks` of the job, in that order, for buffers of their devices.
   // Collective: exactly these ranks call it. On a GPU `Wait` blocks at most until the operation has
   // started: later work of the device waits for its end, and its error may only be returned by
-  // `Synchronize`. INVALID_ARGUMENT if this rank is not among `ranks`; else the errors of
-  // RankContext and NCCL.
+  // `Synchronize`. Operations of groups of one `name` run there in the order in which they are
+  // called, so messages of opposite directions need groups of different names. INVALID_ARGUMENT if
+  // this rank is not among `ranks`; else the errors of RankContext and NCCL.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       RankContext& job, const std::string& name, const std::vector<int>& ranks) = 0;
 

@@ -1,5 +1,5 @@
 // A stopwatch for work on a device, made by it (`Device::MakeStopwatch`). The agent's probes of
-// layers and collectives use it.
+// collectives, overlap and copies use it; that of layers reads a clock (PhaseRecorder).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_STOPWATCH_H_

@@ -1,5 +1,5 @@
 // The messages and additions of one rank for one collective operation: a list of steps, made
-// without any process or transport.
+// without any process or transport. `CpuTask` (cpu_task.h) runs them.
 //
 // Reduce-scatters and all-gathers go round a ring, which moves the fewest bytes, and so do
 // all-reduces, except that those of at most 8 KiB among a power of two of ranks use recursive

@@ -1,4 +1,4 @@
-// A communicator that moves nothing. `Probe` (profiler-agent/probe) times layers with it on devices
+// A communicator that moves nothing. `RunProbe` (profiler-agent) times layers with it on devices
 // that compute while a host waits, where the time of collectives cannot be subtracted: what is
 // received is whatever the buffers hold, so only times of computing mean anything.
 

@@ -14,7 +14,7 @@ namespace parplan {
 
 // Speed and latency of a link at its sending side.
 struct LinkShape {
-  // 0: not limited.
+  // 0 or below: not limited.
   double bytes_per_second = 0.0;
   // Time from the begin of a message to its first byte.
   absl::Duration latency;

@@ -23,7 +23,7 @@ class SharedSegment {
   // is first written. UNAVAILABLE if there is not enough.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Make(int size);
   // Maps what another process of the same user made, at its `path()`, before that process calls
-  // `Close`. UNAVAILABLE naming the path.
+  // `Close`. UNAVAILABLE naming the path. REQUIRES, unchecked: `size` is that of `Make`.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(const std::string& path, int size);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;

@@ -33,18 +33,20 @@ std::string RankOnHost(int rank, const std::string& host);
 // Returns that a rank is lost and `why`, as a sentence: "rank 2 is lost on host h2: ...".
 std::string DescribeLoss(int rank, const std::string& host, const std::string& why);
 
-// Returns the verdict as a sentence. `hosts`: [rank] its host, or empty if unknown. `what` says
-// which operation took too long.
+// Returns the verdict as a sentence. `hosts`: [rank of the job] its host, or empty if unknown.
+// `what` says which operation took too long.
 std::string DescribeVerdict(const StallVerdict& verdict, const std::vector<std::string>& hosts,
                             const std::string& what);
 
-// The answers of the ranks of a job. A later answer of a rank replaces its earlier one.
+// The answers of the ranks of a job. A later answer of a rank replaces its earlier one. REQUIRES,
+// unchecked: ranks, but `awaited_rank` and `lost_rank`, are from 0 to `world_size` - 1.
 class StallInquiry {
  public:
   // Begins the inquiry of rank `asker`, whose operation took too long.
   StallInquiry(int world_size, int asker) : witnesses_(world_size), asker_(asker) {}
 
-  // Records whom a rank waits for: -1 for none, for example because it computes.
+  // Records whom a rank waits for: -1 for none, for example because it computes. A number that is
+  // no rank of the job counts as none.
   void Answer(int rank, int awaited_rank);
   // Records that a rank has left the job, so that it cannot answer.
   void HasLeft(int rank);

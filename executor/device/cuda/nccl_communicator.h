@@ -32,7 +32,7 @@ absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::stri
 
 struct NcclGroup {
   // The purpose of the group, whose stream it uses; a name for messages; the name that NCCL gives
-  // to profilers; and an id that no other group of the job has.
+  // to profilers; and an id that its ranks have in common, and no other group of the job has.
   std::string purpose;
   std::string name;
   std::string label;
@@ -50,7 +50,7 @@ class NcclCommunicator : public Communicator, private NcclWatched {
  public:
   // Returns the errors of CudaStatus (cuda_status.h).
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclGroup group);
-  // Waits for operations on the GPU, up to their timeout.
+  // Waits for operations on the GPU, up to their timeout; what remains then is aborted.
   ~NcclCommunicator() override;
 
   int rank() const override { return group_.rank; }
@@ -61,7 +61,8 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   }
   absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
       absl::Span<const CollectiveCall> calls) override;
-  // Returns the errors of NcclStatus, and those of RankContext::Publish and Await.
+  // Returns the errors of NcclStatus, those of RankContext::Publish, Await and Health, and
+  // DEADLINE_EXCEEDED if the ranks do not come within `job->operation_timeout()`.
   absl::Status Warm() override;
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override;

@@ -22,7 +22,7 @@
 namespace parplan::cuda {
 
 // An object that the thread watches. `Look` finds out whether operations have failed or take too
-// long, and ends them then.
+// long, and ends them then. Called on the watching thread; it must not call `Watch` or `Forget`.
 class NcclWatched {
  public:
   virtual ~NcclWatched() = default;
@@ -66,7 +66,8 @@ class NcclDevice {
   // Only timed events measure times; they cost more.
   absl::StatusOr<std::unique_ptr<Event>> TakeEvent(bool is_timed = false);
 
-  // Has `watched` looked at every 100 ms from now on, until `Forget` returns.
+  // Has `watched` looked at every 100 ms from now on, until `Forget` returns, which waits for a
+  // look under way. REQUIRES, unchecked: `Forget` comes before `watched` is destroyed.
   void Watch(NcclWatched* watched);
   void Forget(NcclWatched* watched);
 

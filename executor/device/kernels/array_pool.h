@@ -1,4 +1,4 @@
-// Memory of a device, counted by use.
+// Memory of a device, counted by use. `PlanApplier` and the probes make a pool for each trainer.
 //
 // Arrays that are given back serve the next ones: of their size, or of any where the device's own
 // allocator reuses memory. Peaks count what is in use, without the free blocks of the pool.

@@ -1,5 +1,5 @@
-// Elements of a device's arrays as numbers of the host: for the few numbers that a training step
-// needs there, and for tests.
+// Elements of a device's arrays as numbers of the host. `LayerState` writes initial values of 1
+// with it; tests write and read by it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_HOST_ELEMENTS_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_HOST_ELEMENTS_H_

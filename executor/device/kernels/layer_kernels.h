@@ -140,7 +140,8 @@ class LayerKernels {
   virtual void CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
                         int64_t row_count, int64_t row_size) = 0;
 
-  // Computes a product; nothing if m or n is 0.
+  // Computes a product; nothing if m or n is 0. REQUIRES, unchecked: `c` overlaps neither `a` nor
+  // `b`, and k is above 0: a GPU takes 0 as well, but the processor not for every product.
   virtual void Multiply(const MatrixProduct& product) = 0;
   // Compute y += x and y *= factor for `count` elements.
   virtual void Add(const void* x, void* y, int64_t count) = 0;
@@ -237,7 +238,7 @@ class LayerKernels {
   virtual void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
                         void* first_moments, void* second_moments, void* masters, void* parameters,
                         int64_t count) = 0;
-  // Makes one SGD step; `moments` may be null if the momentum is 0.
+  // Makes one SGD step. Without `moments` (null) the momentum counts as 0, whatever it is.
   virtual void SgdStep(const SgdSettings& settings, const void* gradients, void* moments,
                        void* masters, void* parameters, int64_t count) = 0;
 };

@@ -74,7 +74,7 @@ class RankProcesses {
   // in time, CANCELLED after `Stop` or a signal.
   absl::Status Wait();
   // Ends the ranks (SIGTERM, after the grace SIGKILL) and returns without waiting. The first `why`
-  // and the first cause stay: it changes nothing if the ranks have ended or one has failed.
+  // and the first cause stay: if a rank has failed before, `Wait` still names that rank.
   void Stop(const std::string& why);
 
   // [rank]
