@@ -49,7 +49,7 @@ struct ReportSummary {
   int64_t delivered_count = 0;
   // Windows lost because the queue was full, or the server refused them or could not be reached.
   int64_t lost_count = 0;
-  // The last error, or OK.
+  // The last error, also if later calls went well; OK if there was none.
   absl::Status trouble;
   // Whether the server has taken how the job ended.
   bool is_closed = false;
@@ -58,8 +58,9 @@ struct ReportSummary {
 // Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
 // reached, or has no room or quota left, until the job ends (UNAVAILABLE, DEADLINE_EXCEEDED,
 // CANCELLED, INTERNAL, UNKNOWN, and RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), and gives up at
-// any other error, for example if the server does not know the plan or the execution; if a call, of
-// at most 256 windows, is INVALID_ARGUMENT, its windows are lost, and it goes on.
+// any other error, for example if the server does not know the plan or the execution; if a call
+// with windows, of at most 256, is INVALID_ARGUMENT, they are lost, and it goes on. Errors of
+// `connect` count as those of a call. After it has given up, all windows are lost.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured
@@ -70,14 +71,17 @@ class ExecutionReporter {
 
   // `connect` is called on the reporter's thread, until it succeeds once.
   ExecutionReporter(ReporterOptions options, Connect connect);
-  // Drops what was not delivered if `Finish` was not called.
+  // Drops what was not delivered if `Finish` was not called, and does not close the execution;
+  // waits for the call under way.
   ~ExecutionReporter();
 
   // Hands over windows and returns at once. Any thread may call it.
   void Add(std::vector<v1::MeasuredWindow> windows);
 
   // Delivers the windows that wait, then how the job ended. Returns within `close_timeout`, or when
-  // the call under way ends if that is later, at most `call_timeout`. Called once.
+  // the call under way ends if that is later, at most `call_timeout`; `connect` has no limit but
+  // its own. An error as `outcome` says that the job failed, with its message. Called once, with no
+  // `Add` after it.
   ReportSummary Finish(const absl::Status& outcome);
 
  private:
