@@ -80,7 +80,8 @@ class LayerTools {
   }
 
   // Returns the rows [product_row_count x width] that products need of `x` [row_count x width]:
-  // with sequence parallelism gathered into `gathered`, else `x` itself. Returns the errors of
+  // with sequence parallelism gathered into `gathered`, which must outlive their use, else `x`
+  // itself, and `gathered` stays as it was. Returns the errors of
   // `Take` and of the tensor-parallel communicator, as `SumUp` does. Both are collective over the
   // tensor-parallel group.
   absl::StatusOr<const void*> Gather(const void* x, int64_t width, Array& gathered) const;
