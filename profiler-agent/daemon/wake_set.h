@@ -1,5 +1,5 @@
-// Lets a thread sleep until a signal, a new file or another thread wakes it. The daemon, its link
-// probe and its measurements wait by it.
+// Lets a thread sleep until a signal, a new file or another thread wakes it. The daemon waits by
+// it; its link probe and its measurements wake it.
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_WAKE_SET_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_WAKE_SET_H_
