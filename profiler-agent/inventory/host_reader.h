@@ -24,7 +24,8 @@ struct HostFacts {
   // it has none.
   std::string cpu_model;
   int socket_count = 0;
-  // Physical cores of the machine; the hardware threads if hwloc finds no cores.
+  // Cores, for this machine those of which its control group's cpuset has a thread; the hardware
+  // threads if hwloc finds no cores.
   int core_count = 0;
   // Hardware threads. For this machine, only those that this process may be bound to.
   int thread_count = 0;
