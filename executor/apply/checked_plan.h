@@ -23,10 +23,11 @@ namespace parplan {
 // A value: copies are equal and never change.
 class CheckedPlan {
  public:
-  // Checks a verified plan, but not whether it has expired: see expire_time(). FAILED_PRECONDITION
-  // with `field` in its metadata if the plan was not made for `model` (SPEC_INVALID) or `topology`
-  // (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the payload is not a plan (PAYLOAD_MALFORMED), or the
-  // executor cannot run all of it (the errors of RankProgram::Create).
+  // Checks a verified plan. PlanVerifier::Verify has checked that it had not expired; this does not
+  // check it again. FAILED_PRECONDITION with `field` in its metadata if the plan was not made for
+  // `model` (SPEC_INVALID) or `topology` (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the payload is
+  // not a plan (PAYLOAD_MALFORMED), or the executor cannot run all of it (the errors of
+  // RankProgram::Create).
   static absl::StatusOr<CheckedPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                             const Topology& topology);
 

@@ -57,8 +57,8 @@ struct ApplierSetting {
 // One rank's applier, used by one thread. All ranks of the job call the same methods in the same
 // order. The first error ends the job for all ranks, and this and every later call returns it; if
 // another rank was the cause, the error names it. Only a call in the wrong state
-// (FAILED_PRECONDITION) and a plan that `Swap` refuses change nothing. Whether a plan has expired,
-// and whether the device is what it needs (CheckedPlan::CheckDevice), the caller checks.
+// (FAILED_PRECONDITION) and a plan that `Swap` refuses change nothing. The caller checks that the
+// device is what a plan needs (CheckedPlan::CheckDevice); a plan that expires meanwhile runs on.
 class PlanApplier {
  public:
   enum class State { kVerified, kPrepared, kRunning, kDone, kFailed };

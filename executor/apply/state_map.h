@@ -58,8 +58,9 @@ struct StateTransfer {
 };
 
 // Lists the transfers by which `to_rank` gets all of `wanted`, ordered by number: from itself what
-// it holds, else from the next rank that does. `held`: [rank] the runs it holds. Elements that no
-// rank holds are missing from the result.
+// it holds, else from the next rank that does. `held`: [rank] the runs it holds. REQUIRES,
+// unchecked: all runs are as RunsOf lists them. Elements that no rank holds are missing from the
+// result.
 std::vector<StateTransfer> TransfersTo(int to_rank, const std::vector<HeldRun>& wanted,
                                        const std::vector<std::vector<HeldRun>>& held);
 
