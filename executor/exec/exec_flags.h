@@ -21,7 +21,8 @@ struct ExecFlags {
   std::string results;
   std::string swap_to;
   std::string shape_links;
-  // Number of ranks to launch on this machine; 0: another launcher starts them.
+  // Number of ranks to launch on this machine; 0: another launcher starts them. The launched ranks
+  // get the same command line, so a rank must look at its RankEnvironment first.
   int ranks = 0;
   // Whether each of them is bound to a core.
   bool pins = true;
