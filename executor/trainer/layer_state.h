@@ -64,7 +64,8 @@ class LayerState {
   absl::StatusOr<const void*> Parameters();
   // Frees what `Parameters` gathered.
   void Release();
-  // Returns the array [layout.size] to which the backward pass of a micro-batch adds gradients.
+  // Returns the array [layout.size] to which the backward pass of a micro-batch adds gradients,
+  // valid until `EndBackward`.
   absl::StatusOr<void*> Gradients();
   // Ends the backward pass of a micro-batch: sharded gradients are reduced to their owners.
   absl::Status EndBackward();
