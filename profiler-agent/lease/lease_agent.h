@@ -49,9 +49,12 @@ struct LeaseWish {
   // that it cannot grant is refused like any other.
   std::vector<std::string> node_ids;
   // Length of the lease, which the agent renews by itself until `Return`: the time after which the
-  // server takes the nodes back if this agent disappears.
+  // server takes the nodes back if this agent disappears. Above 0; the server may cut it.
   absl::Duration duration = absl::Minutes(1);
+  // Whether nodes that are busy (SetBusy) are borrowed too.
   bool even_if_busy = false;
+  // Work for the other agents, at most 64 KiB: `Lease.task` of their `on_opened`. The server does
+  // not read it.
   std::string task;
 };
 
@@ -70,8 +73,9 @@ class LeaseAgent {
  public:
   // Begins to connect at once. Fills in an empty `instance_id` of the hello with a new UUID.
   LeaseAgent(ChannelOptions server, LeaseAgentOptions options);
-  // Ends the stream and with it all leases of the node, without calling `on_ended` for them. It
-  // does not wait for other threads in `Acquire`, which must have returned.
+  // Ends the stream and with it all leases of the node, without calling `on_ended` for them.
+  // REQUIRES, unchecked: calls of other threads return before this does. `Acquire` then returns at
+  // once, but this does not wait for it.
   ~LeaseAgent();
 
   LeaseAgent(const LeaseAgent&) = delete;
