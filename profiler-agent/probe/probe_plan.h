@@ -40,7 +40,7 @@ struct ProbeRequest {
   // Time limit for measuring only what is missing or has drifted.
   absl::Duration incremental_time_budget = absl::Seconds(20);
   // Present if modules of PyTorch are measured, by parplan-torch; it has an entry of `models` for
-  // each of the models above.
+  // each of the models above, and the caller has filled in `version` (TorchVersion).
   std::optional<agent::v1::TorchProbe> torch;
 };
 
