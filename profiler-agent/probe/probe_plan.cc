@@ -1,9 +1,12 @@
 #include "profiler-agent/probe/probe_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -42,9 +45,19 @@ std::vector<std::pair<int, int>> ShapesOf(int rank_count) {
   return shapes;
 }
 
+// Kind, participants, stride and bytes of a `CollectiveKey` or a `CollectiveTiming`.
+using CollectivePlace = std::tuple<v1::Collective, int, int, int64_t>;
+
+template <typename Message>
+CollectivePlace PlaceOf(const Message& message) {
+  return {message.collective(), message.participant_count(), message.rank_stride(),
+          message.message_size_bytes()};
+}
+
 // Lists small messages of all groups first: they are useful on their own if time runs out.
 std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t growth) {
   std::vector<CollectiveKey> keys;
+  std::set<CollectivePlace> places;
   const std::vector<std::pair<int, int>> shapes = ShapesOf(request.rank_count);
   for (int64_t bytes = request.smallest_message_bytes; bytes <= request.largest_message_bytes;
        bytes *= growth) {
@@ -60,6 +73,8 @@ std::vector<CollectiveKey> CollectivesOf(const ProbeRequest& request, int64_t gr
         key.set_rank_stride(stride);
         key.set_message_size_bytes(
             request.torch.has_value() ? bytes : WholeMessageBytes(collective, participants, bytes));
+        // The smallest sizes of a large group round to one.
+        if (!places.insert(PlaceOf(key)).second) keys.pop_back();
       }
     }
   }
@@ -97,12 +112,6 @@ std::vector<LayerKey> LayersOf(const ProbeRequest& request) {
 
 CollectiveShape ShapeOf(const CollectiveKey& key) {
   return {key.collective(), key.participant_count(), key.rank_stride()};
-}
-
-using CollectivePlace = std::tuple<v1::Collective, int, int, int64_t>;
-CollectivePlace PlaceOf(const v1::CollectiveTiming& timing) {
-  return {timing.collective(), timing.participant_count(), timing.rank_stride(),
-          timing.message_size_bytes()};
 }
 
 // Returns the digests of a profile's layers by id. They ignore precision, which is the profile's.
@@ -167,6 +176,38 @@ bool IsKnown(const LayerKey& key, int samples, const v1::ModelSpec& model, v1::P
                                                             key.tensor_parallel_degree(),
                                                             layer->sequence_length, samples});
                      });
+}
+
+// Fields of a plan that measures links for another node. All others are refused, those that later
+// releases add too: some have this node start programs.
+constexpr int kLinkFields[] = {
+    ProbePlan::kBackendFieldNumber,
+    ProbePlan::kRankCountFieldNumber,
+    ProbePlan::kCollectivesFieldNumber,
+    ProbePlan::kTimeBudgetFieldNumber,
+    ProbePlan::kCollectiveTimeLimitFieldNumber,
+    ProbePlan::kLayerTimeLimitFieldNumber,
+    ProbePlan::kPrecisionFieldNumber,
+    ProbePlan::kDevicesPerNodeFieldNumber,
+};
+
+// INVALID_ARGUMENT (SPEC_INVALID) for a plan with any other field.
+absl::Status CheckOnlyCollectives(const ProbePlan& plan) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  plan.GetReflection()->ListFields(plan, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (std::find(std::begin(kLinkFields), std::end(kLinkFields), field->number()) ==
+        std::end(kLinkFields)) {
+      return FieldError(Reason::kSpecInvalid, field->name(),
+                        "must be absent: only collectives are measured for another node");
+    }
+  }
+  if (!plan.GetReflection()->GetUnknownFields(plan).empty()) {
+    return FieldError(Reason::kSpecInvalid, "task",
+                      "has fields that this agent does not know; install the same release on all "
+                      "nodes");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -269,13 +310,7 @@ absl::Status CheckLinkProbe(const ProbePlan& plan, const LinkProbeBounds& bounds
     return refuse("rank_count", absl::StrCat("must be ", rank_count, ", as on ", bounds.node_count,
                                              " such nodes"));
   }
-  if (!plan.layers().empty() || !plan.models().empty() || plan.measures_overlap() ||
-      plan.measures_context_memory() || plan.measures_copies()) {
-    return refuse("layers",
-                  "must be empty, as all but `collectives`: only links are measured for "
-                  "another node");
-  }
-  if (plan.has_meeting()) return refuse("meeting", "must be absent: the lease has it");
+  PARPLAN_RETURN_IF_ERROR(CheckOnlyCollectives(plan));
   PARPLAN_ASSIGN_OR_RETURN(const absl::Duration budget,
                            DurationFromProto(plan.time_budget(), "time_budget"));
   PARPLAN_ASSIGN_OR_RETURN(
@@ -326,9 +361,8 @@ ProbePlan IncrementalProbe(const ProbePlan& whole, const v1::Profile& stored,
   }
   plan.clear_collectives();
   for (const CollectiveKey& key : whole.collectives()) {
-    const bool is_known = known.contains(
-        {key.collective(), key.participant_count(), key.rank_stride(), key.message_size_bytes()});
-    if (!is_known || drifted.contains(ShapeOf(key))) *plan.add_collectives() = key;
+    if (!known.contains(PlaceOf(key)) || drifted.contains(ShapeOf(key)))
+      *plan.add_collectives() = key;
   }
   const std::set<LayerPlace> layers = LayerPlacesOf(stored);
   const std::set<LayerPlace> memories = MemoryPlacesOf(stored);

@@ -127,7 +127,11 @@ absl::StatusOr<Socket> Socket::ConnectToAny(
     for (const SocketAddress& each : addresses) {
       Socket socket(
           ::socket(each.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (!socket.is_open()) continue;
+      if (!socket.is_open()) {
+        error = errno;
+        if (on_failure) on_failure(failure(error));
+        continue;
+      }
       error = 0;
       if (::connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&each.address),
                     each.length) != 0) {

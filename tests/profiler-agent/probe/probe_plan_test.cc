@@ -11,6 +11,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/model_wire.h"
@@ -184,8 +185,13 @@ TEST(CheckLinkProbe, RefusesWhatAnotherNodeHasNoBusinessToAsk) {
       {"rank_count", [](ProbePlan& plan) { plan.set_rank_count(1 << 30); }},
       {"rank_count", [](ProbePlan& plan) { plan.set_rank_count(2); }},
       {"layers", [](ProbePlan& plan) { plan.add_layers(); }},
-      {"layers", [](ProbePlan& plan) { plan.add_models(); }},
-      {"layers", [](ProbePlan& plan) { plan.set_measures_copies(true); }},
+      {"models", [](ProbePlan& plan) { plan.add_models(); }},
+      {"measures_copies", [](ProbePlan& plan) { plan.set_measures_copies(true); }},
+      {"torch", [](ProbePlan& plan) { plan.mutable_torch()->set_program("/bin/sh"); }},
+      {"task",
+       [](ProbePlan& plan) {
+         plan.GetReflection()->MutableUnknownFields(&plan)->AddVarint(1000, 1);
+       }},
       {"meeting", [](ProbePlan& plan) { plan.mutable_meeting()->set_rendezvous("a:1"); }},
       {"time_budget", [](ProbePlan& plan) { plan.clear_time_budget(); }},
       {"time_budget", [](ProbePlan& plan) { plan.mutable_time_budget()->set_seconds(86400); }},
@@ -221,6 +227,50 @@ TEST(CheckLinkProbe, RefusesWhatAnotherNodeHasNoBusinessToAsk) {
     spoil(plan);
     EXPECT_THAT(CheckLinkProbe(plan, bounds),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)));
+  }
+}
+
+// Fields that are added to plans must not reach other nodes unless they are only links.
+TEST(CheckLinkProbe, RefusesEveryFieldThatIsNotOfLinks) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan good, LinkProbePlan(Request(2), 2));
+  const LinkProbeBounds bounds = {.devices_per_node = 2};
+  const google::protobuf::Descriptor* type = ProbePlan::descriptor();
+  std::vector<std::string> taken;
+  for (int i = 0; i < type->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = type->field(i);
+    ProbePlan plan = good;
+    const google::protobuf::Reflection* reflection = plan.GetReflection();
+    if (!field->is_repeated() && reflection->HasField(plan, field)) {
+      taken.push_back(field->name());
+      continue;
+    }
+    if (field->is_repeated()) {
+      if (reflection->FieldSize(plan, field) > 0) {
+        taken.push_back(field->name());
+        continue;
+      }
+      reflection->AddMessage(&plan, field);
+    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      reflection->MutableMessage(&plan, field);
+    } else {
+      ASSERT_EQ(field->cpp_type(), google::protobuf::FieldDescriptor::CPPTYPE_BOOL);
+      reflection->SetBool(&plan, field, true);
+    }
+    EXPECT_THAT(CheckLinkProbe(plan, bounds),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field->name())));
+  }
+  EXPECT_THAT(
+      taken, testing::UnorderedElementsAre("backend", "rank_count", "collectives", "time_budget",
+                                           "collective_time_limit", "layer_time_limit", "precision",
+                                           "devices_per_node"));
+}
+
+// A share of the smallest message is at least one number for each rank.
+TEST(LinkProbePlan, OfManyNodesHasEachCollectiveOnce) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan plan, LinkProbePlan(Request(8), 512));
+  std::set<std::string> keys;
+  for (const auto& key : plan.collectives()) {
+    EXPECT_TRUE(keys.insert(key.SerializeAsString()).second) << key.ShortDebugString();
   }
 }
 

@@ -105,6 +105,21 @@ TEST(Socket, AnAddressThatSwallowsPacketsDoesNotHideTheNext) {
       StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot connect to one")));
 }
 
+TEST(Socket, AnAddressForWhichNoSocketCanBeMadeSaysWhy) {
+  SocketAddress unsupported;
+  unsupported.address.ss_family = AF_MAX;
+  unsupported.length = sizeof(sockaddr_in);
+  std::vector<std::string> failures;
+  EXPECT_THAT(Socket::ConnectToAny([&] { return std::vector<SocketAddress>{unsupported}; },
+                                   "mars:7", SteadyNow() + absl::Milliseconds(1), {},
+                                   [&failures](const absl::Status& failure) {
+                                     failures.emplace_back(failure.message());
+                                   })
+                  .status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("not supported")));
+  EXPECT_THAT(failures, testing::Contains(HasSubstr("cannot connect to mars:7")));
+}
+
 // A pod that is replaced has another address, and none in between.
 TEST(Socket, AHostThatMovesIsFound) {
   SocketAddress before;
