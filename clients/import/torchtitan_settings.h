@@ -34,8 +34,9 @@ class TorchtitanSettings {
   //
   // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for TOML with a
   // `function`; for a setting of parallelism that is not literal; for settings with two values,
-  // where the last one counts if `function` is named; for a recomputation that no plan has; and,
-  // all in one message, for settings of parallelism that are not known.
+  // where the last one counts if `function` is named; for a recomputation that no plan has, that
+  // differs from an earlier one, or that only some runs choose; and, all in one message, for
+  // settings of parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
   bool Has(const std::string& path) const { return values_.count(path) > 0; }
