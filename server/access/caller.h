@@ -1,5 +1,5 @@
 // A caller with its roles: decides from the table whether it may make a call. Pure. `CallGuard`
-// checks every RPC with it; `PlanCore`, `PlanQueries` and `AgentCore` ask it for more.
+// checks every RPC with it; `PlanCore` and `AgentCore` ask it for more.
 //
 //   const Caller& caller = *context->caller();
 //   PARPLAN_RETURN_IF_ERROR(caller.Check("UploadProfile", {.name = parent.ToString(),
@@ -111,8 +111,8 @@ class Caller {
 
   // Returns the refusal of a refused caller; else OK if the caller is unrestricted, the method is
   // public, or a role allows it on the resource, and the error of `Refuse` if none does. For a
-  // resource without a cluster, a role that allows the method in some cluster is enough. Nobody
-  // restricted may call a method that the table does not have.
+  // resource without a cluster, a role that allows the method in some cluster is enough. A
+  // restricted caller may call no method that the table does not have.
   absl::Status Check(absl::string_view method, const Resource& resource) const;
 
   // Returns the name of the first role that allows the method on the resource; empty if none does,
