@@ -134,7 +134,7 @@ def debug() -> Trainer.Config:
 
 TEST(ReadPythonSettings, MarksWhatOnlySomeRunsSet) {
   const std::string text = R"(
-A(x=1, y=count())
+A(x=1, y=count)
 if big:
     B(x=1)
 c = C(x=1) if big else D(x=2)

@@ -200,7 +200,7 @@ TEST(ImportTorchtitanPlan, RefusesChoicesThatOnlySomeRunsMake) {
   };
   ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport full,
                        read("config.activation_checkpoint = FullAC.Config()"));
-  EXPECT_EQ(full.plan.stages[0].layer_runs[0].strategy.recompute_level, RecomputeLevel::kFull);
+  EXPECT_EQ(full.plan.stages[0].layer_runs[1].strategy.recompute_level, RecomputeLevel::kFull);
   for (const char* const choice :
        {"if wide:\n        config.activation_checkpoint = FullAC.Config()",
         "if wide:\n        config.activation_checkpoint = SelectiveAC.Config()",
