@@ -36,8 +36,7 @@ struct LiteralSetting {
 // Returns the settings of a TOML file: sections, dotted keys, texts of one or several lines,
 // numbers, truth values, lists and inline tables, in the order of the file. INVALID_ARGUMENT
 // (SPEC_INVALID) with file, line and rule for a setting that comes twice, a date, a list of
-// sections
-// (`[[runs]]`), other syntax, nesting deeper than 32, and, without a line, for more than
+// sections (`[[runs]]`), other syntax, nesting deeper than 32, and, without a line, for more than
 // kMaxImportBytes.
 absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& file);
 
