@@ -39,13 +39,14 @@ class TorchtitanSettings {
   // settings of parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
+  // Returns whether the setting is there, also if it is null.
   bool Has(const std::string& path) const { return values_.count(path) > 0; }
-  // Return the value, or `fallback` if it is absent or null. The whole number must be from
-  // `minimum` to kMaxImportCount.
+  // Return the value, or `fallback` if it is absent or null, and after remembering a fault if it is
+  // of another type. The whole number must be from `minimum` to kMaxImportCount.
   int Count(const std::string& path, int minimum, int fallback);
   std::string Text(const std::string& path, const std::string& fallback);
   bool Flag(const std::string& path, bool fallback);
-  // Returns the lists of texts; empty if they are absent.
+  // Returns the lists of texts; empty if they are absent or, after remembering a fault, none.
   std::vector<std::vector<std::string>> TextLists(const std::string& path);
 
   TorchtitanRecomputation recomputation() const { return recomputation_; }
