@@ -58,8 +58,8 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 // STORE_UNAVAILABLE if no key may sign), NOT_FOUND, PERMISSION_DENIED (ROLE_REQUIRED for a job that
 // has a plan of another caller, SIGNATURE_INVALID from `ExportPlan`), RESOURCE_EXHAUSTED
 // (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY, UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED
-// (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL
-// (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. All but
+// (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS,
+// INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. All but
 // `VerifyPlan` and `GetCapabilities` may wait for the store's disk before they return. Safe to use
 // from any thread.
 class PlanCore {
