@@ -49,7 +49,7 @@ struct ReportSummary {
   int64_t delivered_count = 0;
   // Windows lost because the queue was full, or the server refused them or could not be reached.
   int64_t lost_count = 0;
-  // The last error, also if a later attempt succeeded; OK if there was none.
+  // The last error, also if later calls went well; OK if there was none.
   absl::Status trouble;
   // Whether the server has taken how the job ended.
   bool is_closed = false;
@@ -57,10 +57,10 @@ struct ReportSummary {
 
 // Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
 // reached, or has no room or quota left, until the job ends (UNAVAILABLE, DEADLINE_EXCEEDED,
-// CANCELLED, INTERNAL, UNKNOWN, and RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), then for
-// `close_timeout` longer. It gives up at any other error, also one of `connect`, for example if the
-// server does not know the plan or the execution; only if a call that reports windows, at most 256,
-// is INVALID_ARGUMENT, these are lost, and it goes on.
+// CANCELLED, INTERNAL, UNKNOWN, and RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), and gives up at
+// any other error, for example if the server does not know the plan or the execution; if a call
+// with windows, of at most 256, is INVALID_ARGUMENT, they are lost, and it goes on. Errors of
+// `connect` count as those of a call. After it has given up, all windows are lost.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured
@@ -69,19 +69,19 @@ class ExecutionReporter {
  public:
   using Connect = std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>;
 
-  // `connect` is called on the reporter's thread, until it succeeds once, with the pauses above. It
-  // must return soon, because no timeout applies to it.
+  // `connect` is called on the reporter's thread, until it succeeds once.
   ExecutionReporter(ReporterOptions options, Connect connect);
-  // Drops what was not delivered if `Finish` was not called. Waits for a call under way.
+  // Drops what was not delivered if `Finish` was not called, and does not close the execution;
+  // waits for the call under way.
   ~ExecutionReporter();
 
-  // Hands over windows and returns at once. Any thread may call it. After `Finish` they are
-  // dropped.
+  // Hands over windows and returns at once. Any thread may call it.
   void Add(std::vector<v1::MeasuredWindow> windows);
 
   // Delivers the windows that wait, then how the job ended. Returns within `close_timeout`, or when
-  // the call under way ends if that is later, at most `call_timeout`. REQUIRES: called at most
-  // once, from any thread; a second call crashes.
+  // the call under way ends if that is later, at most `call_timeout`; `connect` has no limit but
+  // its own. An error as `outcome` says that the job failed, with its message. Called once, with no
+  // `Add` after it.
   ReportSummary Finish(const absl::Status& outcome);
 
  private:
