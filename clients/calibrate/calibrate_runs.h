@@ -1,5 +1,5 @@
-// A calibration from measured runs, whatever predicts them; `planctl calibrate` calls it once. Pure
-// functions, safe to call from any thread.
+// A calibration from measured runs, each with a function that predicts it; `planctl calibrate`
+// calls it once. Pure functions, safe to call from any thread.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_CALIBRATE_RUNS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_CALIBRATE_RUNS_H_
@@ -21,7 +21,7 @@ namespace parplan::planctl {
 
 // The prediction of a run: of one step, and of the peak of one device that the run measured.
 struct RunPrediction {
-  // Step and memory; each is absent if the run is not fitted for it.
+  // Step and memory; each may be absent if `MeasuredRun` has no measured value of it.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
   // The confidence and reach by which residuals are classed; absent if unknown.
@@ -35,14 +35,16 @@ struct MeasuredRun {
   // The source named in the provenance: a data set, or a plan.
   std::string source;
   FitPlace place;
-  // The measured values to fit, above 0. A run may have only one of them, as its slice says.
+  // The measured values to fit, above 0; for another value the run is skipped. A run may have only
+  // one of them, if it was chosen (docs/calibration.md) for only one.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
   // Whether its residual may widen ranges; false if `predict` only approximates.
   bool makes_range = true;
-  // Pure: the same answer for the same calibration. Called a few hundred times; must not keep the
-  // calibration. If it fails, or lacks a value to compare, under the calibration that the fit
-  // starts from, the run is skipped. REQUIRES: not empty.
+  // Pure: the same answer for the same calibration. Called a few hundred times, on the thread of
+  // the caller; must not keep the calibration. If it fails, or lacks a value to compare, under the
+  // calibration that the fit starts from, the run is skipped; under a later one, the fit avoids
+  // that one. REQUIRES: not empty.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };
 
@@ -67,9 +69,9 @@ struct SourceResiduals {
 struct CalibrateRequest {
   // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;
-  // Provenance of the result, kept as it is (`fit_time` is RFC 3339). Its sources are those of the
-  // runs; `slice_rule_of` returns the rule by which the runs of a source were chosen, and may be
-  // empty: no rule.
+  // Provenance of the result: who fitted it, and when in RFC 3339. Neither is checked or changed.
+  // Its sources are those of the runs, and those of the base that have no run; `slice_rule_of`
+  // returns the rule by which the runs of a source were chosen, and may be empty: no rule.
   std::string agent;
   std::string fit_time;
   std::function<std::string(const std::string& source)> slice_rule_of;
@@ -79,15 +81,16 @@ struct CalibrateResult {
   Calibration calibration;
   std::vector<FittedCoefficient> coefficients;
   std::vector<SourceResiduals> residuals;
-  // Runs that could not be predicted, as `id: reason`; twice if fitted for step and memory.
+  // Runs that could not be predicted, as `id: reason`; one that has both values may be there twice.
   std::vector<std::string> skipped;
 };
 
 // Fits the coefficients of step time, then those of memory, and makes the classes of residuals.
-// Classes of the base that have residuals and for which there is no run are kept. Peaks below 8e9
-// bytes are fitted but enter no class: their relative errors are those of fixed costs. Returns
-// INVALID_ARGUMENT (SPEC_INVALID) naming `runs` if no run is left to fit, and the errors of
-// `Calibration::Create`, for example for too many classes.
+// Classes of the base for which there is no run are kept, but for those without residuals, which
+// `Calibration` replaces by its priors. Peaks below 8e9 bytes are fitted but enter no class: their
+// relative errors are those of fixed costs. Returns INVALID_ARGUMENT (SPEC_INVALID) naming `runs`
+// if no run is left to fit, and the errors of `Calibration::Create`, for example for too many
+// classes.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
 

@@ -10,10 +10,10 @@
 
 namespace parplan::accuracy {
 
-// Reads the section `model` into `run->model`, whose name is set already, as are the source and id
-// of `run`; called by ReadPublishedRuns. Values that the row leaves out follow from `architecture`
-// and the model's name. A size that none of these gives is a fault of `fields`; features that the
-// planner cannot express are appended to `run->beyond`.
+// Reads `fields`, the section `model` of a row, into `run->model`; called by ReadPublishedRuns.
+// REQUIRES: the name of `run->model` and the source and id of `run` are set. Values that the row
+// leaves out follow from `architecture` and the model's name. A size that none of these gives is a
+// fault of `fields`; features that the planner cannot express are appended to `run->beyond`.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -35,14 +35,15 @@ class RowFields {
  public:
   using Names = std::initializer_list<const char*>;
 
-  // `prefix` is put before names in faults, for example `model.`. `object` may be
-  // null. Both outlive the reader.
+  // `prefix` is put before names in faults, for example `model.`. `object` may be null. REQUIRES:
+  // `object` and `fault` outlive the reader and those of its sections.
   RowFields(const nlohmann::json* object, std::string prefix, RowFault* fault)
       : object_(object), prefix_(std::move(prefix)), fault_(fault) {}
 
   // Returns a reader of the object of that name; every member of an absent object is absent.
   RowFields Section(const char* name) const;
 
+  // Returns whether one of the members is there, also if it has a wrong type.
   bool Has(Names names) const { return Find(names, nullptr) != nullptr; }
   // Returns a whole number from `minimum` to 2^24.
   std::optional<int> Count(Names names, int minimum) const;

@@ -10,10 +10,11 @@
 
 namespace parplan {
 
-// Returns OK for OK, else the same code and message with the `ErrorDetail` (base/error.h) of the
-// server. There is no detail if this release does not know the reason, or if the error is not
-// parplan's (a proxy's, a broken connection's). If nothing answered at the address, the error is
-// marked (`IsUnreachable` of base/unreachable.h).
+// Returns OK for OK, else the same code and message with the `ErrorDetail` of the server and the
+// time after which it says that a call may succeed (`GetRetryDelay`; both base/error.h). There is
+// neither if this release does not know the reason, or if the error is not parplan's (a proxy's, a
+// broken connection's). If no connection was made to the address, the error is marked
+// (`IsUnreachable` of base/unreachable.h).
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace parplan

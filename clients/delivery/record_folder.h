@@ -29,7 +29,8 @@ class RecordFolder {
   const std::string& path() const { return path_; }
 
   // Writes or replaces a record. Once it returns OK, the record survives a power cut. UNAVAILABLE
-  // (STORE_UNAVAILABLE) naming file and cause, such as a full disk; an older record is kept then.
+  // (STORE_UNAVAILABLE) naming file and cause, such as a full disk; an older record is kept then,
+  // unless only the folder could not be synced: a power cut then leaves the one or the other.
   absl::Status Write(const std::string& name, absl::string_view content);
 
   // Returns the content of a record. NOT_FOUND if there is none, UNAVAILABLE if it can't be read or
@@ -40,7 +41,8 @@ class RecordFolder {
   absl::Status Remove(const std::string& name);
 
   // Renames the file to `<name>.<why>`, replacing such a file: people can look at it, but it is not
-  // a record any more. UNAVAILABLE if there is no such record or the disk fails.
+  // a record any more. REQUIRES: `why` is an ending of file names, and neither `record` nor `new`,
+  // which `Open` removes; not checked. UNAVAILABLE if there is no such record or the disk fails.
   absl::Status SetAside(const std::string& name, const std::string& why);
 
   // Lists the names of all records, sorted; those found so far if the folder can't be read.

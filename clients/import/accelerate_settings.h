@@ -24,17 +24,20 @@ class AccelerateSettings {
   // comments behind `#`; or YAML (yaml_text.h), whose keys become the variables that `accelerate
   // launch` sets. A section with keys is the setting `section NAME`.
   //
-  // INVALID_ARGUMENT (SPEC_INVALID) with the file and the line for any other line, for names that
-  // come twice, and for a file without settings.
+  // The first line with a setting decides which of the two the file is. INVALID_ARGUMENT
+  // (SPEC_INVALID) with the file, and the line for any other line, the name for one that comes
+  // twice; also for a file without settings or above kMaxImportBytes, and for faults of YAML.
   static absl::StatusOr<AccelerateSettings> Read(const NamedText& file);
 
   bool Has(const std::string& name) const { return values_.count(name) > 0; }
-  // Returns the value, or nothing if the variable is absent, empty or `None`.
+  // The next three count the variable as read. Returns the value, or nothing if the variable is
+  // absent, empty, `None` or `null`.
   std::optional<std::string> Text(const std::string& name);
-  // Returns the whole number from 1 to kMaxImportCount, or nothing.
+  // Returns the whole number from 1 to kMaxImportCount; nothing where `Text` has nothing, and after
+  // remembering an error for any other value.
   std::optional<int> Count(const std::string& name);
-  // Returns whether the value is one of true, 1, yes or on, in letters of either size; `otherwise`
-  // if absent.
+  // Returns true for true, 1, yes, y, t or on, and false for their opposites, in letters of either
+  // size; `otherwise` where `Text` has nothing, and after remembering an error for any other value.
   bool Flag(const std::string& name, bool otherwise);
   // Remembers an error of the variable unless there is an earlier one.
   void Fail(absl::string_view name, absl::string_view rule);

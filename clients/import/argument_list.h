@@ -50,6 +50,7 @@ class ArgumentList {
                                                 absl::Span<const std::string> words,
                                                 absl::Span<const ArgumentRule> rules);
 
+  // Returns whether the argument was given; false for ignored ones.
   bool Has(absl::string_view name) const { return values_.count(std::string(name)) > 0; }
   // Returns the value of an argument of that kind, or `fallback` if it is absent. `Text` returns
   // several values with a blank between them.

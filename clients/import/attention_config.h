@@ -15,7 +15,8 @@
 namespace parplan {
 
 // Reads heads, key-value heads, the width of a head and latent attention into `run`, which has its
-// width, and checks that they fit. Defaults of the family are named in `notes`.
+// width, and checks that they fit. Defaults of the family are named in `notes`. After an error,
+// which `fields` remembers, the run must not be used.
 void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                std::vector<std::string>* notes);
 

@@ -26,7 +26,9 @@ namespace parplan {
 //   fields.RefuseWhatIsUnknown(&notes);
 //   PARPLAN_RETURN_IF_ERROR(fields.status());
 //
-// `object` must outlive it.
+// After an error reading may go on: the reader then returns what its comment says of an absent
+// field, or the least value that it allows. REQUIRES: `object` outlives it; lists of keys are not
+// empty.
 class ConfigFields {
  public:
   // `path` is the object's place in the file: empty, or for example `text_config.`.
@@ -70,7 +72,8 @@ class ConfigFields {
   // Returns the text; empty if the field is absent.
   std::string Text(const char* key);
 
-  // Returns the object, or null if the field is absent.
+  // Returns the object, which lives as long as the whole one; null if the field is absent or, after
+  // remembering an error, no object.
   const nlohmann::json* Object(const char* key);
 
   // Counts the field as read.

@@ -14,8 +14,8 @@
 namespace parplan {
 
 // Reads T5 and those built like it, whose positions are biases of scores. Without
-// `counts_all_parameters` these are left out, as Galvatron wants it. After an error, which `config`
-// remembers, the facts must not be used.
+// `counts_all_parameters` these and the encoder's last norm are left out, as Galvatron wants it.
+// After an error, which `config` remembers, the facts must not be used.
 ModelFacts ReadT5(absl::string_view family, bool counts_all_parameters, ConfigFields& config);
 
 // Reads encoder and decoder with sizes of their own: Whisper, BART and those built like them. What

@@ -15,10 +15,10 @@
 namespace parplan {
 
 // Reads what embedding and head of a model with the width of `run` have beyond a table of words, a
-// product and the scale of a norm, and sets both extra counts of `facts`: positions, types of
+// product and the scale of a norm, and adds it to both extra counts of `facts`: positions, types of
 // tokens, further norms, a narrower table with its projections, the head of masked words, a bias.
 // Appends what is not priced to `notes`. Without `counts_all_parameters` the counts stay as they
-// are.
+// are, as after an error, which `fields` remembers.
 void ReadEndParameters(const FamilyTraits& traits, bool counts_all_parameters,
                        const TransformerRunFacts& run, const LayerExtras& extra,
                        ConfigFields& fields, std::vector<std::string>* notes, ModelFacts* facts);

@@ -23,12 +23,13 @@ struct Experts {
   // Width of layers that have only a shared expert.
   int dense_size = 0;
   int64_t extra_parameter_count = 0;
-  // One per layer.
+  // One per layer; empty if `count` is 0.
   std::vector<bool> in_layer;
 };
 
 // Reads the experts of a model with the layers and width of `run`; `plain_size` is the width of an
-// expert if the file gives none of its own. What was ignored is appended to `notes`.
+// expert if the file gives none of its own. `count` is 0 for a dense model. What was ignored is
+// appended to `notes`. After an error, which `fields` remembers, the result must not be used.
 Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
                     const TransformerRunFacts& run, int plain_size,
                     std::vector<std::string>* notes);

@@ -32,7 +32,8 @@ struct HuggingFaceImport {
 // flags, `_name_or_path` of the config, or the family.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule for a text that is no JSON
-// object, a config that ReadModelConfig refuses, and flags that ApplyModelFlags refuses.
+// object, a config that ReadModelConfig refuses, flags that ApplyModelFlags refuses, and sizes that
+// are missing or that BuildModelSpec refuses. `planctl import hf` and the study of models call it.
 absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
                                                     const ModelFlags& flags,
                                                     const GivenOpaqueLayers& opaque = {});

@@ -24,9 +24,11 @@ struct LiteralValue {
   bool is_literal = true;
   // The value is `dict(...)`, whose arguments were noted by themselves.
   bool is_dictionary = false;
+  // An `if` follows that chooses between this value and another.
+  bool is_conditional = false;
 };
 
-LiteralValue NotLiteral() { return {json(), false, false}; }
+LiteralValue NotLiteral() { return {json(), false}; }
 
 // Reads values from a list of tokens, and notes the arguments of calls.
 class LiteralReader {
@@ -50,18 +52,25 @@ class LiteralReader {
   // Reads a value up to a comma, a closing bracket or the end of the line. `target` names what it
   // is for.
   LiteralValue Read(const std::string& target) {
+    const size_t first = settings_.size();
     LiteralValue value = ReadAtom(target);
     if (IsAtDelimiter()) return value;
+    // `Call(...) if condition else ...`: the arguments of the call were noted already.
+    const bool is_conditional = Peek().IsName("if");
+    for (size_t i = first; is_conditional && i < settings_.size(); ++i) {
+      MakeConditional(settings_[i]);
+    }
     SkipToDelimiter();
-    return {json(), false, value.is_dictionary};
+    return {json(), false, value.is_dictionary, is_conditional};
   }
 
   // Values that are noted from here on do not hold in every run.
   void set_is_conditional(bool is_conditional) { is_conditional_ = is_conditional; }
 
   void NoteSetting(std::string path, const LiteralValue& value, int line) {
-    const bool is_literal = value.is_literal && !is_conditional_;
-    settings_.push_back({std::move(path), is_literal ? value.value : json(), is_literal, line});
+    settings_.push_back(
+        {std::move(path), value.is_literal ? value.value : json(), value.is_literal, line});
+    if (is_conditional_ || value.is_conditional) MakeConditional(settings_.back());
   }
   std::vector<LiteralSetting> TakeSettings() { return std::move(settings_); }
 
@@ -84,6 +93,12 @@ class LiteralReader {
   }
 
  private:
+  static void MakeConditional(LiteralSetting& setting) {
+    setting.value = json();
+    setting.is_literal = false;
+    setting.is_conditional = true;
+  }
+
   bool IsAtDelimiter() const {
     const LiteralToken& token = Peek();
     return IsAtLineEnd() || token.Is(',') || token.Is(')') || token.Is(']') || token.Is('}') ||

@@ -20,28 +20,36 @@ struct LiteralSetting {
   // the class and the argument of a call (`ParallelismConfig.tensor_parallel_degree`), the class
   // alone for a call without arguments (`FullAC.Config`), or the target of an assignment
   // (`config.training.steps`); arguments of a `dict(...)` that is assigned to a name have that name
-  // (`TRAINING.steps`).
+  // (`TRAINING.steps`). Arguments without a name are no settings, but calls inside them are read.
   std::string path;
-  // The value; null for None, and for what is not literal.
+  // The value; null for None, for what is not literal, and for a call without arguments, which is
+  // literal. Lists and tuples are arrays; dictionaries and inline tables are objects.
   nlohmann::json value;
   bool is_literal = true;
   // Line of the file, from 1.
   int line = 0;
+  // Whether some runs may not set it: its line is under a condition, in a loop, or further inside a
+  // function or class than its first line, or an `if` follows the value. It is then not literal.
+  bool is_conditional = false;
 };
 
 // Returns the settings of a TOML file: sections, dotted keys, texts of one or several lines,
-// numbers, truth values, lists and inline tables. A setting that comes twice, dates and lists of
-// sections are no such settings. INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for them,
-// for other syntax, and for nesting deeper than 32.
+// numbers, truth values, lists and inline tables, in the order of the file. INVALID_ARGUMENT
+// (SPEC_INVALID) with file, line and rule for a setting that comes twice, a date, a list of
+// sections (`[[runs]]`), other syntax, nesting deeper than 32, and, without a line, for more than
+// kMaxImportBytes.
 absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& file);
 
 // Returns the settings of Python source in their order: arguments of calls by name, and
 // assignments, where the value is a text, number, True, False, None, or a list, tuple or dictionary
 // of such; other values are not literal. Lines that are neither assignments, calls nor `return` are
-// passed over, and values on lines that run under a condition or in a loop are not literal.
-// `function` names the function that is read beside the statements outside all functions; if it is
-// empty, all functions are. INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for an open
-// bracket or text, nesting deeper than 32, and for a function that the file does not have.
+// passed over. A path may come several times, and the caller decides which one counts.
+//
+// Statements outside all functions and classes are always read; beside them, the body of the
+// top-level function called `function`, or those of all functions and classes if it is empty.
+// INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for brackets that do not match, an open
+// text, and nesting deeper than 32; without a line for more than kMaxImportBytes and for a function
+// that the file does not have.
 absl::StatusOr<std::vector<LiteralSetting>> ReadPythonSettings(const NamedText& file,
                                                                absl::string_view function);
 

@@ -37,7 +37,8 @@ enum class LiteralLanguage { kToml, kPython };
 
 // Returns the words of `file`, kFileEnd last. Ends of lines inside brackets, empty lines and
 // comments are left out. INVALID_ARGUMENT (SPEC_INVALID) with file and line for an open text, for
-// brackets that do not match or nest deeper than 32, and for more than kMaxImportBytes. O(bytes).
+// brackets that do not match or nest deeper than 32; without a line for more than kMaxImportBytes.
+// O(bytes).
 absl::StatusOr<std::vector<LiteralToken>> ReadLiteralTokens(const NamedText& file,
                                                             LiteralLanguage language);
 

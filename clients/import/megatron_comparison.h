@@ -13,11 +13,12 @@ namespace parplan {
 // Returns OK if the arguments may be those of `model`, else INVALID_ARGUMENT (SPEC_INVALID) with
 // file and argument of the first difference.
 //
-// Compared are the number of layers, the sizes of embedding, attention, feed-forward parts and
-// experts, windows, whether the embedding is tied, precision and optimizer. A size that is absent
-// is taken to be the model's, but --num-layers must be there. Every other argument that is absent
-// has Megatron-LM's default: switches such as --swiglu and --bf16 are off, there are no experts,
-// windows or layers for further tokens, and the optimizer is Adam. --padded-vocab-size is not
+// Compared are the number of layers, the length of the sequence, the sizes of embedding, attention,
+// feed-forward parts and experts, windows, whether the embedding is tied, precision and optimizer.
+// A size that is absent is taken to be the model's, but --num-layers must be there. Every other
+// argument that is absent has Megatron-LM's default: switches such as --swiglu and --bf16 are off,
+// there are no experts, shared experts, windows, layers for further tokens, compressed queries
+// (--q-lora-rank) or groups of heads, and the optimizer is Adam. --padded-vocab-size is not
 // compared.
 //
 // REQUIRES: `arguments` were read by `MegatronRules` (megatron_rules.h), which refuse values that

@@ -55,14 +55,15 @@ int MegatronFeedForwardSize(int hidden_size, bool is_gated);
 std::optional<std::vector<bool>> ReadMegatronExpertLayers(absl::string_view text,
                                                           size_t layer_count);
 
-// Reads --window-size and --window-attn-skip-freq for layer_count layers and the `further` ones
-// behind them: the tokens of the window, its own included, and whether each layer has it. 0 and
-// nothing without windows. INVALID_ARGUMENT (SPEC_INVALID) with file and argument for values that
-// are no windows of causal attention.
+// The window of attention: its tokens, the token itself included, and whether each layer has it. 0
+// and empty without windows.
 struct MegatronWindow {
   int size = 0;
   std::vector<bool> has_window;
 };
+// Reads --window-size and --window-attn-skip-freq for `layer_count` layers and the `further` ones
+// behind them. INVALID_ARGUMENT (SPEC_INVALID) with file and argument for values that are no
+// windows of causal attention.
 absl::StatusOr<MegatronWindow> ReadMegatronWindow(const ArgumentList& arguments, int layer_count,
                                                   int further);
 

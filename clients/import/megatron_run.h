@@ -1,4 +1,5 @@
-// `planctl import megatron`: the model and the plan that people run today.
+// The model and the plan of a run of Megatron-LM: `planctl import megatron` writes them, and
+// `planctl evaluate` predicts the plan (given_plan.h).
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_RUN_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_RUN_H_

@@ -1,4 +1,5 @@
 // Layers that a configuration has and the importer does not know, with the sizes that a user gives.
+// `planctl import hf` reads them, and gives them to `ImportHuggingFace`.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_OPAQUE_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_OPAQUE_CONFIG_H_

@@ -11,11 +11,14 @@
 
 namespace parplan {
 
-// A piece of a word: text, or the text between `$` or `${` and its end.
+// A piece of a word: text, or an expansion.
 struct ShellPiece {
+  // The text of an expansion is what follows its `$`, without the braces of `${...}` and with the
+  // parentheses of `$(...)` and `$((...))`: `NAME`, `NAME:-text`, `(date)`, `((2 * N))`. For
+  // backquotes it is "(`)".
   std::string text;
   bool is_variable = false;
-  // Inside "...": what it expands to is not split.
+  // In quotation marks of either kind, or behind a backslash: what it expands to is not split.
   bool is_quoted = false;
 };
 

@@ -28,17 +28,20 @@ class ShellVariables {
   // values and a byte for each piece included.
   explicit ShellVariables(size_t max_bytes) : bytes_left_(max_bytes) {}
 
-  // Expands `value` and sets the variable to it, or appends it if `appends`. Appending to a
-  // variable whose value was forgotten leaves it unknown. RESOURCE_EXHAUSTED as in `Expand`; the
-  // variable then has its old value.
+  // Expands `value` and sets the variable to it, or appends it if `appends`. A variable that was
+  // never set is empty before an append; one whose value was forgotten stays unknown.
+  // RESOURCE_EXHAUSTED as in `Expand`; the variable then has its old value.
   absl::Status Assign(const std::string& name, bool appends, const ShellWord& value);
   // Makes the value of a variable unknown until it is set again, for example because only a run of
   // the script decides about it.
   void Forget(const std::string& name);
-  // Appends to `words` the words that a word expands to, which may be none. A variable whose value
-  // is not known becomes the text `$NAME`, or `${NAME[@]}` for all of an array; `${NAME:-text}` of
-  // a variable that was never set, or is empty, becomes the text. RESOURCE_EXHAUSTED if the sum
-  // reaches `max_bytes`; `words` may then have gained some.
+  // Appends to `words` the words that a word expands to, which may be none or, because values
+  // outside quotation marks are split at blanks, several. `$((...))` over whole numbers is
+  // computed. `${NAME:-text}` and its forms with `-`, `:=` and `=` become the text if the variable
+  // was never set or is empty; up to 16 may stand inside one another. An expansion that is not
+  // known becomes text as in the script, for example `$NAME` (also for `${NAME}`), `${NAME[@]}` or,
+  // if NAME was forgotten, `${NAME:-text}`; it joins the text beside it. RESOURCE_EXHAUSTED without
+  // a reason if the sum reaches `max_bytes`; `words` may then have gained some.
   absl::Status Expand(const ShellWord& word, std::vector<std::string>* words);
 
  private:

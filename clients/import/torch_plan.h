@@ -1,5 +1,5 @@
 // Reads plans that `planctl export --to fsdp2|torch-pipelining` wrote: the JSON and the table of
-// passes. Tests hold the exporter to its files with it; no command of planctl reads them.
+// passes. `planctl import torch` calls it, and tests hold the exporter to its files with it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_TORCH_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_TORCH_PLAN_H_

@@ -193,6 +193,12 @@ absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting
                                                    const std::string& name) {
   const std::string& path = setting.path;
   const int line = setting.line;
+  const bool is_choice = name == "activation_checkpoint" || name == "ACTIVATION_CHECKPOINT";
+  if (setting.is_conditional && (is_choice || absl::StrContains(path, "AC.Config"))) {
+    return Fault(absl::StrCat("line ", line),
+                 "chooses activation checkpointing on a line that not every run reaches; write the "
+                 "one that runs use");
+  }
   if (absl::StrContains(path, "FullAC.Config")) {
     return SetRecomputation(TorchtitanRecomputation::kFull, line);
   }
@@ -214,7 +220,6 @@ absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting
     return Fault(absl::StrCat("line ", line),
                  "recomputes every so many layers, which no plan of one strategy says");
   }
-  const bool is_choice = name == "activation_checkpoint" || name == "ACTIVATION_CHECKPOINT";
   if (is_choice && setting.is_literal && setting.value.is_null()) {
     return SetRecomputation(TorchtitanRecomputation::kNone, line);
   }

@@ -34,17 +34,19 @@ class TorchtitanSettings {
   //
   // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for TOML with a
   // `function`; for a setting of parallelism that is not literal; for settings with two values,
-  // where the last one counts if `function` is named; for a recomputation that no plan has; and,
-  // all in one message, for settings of parallelism that are not known.
+  // where the last one counts if `function` is named; for a recomputation that no plan has, that
+  // differs from an earlier one, or that only some runs choose; and, all in one message, for
+  // settings of parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
+  // Returns whether the setting is there, also if it is null.
   bool Has(const std::string& path) const { return values_.count(path) > 0; }
-  // Return the value, or `fallback` if it is absent or null. The whole number must be from
-  // `minimum` to kMaxImportCount.
+  // Return the value, or `fallback` if it is absent or null, and after remembering a fault if it is
+  // of another type. The whole number must be from `minimum` to kMaxImportCount.
   int Count(const std::string& path, int minimum, int fallback);
   std::string Text(const std::string& path, const std::string& fallback);
   bool Flag(const std::string& path, bool fallback);
-  // Returns the lists of texts; empty if they are absent.
+  // Returns the lists of texts; empty if they are absent or, after remembering a fault, none.
   std::vector<std::vector<std::string>> TextLists(const std::string& path);
 
   TorchtitanRecomputation recomputation() const { return recomputation_; }

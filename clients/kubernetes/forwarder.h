@@ -37,7 +37,7 @@ class Forwarder {
   // Called on the thread after each try of a task; may be null.
   using Observer = std::function<void(const JournalTask&, const absl::Status&, bool may_retry)>;
 
-  // Starts the thread. `journal` outlives it.
+  // Starts the thread. REQUIRES: `journal` outlives the forwarder.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
   // Ends after the try that is running; what was not sent stays in the journal.
@@ -72,9 +72,10 @@ class Forwarder {
   std::thread thread_;
 };
 
-// Returns whether another try can succeed: the server could not be reached, was busy, or failed
-// itself. False for INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNIMPLEMENTED, and
-// RESOURCE_EXHAUSTED with UPLOAD_TOO_LARGE. REQUIRES: not OK.
+// Returns whether another try can succeed. False for INVALID_ARGUMENT, NOT_FOUND,
+// FAILED_PRECONDITION, UNIMPLEMENTED, and RESOURCE_EXHAUSTED with UPLOAD_TOO_LARGE. True for every
+// other error: the server could not be reached, was busy or failed itself, or a certificate or role
+// may be put right. REQUIRES: not OK.
 bool MayRetry(const absl::Status& status);
 
 }  // namespace parplan::sidecar

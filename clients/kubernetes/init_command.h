@@ -8,9 +8,10 @@
 
 namespace parplan::sidecar {
 
-// Tries until there is a plan that passes verification, or the deadline has passed; then returns
-// the last error. A plan that was refused is an error at once. Prints the plan's name on standard
-// output. Returns the errors of PlanFetcher::Fetch, MakePlanFiles and PlanVolume.
+// Tries until there is a plan that passes verification; returns the last error once the next try
+// would begin after `flags.deadline`, so it takes up to `flags.call_timeout` longer. A plan that
+// was refused is an error at once. Prints the plan's name on standard output. Returns the errors of
+// PlanFetcher::Fetch, MakePlanFiles and PlanVolume.
 absl::Status RunInit(const SidecarFlags& flags);
 
 }  // namespace parplan::sidecar

@@ -18,12 +18,13 @@ namespace parplan::sidecar {
 // ExecutionService at `unix:PATH` while this object lives: a program that reports to a server can
 // report here. A report answered with OK is on disk. Executions have the journal's names, and are
 // read from the journal; `ListExecutions` is not implemented. Calls return the errors of
-// WindowJournal, and INVALID_ARGUMENT for a window without a duration or steps, as codes and
-// messages without an `ErrorDetail`.
+// WindowJournal, and INVALID_ARGUMENT for a window without a duration or steps, a rank or step
+// below 0, and a message that names another execution than the first of its stream, as codes and
+// messages without an `ErrorDetail`. Windows before one that is refused are kept.
 class ReportService {
  public:
   // Called with windows that were stored and with the name of their execution, which begins with
-  // that of its plan, on the threads of calls, perhaps several at once. Not empty.
+  // that of its plan, on the threads of calls, perhaps several at once. REQUIRES: not empty.
   using Observer =
       std::function<void(const std::string& name, absl::Span<const v1::MeasuredWindow>)>;
 

@@ -92,7 +92,8 @@ class WindowJournal {
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
   // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
-  // REQUIRES: one thread forwards, and calls one of the three methods below once for each task.
+  // REQUIRES: one thread forwards, and calls one of the three methods below at most once for each
+  // task. If it calls none, as for an error that may pass, a later call returns the task again.
   std::optional<JournalTask> Next(absl::Duration timeout);
   // Records that the server took the task of `Next`; `execution` is its name of an opened one.
   void Done(const std::string& execution = "");

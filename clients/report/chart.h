@@ -15,8 +15,8 @@
 
 namespace parplan::report {
 
-// Most rows that a chart draws; further stages are in the tables only. Not measured: 128 rows keep
-// the page below 1 MiB.
+// Most rows that callers give a chart, which does not check it; further stages are in the tables
+// only. Not measured: 128 rows keep the page below 1 MiB.
 inline constexpr int kMaxChartRows = 128;
 
 // The unit of an axis.
@@ -36,7 +36,8 @@ class Chart {
   double RowMiddle(int row) const { return RowTop(row) + row_height_ / 2; }
   double bottom() const { return RowTop(row_count_); }
 
-  // Adds a row's name and the figure to its right. Called once per row, in order.
+  // Adds a row's name and the figure to its right. Called once per row, in order. REQUIRES:
+  // `figure` is empty for all rows or for none, because an empty one takes no line; not checked.
   void AddRow(absl::string_view name, absl::string_view figure);
 
   // Adds a bar from `start` to `end`, both shares of the width in [0, 1], with `hint` as its
@@ -49,7 +50,8 @@ class Chart {
   bool AddWord(int row, double start, double end, absl::string_view css, absl::string_view word,
                size_t characters, bool plate);
 
-  // Adds ticks and a grid from 0 to `end`, the full width. Does nothing if `end` is not positive.
+  // Adds ticks and a grid from 0 to `end` seconds or bytes, the full width. Called at most once.
+  // Does nothing if `end` is not positive and finite.
   void AddAxis(double end, AxisUnit unit);
 
   // Adds a line through all rows at `place`, a share of the width, with a text above it. REQUIRES:

@@ -31,7 +31,8 @@ std::string TimeBars(const Prediction& prediction);
 std::vector<Strategy> DistinctStrategies(const Plan& plan);
 
 // Draws every layer of the model as a cell, filled and lettered by the index of its strategy in
-// `strategies`. `layer_names` may be shorter than the model.
+// `strategies`. `layer_names` may be shorter than the model. REQUIRES: `strategies` has all of the
+// plan's, as `DistinctStrategies` returns them; not checked.
 std::string StrategyStrip(const Plan& plan, const std::vector<Strategy>& strategies,
                           const std::vector<std::string>& layer_names);
 

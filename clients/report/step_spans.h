@@ -38,11 +38,11 @@ struct StepSpan {
 // open.
 inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 
-// Lists the spans of one step, place by place: passes, gradients and optimizer by their start, then
-// messages by theirs. The whole step is the last span, at place 0. Messages are listed unless they
-// block devices (`blocking_messages`, see `PipelineRules`): then the gaps between passes are the
-// exchanges. INVALID_ARGUMENT (SPEC_INVALID) naming `micro_batch_count` if there are more than
-// `kMaxTracedPasses` passes.
+// Lists the spans of one step, place by place: passes, gradients and optimizer (unless they take no
+// time) by their start, then messages by theirs. The whole step is the last span, at place 0.
+// Messages are listed unless they block devices (`blocking_messages`, see `PipelineRules`): then
+// the gaps between passes are the exchanges. INVALID_ARGUMENT (SPEC_INVALID) naming
+// `micro_batch_count` if there are more than `kMaxTracedPasses` passes.
 //
 // With virtual stages the passes of a device are drawn equally long, because a prediction has only
 // their sums; the last span may then end before the step does. REQUIRES: as `VirtualStageTimes`.

@@ -6,7 +6,8 @@
 //   TARGET/         the files of a program of exports/exporters.h, one folder for each asked for
 //   refused         why no task may start: then the only file
 //
-// spank_parplan.c reads these.
+// `planctl slurm-node-prolog` writes these and `planctl slurm-node-epilog` removes them;
+// spank_parplan.c reads them.
 
 #ifndef PARPLAN_CLIENTS_SLURM_NODE_FILES_H_
 #define PARPLAN_CLIENTS_SLURM_NODE_FILES_H_

@@ -33,13 +33,15 @@ enum class Policy { kLaunch, kRequeue, kCancel };
 // A value.
 struct SlurmConfig {
   // Reads a JSON object. INVALID_ARGUMENT (SPEC_INVALID) with file, field and, where one member
-  // alone is wrong, line: for a member that is unknown, repeated, missing or out of range, and for
-  // a search that is not shorter than the deadline.
+  // alone is wrong, line: for text that is not JSON, a member that is unknown, repeated, missing or
+  // out of range, a path that is not absolute, and a search that is not shorter than the deadline.
   static absl::StatusOr<SlurmConfig> FromJson(absl::string_view text, absl::string_view file_name);
 
   // Cluster name and server address of the planner; required.
   std::string cluster;
   std::string server;
+  // Files and name for TLS to the planner, as in `ChannelOptions` (clients/cpp/channel.h). Without
+  // the three files there is no TLS.
   std::string tls_ca;
   std::string tls_certificate;
   std::string tls_key;

@@ -96,9 +96,14 @@ int64_t MessageSize(const CollectiveCall& call, int participant_count) {
     case Operation::kReduceScatter:
     case Operation::kAllToAll:
       return bytes * participant_count;
-    default:
-      return bytes;
+    case Operation::kAllReduce:
+    case Operation::kBroadcast:
+    case Operation::kSend:
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      break;
   }
+  return bytes;
 }
 
 }  // namespace

@@ -45,9 +45,12 @@ std::optional<v1::Collective> CollectiveOf(Operation operation) {
       return v1::COLLECTIVE_ALL_TO_ALL;
     case Operation::kBroadcast:
       return v1::COLLECTIVE_BROADCAST;
-    default:
-      return std::nullopt;
+    case Operation::kSend:
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      break;
   }
+  return std::nullopt;
 }
 
 void SetDuration(absl::Duration from, google::protobuf::Duration* to) {

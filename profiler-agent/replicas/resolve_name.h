@@ -12,14 +12,15 @@
 
 namespace parplan {
 
-// Returns the addresses, IPv4 and IPv6, of a target of kind kName as `AddressText`, in no order.
-// Uses c-ares in the way gRPC does: /etc/hosts first, then the target's name server or those of the
-// system, with their search domains. Caches nothing. The name `localhost` is 127.0.0.1 and ::1
-// without a query. Safe to call from any thread.
+// Returns the addresses, IPv4 and IPv6, of the target's name with its port, as `AddressText`: at
+// least one, in no order. REQUIRES: the target is of kind kName; not checked. Uses c-ares in the
+// way gRPC does: /etc/hosts first, then the target's name server or those of the system, with their
+// search domains. Caches nothing. The name `localhost` is 127.0.0.1 and ::1 without a query. Safe
+// to call from any thread.
 //
-// Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE
-// without a reason if the name does not exist, no name server answers, or `dns_server` is no
-// address.
+// Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE if the
+// name does not exist, no name server answers, or `target.dns_server` is no address. Neither has a
+// `Reason` (base/error.h).
 absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
                                                      const std::atomic<bool>& is_stopped);
 

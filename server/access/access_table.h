@@ -57,8 +57,9 @@ struct AccessRow {
 // Returns all rows, by service.
 absl::Span<const AccessRow> AccessTable();
 
-// Returns the row of a method. A method without a row is a mistake of this program: no one may call
-// it, so that a method that was added in haste is closed. Constant time.
+// Returns the row of a method. A method without a row is a mistake of this program: the row
+// returned then has no method and lets no role call it, so that a method that was added in haste is
+// closed unless the server restricts no caller.
 const AccessRow& RowOf(absl::string_view method);
 
 // Returns the table as GitHub writes tables, to be pasted into docs/security.md. Printed by

@@ -33,21 +33,22 @@ class Authorizer {
  public:
   explicit Authorizer(AccessRules rules) : rules_(std::move(rules)) {}
 
-  // Returns the caller with these names, or the anonymous one. Constant time for one of the last
-  // `kMaxKnownCallers`.
+  // Return the caller with these names (`Identity::OfCertificate`), and the one without a
+  // certificate. Callers that are not kept cost a look through all patterns of the policy.
   std::shared_ptr<const Caller> CallerOf(const CertificateNames& names);
   std::shared_ptr<const Caller> AnonymousCaller();
 
   // Returns the caller with this token of a service account; a refused one (`Caller::Refused`) if
-  // the token does not prove who it is. REQUIRES: `ReadsTokens`.
+  // the token does not prove who it is. Ask `ReadsTokens` first: if tokens are not read, perhaps
+  // since a `Replace` a moment ago, the caller is the anonymous one.
   std::shared_ptr<const Caller> CallerOfToken(absl::string_view token, absl::Time now);
   bool ReadsTokens();
 
   // Later calls follow these rules. Streams that are open go on with the caller they began with.
   void Replace(AccessRules rules);
 
-  // Callers kept, by identity. More than agents of a server (`Limits::max_agent_count`), so that
-  // theirs and those of as many others are found at once.
+  // Callers kept, by identity; when there are more, all are forgotten. More than agents of a server
+  // (`Limits::max_agent_count`), so that theirs and those of as many others are found at once.
   static constexpr size_t kMaxKnownCallers = 16384;
 
  private:

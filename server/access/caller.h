@@ -1,4 +1,5 @@
-// A caller with its roles: decides from the table whether it may make a call. Pure.
+// A caller with its roles: decides from the table whether it may make a call. Pure. `CallGuard`
+// checks every RPC with it; `PlanCore` and `AgentCore` ask it for more.
 //
 //   const Caller& caller = *context->caller();
 //   PARPLAN_RETURN_IF_ERROR(caller.Check("UploadProfile", {.name = parent.ToString(),
@@ -78,6 +79,8 @@ class Caller {
   const absl::Status& refusal() const { return refusal_; }
 
   const Identity& identity() const { return identity_; }
+  // False for an unrestricted caller, which may do everything and has no roles. Ask before `roles`,
+  // `RolesIn`, `Holds`, `ExecutesJob` and `AllowingRole`, which find nothing for it.
   bool is_restricted() const { return is_restricted_; }
   const std::vector<HeldRole>& roles() const { return roles_; }
 
@@ -89,29 +92,36 @@ class Caller {
   // names in the order of the table, separated by blanks.
   std::string RolesIn(absl::string_view cluster) const;
 
+  // Returns whether the caller holds the role in a cluster, or in any if `cluster` is empty.
   bool Holds(Role role, absl::string_view cluster) const;
 
-  // Returns whether the caller is an executor of this job, which is not empty.
+  // Returns whether the caller is an executor of this job in this cluster; false if `job_id` is
+  // empty.
   bool ExecutesJob(absl::string_view cluster, absl::string_view job_id) const;
 
   // Returns the most that any of the roles gives the method in the cluster, or in any cluster if
-  // `cluster` is empty.
+  // `cluster` is empty. kAny for an unrestricted caller, and for a public method even if the caller
+  // is a refused one: ask `refusal()` first.
   Access AccessTo(absl::string_view method, absl::string_view cluster) const;
 
   // Returns which plans of the cluster the caller may use as its own with this method; nothing if
-  // it may use all of them.
+  // it may use all of them. For a caller without a role there, owner and jobs are empty, which is
+  // no plan. REQUIRES: `cluster` is not empty; not checked.
   std::optional<OwnPlans> PlansFor(absl::string_view method, absl::string_view cluster) const;
 
-  // Returns OK if a role allows the method on the resource, else the error of `Refuse`. A resource
-  // without a cluster needs a role that allows the method anywhere.
+  // Returns the refusal of a refused caller; else OK if the caller is unrestricted, the method is
+  // public, or a role allows it on the resource, and the error of `Refuse` if none does. For a
+  // resource without a cluster, a role that allows the method in some cluster is enough. A
+  // restricted caller may call no method that the table does not have.
   absl::Status Check(absl::string_view method, const Resource& resource) const;
 
   // Returns the name of the first role that allows the method on the resource; empty if none does,
   // none is needed, or the caller is unrestricted.
   std::string AllowingRole(absl::string_view method, const Resource& resource) const;
 
-  // Returns PERMISSION_DENIED (ROLE_REQUIRED) with the roles that the method needs and those that
-  // the caller holds in the cluster. It says nothing that the caller did not say or hold.
+  // Checks nothing: returns PERMISSION_DENIED (ROLE_REQUIRED) with the roles that the method needs
+  // and those that the caller holds in the cluster. It says nothing that the caller did not say or
+  // hold.
   absl::Status Refuse(absl::string_view method, const Resource& resource) const;
 
  private:

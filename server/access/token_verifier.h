@@ -35,11 +35,12 @@ class TokenVerifier {
 
   TokenVerifier(Rules rules, WebKeySet keys) : rules_(std::move(rules)), keys_(std::move(keys)) {}
 
-  // Returns the identity of a service account, `k8s:NAMESPACE/NAME`. UNAUTHENTICATED without a
-  // reason that would help to forge one: for a text that is no signed token; an algorithm other
-  // than RS256 and ES256, or one that the key does not have; a header with `crit`; a signature that
-  // is not by a key of the set; another issuer or audience; a token that has no `exp`, has expired
-  // or is not valid yet; and a subject that is no service account.
+  // Returns the identity of a service account, `k8s:NAMESPACE/NAME`. UNAUTHENTICATED
+  // (ROLE_REQUIRED) with a message that says which of these is wrong: a text that is no signed
+  // token or has more than `kMaxTokenBytes`; an algorithm other than RS256 and ES256, or one that
+  // the key does not have; a header with `crit`; a signature that is not by a key of the set;
+  // another issuer or audience; a token that has no `exp`, has expired or is not valid yet; and a
+  // subject that is no service account.
   absl::StatusOr<Identity> Verify(absl::string_view token, absl::Time now) const;
 
  private:

@@ -1,5 +1,5 @@
 // An audit log in a file: one JSON object a line, each with the digest of the line before, so that
-// a line that was changed or taken out shows (`VerifyAuditFile`).
+// a line that was changed or taken out shows (`VerifyAuditFile`). server/main/main.cc opens one.
 //
 //   {"sequence":2,"time":"2026-11-25T21:00:00.5Z","event":"signature","decision":"allowed",
 //    "identity":"dns:slurm.example","role":"planner","method":"CreatePlan",

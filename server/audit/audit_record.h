@@ -1,4 +1,5 @@
 // The lines of an audit log: who changed what, who was refused, and which plans were signed.
+// `CallGuard` and `PlanCore` write them, and `AuditFile` keeps them.
 
 #ifndef PARPLAN_SERVER_AUDIT_AUDIT_RECORD_H_
 #define PARPLAN_SERVER_AUDIT_AUDIT_RECORD_H_

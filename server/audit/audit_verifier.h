@@ -1,4 +1,5 @@
-// Checks the chain of an audit log. Used by `parplan-server audit verify`.
+// Checks the chain of an audit log. `parplan-server audit verify` calls `VerifyAuditFile`, and
+// `AuditFile` reads the last line of its log by `ReadAuditLine`.
 
 #ifndef PARPLAN_SERVER_AUDIT_AUDIT_VERIFIER_H_
 #define PARPLAN_SERVER_AUDIT_AUDIT_VERIFIER_H_

@@ -16,10 +16,10 @@ namespace parplan {
 // Reports every change to the observer. Not thread-safe.
 class AgentRoster {
  public:
-  // `observer` outlives the roster.
+  // REQUIRES: `observer` outlives the roster.
   explicit AgentRoster(Observer& observer) : observer_(observer) {}
 
-  // Counts a new agent, which `Gone` takes away again.
+  // Counts a new agent, which `Gone` takes away again. REQUIRES: `connection` is not counted.
   void Connected(AgentConnection connection, const std::string& cluster, absl::Time now);
   // Records a message of the agent. This and `Gone` ignore a connection that is not known, or not
   // any more.

@@ -23,24 +23,27 @@ namespace parplan {
 
 // The methods of CalibrationService. Errors are those listed in calibration_service.proto:
 // INVALID_ARGUMENT (SPEC_INVALID) naming the field, or (REQUEST_ID_REUSED) for another calibration
-// under a `request_id`; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for a
-// request above `Limits::max_request_bytes`; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all
+// under a `request_id`; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for
+// an upload above `Limits::max_request_bytes`; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all
 // STORE_UNAVAILABLE). Every method may wait for the store's disk. Safe to use from any thread.
 class CalibrationCore {
  public:
-  // The arguments outlive the core.
+  // REQUIRES: the arguments outlive the core.
   CalibrationCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
 
   // Stores a calibration under `clusters/{cluster}/calibrations/` and the first 32 digits of the
-  // digest of its content. So the digest in a plan leads to its calibration.
+  // digest of its content. So the digest in a plan leads to its calibration, and the same content
+  // once more is OK and returns what is stored. Does not activate it.
   absl::StatusOr<v1::Calibration> Upload(const v1::UploadCalibrationRequest& request);
   absl::StatusOr<v1::Calibration> Get(const v1::GetCalibrationRequest& request);
   absl::StatusOr<v1::ListCalibrationsResponse> List(const v1::ListCalibrationsRequest& request);
+  // With an empty calibration, none is active afterwards. If none is active, the answer has an
+  // empty name and no time.
   absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request);
   absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request);
 
-  // Returns the name of the cluster's active calibration; empty for none. Reads one row of the
-  // store.
+  // Returns the resource name of the cluster's active calibration, for `Find`; empty for none, also
+  // if no such cluster is known. Reads one row of the store.
   absl::StatusOr<std::string> ActiveName(absl::string_view cluster);
 
   // Returns the calibration stored under `name`, null for the empty name. It is kept in memory,

@@ -77,8 +77,9 @@ class CallGuard {
   // Returns OK if the caller may make the call, which then is in the audit log if it changes
   // something; the plan that it makes gets its line when it is signed. PERMISSION_DENIED
   // (ROLE_REQUIRED) if not, also for a plan that does not exist if the caller could not see it: it
-  // learns nothing of the plans of others. Returns the errors of `TargetOf`, of `AuditSink::Write`,
-  // and of the store, which is read only for a restricted caller whose roles give it its own plans
+  // learns nothing of the plans of others. A refused caller gets its refusal (`Caller::refusal`:
+  // UNAUTHENTICATED, ROLE_REQUIRED). Returns the errors of `TargetOf`, of `AuditSink::Write`, and
+  // of the store, which is read only for a restricted caller whose roles give it its own plans
   // alone.
   //
   // Waits for the store and for the disk of the audit log; not for calls that make a plan, and not

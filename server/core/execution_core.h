@@ -81,7 +81,7 @@ class ReportSession {
 // (all STORE_UNAVAILABLE).
 class ExecutionCore {
  public:
-  // The arguments outlive the core.
+  // REQUIRES: the arguments outlive the core.
   ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
                 CallGuard& guard, QuotaKeeper& quotas);
 

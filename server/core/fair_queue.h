@@ -78,7 +78,8 @@ class FairQueue {
   // Starts the next search; nothing if none waits that may run.
   std::optional<Id> Take();
 
-  // Ends a search that runs.
+  // Ends a search that runs. REQUIRES: `Take` returned it and it has not ended; a search that still
+  // waits is not noticed, any other id ends the program.
   void End(Id id);
 
   // Another holder waits for the same search. Gives the search to this one if that has fewer
@@ -89,7 +90,8 @@ class FairQueue {
   // Drops all searches that wait, and returns them.
   std::vector<Id> Clear();
 
-  // Returns the error for a search that was displaced.
+  // Returns the error for a search that was displaced: RESOURCE_EXHAUSTED (QUEUE_FULL) as of now,
+  // with the time to retry.
   absl::Status DisplacedError() const;
 
   int waiting() const { return waiting_; }

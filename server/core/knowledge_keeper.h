@@ -43,7 +43,7 @@ struct JobKnowledge {
 // Every method may wait for the store's disk. Safe to use from any thread.
 class KnowledgeKeeper {
  public:
-  // Both outlive the keeper.
+  // REQUIRES: both outlive the keeper.
   KnowledgeKeeper(ProfileKeeper& profiles, CalibrationCore& calibrations)
       : profiles_(profiles), calibrations_(calibrations) {}
 
@@ -56,10 +56,10 @@ class KnowledgeKeeper {
   // included.
   //
   // INVALID_ARGUMENT (SPEC_INVALID) below `field` for an unknown fabric. FAILED_PRECONDITION
-  // (PROFILE_MISSING) if no such node was measured, unless `rules` allow estimates and the device
-  // is in the library: then the profile is null. DATA_LOSS (STORE_UNAVAILABLE) for a calibration or
-  // profile that this server cannot read; the store's UNAVAILABLE and INTERNAL (STORE_UNAVAILABLE).
-  // REQUIRES: `topology` has one node group.
+  // (PROFILE_MISSING) if no node of the group's kind was measured, unless `rules` allow estimates
+  // and the device is in the library: then the profile is null. DATA_LOSS (STORE_UNAVAILABLE) for a
+  // calibration or profile that this server cannot read; the store's UNAVAILABLE and INTERNAL
+  // (STORE_UNAVAILABLE). REQUIRES: `topology` has one node group.
   absl::StatusOr<JobKnowledge> Find(const Topology& topology, const KnowledgeVersion& version,
                                     const PlanningRules& rules, absl::string_view field);
 

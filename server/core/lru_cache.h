@@ -19,12 +19,13 @@ namespace parplan {
 template <typename Value>
 class LruCache {
  public:
-  // Keeps at most `max_bytes` of entries, keys included. A larger entry is not kept.
+  // Keeps at most `max_bytes` of entries, twice their keys and some 200 bytes for each included.
   explicit LruCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   LruCache(const LruCache&) = delete;
   LruCache& operator=(const LruCache&) = delete;
 
+  // Returns a copy of the value, nothing if there is none, and counts the entry as used.
   std::optional<Value> Get(const std::string& key) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(key);
@@ -34,6 +35,7 @@ class LruCache {
   }
 
   // Adds an entry, or replaces the one of the same key. `value_bytes` is the memory of the value.
+  // An entry above `max_bytes` is not kept, and the one of the same key is dropped.
   void Put(const std::string& key, Value value, size_t value_bytes) {
     const size_t bytes = 2 * key.size() + value_bytes + kEntryBytes;
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -54,15 +54,17 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 
 // The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto:
 // INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED), FAILED_PRECONDITION (PROFILE_MISSING,
-// NO_FEASIBLE_PLAN, PLAN_EXPIRED; STORE_UNAVAILABLE if no key may sign), NOT_FOUND,
-// RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY, UPLOAD_TOO_LARGE),
-// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS,
+// NO_FEASIBLE_PLAN, PLAN_EXPIRED; SIGNATURE_INVALID for a retry whose plan no trusted key signed;
+// STORE_UNAVAILABLE if no key may sign), NOT_FOUND, PERMISSION_DENIED (ROLE_REQUIRED for a job that
+// has a plan of another caller, SIGNATURE_INVALID from `ExportPlan`), RESOURCE_EXHAUSTED
+// (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY, UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED
+// (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS,
 // INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. All but
 // `VerifyPlan` and `GetCapabilities` may wait for the store's disk before they return. Safe to use
 // from any thread.
 class PlanCore {
  public:
-  // The references outlive the core; the pool is drained before the core is destroyed.
+  // REQUIRES: the references outlive the core; the pool is drained before the core is destroyed.
   struct Dependencies {
     MeteredStore& store;
     KnowledgeKeeper& knowledge;

@@ -34,11 +34,12 @@ struct PlanQuestion {
   std::string cluster;
   std::string job_id;
   std::string request_id;
-  // The request's, at most `Limits::max_time_to_live`; `Limits::default_time_to_live` if it names
-  // none.
+  // That of the request, cut to `Limits::max_time_to_live`; `Limits::default_time_to_live` if it
+  // names none.
   absl::Duration time_to_live;
   v1::PlanSpec spec;
-  // `search_time_limit` is always set, to at most `Limits::max_search_duration`.
+  // `search_time_limit` is always set: that of the request, cut to `Limits::max_search_duration`,
+  // or that limit itself.
   PlanningOptions options;
   PlanningProblem problem;
   // Version of the knowledge that the answer rests on, and the end of its newest measurement.
@@ -82,16 +83,18 @@ absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request);
 // the request, `context` the call, which the question does not keep. May wait for the store's disk
 // or network.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a topology with several node groups;
-// FAILED_PRECONDITION (PROFILE_MISSING) if no such node was measured and no estimate is wanted or
-// possible; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if `request_key` has more bytes than
-// `Limits::max_request_bytes`; the errors of the store.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a topology with several node groups or
+// of another cluster than `parent`; FAILED_PRECONDITION (PROFILE_MISSING) if no node of the
+// topology's kind was measured and no estimate is wanted or possible; RESOURCE_EXHAUSTED
+// (UPLOAD_TOO_LARGE) if `request_key` has more bytes than `Limits::max_request_bytes`; the errors
+// of the store.
 absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
     const CallContext& context, const v1::CreatePlanRequest& request, const ClusterName& parent,
     std::string request_key, KnowledgeKeeper& knowledge, const Limits& limits);
 
-// Checks that there is a planner of this name. INVALID_ARGUMENT (SPEC_INVALID) for the field
-// `planner` of `field`, the path of the options in the request, for example `spec.options`.
+// Checks that there is a planner of this name; the empty one is none. INVALID_ARGUMENT
+// (SPEC_INVALID) for the field `planner` of `field`, the path of the options in the request, for
+// example `spec.options`.
 absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field);
 
 // Checks that the model has at most `limits.max_layer_count` layers. INVALID_ARGUMENT

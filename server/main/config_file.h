@@ -1,4 +1,5 @@
-// The configuration file of the server. `ReadSettings` reads it before the flags.
+// The configuration file of the server. `ReadSettings` reads it before the flags, and
+// `parplan-server access` reads who may do what.
 
 #ifndef PARPLAN_SERVER_MAIN_CONFIG_FILE_H_
 #define PARPLAN_SERVER_MAIN_CONFIG_FILE_H_

@@ -20,7 +20,8 @@ class Signals {
   // interrupted.
   int Next(absl::Duration timeout) const;
 
-  // Lets the next SIGINT or SIGTERM end the process at once, with its number plus 128 as exit code.
+  // Lets the next SIGINT or SIGTERM end the process at once, with its number plus 128 as exit code;
+  // SIGHUP does nothing from then on. REQUIRES: `Next` is not called any more.
   void EndAtOnceOnNext() const;
 
  private:

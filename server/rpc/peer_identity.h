@@ -1,4 +1,5 @@
-// Who is at the other end of a connection: the only source that knows how gRPC says it.
+// Who is at the other end of a connection: the only source that knows how gRPC says it. `Call` asks
+// at its beginning, and `UndecodableCalls` for the log.
 
 #ifndef PARPLAN_SERVER_RPC_PEER_IDENTITY_H_
 #define PARPLAN_SERVER_RPC_PEER_IDENTITY_H_

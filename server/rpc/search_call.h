@@ -22,6 +22,7 @@ namespace parplan {
 // the latest progress is kept.
 class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse> {
  public:
+  // Starts a call that owns itself. `rpc` outlives it; gRPC keeps `request` until the answer.
   static SearchCall* Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context,
                            const v1::CreatePlanRequest& request);
 

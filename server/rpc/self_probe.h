@@ -1,4 +1,5 @@
-// Tries whether this server answers on its own address, as a client would.
+// Tries whether this server answers on its own address, as a client would. `RpcServer::Probe` calls
+// it with the address that the `ConnectionGate` keeps.
 
 #ifndef PARPLAN_SERVER_RPC_SELF_PROBE_H_
 #define PARPLAN_SERVER_RPC_SELF_PROBE_H_

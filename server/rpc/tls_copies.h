@@ -1,5 +1,6 @@
-// Keeps the last files of TLS that were good, for gRPC to read. It reads renewed files by itself,
-// and with a wrong one it would refuse every new caller until the file is mended.
+// Keeps the last files of TLS that were good, for gRPC to read: it reads renewed files by itself,
+// and with a wrong one it would refuse every new caller until the file is mended. `RpcServer` has
+// one.
 
 #ifndef PARPLAN_SERVER_RPC_TLS_COPIES_H_
 #define PARPLAN_SERVER_RPC_TLS_COPIES_H_

@@ -22,6 +22,8 @@ namespace parplan {
 template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
+  // Begins a call. The method that gRPC called returns it (`get()`), and sees to it that `End` is
+  // called, also after the call was cancelled.
   static std::shared_ptr<UnaryCall> Start(const RpcContext& rpc, absl::string_view method,
                                           grpc::CallbackServerContext* server_context,
                                           Response* response) {

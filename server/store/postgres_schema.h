@@ -13,11 +13,11 @@ namespace parplan {
 // Returns the number of the schema that this server writes. SQLite has numbers of its own.
 int NewestPostgresSchema();
 
-// Migrates the database to `schema`, which only tests of migrations set in one transaction, under a
-// lock, so that servers that start together do it once; waits without a limit while another does.
-// FAILED_PRECONDITION (STORE_UNAVAILABLE), with nothing changed, if a newer server wrote the
-// database; UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE) as `PostgresPool::Write`
-// returns them.
+// Migrates the database in one transaction, under a lock, so that servers that start together do it
+// once; waits without a limit while another does. Only tests of migrations set `schema`, the number
+// to migrate to. FAILED_PRECONDITION (STORE_UNAVAILABLE), with nothing changed, if a newer server
+// wrote the database; UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE) as
+// `PostgresPool::Write` returns them.
 absl::Status MigratePostgres(PostgresPool& pool, absl::Time now,
                              int schema = NewestPostgresSchema());
 

@@ -1,5 +1,5 @@
-// Conversions between values of libpqxx and of records. They throw exceptions of libpqxx for a null
-// or a value of another type, so they are called within `PostgresPool`.
+// Conversions between values of libpqxx and of records. The lists and records of the PostgreSQL
+// store are read by them, within `PostgresPool`, because some throw.
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
@@ -21,7 +21,8 @@ namespace parplan {
 inline constexpr size_t kMaxPostgresBytes = size_t{500} << 20;
 
 // Return the value of a column of text, of an integer, of a time (stored_time.h) or of bytes.
-// REQUIRES: the column is of that type and not null.
+// REQUIRES: the column is of that type and not null; `IntegerOf` and `TimeOf` throw an exception of
+// libpqxx otherwise, `TextOf` returns what the database sent, the empty text for a null.
 inline std::string TextOf(const pqxx::field& field) { return std::string(field.c_str()); }
 inline int64_t IntegerOf(const pqxx::field& field) { return field.as<int64_t>(); }
 inline absl::Time TimeOf(const pqxx::field& field) { return FromStoredTime(IntegerOf(field)); }

@@ -27,7 +27,7 @@ absl::Status SqliteError(int code, absl::string_view detail, int system_error = 
 
 // A prepared statement on loan from its connection's cache. Positions of parameters start at 1,
 // columns at 0. Texts and bytes that are bound must live until it is reset or destroyed. The next
-// `Step` returns the error of a `Bind`.
+// `Step` returns the error of a `Bind`. REQUIRES: destroyed before its connection.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteStatement&& other) noexcept;
@@ -46,7 +46,8 @@ class SqliteStatement {
   // Makes the statement ready to be bound and run again.
   void Reset();
 
-  // Return a value of the current row.
+  // Return a value of the current row. REQUIRES: `Step` returned true, and the column is of that
+  // type or null, which is 0 or empty; not checked.
   int64_t Integer(int column) const;
   std::string Text(int column) const;
   std::string Blob(int column) const;
@@ -91,7 +92,8 @@ class SqliteConnection {
   absl::Status Execute(const std::string& statements);
 
   // Lends a statement, which is prepared once per connection and text and kept; so texts must be
-  // few, and values are bound. REQUIRES: no other user has a statement of this text.
+  // few, and values are bound. REQUIRES: no other user has a statement of this text; one that is in
+  // the middle of its rows ends the program.
   absl::StatusOr<SqliteStatement> Prepare(absl::string_view statement);
 
   // Returns the number of rows that the last INSERT, UPDATE or DELETE changed.
@@ -107,7 +109,8 @@ class SqliteConnection {
   std::map<std::string, sqlite3_stmt*> statements_;
 };
 
-// A transaction, rolled back on destruction unless committed.
+// A transaction, rolled back on destruction unless committed. REQUIRES: destroyed before its
+// connection, which has at most one at a time.
 class SqliteTransaction {
  public:
   // Begins a transaction. `kWriter` takes the write lock at once, so that nothing that is read can

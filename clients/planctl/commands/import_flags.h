@@ -18,7 +18,8 @@
 
 namespace parplan::planctl {
 
-// Adds the flags of a model that files may leave open.
+// Adds the flags of a model that files may leave open. REQUIRES: `flags` stays where it is until
+// the command line is read.
 void AddModelFlags(Command command, ModelFlags& flags);
 
 // The files that were written, and the answer about them.
@@ -26,8 +27,8 @@ struct Written {
   nlohmann::ordered_json files = nlohmann::ordered_json::object();
   std::string text;
 
-  // Replaces the file `path` by `message` as JSON; does nothing if `path` is empty. Returns the
-  // errors of WriteFile (files.h).
+  // Replaces the file `path` by `message` as JSON and adds it to both members, named `what`; does
+  // nothing if `path` is empty. Returns the errors of WriteFile (files.h).
   absl::Status Add(const char* what, const std::string& path,
                    const google::protobuf::Message& message);
 };

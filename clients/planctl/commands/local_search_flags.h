@@ -12,10 +12,12 @@ struct LocalSearchFlags {
   // 0: one per processor, at most 256.
   int thread_count = 0;
 
-  // Adds `--threads` and returns it, so that the caller can say which flags it needs.
+  // Adds `--threads` (1 to 256) and returns it, so that the caller can say which flags it needs.
+  // REQUIRES: this object stays where it is until the command line is read.
   shell::Option AddTo(shell::Command command);
 
-  // Returns a watch with these threads that an `InterruptWatch` cancels.
+  // Returns a watch with these threads that is cancelled by Ctrl-C, while the caller has an
+  // `InterruptWatch` (interrupt.h).
   SearchWatch Watch() const;
 };
 

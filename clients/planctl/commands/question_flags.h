@@ -72,7 +72,9 @@ struct QuestionFlags {
   int top_plan_count = 0;
   bool wants_memory_front = false;
 
-  // Adds the flags. `with_planner`: also those that choose planner and limits.
+  // Adds the flags. `with_planner`: also those that choose planner and limits, and
+  // `spends_time_limit` is then set. REQUIRES of this and the next three: this object stays where
+  // it is until the command line is read, which sets its members.
   void AddTo(shell::Command command, bool with_planner);
   // Adds the options of the planners of the Galvatron papers.
   void AddPaperOptionsTo(shell::Command command);

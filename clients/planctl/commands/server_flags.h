@@ -18,14 +18,15 @@ struct ServerFlags {
   ChannelOptions channel;
   double timeout_seconds = 60.0;
 
-  // Adds the flags; the address also comes from PARPLAN_SERVER.
+  // Adds the flags; without `--server` the address is that of PARPLAN_SERVER, if it is set.
+  // REQUIRES: this object stays where it is until the command line is read, which sets its members.
   void AddTo(shell::Command command);
 
   // Returns a channel to the server, not connected yet. The errors of `MakeChannel`, and
   // INVALID_ARGUMENT (SPEC_INVALID) naming `--timeout` if that is not above 0 or longer than 30
   // days.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
-  // Returns the options of one call: its timeout.
+  // Returns the options of one call: its timeout, which only `Connect` checks.
   CallOptions Call() const;
 };
 

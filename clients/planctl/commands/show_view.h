@@ -1,4 +1,5 @@
-// Shows the plan of a command. `planctl plan`, `evaluate` and `explain` call it.
+// Shows the plan of a command: `planctl plan`, `evaluate` and `explain` call `ShowView`, `explain`
+// and `trace` read a file by `ReadView`.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHOW_VIEW_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_SHOW_VIEW_H_

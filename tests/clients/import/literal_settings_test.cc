@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
@@ -14,6 +15,7 @@ namespace {
 
 using ::nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Returns the settings as one object; what is not literal as the text `?`.
@@ -128,6 +130,30 @@ def debug() -> Trainer.Config:
                 [["norm"], ["x", 1]],
               "Trainer.Config.activation_checkpoint": null, "FullAC.Config": null,
               "config.training.max_norm": -1.5, "config.training.steps": "?"})"));
+}
+
+TEST(ReadPythonSettings, MarksWhatOnlySomeRunsSet) {
+  const std::string text = R"(
+A(x=1, y=count)
+if big:
+    B(x=1)
+c = C(x=1) if big else D(x=2)
+def make():
+    E(x=1)
+    for i in sizes:
+        F(x=1)
+    return E(z=2)
+)";
+  ASSERT_OK_AND_ASSIGN(const std::vector<LiteralSetting> settings,
+                       ReadPythonSettings({"a.py", text}, ""));
+  std::vector<std::string> always;
+  std::vector<std::string> sometimes;
+  for (const LiteralSetting& setting : settings) {
+    (setting.is_conditional ? sometimes : always).push_back(setting.path);
+    EXPECT_TRUE(setting.is_literal ? !setting.is_conditional : setting.value.is_null());
+  }
+  EXPECT_THAT(always, ElementsAre("A.x", "A.y", "E.x", "E.z"));
+  EXPECT_THAT(sometimes, ElementsAre("B.x", "C.x", "c", "F.x"));
 }
 
 TEST(ReadPythonSettings, ReadsOneFunctionAndWhatIsOutsideOfAll) {

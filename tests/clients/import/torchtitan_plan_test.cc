@@ -190,6 +190,36 @@ TEST(ImportTorchtitanPlan, RefusesWithFileSettingAndRule) {
                        HasSubstr("gives `parallelism.tensor_parallel_degree` no literal value")));
 }
 
+// No code is run, so a choice that only some runs make is not known.
+TEST(ImportTorchtitanPlan, RefusesChoicesThatOnlySomeRunsMake) {
+  const auto read = [](const std::string& choice) {
+    return Read("run.py", absl::StrCat("def make():\n"
+                                       "    config = Trainer.Config(training=TrainingConfig(\n"
+                                       "        local_batch_size=4, seq_len=1024))\n    ",
+                                       choice, "\n    return config\n"));
+  };
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport full,
+                       read("config.activation_checkpoint = FullAC.Config()"));
+  EXPECT_EQ(full.plan.stages[0].layer_runs[1].strategy.recompute_level, RecomputeLevel::kFull);
+  for (const char* const choice :
+       {"if wide:\n        config.activation_checkpoint = FullAC.Config()",
+        "if wide:\n        config.activation_checkpoint = SelectiveAC.Config()",
+        "if wide:\n        config.activation_checkpoint = None",
+        "for i in steps:\n        config.activation_checkpoint = FullAC.Config(x=1)",
+        "config.activation_checkpoint = FullAC.Config() if wide else None",
+        "config.activation_checkpoint = None if wide else FullAC.Config()"}) {
+    EXPECT_THAT(read(choice),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("run.py"), HasSubstr("chooses activation checkpointing on "
+                                                              "a line that not every run"))))
+        << choice;
+  }
+  EXPECT_THAT(read("config.parallelism = ParallelismConfig(tensor_parallel_degree=2) if wide else "
+                   "ParallelismConfig()"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("gives `parallelism.tensor_parallel_degree` no literal value")));
+}
+
 TEST(ImportTorchtitanPlan, NeedsTheFunctionIfSeveralDiffer) {
   const std::string two = absl::StrCat(
       kPython,
