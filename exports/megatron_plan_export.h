@@ -21,8 +21,9 @@ namespace parplan {
 // run exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses; gradients or
 // parameters sharded beside a pipeline, or beside tensor parallelism without sequence parallelism;
 // experts in the latter case; virtual stages with micro-batches that the pipeline ranks do not
-// divide; a sequence that context parallelism cannot split in two parts a rank; and all that
-// `MegatronModelOf` and `CheckFurtherTokens` (exports/megatron_model.h) refuse.
+// divide, unless the plan has a `micro_batch_group_size`; a sequence that context parallelism
+// cannot split in two parts a rank; and all that `MegatronModelOf` and `CheckFurtherTokens`
+// (exports/megatron_model.h) refuse.
 absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
                                                              const ModelSpec& model,
                                                              const ExportFacts& facts);

@@ -17,13 +17,13 @@ namespace parplan {
 inline constexpr char kTorchPipeliningProgram[] = "torch.distributed.pipelining";
 inline constexpr char kFsdp2Program[] = "plain PyTorch";
 
-// Requires a plan that torch.distributed.pipelining runs exactly. INVALID_ARGUMENT (SPEC_INVALID)
+// Checks that torch.distributed.pipelining runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID)
 // with field, layer and reason for what `CheckTorchPlan` refuses, for plans of one stage, and for
 // neighbouring stages that hold activations differently, since the program sends each rank's
 // activations to one rank of the next stage as they are.
 absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model);
 
-// Requires a plan that plain PyTorch runs exactly. INVALID_ARGUMENT (SPEC_INVALID) with field,
+// Checks that plain PyTorch runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID) with field,
 // layer and reason for what `CheckTorchPlan` refuses; for experts spread over ranks and context
 // parallelism by all-to-alls, neither of which PyTorch has by itself; and for latent attention that
 // is tensor-parallel, whose matrices fsdp2.json does not name.

@@ -76,7 +76,7 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
 
 // Returns the plan with these facts. REQUIRES: `RequireDecoderModel(model, ...)` is OK;
 // `stage_layer_counts` are above 0 and add up to the layers of `model`, and `virtual_stage_count`
-// divides their number.
+// divides their number. Aborts if the counts add up to more layers; the rest is not checked.
 Plan PlanOf(const UniformPlan& facts, const ModelSpec& model);
 
 }  // namespace parplan
