@@ -1,5 +1,5 @@
-// PARPLAN_RETURN_IF_ERROR(expression): returns the status of `expression` from
-// the enclosing function unless it is OK.
+// PARPLAN_RETURN_IF_ERROR(expression): returns the status of `expression`, an `absl::Status`, from
+// the enclosing function, which returns a status or a `StatusOr`, unless it is OK.
 //
 // PARPLAN_ASSIGN_OR_RETURN(target, expression): assigns the value of a
 // `StatusOr` to `target` (which may be a declaration), or returns its status. It is several
