@@ -17,7 +17,7 @@ namespace parplan {
 // The release whose fields the module uses. Its successors name the sizes of batches otherwise.
 inline constexpr char kTorchtitanRelease[] = "0.3.0";
 
-// Requires a plan that this release runs exactly. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
+// Checks that this release runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
 // and reason for what it cannot run: recomputation of some layers only, or of attention alone;
 // all-to-alls for context parallelism; replicas that nothing shards beside context parallelism or
 // over several accumulation steps; sharding other than of parameters or, in one accumulation step,
