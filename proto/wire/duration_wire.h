@@ -21,7 +21,8 @@ namespace parplan {
 inline constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
 
 // Rounds to the nearest nanosecond. Values beyond the range of a Duration, infinities included,
-// become its nearest end (`kMaxDurationSeconds` or its negative). REQUIRES: not NaN.
+// become its nearest end (`kMaxDurationSeconds` or its negative). REQUIRES: not NaN; aborts
+// otherwise.
 google::protobuf::Duration DurationToProto(Seconds seconds);
 google::protobuf::Duration DurationToProto(absl::Duration duration);
 

@@ -44,7 +44,8 @@ absl::StatusOr<AskedPlan> AskedPlanFromProto(const v1::PlanSpec& spec,
 // the micro-batches do not divide, a schedule outside space or target. FAILED_PRECONDITION
 // (PROFILE_MISSING) if a group's profile is of another device kind or node size. Takes topologies
 // of several node groups; callers that cannot plan for them refuse them before. REQUIRES:
-// `knowledge` has no more groups than the topology.
+// `asked` is from `AskedPlanFromProto`, and `knowledge` has no more groups than the topology;
+// aborts otherwise.
 absl::StatusOr<PlanningProblem> ProblemFor(const AskedPlan& asked, Knowledge knowledge,
                                            absl::string_view field = "");
 
