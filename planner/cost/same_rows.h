@@ -11,7 +11,7 @@ namespace parplan {
 // strategies, by the rules of planner/program/activation_layout.h: data-parallel ranks share
 // samples; context-parallel ranks share tokens, in order or, with rings, one piece from either end
 // each; tensor-parallel ranks share the rest with sequence parallelism. O(ranks) for a few pairs,
-// O(1) for most. REQUIRES: equal rank counts.
+// O(1) for most. REQUIRES: equal rank counts, which is not checked.
 bool HoldSameRows(const Strategy& a, const Strategy& b);
 
 }  // namespace parplan
