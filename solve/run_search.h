@@ -86,8 +86,9 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
 // Returns how the search behind `result` went, whatever its outcome. A part of `result`.
 const SearchSummary& SummaryOf(const PlanningResult& result);
 
-// Returns whether no limit of `SearchLimits` ended the search: the same problem then always gets
-// the same result.
+// Returns whether neither the time, the states, the caller nor a lack of memory ended the search:
+// the same problem and `wanted_gap_ratio` then always get the same result. True for a gap that was
+// reached (`SearchLimit::kGap`).
 bool IsComplete(const SearchSummary& summary);
 
 // Returns FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest device memory that would
