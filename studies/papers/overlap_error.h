@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<MeasuredPlan>> ParseMeasuredPlans(absl::string_view t
 std::vector<std::vector<MeasuredPlan>> BySet(const std::vector<MeasuredPlan>& plans);
 
 // Returns the median of the absolute errors, the mean of the middle two of an even number.
-// REQUIRES: some plan.
+// REQUIRES: some plan; aborts otherwise.
 double MedianError(const std::vector<MeasuredPlan>& plans,
                    const std::function<double(const MeasuredPlan&)>& error);
 
@@ -68,7 +68,7 @@ struct OverlapErrors {
   int closer_count = 0;
 };
 
-// REQUIRES: some plan.
+// Returns the errors of the plans of one set. REQUIRES: some plan; aborts otherwise.
 OverlapErrors OverlapErrorsOf(const std::vector<MeasuredPlan>& plans);
 
 }  // namespace parplan::papers
