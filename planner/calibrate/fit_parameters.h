@@ -16,7 +16,7 @@ namespace parplan {
 
 // The place where runs were made.
 struct FitPlace {
-  // Empty if unknown; runs then change the global scope alone, besides that of their cluster.
+  // Empty if unknown; runs then change the global scope and that of their cluster alone.
   std::string device_family;
   // Empty if unknown.
   std::string cluster;
