@@ -1,4 +1,5 @@
-// `planctl export --to accelerate`: writes plans as variables that Accelerate 1.15 reads.
+// `planctl export --to accelerate`: writes plans as variables that Accelerate 1.15 reads. The table
+// of exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_ACCELERATE_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_ACCELERATE_PLAN_EXPORT_H_

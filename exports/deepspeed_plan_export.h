@@ -1,4 +1,5 @@
-// `planctl export --to deepspeed`: writes plans as configurations of DeepSpeed 0.19.
+// `planctl export --to deepspeed`: writes plans as configurations of DeepSpeed 0.19. The table of
+// exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_DEEPSPEED_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_DEEPSPEED_PLAN_EXPORT_H_

@@ -1,5 +1,6 @@
 // `planctl export --to galvatron`: writes plans as Galvatron's strategy files
-// (`galvatron_config_*.json`).
+// (`galvatron_config_*.json`). The table of exporters.h has it as a row, by which server, sidecar
+// and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_

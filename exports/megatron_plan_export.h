@@ -1,4 +1,5 @@
-// `planctl export --to megatron`: writes plans as arguments of Megatron-LM, core 0.14 to 0.20.
+// `planctl export --to megatron`: writes plans as arguments of Megatron-LM, core 0.14 to 0.20. The
+// table of exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_MEGATRON_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_MEGATRON_PLAN_EXPORT_H_

@@ -1,4 +1,5 @@
-// `planctl export --to torch-pipelining|fsdp2`: plans for plain PyTorch, 2.6 to 2.15.
+// `planctl export --to torch-pipelining|fsdp2`: plans for plain PyTorch, 2.6 to 2.15. The table of
+// exporters.h has both as rows, by which server, sidecar and Slurm's tools call them too.
 
 #ifndef PARPLAN_EXPORTS_TORCH_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_TORCH_PLAN_EXPORT_H_

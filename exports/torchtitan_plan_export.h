@@ -1,4 +1,5 @@
 // `planctl export --to torchtitan`: writes plans as a Python module for torchtitan 0.3.0 of PyPI.
+// The table of exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_TORCHTITAN_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_TORCHTITAN_PLAN_EXPORT_H_
