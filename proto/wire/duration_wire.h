@@ -1,5 +1,6 @@
 // Conversion of durations and times between the planner's doubles, Abseil's values and Protobuf's
-// well-known types.
+// well-known types. The other conversions of this folder, the server, the agent and the clients
+// call it.
 
 #ifndef PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
 #define PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
