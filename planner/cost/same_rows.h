@@ -1,4 +1,5 @@
-// Whether a change of strategy between two layers moves activations.
+// Whether a change of strategy between two layers moves activations. `GroupCosts` asks it for
+// runtimes that exchange layouts at once.
 
 #ifndef PARPLAN_PLANNER_COST_SAME_ROWS_H_
 #define PARPLAN_PLANNER_COST_SAME_ROWS_H_

@@ -1,5 +1,6 @@
 // The numbers of the cost model that no data sheet has. Each has a name and bounds, and
-// calibrations fit it; docs/cost-model.md explains each.
+// calibrations fit it; docs/cost-model.md explains each. `Calibration::Resolve` makes a set of
+// values, and planner/cost computes with it.
 
 #ifndef PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
 #define PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
