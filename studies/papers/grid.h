@@ -1,4 +1,5 @@
-// The grid of the papers: models, devices and budgets, each answered by every planner.
+// The grid of the papers: models, devices and budgets, each answered by every planner. The command
+// `parplan-study papers` asks it for its section `grid`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_GRID_H_
 #define PARPLAN_STUDIES_PAPERS_GRID_H_

@@ -1,4 +1,4 @@
-// A chart of lines as an SVG file, with logarithmic or linear axes.
+// A chart of lines as an SVG file, with logarithmic or linear axes. `PapersPictures` draws with it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_LINE_CHART_H_
 #define PARPLAN_STUDIES_PAPERS_LINE_CHART_H_

@@ -1,5 +1,5 @@
 // Predicted against measured peaks of memory, from the test program `executor_memory_test`, which
-// runs small plans on processors.
+// runs small plans on processors. The command `parplan-study papers` reads them with it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_MEMORY_CHECK_H_
 #define PARPLAN_STUDIES_PAPERS_MEMORY_CHECK_H_

@@ -1,5 +1,6 @@
 // The error of predicted steps with and without the slow-down of work that overlaps communication,
-// from runs that the benchmark `prediction` measured.
+// from runs that the benchmark `prediction` measured. The command `parplan-study papers` reads them
+// with it, and its page shows the errors.
 
 #ifndef PARPLAN_STUDIES_PAPERS_OVERLAP_ERROR_H_
 #define PARPLAN_STUDIES_PAPERS_OVERLAP_ERROR_H_

@@ -1,4 +1,5 @@
 // One search of the study: a planner's answer to a question, in the few figures that the page has.
+// The other files of this folder search with it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_
 #define PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_
