@@ -116,12 +116,12 @@ inline constexpr GroupIndex kSearchedGroup = kFirstGroup;
 class PlanningProblem {
  public:
   // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field for a batch that is not positive, an
-  // empty range of batches, a micro-batch count that does not divide the batch, a schedule outside
-  // space or target, a rule out of its range, or a size over its limit.
-  // Returns FAILED_PRECONDITION (PROFILE_MISSING) if a group's profile is of another device kind or
-  // node size. `CostModel::Create` finds out whether its points suffice.
-  // REQUIRES: `model` and `topology` are not null; `knowledge` has no more groups than `topology`.
-  // Aborts otherwise.
+  // empty range of batches, a micro-batch count that does not divide the only batch, a schedule
+  // outside space or target, a rule out of its range, a size over its limit, or a precision whose
+  // products a device with a data sheet does not multiply. Returns FAILED_PRECONDITION
+  // (PROFILE_MISSING) if a group's profile is of another device kind or node size.
+  // `CostModel::Create` finds out whether its points suffice. REQUIRES: `model` and `topology` are
+  // not null; `knowledge` has no more groups than `topology`. Aborts otherwise.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
                                                 Knowledge knowledge, int64_t global_batch_size,
