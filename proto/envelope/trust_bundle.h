@@ -89,8 +89,8 @@ class TrustBundle {
   TrustBundle() = default;
 
   // Returns the bundle of `keys`. INVALID_ARGUMENT (SPEC_INVALID), naming `keys[i]...`, for too
-  // many keys, two equal keys, a window that is empty or outside the years 1 to 9999, and a revoked
-  // key without the time of that.
+  // many keys, two equal keys, a window that is empty or outside the years 1 to 9999, a revoked key
+  // without the time of that, and such a time for another key.
   static absl::StatusOr<TrustBundle> Create(std::vector<TrustedKey> keys);
 
   // Returns the bundle of `keys` with a version, not signed yet. INVALID_ARGUMENT (SPEC_INVALID) as
