@@ -22,7 +22,8 @@ absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan
 // `kNone`. Returns INTERNAL (CHECK_FAILED) otherwise.
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 
-// Checks an answer. Returns INTERNAL (CHECK_FAILED) with the first fact that is broken.
+// Checks an answer. Returns INTERNAL (CHECK_FAILED) with the first fact that is broken, or an error
+// of `CostModel::Create`, which a planner with an answer has not met.
 //
 //   plan found     `CheckPlan`, `CheckDeclaredSpace` and `CheckSearchSummary`. Alternatives and
 //                  front pass the first two, are distinct, in order (of time per sample, of memory
