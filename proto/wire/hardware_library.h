@@ -39,7 +39,8 @@ class HardwareLibrary {
   const FabricDescription* FindFabric(absl::string_view name) const;
 
   // Returns the fabric to assume for a cluster without a named one. `device_id` as in `FindDevice`;
-  // `device_count` counts the whole cluster, 0 if unknown. Null also for a device that has none.
+  // `device_count` counts the whole cluster, 0 if unknown. Null also if the device has none for
+  // such nodes.
   const FabricDescription* DefaultFabricFor(absl::string_view device_id, int devices_per_node,
                                             int device_count = 0) const;
 

@@ -67,12 +67,13 @@ enum class WalkEnd {
 // `memory_balanced` (p_m), then `time_balanced` (p_t) if it is another one, then what comes of
 // adjusting. Each partition of the queue is adjusted: a boundary layer of its slowest stage (the
 // first of equally slow ones) moves to the stage before, and in another partition to the stage
-// after. `memory_balanced` alone is in the queue at first, and `time_balanced` is only a limit. The
-// new partition joins the queue if its slowest stage takes no longer than that of the partition it
-// came from, every stage fits, and `memory_of` it is no more than `memory_of` the time-balanced
-// partition. No partition is tried twice, except that `time_balanced` may come of adjusting too;
-// one whose slowest stage has one layer has no neighbours. If a stage of `memory_balanced` does not
-// fit, nothing is adjusted. Ends early if `on_step` returns false. Returns why it ended.
+// after. `memory_balanced` alone is in the queue at first, and `time_balanced` limits memory but is
+// not adjusted. The new partition joins the queue if its slowest stage takes no longer than that of
+// the partition it came from, every stage fits, and `memory_of` it is no more than `memory_of` the
+// time-balanced partition. No partition is tried twice, except that `time_balanced` may come of
+// adjusting too; one whose slowest stage has one layer has no neighbours. If a stage of
+// `memory_balanced` does not fit, nothing is adjusted. Ends early if `on_step` returns false.
+// Returns why it ended.
 //
 //  memory_of   the memory of the fullest stage in the measure under which p_m is balanced: solved
 //              stages all fill the budget they are given, so their peaks say nothing (ours,
