@@ -12,7 +12,7 @@ namespace parplan {
 
 // Time over the size of the work. Between points it is a straight line in logarithms, which is
 // exact if time is a power of the size; outside them it is alpha-beta, a fixed cost and a cost
-// per unit. It never falls as the size grows.
+// per unit. It never falls as the size grows. Immutable, as is `TimeTable`.
 class LogLogCurve {
  public:
   struct Point {

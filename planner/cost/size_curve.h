@@ -12,7 +12,7 @@ namespace parplan {
 
 // Time over the size of the work, such as bytes of a message or samples of a micro-batch. It never
 // falls as the size grows: a point that measured faster than a smaller one is taken for noise and
-// raised to it.
+// raised to it. Immutable.
 class SizeCurve {
  public:
   struct Point {

@@ -31,7 +31,8 @@ struct GalvatronMethod {
   bool adjusts = false;
 };
 
-// The tables of a problem's pipeline degrees and micro-batch sizes, each made once.
+// The tables of a problem's pipeline degrees and micro-batch sizes, each made once. Not
+// thread-safe.
 class GalvatronTableCache {
  public:
   // References must outlive this object.
@@ -51,7 +52,7 @@ class GalvatronTableCache {
 
 // The search of one method over batches, pipeline degrees and micro-batch counts. What it finds
 // depends on plans that others found only where these are better, so that an answer over several
-// methods is never worse than that of each.
+// methods is never worse than that of each. Not thread-safe.
 class GalvatronMethodSearch {
  public:
   // References must outlive this object.

@@ -45,7 +45,8 @@ struct GalvatronKind {
   std::vector<Seconds> transitions;
 };
 
-// The tables of one pipeline degree and micro-batch size.
+// The tables of one pipeline degree and micro-batch size. Immutable; keeps no reference to what it
+// was made from.
 class GalvatronTables {
  public:
   // Lists the strategies of `space` that the tree has: tensor and data parallelism in either order,
