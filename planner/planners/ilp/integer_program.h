@@ -74,6 +74,8 @@ struct ProgramSolution {
 // Not thread-safe.
 class ProgramSolver {
  public:
+  // Copies the programme. REQUIRES: terms and `integer_columns` name columns that there are, which
+  // is not checked.
   explicit ProgramSolver(const IntegerProgram& program);
   ~ProgramSolver();
   ProgramSolver(const ProgramSolver&) = delete;
