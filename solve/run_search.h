@@ -93,13 +93,15 @@ bool IsComplete(const SearchSummary& summary);
 
 // Returns FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest device memory that would
 // suffice and, if the planner looked for it, the smallest number of devices. Both are in the
-// metadata too, memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes`,
-// `memoryIsProved`, `smallestDeviceCount`.
+// metadata too, memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes` (what a device of
+// `problem` has), `memoryIsProved`, `smallestDeviceCount`.
 absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view planner_name,
                               const NothingFits& nothing);
 
 // Returns whether `status` says that the planner has no plan of its kind for these devices, heads
-// and batch, whatever the memory (pure tensor parallelism over more devices than heads).
+// and batch, whatever the memory (pure tensor parallelism over more devices than heads). To be
+// asked of a planner's own error (`FinishedSearch::result`): it is true of every NO_FEASIBLE_PLAN,
+// that of `NothingFitsError` included.
 bool HasNoCandidates(const absl::Status& status);
 
 }  // namespace parplan
