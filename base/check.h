@@ -1,4 +1,5 @@
-// PARPLAN_CHECK(condition): aborts the process with the condition, file and line if it is false.
+// PARPLAN_CHECK(condition): aborts the process with the condition, file and line if it is false, in
+// builds of every kind; the condition is evaluated once.
 // Only for facts that a bug in this project alone can break; errors of users and of the world are
 // an `absl::Status` instead.
 

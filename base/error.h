@@ -3,8 +3,7 @@
 // its exit code and JSON.
 //
 //   if (size > limit) {
-//     return FieldError(Reason::kSpecInvalid, "model.layer_runs", "must have at most 16384
-//     layers");
+//     return FieldError(Reason::kSpecInvalid, "model.layer_runs", "must not exceed 16384 layers");
 //   }
 
 #ifndef PARPLAN_BASE_ERROR_H_
@@ -60,7 +59,7 @@ struct ErrorDetail {
 };
 
 // Returns a status with a reason. `message` is one sentence that says what to do. REQUIRES: `code`
-// is not kOk, since an OK status has no payload.
+// is not kOk, since an OK status has no payload; that is not checked.
 absl::Status MakeError(absl::StatusCode code, Reason reason, absl::string_view message,
                        const std::map<std::string, std::string>& metadata = {});
 
@@ -75,7 +74,7 @@ std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
 // Returns `status` with the time after which the same call may succeed, which server/rpc sends as
 // `RetryInfo`; an earlier one is replaced. An OK status stays as it is. REQUIRES: `delay` is finite
-// and not negative.
+// and not negative, which is not checked.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
 // Returns the time given to `WithRetryDelay`, or nothing.

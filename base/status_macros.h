@@ -1,10 +1,10 @@
-// PARPLAN_RETURN_IF_ERROR(expression): returns the status of `expression` from
-// the enclosing function unless it is OK.
+// PARPLAN_RETURN_IF_ERROR(expression): returns the status of `expression`, an `absl::Status`, from
+// the enclosing function, which returns a status or a `StatusOr`, unless it is OK.
 //
-// PARPLAN_ASSIGN_OR_RETURN(target, expression): assigns the value of a
-// `StatusOr` to `target` (which may be a declaration), or returns its status. It is several
-// statements, so it cannot be the body of an `if` without braces. Both evaluate their expression
-// once.
+// PARPLAN_ASSIGN_OR_RETURN(target, expression): assigns the value of a `StatusOr` to `target`
+// (which may be a declaration), or returns its status. It is several statements, so it cannot be
+// the body of an `if` without braces; a type with a comma, such as `std::map<K, V>`, needs `auto`
+// or a name of its own. Both evaluate their expression once.
 
 #ifndef PARPLAN_BASE_STATUS_MACROS_H_
 #define PARPLAN_BASE_STATUS_MACROS_H_

@@ -28,7 +28,7 @@ class Bytes {
   constexpr Bytes() = default;
   static constexpr Bytes Of(int64_t count) { return Bytes(count); }
   // Rounds `count` up to a whole byte, so that memory is never understated. REQUIRES: `count` is
-  // finite and below 2^63.
+  // finite and from -2^63 to below 2^63, which is not checked.
   static Bytes Ceil(double count) { return Bytes(static_cast<int64_t>(std::ceil(count))); }
   static constexpr Bytes Max() { return Bytes(std::numeric_limits<int64_t>::max()); }
 

@@ -1,4 +1,5 @@
-// `planctl export --to accelerate`: writes plans as variables that Accelerate 1.15 reads.
+// `planctl export --to accelerate`: writes plans as variables that Accelerate 1.15 reads. The table
+// of exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_ACCELERATE_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_ACCELERATE_PLAN_EXPORT_H_
@@ -19,9 +20,11 @@ namespace parplan {
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for plans that Accelerate cannot run
 // exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses; several stages; optimizer
-// states sharded alone; gradients sharded alone in several micro-batches; nothing sharded where
-// tensor or context parallelism has replicas; sequence parallelism; Ulysses; experts over several
-// ranks or in split layers; recomputation of some layers or of attention.
+// states sharded alone; gradients sharded alone in several micro-batches; anything sharded over one
+// replica; nothing sharded where tensor or context parallelism has replicas; sequence parallelism;
+// Ulysses; a sequence that context parallelism cannot split in two parts a rank; experts over
+// several ranks, in split layers, or over other ranks than the rest of their layer; recomputation
+// of some layers, of attention, or of modules by name.
 absl::StatusOr<std::vector<ExportedFile>> ExportAcceleratePlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts);

@@ -1,4 +1,5 @@
-// `planctl export --to deepspeed`: writes plans as configurations of DeepSpeed 0.19.
+// `planctl export --to deepspeed`: writes plans as configurations of DeepSpeed 0.19. The table of
+// exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_DEEPSPEED_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_DEEPSPEED_PLAN_EXPORT_H_
@@ -22,7 +23,8 @@ namespace parplan {
 // uneven stages, or stages split by anything but data parallelism; gradients or parameters sharded
 // beside a pipeline, and nothing sharded there in bf16; sequence parallelism; ring attention;
 // tensor parallelism beside Ulysses; either of them in models with experts; heads or sequences that
-// Ulysses cannot divide; recomputation of some layers or of attention.
+// Ulysses cannot divide; experts over other ranks than the rest of their layer; recomputation of
+// some layers, of attention, or of modules by name.
 absl::StatusOr<std::vector<ExportedFile>> ExportDeepSpeedPlan(const Plan& plan,
                                                               const ModelSpec& model,
                                                               const ExportFacts& facts);

@@ -33,7 +33,7 @@ struct ExportFacts {
 // (micro-batches of a step).
 std::string CommonVariables(const UniformPlan& plan);
 // The same of any plan. Replicas are those of the first layer, which reads the samples. REQUIRES:
-// the plan has a layer.
+// the plan has a layer, which is not checked.
 std::string CommonVariables(const Plan& plan);
 
 }  // namespace parplan

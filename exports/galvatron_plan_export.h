@@ -1,5 +1,6 @@
 // `planctl export --to galvatron`: writes plans as Galvatron's strategy files
-// (`galvatron_config_*.json`).
+// (`galvatron_config_*.json`). The table of exporters.h has it as a row, by which server, sidecar
+// and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_GALVATRON_PLAN_EXPORT_H_
@@ -17,13 +18,14 @@ namespace parplan {
 // is given the same `sequence_parallel`. REQUIRES: the layers of `plan` are those of `model`.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason for models that are not an embedding,
-// transformer layers and a head, or whose layers lack one of the usual parts (`HasUsualParts`), and
-// for plans that the format can't hold: several stages per device,
-// expert parallelism, stages of unequal ranks or without a transformer layer, embedding and head
-// under different strategies or recomputed, a strided tensor-parallel group for them, selective
-// recomputation, optimizer state sharded alone, layers that shard gradients beside layers that
-// shard nothing, sequence parallelism in some layers only, tensor parallelism beside Ulysses in one
-// layer, sharding over Ulysses ranks alone.
+// transformer layers and a head, or whose layers lack one of the usual parts (`HasUsualParts`), for
+// plans that do not hold every layer of the model once, and for those that the format can't hold:
+// several stages per device, interleaved 1F1B, expert parallelism, experts over other ranks than
+// the rest of their layer, stages of unequal ranks or without a transformer layer, embedding and
+// head under different strategies or recomputed, a strided tensor-parallel group for them,
+// recomputation of attention or of modules by name, optimizer state sharded alone, layers that
+// shard gradients beside layers that shard nothing, anything sharded with a data-parallel degree of
+// 1, sequence parallelism in some layers only, tensor parallelism beside Ulysses in one layer.
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
 
 // Returns a text that says how Galvatron is started with the file.

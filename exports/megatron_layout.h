@@ -28,11 +28,13 @@ inline constexpr size_t kMaxLayoutSize = size_t{1} << 17;
 
 // Returns the letters of each stage, which may be empty. INVALID_ARGUMENT (SPEC_INVALID) with
 // `field` for another character than those above, for nested or open parentheses, and for more than
-// kMaxLayoutSize characters. Whether the layout fits a model is not checked.
+// kMaxLayoutSize characters. An empty text is one stage without layers. Whether the layout fits a
+// model is not checked.
 absl::StatusOr<std::vector<std::string>> ParseMegatronLayout(absl::string_view text,
                                                              absl::string_view field);
 
-// Returns a short text that `ParseMegatronLayout` reads as `stages`.
+// Returns a short text that `ParseMegatronLayout` reads as `stages`. REQUIRES: at least one stage,
+// of the letters above alone, which is not checked.
 std::string FormatMegatronLayout(const std::vector<std::string>& stages);
 
 }  // namespace parplan

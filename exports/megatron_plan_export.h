@@ -1,4 +1,5 @@
-// `planctl export --to megatron`: writes plans as arguments of Megatron-LM, core 0.14 to 0.20.
+// `planctl export --to megatron`: writes plans as arguments of Megatron-LM, core 0.14 to 0.20. The
+// table of exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_MEGATRON_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_MEGATRON_PLAN_EXPORT_H_
@@ -21,8 +22,9 @@ namespace parplan {
 // run exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses; gradients or
 // parameters sharded beside a pipeline, or beside tensor parallelism without sequence parallelism;
 // experts in the latter case; virtual stages with micro-batches that the pipeline ranks do not
-// divide; a sequence that context parallelism cannot split in two parts a rank; and all that
-// `MegatronModelOf` and `CheckFurtherTokens` (exports/megatron_model.h) refuse.
+// divide, unless the plan has a `micro_batch_group_size`; a sequence that context parallelism
+// cannot split in two parts a rank; and all that `MegatronModelOf` and `CheckFurtherTokens`
+// (exports/megatron_model.h) refuse.
 absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
                                                              const ModelSpec& model,
                                                              const ExportFacts& facts);

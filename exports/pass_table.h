@@ -29,9 +29,10 @@ inline constexpr char kPassTableName[] = "schedule.csv";
 PipelineShape PipelineShapeOf(const Plan& plan);
 
 // Returns the table of a schedule, each line ended by a line feed. O(passes of all devices).
+// REQUIRES: `shape` is one that `PassOrder` takes; aborts otherwise.
 std::string FormatPassTable(const PipelineShape& shape);
 
-// Requires `text` to be the table of `shape`; blanks around cells, empty cells, which stand for
+// Checks that `text` is the table of `shape`; blanks around cells, empty cells, which stand for
 // waiting, empty lines and the kind of line ends do not matter. INVALID_ARGUMENT (SPEC_INVALID)
 // with `file_name`, and line and cell of the first difference; both count from 1, lines without the
 // empty ones, cells with them. If lines are missing at the end, it names the file alone.

@@ -19,12 +19,14 @@ namespace parplan {
 // REQUIRES: the model is an embedding, other layers and a head.
 std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer);
 
-// Requires a model of an embedding, encoder or decoder layers and a head, and a plan of it that can
-// run at all: stages of equal ranks in order, virtual stages only of the interleaved schedule and
-// beside a pipeline, degrees that multiply to the ranks of a stage and divide samples, tokens,
-// heads and matrices, recomputation and experts only where the layer has them, and a tied head that
-// is spread as the embedding is and, on other ranks, not sharded. INVALID_ARGUMENT (SPEC_INVALID)
-// with field, layer and reason. `program` is named in the error. O(layers).
+// Checks for a model of an embedding, encoder or decoder layers and a head, and a plan of it that
+// can run at all: stages of equal ranks in order, virtual stages only of the interleaved schedule
+// and beside a pipeline, no `micro_batch_group_size`, degrees that multiply to the ranks of a stage
+// and divide samples, tokens, heads and matrices, recomputation and experts only where the layer
+// has them, no modules recomputed by name, experts on no other ranks than the rest of their layer,
+// at most `kMaxForwardPassCount` forward passes, and a tied head that is spread as the embedding is
+// and, on other ranks, not sharded. INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason.
+// `program` is named in the error. O(layers).
 absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program);
 
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason; `program` can't run that.

@@ -1,4 +1,5 @@
-// `planctl export --to torch-pipelining|fsdp2`: plans for plain PyTorch, 2.6 to 2.15.
+// `planctl export --to torch-pipelining|fsdp2`: plans for plain PyTorch, 2.6 to 2.15. The table of
+// exporters.h has both as rows, by which server, sidecar and Slurm's tools call them too.
 
 #ifndef PARPLAN_EXPORTS_TORCH_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_TORCH_PLAN_EXPORT_H_
@@ -17,13 +18,13 @@ namespace parplan {
 inline constexpr char kTorchPipeliningProgram[] = "torch.distributed.pipelining";
 inline constexpr char kFsdp2Program[] = "plain PyTorch";
 
-// Requires a plan that torch.distributed.pipelining runs exactly. INVALID_ARGUMENT (SPEC_INVALID)
+// Checks that torch.distributed.pipelining runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID)
 // with field, layer and reason for what `CheckTorchPlan` refuses, for plans of one stage, and for
 // neighbouring stages that hold activations differently, since the program sends each rank's
 // activations to one rank of the next stage as they are.
 absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model);
 
-// Requires a plan that plain PyTorch runs exactly. INVALID_ARGUMENT (SPEC_INVALID) with field,
+// Checks that plain PyTorch runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID) with field,
 // layer and reason for what `CheckTorchPlan` refuses; for experts spread over ranks and context
 // parallelism by all-to-alls, neither of which PyTorch has by itself; and for latent attention that
 // is tensor-parallel, whose matrices fsdp2.json does not name.

@@ -1,4 +1,5 @@
 // `planctl export --to torchtitan`: writes plans as a Python module for torchtitan 0.3.0 of PyPI.
+// The table of exporters.h has it as a row, by which server, sidecar and Slurm's tools call it too.
 
 #ifndef PARPLAN_EXPORTS_TORCHTITAN_PLAN_EXPORT_H_
 #define PARPLAN_EXPORTS_TORCHTITAN_PLAN_EXPORT_H_
@@ -17,14 +18,15 @@ namespace parplan {
 // The release whose fields the module uses. Its successors name the sizes of batches otherwise.
 inline constexpr char kTorchtitanRelease[] = "0.3.0";
 
-// Requires a plan that this release runs exactly. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
-// and reason for what it cannot run: recomputation of some layers only, or of attention alone;
-// all-to-alls for context parallelism; replicas that nothing shards beside context parallelism or
-// over several accumulation steps; sharding other than of parameters or, in one accumulation step,
-// of gradients without a pipeline, and of optimizer states with one; sharding over more virtual
-// stages than its schedule keeps whole; experts spread over ranks beside tensor parallelism or
-// without sharding; a tied head in a pipeline; fp16; degrees that divide neither heads nor tokens.
-// docs/exports.md has the reasons.
+// Checks that this release runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
+// and reason for what it cannot run: recomputation of some layers only, of modules by name, or
+// selectively unless `runtime` repeats operators (`SelectiveRecompute::kOperators`); all-to-alls
+// for context parallelism; replicas that nothing shards beside context parallelism or over several
+// accumulation steps; sharding other than of parameters or, in one accumulation step, of gradients
+// without a pipeline, and of optimizer states with one; sharding over more virtual stages than its
+// schedule keeps whole, or over one rank; experts spread over ranks beside tensor parallelism or
+// without sharding, or split over other ranks than the rest of their layer; a tied head in a
+// pipeline; fp16; degrees that do not divide heads or tokens. docs/exports.md has the reasons.
 absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,
                                  const RuntimeTraits& runtime);
 
@@ -33,8 +35,8 @@ absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model
 // `ImportTorchtitanPlan` (clients/import/torchtitan_plan.h) reads the first two back as an equal
 // plan. REQUIRES: the layers of `plan` are those of `model`.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for GPipe, and for what
-// `UniformPlanOf` or `CheckTorchtitanPlan` refuses.
+// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for a `micro_batch_group_size`, and
+// for what `UniformPlanOf`, GPipe included, or `CheckTorchtitanPlan` refuses.
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts);

@@ -67,16 +67,18 @@ int DecoderLayerCount(const ModelSpec& model);
 //     to;
 //   - layers that differ in tensor-, data- or context-parallel degree, kind of context parallelism,
 //     sharding or sequence parallelism; data-parallel ranks innermost;
-//   - expert parallelism that differs between layers with experts, or in a layer without;
-//   - recomputation of embedding or head, selective recomputation of only some decoder layers, and
-//     full recomputation of other layers than `UniformPlan::recomputed_layer_count` describes;
+//   - expert parallelism, or a tensor degree of experts, that differs between layers with experts,
+//     or expert parallelism in a layer without;
+//   - recomputation of embedding or head, selective recomputation of only some decoder layers,
+//     modules recomputed by name that differ between them, and full recomputation of other layers
+//     than `UniformPlan::recomputed_layer_count` describes;
 //   - micro-batches that do not divide the batch, or that replicas do not divide.
 absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& model,
                                           absl::string_view program);
 
 // Returns the plan with these facts. REQUIRES: `RequireDecoderModel(model, ...)` is OK;
 // `stage_layer_counts` are above 0 and add up to the layers of `model`, and `virtual_stage_count`
-// divides their number.
+// divides their number. Aborts if the counts add up to more layers; the rest is not checked.
 Plan PlanOf(const UniformPlan& facts, const ModelSpec& model);
 
 }  // namespace parplan

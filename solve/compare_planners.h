@@ -27,8 +27,8 @@ absl::StatusOr<v1::PlannerComparison> ComparePlanner(const PlanningProblem& prob
                                                      const SearchFunction& search);
 
 // Returns a row for `planner`, whose `result` is known, and one for every other baseline, searched
-// one after the other; in the order of `PlannerNames()`. Returns the first error of `search` that
-// `ComparePlanner` returns.
+// one after the other; in the order of `PlannerNames()`. A `planner` that is not among these has no
+// row. Returns the first error of `search` that `ComparePlanner` returns.
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareWithBaselines(
     const PlanningProblem& problem, const std::string& planner, const PlanningResult& result,
     const SearchFunction& search);

@@ -86,19 +86,22 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
 // Returns how the search behind `result` went, whatever its outcome. A part of `result`.
 const SearchSummary& SummaryOf(const PlanningResult& result);
 
-// Returns whether no limit of `SearchLimits` ended the search: the same problem then always gets
-// the same result.
+// Returns whether neither the time, the states, the caller nor a lack of memory ended the search:
+// the same problem and `wanted_gap_ratio` then always get the same result. True for a gap that was
+// reached (`SearchLimit::kGap`).
 bool IsComplete(const SearchSummary& summary);
 
 // Returns FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest device memory that would
 // suffice and, if the planner looked for it, the smallest number of devices. Both are in the
-// metadata too, memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes`,
-// `memoryIsProved`, `smallestDeviceCount`.
+// metadata too, memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes` (what a device of
+// `problem` has), `memoryIsProved`, `smallestDeviceCount`.
 absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view planner_name,
                               const NothingFits& nothing);
 
 // Returns whether `status` says that the planner has no plan of its kind for these devices, heads
-// and batch, whatever the memory (pure tensor parallelism over more devices than heads).
+// and batch, whatever the memory (pure tensor parallelism over more devices than heads). To be
+// asked of a planner's own error (`FinishedSearch::result`): it is true of every NO_FEASIBLE_PLAN,
+// that of `NothingFitsError` included.
 bool HasNoCandidates(const absl::Status& status);
 
 }  // namespace parplan

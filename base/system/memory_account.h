@@ -25,9 +25,11 @@ class MemoryAccount {
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  // Returns the bytes counted, up to 64 KB for each thread that counts.
+  // Returns the bytes counted so far. Each thread that counts adds its own once they are 64 KB, and
+  // at the end of its scope, so up to 64 KB a thread are missing. May be below 0: a thread may free
+  // what was allocated before it counted.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Returns the largest value that `bytes` ever had.
+  // Returns the largest value that `bytes` ever had, at least 0.
   int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
   int64_t budget() const { return budget_; }
   bool IsUsedUp() const { return bytes() > budget_; }

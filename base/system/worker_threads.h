@@ -20,20 +20,22 @@ namespace parplan {
 class WorkerThreads {
  public:
   // Starts the helpers. With 0 of them everything runs on the caller's thread. Throws
-  // std::system_error if the system has no more threads. REQUIRES: `helper_count` is at least 0.
+  // std::system_error if the system has no more threads. REQUIRES: `helper_count` is at least 0;
+  // aborts otherwise.
   explicit WorkerThreads(int helper_count);
 
-  // REQUIRES: no call of `Run` is in progress.
+  // REQUIRES: no call of `Run` is in progress; aborts otherwise.
   ~WorkerThreads();
 
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
 
-  // Calls `work` for every index below `count`, on the calling thread and on idle helpers, and
-  // returns when all are done. Helpers count for the caller's `MemoryAccount`. The caller never
-  // waits for a helper to be free, so calls may come from several threads at once and from within
-  // `work`. Returns the processor time that helpers spent; 0 if `count` is at most 1, since they
-  // take no part then. REQUIRES: `work` does not throw.
+  // Calls `work` once for every index from 0 to below `count`, on the calling thread and on idle
+  // helpers, and returns when all are done. Helpers count for the caller's `MemoryAccount`. The
+  // caller never waits for a helper to be free, so calls may come from several threads at once and
+  // from within `work`, which several threads call at once. Returns the processor time that helpers
+  // spent; 0 if `count` is at most 1, since they take no part then. REQUIRES: `work` does not
+  // throw.
   absl::Duration Run(int64_t count, const std::function<void(int64_t)>& work);
 
   int helper_count() const { return static_cast<int>(helpers_.size()); }

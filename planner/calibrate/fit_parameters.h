@@ -16,6 +16,7 @@ namespace parplan {
 
 // The place where runs were made.
 struct FitPlace {
+  // Empty if unknown; runs then change the global scope and that of their cluster alone.
   std::string device_family;
   // Empty if unknown.
   std::string cluster;
@@ -44,7 +45,8 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
                                        absl::Span<const LayerKind> layer_kinds = {});
 
 // Returns the values of `base` with those of `parameters` replaced by `values`, for predictions
-// during a fit. REQUIRES: `values` has one for each parameter, as `fitted` below.
+// during a fit. REQUIRES: `values` has one for each parameter, as `fitted` below, which is not
+// checked.
 std::vector<CoefficientValue> WithValues(const Calibration& base,
                                          absl::Span<const FitParameter> parameters,
                                          absl::Span<const double> values);

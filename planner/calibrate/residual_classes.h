@@ -46,7 +46,7 @@ struct ResidualOptions {
 //   3. Distances from the median grow by sqrt(n / (n - p)) for p fitted coefficients, and by the
 //      laboratories' deviation, added as variances.
 //
-// Quantiles ascend and are kept within -5 and 5. REQUIRES: at least one residual.
+// Quantiles ascend and are kept within -5 and 5. REQUIRES: at least one residual; aborts otherwise.
 std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
                                         const ResidualOptions& options = {});
 

@@ -26,7 +26,8 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
 // (`CostModel`).
 absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
                        const Prediction& prediction);
-// Does the same with given costs, for many plans of one problem.
+// Does the same with given costs, for many plans of one problem. The function above makes them, and
+// returns the errors of `CostModel::Create` too.
 absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
                        const Prediction& prediction);
 

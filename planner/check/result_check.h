@@ -16,12 +16,14 @@ namespace parplan {
 // Returns INTERNAL (CHECK_FAILED) with the layer and the dimension.
 absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan);
 
-// Checks that a summary is consistent with itself and with the step of the plan found: the bound is
-// not above the step, the gap is the one between them, and `kOptimal` means that the bound is met
-// and no limit was hit. Returns INTERNAL (CHECK_FAILED) otherwise.
+// Checks that a summary is consistent with itself and with the step of the plan found: no count is
+// negative, the bound is finite, at least 0 and not above the step, the gap is the one between
+// them, and `kOptimal` means that the bound is met and, as nothing else does, that the limit is
+// `kNone`. Returns INTERNAL (CHECK_FAILED) otherwise.
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 
-// Checks an answer. Returns INTERNAL (CHECK_FAILED) with the first fact that is broken.
+// Checks an answer. Returns INTERNAL (CHECK_FAILED) with the first fact that is broken, or an error
+// of `CostModel::Create`, which a planner with an answer has not met.
 //
 //   plan found     `CheckPlan`, `CheckDeclaredSpace` and `CheckSearchSummary`. Alternatives and
 //                  front pass the first two, are distinct, in order (of time per sample, of memory

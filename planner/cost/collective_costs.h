@@ -31,7 +31,8 @@ class CollectiveCosts {
   void Resolve(Collective collective, const std::set<GroupShape>& shapes, ResolutionNotes& notes);
 
   // Returns the time for a message whose size is counted as in nccl-tests; 0 for one rank.
-  // Allocates nothing. REQUIRES: `Knows(collective, shape)`.
+  // Allocates nothing. REQUIRES: `Knows(collective, shape)`, or the shape is one rank; aborts
+  // otherwise.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
   // Returns whether there is a fabric, or `Resolve` found measurements.

@@ -72,7 +72,8 @@ class CollectiveTimes {
   Source Resolve(Collective collective, const GroupShape& shape);
 
   // Returns the time for a message whose size is counted as in nccl-tests; 0 for one rank.
-  // REQUIRES: `Resolve` returned another source than `kMissing` for this collective and shape.
+  // REQUIRES: `Resolve` returned another source than `kMissing` for this collective and shape, or
+  // the shape is one rank. Aborts otherwise.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
  private:

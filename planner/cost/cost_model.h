@@ -29,9 +29,10 @@ class CostModel {
  public:
   // Looks up, for every node group, every number that some strategy of the problem's space needs.
   // Numbers that were not measured are estimated if `rules().allow_estimates` is set. Returns
-  // FAILED_PRECONDITION (PROFILE_MISSING) if numbers are missing nevertheless; the error lists each
-  // with layer, degree and shape. Returns INVALID_ARGUMENT (SPEC_INVALID) if the memory of all
-  // layers and samples adds up to more than 2^61 bytes. The model keeps no reference to `problem`.
+  // FAILED_PRECONDITION (PROFILE_MISSING) if numbers are missing nevertheless; the message lists
+  // each with layer, degree and shape, and the metadata has their `count` and the first hundred,
+  // from `missing0` on. Returns INVALID_ARGUMENT (SPEC_INVALID) if the memory of all layers and
+  // samples adds up to more than 2^61 bytes. The model keeps no reference to `problem`.
   static absl::StatusOr<CostModel> Create(const PlanningProblem& problem);
 
   // The costs on the devices of one node group.

@@ -25,8 +25,9 @@ class FabricTime {
 
   // Returns the time for a message whose size is counted as in nccl-tests: for an all-reduce the
   // vector of one rank, for all-gather and reduce-scatter the whole vector, for an all-to-all the
-  // bytes one rank holds, for send-receive those one rank sends. Every group of the shape
-  // communicates at the same time. 0 for one rank or no bytes. O(1).
+  // bytes one rank holds, for send-receive those one rank sends, and for a broadcast, which is
+  // priced as a send-receive, the whole vector. Every group of the shape communicates at the same
+  // time. 0 for one rank or no bytes. O(1).
   //
   // The time is that of a ring or, for an all-reduce, of a double binary tree if that is quicker:
   // it has 0.92 of the ring's rate (NCCL, src/graph/tuning.cc) but few steps.

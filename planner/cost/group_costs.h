@@ -43,8 +43,8 @@ class GroupCosts {
  public:
   // Returns the cost of a layer of definition `definition_index` in a plan of
   // `pipeline_parallel_degree` stages. `micro_batch_size` is the number of samples of one
-  // micro-batch over the whole stage, a multiple of `strategy.data_parallel_degree`. A call
-  // takes some microseconds and allocates nothing.
+  // micro-batch over the whole stage, a multiple of `strategy.data_parallel_degree`; aborts if it
+  // is none. A call takes some microseconds and allocates nothing.
   LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
                         int pipeline_parallel_degree) const;
 

@@ -29,14 +29,16 @@ namespace parplan {
 // Keeps a reference to the costs. One thread at a time may use it.
 class LayerPricing {
  public:
-  // Takes the arguments of `GroupCosts::CostOfLayer`; the levels of `strategy` are ignored.
-  // `CostOf` may be called with a recomputation only if `parts` include those of it (`PartsOf`).
+  // Takes the arguments of `GroupCosts::CostOfLayer`; the levels of `strategy` are ignored. Aborts
+  // if its data-parallel degree does not divide the micro-batch. `CostOf` may be called with a
+  // recomputation only if `parts` include those of it (`PartsOf`), which is not checked.
   LayerPricing(const GroupCosts& costs, int definition_index, const Strategy& strategy,
                int64_t micro_batch_size, int pipeline_parallel_degree, RepeatedParts parts);
 
   // Returns whether `strategy` differs from the given one only in rank order and levels.
   bool Serves(const Strategy& strategy) const;
-  // Makes later calls return costs for `order`. REQUIRES: the strategy with it is canonical.
+  // Makes later calls return costs for `order`. REQUIRES: the strategy with it is canonical,
+  // which is not checked.
   void UseRankOrder(RankOrder order);
 
   // Returns the footprint of the strategy; the reference is valid as long as this object.

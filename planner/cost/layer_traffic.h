@@ -20,7 +20,8 @@ namespace parplan {
 // takes the samples of one rank, `samples`, which may be a fraction. Immutable; any thread may read
 // it.
 //
-//   const LayerTraffic::Exchange exchange = traffic.ExpertParallel(definition, strategy, samples);
+//   const LayerTraffic::Exchange exchange =
+//       traffic.ExpertParallel(definition, strategy, samples, work.bare);  // LayerSource::Work
 //   forward += exchange.forward;
 class LayerTraffic {
  public:
@@ -135,7 +136,7 @@ class LayerTraffic {
 
 // Returns the time until both `compute` and `communication` are done if they start together and
 // each runs `slowdown` times slower while the other runs: max(a, d) + (k - 1) * min(a, d)
-// (docs/papers.md 1.5). REQUIRES: slowdown >= 1.
+// (docs/papers.md 1.5). REQUIRES: slowdown >= 1, which is not checked.
 Seconds OverlappedTime(Seconds compute, Seconds communication, double slowdown);
 
 }  // namespace parplan

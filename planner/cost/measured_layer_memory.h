@@ -45,7 +45,8 @@ class MeasuredLayerMemory {
                                      const LayerNeeds& needs, const LayerEstimator* estimator,
                                      ResolutionNotes& notes);
 
-  // Returns the sizes at a degree. REQUIRES: the degree was in `needs`.
+  // Returns the sizes at a degree. REQUIRES: the degree was in `needs`, and nothing was missing;
+  // aborts otherwise.
   const AtDegree& At(int tensor_parallel_degree) const;
 
   // Returns whether the sizes at degrees above 1 are those with sequence parallelism.

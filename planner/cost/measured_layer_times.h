@@ -48,7 +48,7 @@ class MeasuredLayerTimes {
 
   // Return the time of one pass. `micro_batch_size` >= 0 is the number of samples on this device;
   // the time never falls as it grows. Allocate nothing if the degree was measured. REQUIRES: the
-  // degree was in `needs`.
+  // degree was in `needs`, and nothing was missing; aborts otherwise.
   Seconds Forward(int tensor_parallel_degree, double micro_batch_size) const;
   Seconds Backward(int tensor_parallel_degree, double micro_batch_size) const;
 

@@ -12,7 +12,7 @@ namespace parplan {
 
 // Time over the size of the work. Between points it is a straight line in logarithms, which is
 // exact if time is a power of the size; outside them it is alpha-beta, a fixed cost and a cost
-// per unit. It never falls as the size grows.
+// per unit. It never falls as the size grows. Immutable, as is `TimeTable`.
 class LogLogCurve {
  public:
   struct Point {
@@ -32,10 +32,10 @@ class LogLogCurve {
   LogLogCurve() = default;
 
   // Makes a curve through `points`. REQUIRES: at least one point, rising sizes, durations that do
-  // not fall. Without `ends`, the fixed cost is that of the line through the first two points, at
-  // least 0, and 0 for a single point. The cost per unit above the last point is the best fit to
-  // the points from a quarter of its size on, and never more than that of the last point alone,
-  // which is used if there is one point or the points show no cost per unit.
+  // not fall; aborts otherwise. Without `ends`, the fixed cost is that of the line through the
+  // first two points, at least 0, and 0 for a single point. The cost per unit above the last point
+  // is the best fit to the points from a quarter of its size on, and never more than that of the
+  // last point alone, which is used if there is one point or the points show no cost per unit.
   explicit LogLogCurve(const std::vector<Point>& points);
   LogLogCurve(std::vector<Point> points, Ends ends);
 
@@ -45,7 +45,7 @@ class LogLogCurve {
   const Ends& ends() const { return ends_; }
 
   // Returns the time for `size` >= 0: 0 for 0, and exactly the duration of a point at its size.
-  // O(log points), allocates nothing. REQUIRES: not empty.
+  // O(log points), allocates nothing. REQUIRES: not empty; aborts otherwise.
   Seconds At(double size) const;
 
  private:
@@ -81,7 +81,8 @@ class TimeTable {
     Seconds duration;               // > 0
   };
 
-  // Makes the table from points in any order. REQUIRES: at least one point; no two of equal sizes.
+  // Makes the table from points in any order. REQUIRES: at least one point; no two of equal sizes,
+  // which is not checked.
   // O(points^2 + cells * points).
   explicit TimeTable(std::vector<Point> points);
 
@@ -95,7 +96,7 @@ class TimeTable {
   // Returns the work per sample of the measured row nearest to `work_per_sample`, by ratio.
   double NearestWork(double work_per_sample) const;
   // Return the work of the nearest measured row at or below `work_per_sample`, and at or above it.
-  // REQUIRES: `Covers(work_per_sample)`.
+  // REQUIRES: `Covers(work_per_sample)`; aborts otherwise.
   double WorkBelow(double work_per_sample) const;
   double WorkAbove(double work_per_sample) const;
 

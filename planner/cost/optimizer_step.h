@@ -1,4 +1,4 @@
-// Time of the weight update after the last backward pass. `GroupCosts` and `LayerPricing` call it.
+// Time of the weight update after the last backward pass. `GroupCosts` calls it.
 
 #ifndef PARPLAN_PLANNER_COST_OPTIMIZER_STEP_H_
 #define PARPLAN_PLANNER_COST_OPTIMIZER_STEP_H_

@@ -71,7 +71,7 @@ class ScheduleEvaluator {
   //
   // REQUIRES: V (`virtual_stage_count`) divides the number of stages, which is above 0, as is
   // micro_batch_count; V is 1 unless the schedule has virtual stages; the size of groups is 0 or
-  // one that `IsGroupSize` allows; the schedule does not split backward passes.
+  // one that `IsGroupSize` allows; the schedule does not split backward passes. Aborts otherwise.
   Seconds StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
                    int64_t micro_batch_count);
 
@@ -118,7 +118,7 @@ struct PipelineEvent {
   Seconds end;
 };
 
-// Lists every pass of the step, sorted by stage and start.
+// Lists every pass of the step, sorted by stage and start. REQUIRES: as for `StepTime`.
 // O(stages * micro-batches) time and memory.
 std::vector<PipelineEvent> PipelineEvents(const PipelineRules& rules,
                                           absl::Span<const StageTimes> stages,

@@ -43,15 +43,16 @@ class PlanEvaluator {
   PlanEvaluator(const PlanningProblem& problem, const CostModel& costs);
 
   // Returns the score of `plan`. Allocates nothing once it has seen a plan with as many stages and
-  // runs. REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem.
+  // runs. REQUIRES, here and below: `plan` satisfies `CheckPlanStructure` for the problem, which is
+  // not checked.
   PlanScore Evaluate(const Plan& plan);
 
   // Returns the same prediction with every detail.
   Prediction Predict(const Plan& plan);
 
-  // Return details of the plan seen last: the times of each virtual stage, with the optimizer's
-  // step included in `gradient_sync`, and the upper bound of memory on each device of pipeline
-  // position `device`.
+  // Return details of the plan seen last, without which they must not be called: the times of each
+  // virtual stage, with the optimizer's step included in `gradient_sync`, valid until the next
+  // plan, and the upper bound of memory on each device of pipeline position `device`, from 0.
   absl::Span<const StageTimes> stage_times() const { return times_; }
   Bytes peak_memory_upper(int device) const { return devices_[device].upper; }
 

@@ -130,7 +130,7 @@ struct RankMemory {
 // planner/model/in_flight.h are compared, since a device with a heavy first chunk is fullest some
 // passes after its first backward pass. O(V), allocates nothing up to 32 virtual stages.
 //
-//   stages   [virtual stage], place.virtual_stage_count of them
+//   stages   [virtual stage], place.virtual_stage_count of them, none null, which is not checked
 RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankPlace& place,
                         const RuntimeTraits& traits, const Coefficients& coefficients);
 

@@ -1,4 +1,5 @@
-// Whether a change of strategy between two layers moves activations.
+// Whether a change of strategy between two layers moves activations. `GroupCosts` asks it for
+// runtimes that exchange layouts at once.
 
 #ifndef PARPLAN_PLANNER_COST_SAME_ROWS_H_
 #define PARPLAN_PLANNER_COST_SAME_ROWS_H_
@@ -11,7 +12,7 @@ namespace parplan {
 // strategies, by the rules of planner/program/activation_layout.h: data-parallel ranks share
 // samples; context-parallel ranks share tokens, in order or, with rings, one piece from either end
 // each; tensor-parallel ranks share the rest with sequence parallelism. O(ranks) for a few pairs,
-// O(1) for most. REQUIRES: equal rank counts.
+// O(1) for most. REQUIRES: equal rank counts, which is not checked.
 bool HoldSameRows(const Strategy& a, const Strategy& b);
 
 }  // namespace parplan

@@ -12,7 +12,7 @@ namespace parplan {
 
 // Time over the size of the work, such as bytes of a message or samples of a micro-batch. It never
 // falls as the size grows: a point that measured faster than a smaller one is taken for noise and
-// raised to it.
+// raised to it. Immutable.
 class SizeCurve {
  public:
   struct Point {
@@ -23,7 +23,8 @@ class SizeCurve {
   // An empty curve; `At` must not be called.
   SizeCurve() = default;
 
-  // Makes a curve from points in any order. REQUIRES: at least one point; sizes differ.
+  // Makes a curve from points in any order. REQUIRES: at least one point; sizes differ. Aborts
+  // otherwise.
   explicit SizeCurve(std::vector<Point> points);
 
   bool empty() const { return points_.empty(); }
@@ -33,7 +34,7 @@ class SizeCurve {
   // Returns the time for `size` >= 0; 0 for 0. Between points it is a straight line. Below the
   // first it is the line through the first two, but no faster per unit than the first point, and
   // proportional if there is only one. Above the last it is proportional to the last, whose fixed
-  // cost matters least. O(log points). REQUIRES: not empty.
+  // cost matters least. O(log points). REQUIRES: not empty; aborts otherwise.
   Seconds At(double size) const;
 
  private:

@@ -51,7 +51,7 @@ struct StepCollective {
 // this list come from the same functions (`LayerTraffic`, `GroupCosts`).
 //
 // REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`, of which `costs` are the costs;
-// 0 <= rank < plan.device_count.
+// 0 <= rank < plan.device_count. Nothing checks it.
 std::vector<StepCollective> CollectivesOfStep(const PlanningProblem& problem,
                                               const CostModel& costs, const Plan& plan, int rank);
 

@@ -1,4 +1,5 @@
 // Counts the collectives of one layer over its tensor-parallel group. Times are in layer_traffic.h.
+// `LayerTraffic` counts by it.
 
 #ifndef PARPLAN_PLANNER_COST_TENSOR_PARALLEL_TRAFFIC_H_
 #define PARPLAN_PLANNER_COST_TENSOR_PARALLEL_TRAFFIC_H_

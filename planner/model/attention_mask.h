@@ -20,7 +20,8 @@ namespace parplan {
 double AttentionPairs(const LayerDefinition& layer, bool causal, double sequence_length);
 
 // Returns `AttentionPairs` as a share of those of full attention with the same `causal`: exactly 1
-// without a window, or with one at least as long as the sequence.
+// without a window or chunks, or with one at least as long as the sequence. REQUIRES:
+// `sequence_length` is above 0, which is not checked.
 double VisibleShare(const LayerDefinition& layer, bool causal, double sequence_length);
 
 }  // namespace parplan

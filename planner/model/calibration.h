@@ -141,7 +141,8 @@ class Calibration {
   // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the member, for example
   // `coefficient_values[2].value`, for a value outside its coefficient's bounds, two values of one
   // coefficient and scope, a layer kind with a coefficient that has none, quantiles that fall or
-  // lie outside [-5, 5], two classes of one key, negative counts, or too many entries.
+  // lie outside [-5, 5], two classes of one key, negative counts, an empty `agent`, a source
+  // without a name or rows, texts that are too long, or too many entries. `digest` is not checked.
   static absl::StatusOr<Calibration> Create(Content content);
 
   // Returns the priors of coefficients and ranges, from data sheets and literature, which hold if
@@ -164,7 +165,7 @@ class Calibration {
   // Between the nine quantiles, and beyond them, ln(ratio) is linear in the normal score of the
   // probability. Call them once per problem, not per plan.
   //
-  // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5.
+  // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5. Aborts otherwise, also for NaN.
   RangeFactors Range(const ResidualKey& key, double coverage = 0.9) const;
   // At least 1: predictions that were too high are no reason to exceed memory.
   double UpperFactor(const ResidualKey& key, double risk) const;

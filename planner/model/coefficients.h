@@ -1,5 +1,6 @@
-// The numbers of the cost model that no data sheet has. Each has a name and bounds, and
-// calibrations fit it; docs/cost-model.md explains each.
+// The numbers of the cost model that no data sheet has. Each has a name and bounds, a calibration
+// may set it, and fits change all but `kExpertImbalance`; docs/cost-model.md explains each.
+// `Calibration::Resolve` makes a set of values, and planner/cost computes with it.
 
 #ifndef PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
 #define PARPLAN_PLANNER_MODEL_COEFFICIENTS_H_
@@ -64,7 +65,7 @@ const CoefficientInfo& InfoOf(Coefficient coefficient);
 // Returns the coefficient with this name, or nothing.
 std::optional<Coefficient> FindCoefficient(absl::string_view name);
 
-// One value per coefficient. Plain data.
+// One value per coefficient. Plain data, which no operation keeps within the bounds.
 class Coefficients {
  public:
   // Makes the priors.

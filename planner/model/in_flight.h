@@ -43,7 +43,7 @@ struct InFlightMoment {
 // flight at that moment. The result is exact. With P = 1 there is one micro-batch, and the chunks
 // after the one that runs are freed. O(V), allocates nothing.
 //
-//   kept, extra, counts   [chunk], V of them
+//   kept, extra, counts   [chunk], V of them, which is not checked
 InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Bytes> kept,
                            absl::Span<const Bytes> extra, absl::Span<int64_t> counts);
 

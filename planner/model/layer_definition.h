@@ -158,7 +158,8 @@ bool SameLayer(const LayerDefinition& a, const LayerDefinition& b);
 // Returns whether `degree` tensor-parallel ranks can share a transformer layer: `degree` divides
 // its heads and key-value heads; the heads and groups, or else the inner size, of a state space;
 // the width of a feed-forward part that stands alone; or is listed, for an opaque layer. True
-// for 1.
+// for 1, and false otherwise for tables and heads, which ranks share by other rules. REQUIRES:
+// `LayerDefinition::Create` made the layer, and `degree` is at least 1; neither is checked.
 bool SplitsOverTensorRanks(const LayerDefinition& layer, int64_t degree);
 
 // Returns whether the layer is a table, a head of one token, or has attention and a feed-forward
@@ -171,7 +172,8 @@ bool HasUsualParts(const LayerDefinition& layer);
 bool SharesTokens(const LayerDefinition& layer);
 
 // Returns the part of an opaque layer that one of `degree` ranks has. With degree 1 it is the
-// layer. REQUIRES: `SplitsOverTensorRanks(layer, degree)`.
+// layer. REQUIRES: an opaque layer, which is not checked, and
+// `SplitsOverTensorRanks(layer, degree)`; aborts otherwise.
 OpaqueTensorDegree OpaquePart(const LayerDefinition& layer, int degree);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
 // The runtime whose measurements hold for another. The selection of profiles
-// (proto/wire/profile_selection.h) calls it.
+// (proto/wire/profile_selection.h), `LayerSource` and the server's `ProfileKeeper` call it.
 
 #ifndef PARPLAN_PLANNER_MODEL_MEASURED_RUNTIME_H_
 #define PARPLAN_PLANNER_MODEL_MEASURED_RUNTIME_H_
@@ -10,7 +10,8 @@ namespace parplan {
 
 // Returns the runtime that profiles name (`Profile.runtime_id`) if their times hold for
 // `runtime_id`, a name of `KnownRuntimes()`: `torch` for those whose layers are modules of PyTorch
-// (`fsdp`, `deepspeed`), else `runtime_id` itself.
+// (`fsdp`, `deepspeed`), else `runtime_id` itself, whatever it is. The result then refers to the
+// text of the argument and lives as long as that.
 absl::string_view MeasuredRuntime(absl::string_view runtime_id);
 
 }  // namespace parplan

@@ -30,7 +30,8 @@ struct ModelLayerRun {
 class ModelSpec {
  public:
   // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field if a rule of model.proto is broken.
-  // `layer_definitions` must come from `LayerDefinition::Create`.
+  // `layer_definitions` must come from `LayerDefinition::Create`, whose rules are not checked
+  // again.
   static absl::StatusOr<ModelSpec> Create(std::string model_id,
                                           std::vector<LayerDefinition> layer_definitions,
                                           std::vector<ModelLayerRun> layer_runs,

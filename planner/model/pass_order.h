@@ -82,14 +82,14 @@ struct PipelineShape {
 bool IsGroupSize(int64_t group_size, int pipeline_parallel_degree, int64_t micro_batch_count);
 
 // Lists the passes of device `device`, from 0, in the order in which it does them: 2 V m passes.
-// O(V m) time and memory. REQUIRES: `device` is below the pipeline degree, and the backward passes
-// of the schedule are whole (`BackwardSplit::kWhole`).
+// O(V m) time and memory. REQUIRES: a shape as above, `device` from 0 to below the pipeline degree,
+// and whole backward passes of the schedule (`BackwardSplit::kWhole`); aborts otherwise.
 std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device);
 
 // Returns the number of warm-up passes: forward passes that the device does before it begins to do
 // one forward and one backward pass in turn (under GPipe: all of them). Counts the micro-batches
 // that a last group of fewer than P lacks, and may exceed the forward passes there are; the device
-// then does all of these first. O(1). REQUIRES: as for `PassOrder`.
+// then does all of these first. V - 1 on one device. O(1). REQUIRES: as for `PassOrder`.
 int64_t WarmUpPassCount(const PipelineShape& shape, int device);
 
 }  // namespace parplan

@@ -72,13 +72,15 @@ struct Plan {
 // limit only makes the largest plans slower to predict.
 inline constexpr int64_t kMaxForwardPassCount = int64_t{1} << 22;
 
-// Returns the plan in one line, for example `2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1`.
+// Returns the plan in one line, for example `2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1`: stages are
+// divided by bars, and layers of several definitions under one strategy are counted together.
 std::string PlanGist(const Plan& plan);
 
 // Returns the number of micro-batches whose activations stage `stage_index` of
 // `pipeline_parallel_degree` keeps at once (docs/papers.md 2.3): min(P - i, m) for 1F1B, m for
 // GPipe. One stage is no pipeline: under every schedule it takes one micro-batch after the other.
-// For one stage per device; planner/model/in_flight.h has the interleaved count.
+// For one stage per device; planner/model/in_flight.h has the interleaved count. Aborts if the
+// pipeline does not have the stage.
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count);
 

@@ -116,11 +116,12 @@ inline constexpr GroupIndex kSearchedGroup = kFirstGroup;
 class PlanningProblem {
  public:
   // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field for a batch that is not positive, an
-  // empty range of batches, a micro-batch count that does not divide the batch, a schedule outside
-  // space or target, a rule out of its range, or a size over its limit.
-  // Returns FAILED_PRECONDITION (PROFILE_MISSING) if a group's profile is of another device kind or
-  // node size. `CostModel::Create` finds out whether its points suffice.
-  // REQUIRES: `model` and `topology` are not null; `knowledge` has no more groups than `topology`.
+  // empty range of batches, a micro-batch count that does not divide the only batch, a schedule
+  // outside space or target, a rule out of its range, a size over its limit, or a precision whose
+  // products a device with a data sheet does not multiply. Returns FAILED_PRECONDITION
+  // (PROFILE_MISSING) if a group's profile is of another device kind or node size.
+  // `CostModel::Create` finds out whether its points suffice. REQUIRES: `model` and `topology` are
+  // not null; `knowledge` has no more groups than `topology`. Aborts otherwise.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
                                                 Knowledge knowledge, int64_t global_batch_size,
@@ -166,13 +167,15 @@ class PlanningProblem {
   // Returns the same question with another memory for each device, the same in all groups, for
   // finding the smallest memory that would fit.
   PlanningProblem WithUsableMemory(Bytes usable_memory) const;
-  // Returns the question with this batch only. REQUIRES: AllowsGlobalBatchSize(size).
+  // Returns the question with this batch only. REQUIRES: AllowsGlobalBatchSize(size); aborts
+  // otherwise.
   PlanningProblem WithGlobalBatchSize(int64_t size) const;
   // Returns the question with other rules. REQUIRES: `Create` accepts them for the batch; they are
   // not checked again.
   PlanningProblem WithRules(PlanningRules rules) const;
-  // Returns the question for `node_count` nodes of the same kind, without names. REQUIRES: one node
-  // group; at most kMaxDeviceCount devices.
+  // Returns the question for `node_count` nodes of the same kind, without names; the last link tier
+  // reaches them all. REQUIRES: one node group and at least one node; aborts otherwise. At most
+  // kMaxDeviceCount devices, which is not checked.
   PlanningProblem WithNodeCount(int node_count) const;
 
  private:

@@ -77,8 +77,9 @@ struct PredictedPlan {
 
 // Returns whether `a` comes before `b` in the order of plans: less time per sample, then smaller
 // peak memory, smaller batch, smaller pipeline degree, fewer virtual stages, fewer micro-batches,
-// the schedule with the smaller enumerator, and the first layer whose strategy or stage differs. A
-// strict total order, up to equal plans.
+// the schedule with the smaller enumerator, the smaller `micro_batch_group_size`, and the first
+// layer whose strategy or stage differs, by the order of `Strategy` and then of stages. A strict
+// total order, up to equal plans.
 bool IsBetterPlan(const PredictedPlan& a, const PredictedPlan& b);
 
 // A plan that fits.

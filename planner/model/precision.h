@@ -108,7 +108,7 @@ struct PrecisionTraits {
 // Returns the rows of all precisions in the order of their values. The table is static.
 absl::Span<const PrecisionTraits> KnownPrecisions();
 
-// Returns the row of `precision`. O(1).
+// Returns the row of `precision`, one of the values above; aborts for another. O(1).
 const PrecisionTraits& TraitsOf(Precision precision);
 
 // Returns the precision with that `PrecisionTraits::name`, or nothing.

@@ -98,10 +98,12 @@ class ProfileSnapshot {
     std::optional<Bytes> context_memory;
   };
 
-  // Sorts the points. Returns INVALID_ARGUMENT (PROFILE_INVALID) naming the field for an empty
-  // device kind, a time that is not finite and above 0, a count or an `overlap_slowdown` below its
-  // minimum, a negative size, a send-receive of other than 2 participants, two points with equal
-  // keys, or two equal layers.
+  // Sorts the points; layers keep their order, and every list may be empty. Returns
+  // INVALID_ARGUMENT (PROFILE_INVALID) naming the field for an empty device kind, a time that is
+  // not finite and above 0, a count below its minimum, an `overlap_slowdown` that is not finite and
+  // at least 1, a negative size, a message of 0 bytes, a send-receive of other than 2 participants,
+  // two points with equal keys, or two layers of one precision that are the `SameLayer`. Checks
+  // neither `digest` nor the definitions of layers.
   static absl::StatusOr<ProfileSnapshot> Create(Content content);
 
   const std::string& digest() const { return content_.digest; }
@@ -115,7 +117,8 @@ class ProfileSnapshot {
   std::optional<double> overlap_slowdown() const { return content_.overlap_slowdown; }
   std::optional<Bytes> context_memory() const { return content_.context_memory; }
 
-  // Returns the measurements of a layer, or null. The pointer is valid as long as the snapshot.
+  // Returns the measurements of the layer that is the `SameLayer`, whatever its id and sequence
+  // length, or null. The pointer is valid as long as the snapshot.
   const MeasuredLayer* FindLayer(const LayerDefinition& definition, Precision precision) const;
 
  private:

@@ -38,11 +38,11 @@ enum class RecomputeModule {
 };
 inline constexpr int kRecomputeModuleCount = 7;
 
-// Returns Megatron-LM's name of a module, and the module of a name.
+// Returns Megatron-LM's name of a module, and the module of a name, or nothing for another name.
 absl::string_view RecomputeModuleName(RecomputeModule module);
 std::optional<RecomputeModule> FindRecomputeModule(absl::string_view name);
 
-// Returns whether the layer has the module.
+// Returns whether the layer has the module; false for tables, heads and opaque layers.
 bool HasRecomputeModule(const LayerDefinition& layer, RecomputeModule module);
 
 // A set of modules. Plain value.
@@ -84,9 +84,9 @@ class RecomputeModules {
 // Returns the sets of modules that searches look at, of those that some layer has: `layernorm`,
 // `moe_act` and `mla_up_proj`, whose bytes cost least time, and these with `mlp` and `moe`, which
 // takes the places of `moe_act` and `shared_experts`, because it repeats them. Each without
-// attention, and with it if `with_attention` and some layer has it. One set for every further
-// module made the search for 61 layers with 256 experts on 2,048 devices four times as long, and
-// the plan 0.5 % faster.
+// attention, and with it if `with_attention` and some layer has it; none if no layer has a module
+// other than attention and `shared_experts`. One set for every further module made the search for
+// 61 layers with 256 experts on 2,048 devices four times as long, and the plan 0.5 % faster.
 std::vector<RecomputeModules> SearchedModuleSets(absl::Span<const LayerDefinition> layers,
                                                  bool with_attention);
 

@@ -1,4 +1,5 @@
-// The properties of a training program on which time and memory depend.
+// The properties of a training program on which time and memory depend. Questions name a program
+// (`PlanningRules::runtime`), and planner/cost and planner/check ask its traits.
 
 #ifndef PARPLAN_PLANNER_MODEL_RUNTIME_TRAITS_H_
 #define PARPLAN_PLANNER_MODEL_RUNTIME_TRAITS_H_

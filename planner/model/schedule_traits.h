@@ -79,7 +79,7 @@ struct ScheduleTraits {
 // Returns the rows of all schedules in the order of their values. The table is static.
 absl::Span<const ScheduleTraits> KnownSchedules();
 
-// Returns the row of `schedule`. O(1).
+// Returns the row of `schedule`, one of the values above; aborts for another. O(1).
 const ScheduleTraits& TraitsOf(Schedule schedule);
 
 // Returns the schedule with that `ScheduleTraits::name`, or nothing.

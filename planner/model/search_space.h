@@ -189,12 +189,13 @@ bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool 
 bool AllowsCombination(const TargetLimits& limits, const Strategy& strategy, bool has_experts,
                        bool has_pipeline, bool with_level);
 
-// Returns whether the last three limits above allow `strategy` for `layer`. Its sharding and
-// recomputation do not count.
+// Returns whether `whole_latent_attention`, `equal_feed_forward_shares` and `equal_token_shares`
+// allow `strategy` for `layer`. Its sharding and recomputation do not count.
 bool SharesAsAllowed(const TargetLimits& limits, const LayerDefinition& layer,
                      const Strategy& strategy);
 
-// Returns whether plans of the model may have several stages, as far as the target is concerned.
+// Returns whether plans of the model may have several stages, as far as
+// `one_stage_with_tied_table` is concerned.
 bool AllowsPipeline(const TargetLimits& limits, const ModelSpec& model);
 
 // Returns the limits of all targets, `kParplan` first, in the order of their numbers. The table is

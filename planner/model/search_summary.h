@@ -10,6 +10,8 @@
 namespace parplan {
 
 // Values as in proto/parplan/v1/plan.proto.
+// `kOptimal`: no plan of the space is better, or, without a plan, it is proved that none fits.
+// `kFeasible`: anything else.
 enum class Termination { kOptimal = 1, kFeasible = 2 };
 // The reason why a search ended without a proof. `kMethod`: it ran to its end, but its method
 // proves nothing more. `kGap`: its gap is no larger than wanted. `kMemory`: the server gave it no
@@ -29,9 +31,10 @@ enum class SearchLimit {
 struct SearchSummary {
   Termination termination = Termination::kFeasible;
   SearchLimit limit = SearchLimit::kMethod;
-  // Proved lower bound on the predicted step time of every plan of the space.
+  // Proved lower bound on the predicted step time of every plan of the space; 0 if nothing is
+  // proved.
   Seconds bound;
-  // (step - bound) / step, in [0, 1].
+  // (step - bound) / step, in [0, 1]. Without a plan it says nothing.
   double gap_ratio = 1.0;
   int64_t expanded_state_count = 0;
   int64_t pruned_state_count = 0;

@@ -9,8 +9,9 @@
 
 namespace parplan {
 
-// Appends layer `layer` of the model to a stage: to its last run if definition and strategy are the
-// same, else as a new run.
+// Appends layer `layer` of the model, counted from 0, to a stage: to its last run if definition and
+// strategy are the same, else as a new run. REQUIRES: the model has the layer, and it follows the
+// last one of a stage that is not empty; neither is checked.
 void AppendLayer(const ModelSpec& model, int layer, const Strategy& strategy, StagePlan* stage);
 
 }  // namespace parplan

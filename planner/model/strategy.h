@@ -68,8 +68,10 @@ struct Strategy {
   // of tensor and data parallelism.
   int context_parallel_degree = 1;
   // Number of data- and context-parallel ranks that share the experts of a layer; divides the
-  // product of these two degrees. Only for layers with experts. Of all planners only `exact`
-  // searches it.
+  // product of these two degrees or, with an `expert_tensor_parallel_degree`, the ranks of the
+  // stage over that. 1 for layers without experts. On devices with data sheets `exact` searches it,
+  // and so do `megatron` and `fsdp-best` (uniform_search.h); the methods of the other planners
+  // leave it at 1.
   int expert_parallel_degree = 1;
   // `kRing` if context_parallel_degree is 1.
   ContextKind context_kind = ContextKind::kRing;
@@ -128,10 +130,9 @@ struct Strategy {
 // tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 2 with parameters
 // sharded (`f`), and activations recomputed (`-c`; `-s` if only those of attention;
 // `-s:layernorm+mlp` if those of the modules named). `-cp2` is context-parallel degree 2 with
-// rings,
-// `-sp2` with all-to-alls, `-ep2` expert-parallel degree 2; each is printed if above 1; `-etp1`
-// expert-tensor-parallel degree 1, if it is not the tensor-parallel degree. The star is printed
-// only if both degrees are above 1. Sharding of optimizer states alone prints `z1`, and of
+// rings, `-sp2` with all-to-alls, `-ep2` expert-parallel degree 2; each is printed if above 1;
+// `-etp1` expert-tensor-parallel degree 1, if it is not the tensor-parallel degree. The star is
+// printed only if both degrees are above 1. Sharding of optimizer states alone prints `z1`, and of
 // gradients too `z2`, instead of `f`.
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);
 

@@ -13,7 +13,8 @@ namespace parplan {
 bool HasTiedTable(const ModelSpec& model);
 
 // Returns whether layers of the definition hold that table: tied heads, and embeddings of the same
-// vocabulary size. False for all definitions if there is no tied table.
+// vocabulary size. False for all definitions if there is no tied table. REQUIRES: the index is one
+// of `model.layer_definitions()`, which is not checked.
 bool HoldsTiedTable(const ModelSpec& model, int definition_index);
 
 // Returns whether two layers that hold the table may have these strategies in one plan: rank r of

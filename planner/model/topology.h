@@ -44,7 +44,7 @@ struct NodeGroup {
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
 
-// One level of the interconnect, fastest first.
+// One level of the interconnect, fastest first. Fields as in proto/parplan/v1/topology.proto.
 struct LinkTier {
   std::string tier_id;
   int reach_device_count = 0;
@@ -75,7 +75,7 @@ class Topology {
 
   // Return the group of a rank, and its node, counted from 0 over all groups. Both are as fast as
   // the groups are few. Ranks past the last device count as devices of further nodes of the last
-  // group. REQUIRES: rank >= 0.
+  // group. REQUIRES: rank >= 0, which is not checked.
   GroupIndex GroupOfRank(int rank) const;
   int NodeOfRank(int rank) const;
 

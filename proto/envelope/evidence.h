@@ -49,6 +49,9 @@ struct Evidence {
 // 3. The subject is `plan`, by name and digest. PERMISSION_DENIED, AUDIENCE_MISMATCH.
 // 4. `finish_time` is at most PlanVerifier::kIssueTimeTolerance after `now`, and a key of step 1
 //    was in its window then. FAILED_PRECONDITION, PLAN_EXPIRED.
+//
+// How long ago the check finished does not matter, nor whether `trust` has expired
+// (`TrustBundle::CheckLife`).
 absl::StatusOr<Evidence> VerifyEvidence(const v1::SignedPlan& envelope, const TrustBundle& trust,
                                         const VerifiedPlan& plan, absl::Time now);
 

@@ -15,7 +15,7 @@
 namespace parplan {
 
 // Returns the SubjectPublicKeyInfo of an Ed25519 key (RFC 8410 §4), 44 bytes of DER.
-// REQUIRES: `raw_public_key` has 32 bytes.
+// REQUIRES: `raw_public_key` has 32 bytes; aborts otherwise.
 std::string Ed25519SubjectPublicKeyInfo(absl::string_view raw_public_key);
 
 // Returns the SHA-256 of `bytes` in lower-case hexadecimal, 64 digits.

@@ -56,7 +56,8 @@ namespace parplan {
 // by one thread at a time.
 class KeyStore {
  public:
-  // REQUIRES: 0 < overlap < validity, and 0 <= retention.
+  // REQUIRES: 0 < overlap < validity, neither `retention` nor `back_date` is below 0, and
+  // `bundle_life` is at least 3 seconds; opening aborts otherwise.
   struct Options {
     // Time for which a new key may issue plans.
     absl::Duration validity = absl::Hours(24 * 90);

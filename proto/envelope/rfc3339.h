@@ -13,7 +13,7 @@
 namespace parplan {
 
 // Formats a time, for example `2026-01-31T12:00:00Z`, with a fraction of a second if there is one.
-// REQUIRES: `time` is within the years 1 to 9999.
+// REQUIRES: `IsRfc3339Time(time)`, which is not checked.
 std::string FormatRfc3339(absl::Time time);
 
 // Parses a time with any offset. Returns nothing for all else: white space, `infinite-future`,

@@ -89,8 +89,8 @@ class TrustBundle {
   TrustBundle() = default;
 
   // Returns the bundle of `keys`. INVALID_ARGUMENT (SPEC_INVALID), naming `keys[i]...`, for too
-  // many keys, two equal keys, a window that is empty or outside the years 1 to 9999, and a revoked
-  // key without the time of that.
+  // many keys, two equal keys, a window that is empty or outside the years 1 to 9999, a revoked key
+  // without the time of that, and such a time for another key.
   static absl::StatusOr<TrustBundle> Create(std::vector<TrustedKey> keys);
 
   // Returns the bundle of `keys` with a version, not signed yet. INVALID_ARGUMENT (SPEC_INVALID) as
@@ -110,14 +110,15 @@ class TrustBundle {
   std::string ToJson() const;
 
   // Returns the bytes that the signatures of the bundle cover: the pre-authentication encoding of a
-  // text that has the version and every key. REQUIRES: the bundle has a version.
+  // text that has the version and every key. REQUIRES: the bundle has a version; aborts otherwise.
   std::string SignedBytes() const;
 
-  // Returns this bundle with other signatures. REQUIRES: it has a version; 1 to 16 signatures.
+  // Returns this bundle with other signatures, which are not verified. REQUIRES: it has a version;
+  // 1 to 16 signatures. Aborts otherwise.
   TrustBundle WithSignatures(std::vector<BundleSignature> signatures) const;
 
   // Returns PERMISSION_DENIED (SIGNATURE_INVALID) if the bundle has expired at `now`: it trusts no
-  // key any more.
+  // key any more. A bundle without a version never expires.
   absl::Status CheckLife(absl::Time now) const;
 
   // Decides whether a verifier that accepted this bundle may go on to `next`. PERMISSION_DENIED

@@ -18,7 +18,7 @@ namespace parplan {
 v1::VerifyPlanResponse::Verdict VerdictOf(const absl::Status& status);
 
 // Returns the id of the trusted key that signed a plan which then failed a later check; empty if no
-// key did.
+// key did, for OK, and for errors of anything else.
 std::string SigningKeyIdOf(const absl::Status& status);
 
 }  // namespace parplan

@@ -57,7 +57,8 @@ class PlanVerifier {
   //    and this type. `Signature.key_id` only selects the key to try first.
   //    PERMISSION_DENIED, SIGNATURE_INVALID.
   // 2. Type, then 3. parse. The type is that of a plan, and the bytes are a `PlanPayload` with
-  //    name, devices, stages, micro-batches and both times. Unknown fields are accepted.
+  //    name, devices, stages, micro-batches and both times, the expiry after the issue. Unknown
+  //    fields are accepted.
   //    INVALID_ARGUMENT, PAYLOAD_MALFORMED.
   // 4. Time. issue_time <= now + kIssueTimeTolerance, now < expire_time, the plan lives no longer
   //    than kLongestPlanLife, and a key of step 1 was in its window at issue_time.

@@ -29,7 +29,8 @@ namespace parplan {
 // Returns the SHA-256 of `bytes`: 64 lower-case hexadecimal digits.
 std::string Sha256Hex(absl::string_view bytes);
 
-// Returns the digest of every field: cluster, groups, node names and tiers, in their order.
+// Returns the digest of every field: cluster, groups, node names and tiers, in their order, and the
+// fabric if one is named.
 std::string TopologyDigest(const Topology& topology);
 
 // Returns the digest of what is trained: precision, optimizer, and each layer in order with its
@@ -56,11 +57,11 @@ std::string SnapshotDigest(const ProfileSnapshot::Content& content);
 std::string TopologyText(const Topology& topology);
 std::string ModelText(const ModelSpec& model);
 
-// Returns the key of a question: equal questions have equal keys. The digests are those of this
-// header; `planner` is a name of `FindPlan`, `planner_version` its release. Limits of the search
-// are not part of the key, since a plan of a search that a limit ended is not stored under its key.
-// `hardware_digest` is the digest of the data sheets (empty for an unknown device),
-// `calibration_digest` that of the calibration (empty for the built-in one).
+// Returns the key of a question, 64 digits as above: equal questions have equal keys. The digests
+// are those of this header; `planner` is a name of `FindPlan`, `planner_version` its release.
+// Limits of the search are not part of the key, since a plan of a search that a limit ended is not
+// stored under its key. `hardware_digest` is the digest of the data sheets (empty for an unknown
+// device), `calibration_digest` that of the calibration (empty for the built-in one).
 std::string PlanKey(absl::string_view model_digest, absl::string_view topology_digest,
                     absl::string_view snapshot_digest, int64_t global_batch_size,
                     const PlanningRules& rules, absl::string_view planner,

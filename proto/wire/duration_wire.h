@@ -1,5 +1,6 @@
 // Conversion of durations and times between the planner's doubles, Abseil's values and Protobuf's
-// well-known types.
+// well-known types. The other conversions of this folder, the server, the agent and the clients
+// call it.
 
 #ifndef PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
 #define PARPLAN_PROTO_WIRE_DURATION_WIRE_H_
@@ -21,7 +22,8 @@ namespace parplan {
 inline constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
 
 // Rounds to the nearest nanosecond. Values beyond the range of a Duration, infinities included,
-// become its nearest end (`kMaxDurationSeconds` or its negative). REQUIRES: not NaN.
+// become its nearest end (`kMaxDurationSeconds` or its negative). REQUIRES: not NaN; aborts
+// otherwise.
 google::protobuf::Duration DurationToProto(Seconds seconds);
 google::protobuf::Duration DurationToProto(absl::Duration duration);
 

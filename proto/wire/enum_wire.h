@@ -1,4 +1,5 @@
-// Conversion of enums of the contract to enums of the planner, which have the same numbers.
+// Conversion of enums of the contract to enums of the planner, which have the same numbers. The
+// other conversions of this folder and the probe of the agent call it.
 
 #ifndef PARPLAN_PROTO_WIRE_ENUM_WIRE_H_
 #define PARPLAN_PROTO_WIRE_ENUM_WIRE_H_

@@ -19,8 +19,10 @@ std::string JoinPath(absl::string_view parent, absl::string_view child);
 std::string JoinPath(absl::string_view parent, absl::string_view child, int index);
 
 // Translates a field error of the planner to the fields of the caller's message: the prefix `from`
-// of the path becomes `to`, and the reason becomes `reason`. With an empty `from`, `to` is put in
-// front. Returns a status without a field, or whose field does not begin with `from`, as it is.
+// of the path, one or more whole members, becomes `to`, and the reason becomes `reason`. The result
+// is a `FieldError`: INVALID_ARGUMENT with `field` and `rule` and no other metadata. With an empty
+// `from`, `to` is put in front. Returns a status without a field, or whose field does not begin
+// with `from`, as it is.
 absl::Status MoveFieldError(const absl::Status& status, absl::string_view from,
                             absl::string_view to, Reason reason);
 

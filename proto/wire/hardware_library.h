@@ -29,7 +29,8 @@ class HardwareLibrary {
   // case), a fabric does not consist of two links of the library, or a usual fabric is unknown.
   static absl::StatusOr<HardwareLibrary> Create(v1::HardwareLibrary message);
 
-  // Finds a device by `device_id` or alias, ignoring case and a leading `NVIDIA `.
+  // Finds a device by `device_id` or alias, ignoring case, white space around the name, and a
+  // leading `NVIDIA `.
   const DeviceDescription* FindDevice(absl::string_view name) const;
 
   // Finds a fabric by `fabric_id` or alias, ignoring case. Any link inside a node, `+` and any link
@@ -38,7 +39,8 @@ class HardwareLibrary {
   const FabricDescription* FindFabric(absl::string_view name) const;
 
   // Returns the fabric to assume for a cluster without a named one. `device_id` as in `FindDevice`;
-  // `device_count` counts the whole cluster, 0 if unknown.
+  // `device_count` counts the whole cluster, 0 if unknown. Null also if the device has none for
+  // such nodes.
   const FabricDescription* DefaultFabricFor(absl::string_view device_id, int devices_per_node,
                                             int device_count = 0) const;
 

@@ -28,12 +28,12 @@ absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t
 absl::StatusOr<double> JsonNumber(const JsonValue& value);
 absl::StatusOr<bool> JsonBoolean(const JsonValue& value);
 absl::StatusOr<std::string> JsonString(const JsonValue& value);
-// Reads Base64 in either alphabet.
+// Reads Base64 in either alphabet, with padding or without.
 absl::StatusOr<std::string> JsonBytes(const JsonValue& value);
 // Reads the full name of a value of `descriptor` and returns its number.
 absl::StatusOr<int> JsonEnum(const JsonValue& value,
                              const google::protobuf::EnumDescriptor& descriptor);
-// Reads seconds with up to nine decimals, `"0.005s"`.
+// Reads seconds with up to nine decimals, `"0.005s"`, which may be negative.
 absl::StatusOr<google::protobuf::Duration> JsonDuration(const JsonValue& value);
 // Reads RFC 3339, `"2022-06-01T00:00:00Z"`.
 absl::StatusOr<google::protobuf::Timestamp> JsonTimestamp(const JsonValue& value);

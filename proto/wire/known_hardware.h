@@ -19,7 +19,7 @@ namespace parplan {
 // usual links. INVALID_ARGUMENT (SPEC_INVALID) naming `fabric_id` below `field` for a fabric that
 // is not in the library.
 //
-// REQUIRES: one node group.
+// REQUIRES: one node group; aborts otherwise.
 absl::StatusOr<std::shared_ptr<const Hardware>> KnownHardware(
     const Topology& topology, absl::string_view field = "topology",
     const HardwareLibrary& library = HardwareLibrary::BuiltIn());

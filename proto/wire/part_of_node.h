@@ -16,14 +16,14 @@ namespace parplan {
 // node: every layer and optimizer step, overlap slowdown and context memory, and the collectives of
 // groups within the part. They were taken while the whole node was busy, so their times are more
 // likely too high than too low. INVALID_ARGUMENT (PROFILE_INVALID) if `devices_per_node` is below
-// 1. REQUIRES: it divides the node of `whole`.
+// 1. REQUIRES: it divides the node of `whole`, which is not checked.
 absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
 
 // Merges the profiles of nodes of `devices_per_node` devices that hold for a runtime
 // (profile_selection.h); if none was measured, returns the part of the smallest larger node.
 // FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes or the runtimes that were
 // measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not pass
-// `ValidateProfile`. Profiles are not null.
+// `ValidateProfile`. Profiles are not null, the newest first: of equal points it counts.
 //
 //   runtime_id   of the question, as in `RuntimeTraits`
 absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,

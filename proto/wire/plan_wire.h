@@ -39,15 +39,19 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
 // is not that of all ranks, the batch is below 1, degrees are below 1 or their product is not the
 // number of ranks of the stage, a rank order does not name both axes, an enum value is unknown, the
 // micro-batch count does not divide the batch, the virtual stages do not divide the stages or need
-// another schedule, or there are more than kMaxDeviceCount ranks or kMaxLayerCount layers.
-// `CheckPlanStructure` decides whether the plan answers a problem.
+// another schedule, a `micro_batch_group_size` other than 0 is no larger than the pipeline degree
+// or not one that `IsGroupSize` allows, or there are more than kMaxDeviceCount ranks or
+// kMaxLayerCount layers; and what `StrategyFromProto` returns. `CheckPlanStructure` decides whether
+// the plan answers a problem.
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
 // Returns one strategy. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below
 // `field` for degrees below 1 (0 means 1 for context and expert parallelism), more than
-// kMaxDeviceCount ranks, experts that do not divide data times context parallelism, Ulysses without
-// context parallelism, a rank order that does not name both axes, and unknown enum values; those
-// that are UNSPECIFIED have their default.
+// kMaxDeviceCount ranks, experts that do not divide data times context parallelism or, with a
+// tensor degree of their own, the ranks over that, such a degree that does not divide the ranks or
+// is the layer's, Ulysses without context parallelism, a rank order that does not name both axes,
+// modules without their level or that level without modules, modules that are not ascending or are
+// attention alone, and unknown enum values; those that are UNSPECIFIED have their default.
 absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::string_view field);
 // Returns the message of any strategy. `StrategyFromProto` returns the same value.
 v1::Strategy StrategyToProto(const Strategy& strategy);
@@ -57,7 +61,9 @@ v1::Prediction PredictionToProto(const Prediction& prediction);
 
 // Returns the prediction of a message. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the
 // field below `field` for a negative time or size, a ratio that is not finite, an item of unknown
-// kind or named twice, or a peak that is not the sum of its items.
+// kind or named twice, a peak that is not the sum of its items, an unknown bottleneck or
+// confidence, a range that ends before it begins, or a time in seconds that is neither 0 nor that
+// of the Duration beside it. A range that is absent is the predicted value alone.
 absl::StatusOr<Prediction> PredictionFromProto(const v1::Prediction& message,
                                                absl::string_view field = "prediction");
 
@@ -67,7 +73,8 @@ v1::SearchSummary SearchSummaryToProto(const SearchSummary& summary, Seconds cpu
                                        Seconds wall = Seconds());
 
 // Returns the summary of a message, without its times. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with
-// the path of the field below `field` for unknown enum values or negative counts.
+// the path of the field below `field` for a missing termination, unknown enum values, negative
+// counts or times, a gap that is not finite, or seconds that are not those of the Duration.
 absl::StatusOr<SearchSummary> SearchSummaryFromProto(const v1::SearchSummary& message,
                                                      absl::string_view field = "search");
 

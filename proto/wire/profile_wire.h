@@ -19,8 +19,10 @@ namespace parplan {
 // the number of others. `field`, if not empty, is the prefix of every path.
 absl::Status ValidateProfile(const v1::Profile& profile, absl::string_view field = "");
 
-// Merges all profiles of nodes with `device_kind` and `devices_per_node` into one snapshot, and
-// ignores the others. Profiles are not null and used only during the call.
+// Merges all profiles of nodes with `device_kind` and `devices_per_node` into one snapshot,
+// whatever their runtimes, and ignores the others. Tests and benchmarks call it; programs merge
+// with `SnapshotOfNodes` or `SnapshotBuilder`, which choose by runtime first. Profiles are not null
+// and used only during the call.
 //
 //   newest_first   profiles that passed `ValidateProfile`, newest first
 //

@@ -32,7 +32,8 @@ class SnapshotBuilder {
   // profile that did not pass `ValidateProfile`; afterwards the builder must be destroyed.
   absl::StatusOr<bool> Add(const v1::Profile& profile);
 
-  // Returns the size of the nodes whose measurements the snapshot has.
+  // Returns the size of the nodes whose measurements the snapshot has, by the profiles added so
+  // far: the smallest one of which `devices_per_node` is a part, else `devices_per_node` itself.
   int measured_size() const;
 
   // Returns the snapshot, or the errors of `SnapshotOfNodes`. To be called once.

@@ -16,7 +16,8 @@ namespace parplan {
 absl::StatusOr<Topology> TopologyFromProto(const v1::ClusterTopology& message,
                                            absl::string_view field = "topology");
 
-// Returns the message of any value. `TopologyFromProto` returns the same value.
+// Returns the message of any value. `TopologyFromProto` returns the same value, if that has at most
+// kMaxDeviceCount devices.
 v1::ClusterTopology TopologyToProto(const Topology& topology);
 
 }  // namespace parplan

@@ -21,7 +21,8 @@ struct ScatterPoint {
 };
 
 // Returns the ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten
-// as long as these are at most `max_count`, else every power, every second, ...
+// as long as these are at most `max_count`, else every power, every second, ... REQUIRES:
+// 0 < low <= high, both finite, which is not checked.
 std::vector<double> LogTicks(double low, double high, int max_count);
 
 // Returns a chart with equal scales, the line of equality and lines 20 % off. Points that are not

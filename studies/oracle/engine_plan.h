@@ -24,7 +24,7 @@ struct EnginePlan {
 // Reads the plan in a strategy file of the engine (`OracleAnswer::strategy_file`). Returns
 // INVALID_ARGUMENT (SPEC_INVALID) with file and field for a file that is no JSON, keys that are
 // missing, and lists or degrees that do not fit model and devices. REQUIRES: the case has an
-// answer.
+// answer, which is not checked.
 absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle);
 
 // Returns the kind of each transformer layer, first to last, as an index into

@@ -1,4 +1,5 @@
-// Ablations of Galvatron-BMW: its rate without one of its parts.
+// Ablations of Galvatron-BMW: its rate without one of its parts. The command `parplan-study papers`
+// asks it for its section `ablations`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_ABLATION_H_
 #define PARPLAN_STUDIES_PAPERS_ABLATION_H_

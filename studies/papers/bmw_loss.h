@@ -1,5 +1,5 @@
 // Why the method of `galvatron-bmw` is slower than the optimum of its space: its own stages on the
-// optimum's partition.
+// optimum's partition. `CellOf` (grid.h) asks it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_BMW_LOSS_H_
 #define PARPLAN_STUDIES_PAPERS_BMW_LOSS_H_

@@ -1,6 +1,7 @@
 // The loss of the papers' dynamic program on one stage, against the proved optimum of the same
 // space: its memory is rounded up layer by layer, and it looks for the least time within the memory
-// kept from forward to backward before it checks the backward pass (docs/papers.md 2.2).
+// kept from forward to backward before it checks the backward pass (docs/papers.md 2.2). The
+// command `parplan-study papers` asks it for its section `forward-memory`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_FORWARD_MEMORY_H_
 #define PARPLAN_STUDIES_PAPERS_FORWARD_MEMORY_H_

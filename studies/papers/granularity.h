@@ -1,5 +1,6 @@
 // The papers' remedies for large models: a coarser unit of memory, and layers that share a strategy
-// in groups. What they lose against the proved optimum, and what time they save.
+// in groups. What they lose against the proved optimum, and what time they save. The command
+// `parplan-study papers` asks it for its sections `granularity` and `times`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_GRANULARITY_H_
 #define PARPLAN_STUDIES_PAPERS_GRANULARITY_H_

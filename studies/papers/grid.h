@@ -1,4 +1,5 @@
-// The grid of the papers: models, devices and budgets, each answered by every planner.
+// The grid of the papers: models, devices and budgets, each answered by every planner. The command
+// `parplan-study papers` asks it for its section `grid`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_GRID_H_
 #define PARPLAN_STUDIES_PAPERS_GRID_H_
@@ -62,7 +63,8 @@ struct GridCell {
   // whose plans are in the tree, where a limit ended the proof before a plan as fast was found.
   std::string OptimumPlanner() const;
   double OptimumRate() const;
-  // Returns by how much a faster plan may still be faster than that: 0 where it is proved.
+  // Returns by how much a faster plan may still be faster than that: 0 where it is proved, 1 where
+  // no plan is known or nothing is proved.
   double UnprovedShare() const;
   // Returns the planner with the highest rate of some; empty if none has a plan.
   std::string BestOf(const std::vector<std::string>& planners) const;
@@ -81,7 +83,8 @@ struct SpeedUp {
   std::string where;
 };
 // Returns the largest speed-up of `planner` over one of `rivals` that fits: over the slowest of
-// them in a cell (the reading of "up to"), or over the fastest.
+// them in a cell (the reading of "up to"), or over the fastest. `ratio` is -1 and `where` empty if
+// there is none.
 SpeedUp LargestSpeedUp(const std::vector<GridCell>& cells, absl::string_view planner,
                        const std::vector<std::string>& rivals, bool over_fastest);
 

@@ -1,4 +1,4 @@
-// A chart of lines as an SVG file, with logarithmic or linear axes.
+// A chart of lines as an SVG file, with logarithmic or linear axes. `PapersPictures` draws with it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_LINE_CHART_H_
 #define PARPLAN_STUDIES_PAPERS_LINE_CHART_H_
@@ -26,7 +26,8 @@ struct LineChart {
   std::vector<ChartLine> lines;
 };
 
-// Returns the file, the same bytes for the same chart. REQUIRES: some point.
+// Returns the file, the same bytes for the same chart. REQUIRES: some point, which is not checked;
+// at most six lines, and values above 0 on logarithmic axes. Aborts otherwise.
 std::string ChartSvg(const LineChart& chart);
 
 }  // namespace parplan::papers

@@ -1,5 +1,5 @@
 // Predicted against measured peaks of memory, from the test program `executor_memory_test`, which
-// runs small plans on processors.
+// runs small plans on processors. The command `parplan-study papers` reads them with it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_MEMORY_CHECK_H_
 #define PARPLAN_STUDIES_PAPERS_MEMORY_CHECK_H_
@@ -25,8 +25,8 @@ struct MeasuredMemory {
 };
 
 // Reads what `executor_memory_test --gtest_output=json:FILE` wrote: the property `peak_error` of
-// each test. INVALID_ARGUMENT (SPEC_INVALID) naming `--memory-runs` if it is no such file, if no
-// test has that property, or if a test of it failed.
+// each test; tests without it are left out. INVALID_ARGUMENT (SPEC_INVALID) naming `--memory-runs`
+// if it is no such file, if no test has that property, or if a test that has it failed.
 absl::StatusOr<std::vector<MeasuredMemory>> ParseMeasuredMemory(absl::string_view text);
 
 // The magnitudes of the errors of some plans.

@@ -1,5 +1,6 @@
 // The error of predicted steps with and without the slow-down of work that overlaps communication,
-// from runs that the benchmark `prediction` measured.
+// from runs that the benchmark `prediction` measured. The command `parplan-study papers` reads them
+// with it, and its page shows the errors.
 
 #ifndef PARPLAN_STUDIES_PAPERS_OVERLAP_ERROR_H_
 #define PARPLAN_STUDIES_PAPERS_OVERLAP_ERROR_H_
@@ -52,7 +53,7 @@ absl::StatusOr<std::vector<MeasuredPlan>> ParseMeasuredPlans(absl::string_view t
 std::vector<std::vector<MeasuredPlan>> BySet(const std::vector<MeasuredPlan>& plans);
 
 // Returns the median of the absolute errors, the mean of the middle two of an even number.
-// REQUIRES: some plan.
+// REQUIRES: some plan; aborts otherwise.
 double MedianError(const std::vector<MeasuredPlan>& plans,
                    const std::function<double(const MeasuredPlan&)>& error);
 
@@ -68,7 +69,7 @@ struct OverlapErrors {
   int closer_count = 0;
 };
 
-// REQUIRES: some plan.
+// Returns the errors of the plans of one set. REQUIRES: some plan; aborts otherwise.
 OverlapErrors OverlapErrorsOf(const std::vector<MeasuredPlan>& plans);
 
 }  // namespace parplan::papers

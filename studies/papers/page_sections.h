@@ -1,4 +1,5 @@
-// The sections of the page, each as Markdown; empty where there are no results for it.
+// The sections of the page, each as Markdown; empty where there are no results for it. `PapersPage`
+// puts them together.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_
 #define PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_

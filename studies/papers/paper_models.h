@@ -1,5 +1,6 @@
 // The models and devices of the papers' experiments, as far as the texts and the authors' public
-// constants have their sizes (docs/papers.md 1.7 and 2.5).
+// constants have their sizes (docs/papers.md 1.7 and 2.5). The other files of this folder make
+// their questions with it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAPER_MODELS_H_
 #define PARPLAN_STUDIES_PAPERS_PAPER_MODELS_H_

@@ -1,4 +1,5 @@
 // One search of the study: a planner's answer to a question, in the few figures that the page has.
+// The other files of this folder search with it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_
 #define PARPLAN_STUDIES_PAPERS_PAPER_SEARCH_H_
@@ -55,7 +56,8 @@ struct Answer {
   // Share of the time a sample by which the planner has not proved its plan to be the fastest of
   // its space; 1 if it proves nothing.
   double gap = 1.0;
-  // Whether a limit of `SearchControl` ended the search.
+  // Whether `SearchControl::should_stop` ended the search, or any limit before there was a plan. A
+  // limit of states that ended it with a plan does not count.
   bool stopped = false;
   std::vector<std::string> notes;
 };
@@ -70,13 +72,13 @@ PlanningProblem WithPartitioner(const PlanningProblem& problem, Partitioner part
 // Answers `problem` with a planner of `PlannerNames`, with `exact` over `InTree` for
 // `kTreeOptimum`, or with a method for `kBaseAlone` and `kBmwAlone`, which no `control` ends. No
 // plan for these degrees counts as nothing that fits. REQUIRES: a known planner and a question that
-// it takes.
+// it takes; aborts otherwise.
 Answer Ask(const PlanningProblem& problem, absl::string_view planner,
            const SearchControl& control = {});
 
 // Answers `problem` with the dynamic program of the papers' planners over their whole tree and
 // nothing beside it: no baselines, and stages of the partitioner, or adjusted ones as in
-// `galvatron-bmw` alone if `adjusts`. REQUIRES: some degrees suit the question.
+// `galvatron-bmw` alone if `adjusts`. An answer without a plan if no degrees suit the question.
 Answer AskDynamicProgram(const PlanningProblem& problem, bool adjusts = false);
 
 // Returns `value` with six significant digits: what the stored results have.

@@ -1,4 +1,5 @@
-// The page docs/measurements/papers.md and its pictures, made of the results alone.
+// The page docs/measurements/papers.md and its pictures, made of the results alone. The command
+// `parplan-study papers` writes them.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAPERS_PAGE_H_
 #define PARPLAN_STUDIES_PAPERS_PAPERS_PAGE_H_

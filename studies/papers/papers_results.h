@@ -1,5 +1,6 @@
 // The results of the study, and the file that keeps them (studies/papers/data/results.json): the
-// page is made of this file alone, so that it can be made again without a search.
+// page is made of this file alone, so that it can be made again without a search. The command
+// `parplan-study papers` reads and writes it.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAPERS_RESULTS_H_
 #define PARPLAN_STUDIES_PAPERS_PAPERS_RESULTS_H_

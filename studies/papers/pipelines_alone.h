@@ -1,5 +1,6 @@
 // The balance of Galvatron-BMW where it has most to do: data parallelism, pipelines and
 // recomputation, without tensor parallelism and sharding, which make one stage the fastest plan.
+// The command `parplan-study papers` asks it for its section `pipelines`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PIPELINES_ALONE_H_
 #define PARPLAN_STUDIES_PAPERS_PIPELINES_ALONE_H_

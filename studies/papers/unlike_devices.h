@@ -1,5 +1,6 @@
 // The check of BMW's summary that asks for devices of several kinds (docs/papers.md 2.7): what it
-// costs to take them as alike, as the groups of the decision tree do.
+// costs to take them as alike, as the groups of the decision tree do. The command `parplan-study
+// papers` asks it for its section `unlike-devices`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_UNLIKE_DEVICES_H_
 #define PARPLAN_STUDIES_PAPERS_UNLIKE_DEVICES_H_

@@ -1,5 +1,6 @@
 // The ends of the walks of `galvatron-bmw`, and what other limits would give: measurements behind
-// `kMaxPartitions` (bi_objective.h) and `kMaxWalkStates` (bmw_walk.h).
+// `kMaxPartitions` (bi_objective.h) and `kMaxWalkStates` (bmw_walk.h). The command `parplan-study
+// papers` makes them for its section `long-walks`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_WALK_LIMITS_H_
 #define PARPLAN_STUDIES_PAPERS_WALK_LIMITS_H_

@@ -96,7 +96,8 @@ struct Galvatron2022LayerCost {
 // `micro_batch_count` may have a fraction. FAILED_PRECONDITION (PROFILE_MISSING) if `hardware` has
 // no all-reduce, or `layer` no activation, of the kind that the strategy needs. REQUIRES: both
 // numbers are at least 1; the strategy has neither recomputation nor sequence parallelism, and
-// shards either the parameters or nothing, since the program of 2022 knew no others.
+// shards either the parameters or nothing, since the program of 2022 knew no others; aborts
+// otherwise.
 absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     const Galvatron2022Hardware& hardware, const Galvatron2022Model& model,
     const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,

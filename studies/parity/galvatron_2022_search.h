@@ -45,7 +45,7 @@ struct Question2022 {
   int device_count = 8;
   Galvatron2022Model model;
   MicroBatchRule2022 micro_batch_rule = MicroBatchRule2022::kBert;
-  // First to last; at least one layer.
+  // First to last; at least one run, without which `Search2022` aborts.
   std::vector<LayerRun2022> layers;
   // Whether stages follow the greedy balance of memory; otherwise they are even.
   bool balances_memory = false;

@@ -19,7 +19,8 @@ namespace parplan {
 // The hardware that is taken if none is named.
 inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
 
-// Returns the text of a file of studies/parity/data. REQUIRES: there is such a file.
+// Returns the text of a file of studies/parity/data. REQUIRES: there is such a file; aborts
+// otherwise. The text lives until the process ends.
 absl::string_view DataOf2022(absl::string_view file_name);
 
 struct ModelOf2022 {

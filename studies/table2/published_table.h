@@ -32,10 +32,12 @@ struct PublishedTable {
   std::vector<PublishedRow> rows;
 };
 
-// Reads a data file. INVALID_ARGUMENT (SPEC_INVALID) naming `table2` and the member that is wrong.
+// Reads a data file. INVALID_ARGUMENT (SPEC_INVALID) naming `table2`, with what the parser says,
+// for text that is not JSON, and a member that is missing, too short or of another type. Other
+// members are ignored, and rows may be none.
 absl::StatusOr<PublishedTable> ReadPublishedTable(absl::string_view json);
 
-// Returns the table in the program.
+// Returns the table in the program, which lives until the process ends.
 const PublishedTable& BuiltInTable();
 
 }  // namespace parplan::table2

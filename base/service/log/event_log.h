@@ -16,8 +16,8 @@ namespace parplan {
 void LogEvent(const char* level, const char* event,
               const std::vector<std::pair<std::string, std::string>>& fields = {});
 
-// Sets the least level that `LogEvent` writes from now on; `info` until then. Words as of
-// `ServiceLog`.
+// Sets the least level that `LogEvent` writes from now on; `info` until then. Takes the words of
+// `LogLevelOf` (service_log.h); any other word turns the log off.
 void SetEventLogLevel(const std::string& level);
 
 }  // namespace parplan

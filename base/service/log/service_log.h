@@ -24,7 +24,8 @@ class ServiceLog {
   // `level` is a word of `LogLevelOf`, `format` is `json` or, with any other word, text.
   ServiceLog(const std::string& level, const std::string& format);
 
-  // Sets the least level that is written from now on.
+  // Sets the least level that is written from now on, by a word of `LogLevelOf`; any other word
+  // turns the log off.
   void SetLevel(const std::string& level);
 
   bool Writes(spdlog::level::level_enum level) const { return logger_->should_log(level); }

@@ -16,8 +16,9 @@ class Collectable;
 
 namespace parplan {
 
-// Returns when the first of the certificates in a text in PEM expires; absent if the text has no
-// certificate that can be read.
+// Returns the earliest time at which one of the certificates in a text in PEM expires; absent if
+// none can be read. Blocks of other kinds are passed over, and nothing is read behind the first
+// certificate that is damaged.
 std::optional<absl::Time> EarliestExpiry(const std::string& pem);
 
 // Makes `parplan_tls_certificate_expiry_timestamp_seconds{file}` for files in PEM, by the label

@@ -85,7 +85,8 @@ class Option {
   // Lets the help show the present value as the default, or `text`.
   Option& ShowDefault();
   Option& ShowDefault(const std::string& text);
-  // Returns whether the command line that was read has the option, or its variable was set.
+  // Returns whether the command line that was read has the option, or its variable was set; false
+  // before it is read.
   bool given() const;
   // Splits each value of a list at this character as well.
   Option& Delimiter(char delimiter);
@@ -143,7 +144,7 @@ class Command {
   }
 
   // Adds a flag without a value: `--name`, or `--name,!--no-name` with its opposite. `value` must
-  // live until the command line is parsed.
+  // live until the command line is parsed and stays as it is if the flag is not given.
   Option AddFlag(const std::string& name, bool& value, const std::string& help = "");
 
   // Both REQUIRE that there is such an option.
@@ -161,7 +162,7 @@ class Command {
   Command& PassOptionsUp();
   // Lets options that are added from now on be given more than once; the last one counts.
   Command& TakeLast();
-  // Calls `action` once the command line is read, if it names this command.
+  // Makes `Parse` call `action` once all values are read, if the command line names this command.
   Command& OnChosen(std::function<void()> action);
   // Hides the command from the help; it accepts any arguments, `--help` included, and ignores them.
   Command& HideAndIgnoreArguments();
@@ -182,9 +183,10 @@ struct ArgumentError {
 };
 
 // Prints why the arguments of `program` could not be read to standard error, or what --help and
-// --version ask for to standard output; fills `error` unless it is null. A command line that lacks
-// a command gets the list of those there are. Returns 0 after --help and --version, 1 if standard
-// output is closed or its disk is full, else 2. For callers that use CLI11 themselves.
+// --version ask for to standard output. Fills `error`, unless it is null, if it returns 2. A
+// command line that lacks a command gets the list of those there are. Returns 0 after --help and
+// --version, 1 if standard output is closed or its disk is full, else 2. For callers that use CLI11
+// themselves.
 int ExitAfter(const CLI::App& program, const CLI::ParseError& thrown,
               ArgumentError* error = nullptr);
 

@@ -2,8 +2,8 @@
 // arguments to the exit code.
 //
 //   int main(int argc, char** argv) {
-//     return parplan::shell::RunCommands({"planctl", "Plans ...", "Example: ..."}, AddCommands,
-//                                        argc, argv);
+//     return parplan::shell::RunCommands({"planctl", "Plans ...", "Example: ...", "0.1.0"},
+//                                        &AddAllCommands, argc, argv);
 //   }
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_COMMAND_PROGRAM_H_

@@ -16,17 +16,18 @@ enum class ExitCode {
   kOk = 0,
   // A defect of the program (CHECK_FAILED, INTERNAL), or an error that no other code names.
   kInternal = 1,
-  // Wrong arguments, a file or field that breaks a rule or is out of range, or a request that can
-  // never be done (UPLOAD_TOO_LARGE, REQUEST_ID_REUSED, EXECUTION_STATE).
+  // Wrong arguments, a file or field that breaks a rule or is out of range, or a request that is
+  // refused as often as it is made (UPLOAD_TOO_LARGE, REQUEST_ID_REUSED, EXECUTION_STATE,
+  // ROLE_REQUIRED, SEARCH_OUT_OF_MEMORY).
   kBadInput = 2,
   // No plan fits. The message has the memory that would suffice.
   kNothingFits = 3,
   // The profile lacks measurements. The message lists all of them.
   kMeasurementsMissing = 4,
-  // A check of signature, audience, topology or validity time failed.
+  // A check of signature, payload, audience, topology or validity time failed.
   kNotVerified = 5,
-  // The server or its store can't be reached, is busy, or did not answer in time; or the call was
-  // cancelled.
+  // The server, its store or its audit log can't be reached, is busy, or did not answer in time; a
+  // quota is used up or an agent is connected already; or the call was cancelled.
   kUnavailable = 6,
   // The server or its store has no such resource.
   kNotFound = 7,

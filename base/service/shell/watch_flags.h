@@ -25,7 +25,8 @@ struct WatchOptions {
 
 // Adds --listen, --metrics-listen, --port-file, --metrics-port-file and --log-level to the group
 // `group` of the help. The help shows the values of `watch` as defaults; `off` gives an empty
-// address. `watch` must live until the command line is parsed.
+// address. `watch` must live until the command line is parsed. Whether an address can be listened
+// on is not checked here.
 void AddWatchFlags(shell::Command command, const char* group, WatchOptions& watch);
 
 }  // namespace parplan

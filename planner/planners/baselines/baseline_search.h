@@ -23,7 +23,10 @@ namespace parplan {
 // only the even partition is used. A partitioner of the rules other than `kBest` leaves one
 // partition too. No alternatives, no memory front; `PlanFound::notes` has the partitioner.
 //
-// Returns nothing if, regardless of memory, no candidate has a strategy for every layer.
+// Returns `NothingFits` if no plan that it tried fits, `StoppedEmpty` if `control` ended the search
+// before a plan was found, and nothing if, regardless of memory, no candidate has a strategy for
+// every layer, or the rules ask for a schedule with virtual stages. Searches on the calling thread
+// alone and keeps no reference.
 std::optional<PlanningResult> SearchBaseline(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchSpace& space,
                                              const SearchControl& control);

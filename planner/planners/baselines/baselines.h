@@ -34,13 +34,14 @@ absl::Span<const absl::string_view> PaperBaselineNames();
 // `pp` with more devices than layers: `SearchBaseline` then returns nothing.
 std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const PlanningProblem& problem);
 
-// Returns the grid of `megatron`: uniform tensor, pipeline, data and context degrees, micro-batch
-// size, recomputation and interleaving, as people tune Megatron-LM by hand (Narayanan et al.,
-// SC'21, section 5.4); with or without the distributed optimizer.
+// Returns the grid of `megatron`: uniform tensor, pipeline, data and context degrees, the degree by
+// which experts are spread, micro-batch size, recomputation and interleaving, as people tune
+// Megatron-LM by hand (Narayanan et al., SC'21, section 5.4); with or without the distributed
+// optimizer.
 UniformGrid MegatronGrid();
 
 // Returns the grid of `fsdp-best`: no pipeline, parameters or gradients of all layers sharded over
-// all devices; any number of micro-batches and any recomputation.
+// all devices; any number of micro-batches, any recomputation, and experts spread by any degree.
 UniformGrid FsdpGrid();
 
 // Degrees of the fixed three-dimensional baseline.

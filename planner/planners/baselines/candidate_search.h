@@ -30,7 +30,8 @@ struct CandidateOutcome {
 // all its work in a step, which is the step time if there is one stage; with several, other weights
 // of synchronisation are tried too. Replaces `best`, which may be empty and is a plan of the same
 // problem, if a plan is better. Counts states on `meter`, and tries less once that has stopped.
-// REQUIRES: `tables` are of `problem` and `costs`, and `tables.usable()`.
+// REQUIRES: `tables` are of `problem` and `costs`, which is not checked, and `tables.usable()`;
+// aborts otherwise.
 CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
                                  const StageTables& tables, SearchMeter& meter,
                                  std::optional<PredictedPlan>& best);

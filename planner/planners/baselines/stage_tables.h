@@ -41,7 +41,7 @@ class StageTables {
  public:
   // Lists the strategies of `space` that the problem allows and computes their costs. Keeps no
   // reference to its arguments. REQUIRES: `pipeline_parallel_degree` divides the devices of
-  // `problem` and `micro_batch_count` its `global_batch_size()`.
+  // `problem` and `micro_batch_count` its `global_batch_size()`, which is not checked.
   StageTables(const PlanningProblem& problem, const CostModel& costs, const SearchSpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_count);
 
@@ -51,7 +51,8 @@ class StageTables {
   Schedule schedule() const { return schedule_; }
   // Number of layers of the model, embedding and head among them.
   int layer_count() const { return static_cast<int>(definition_of_layer_.size()); }
-  // Whether every layer of the model has a strategy. The methods below REQUIRE it.
+  // Whether every layer of the model has a strategy. The methods below REQUIRE it, which only
+  // `LeastMemoryOfStages` checks.
   bool usable() const { return usable_; }
   // [definition] ascending by strategy; empty for a definition that no layer of the model has.
   const std::vector<std::vector<TableEntry>>& entries() const { return entries_; }

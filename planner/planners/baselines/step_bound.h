@@ -11,8 +11,9 @@ namespace parplan {
 
 // Returns a lower bound of the step time that `PredictPlan` gives any plan of `tables` whose stages
 // each fit in `stage_budget` (bytes for the tensors of one device,
-// `MemoryOverheads::TensorBudget`), over every partition and every assignment. Infinite if none
-// fits.
+// `MemoryOverheads::TensorBudget`), over every partition and every assignment. Infinite if the
+// layers do not even fit into the budgets of all stages together; if it is finite, a plan need not
+// fit.
 //
 // Take a plan of P stages and m micro-batches. Let y_i be the forward and backward time of its
 // stage i for one micro-batch, S the sum of all y_i, and n_i the number of micro-batches in flight
@@ -40,7 +41,7 @@ namespace parplan {
 //      step >= (least sum, over all layers, of the time of the whole step) / P.
 //
 // The result is the largest of the three. Its time is that of two calls of `Relax`
-// (assignment_bound.h) for all layers. REQUIRES: `tables.usable()`.
+// (assignment_bound.h) for all layers. REQUIRES: `tables.usable()`, which is not checked.
 Seconds StepLowerBound(const StageTables& tables, Bytes stage_budget);
 
 }  // namespace parplan

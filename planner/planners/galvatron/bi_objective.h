@@ -21,7 +21,7 @@ struct StageFigures {
 };
 
 // Balance of a partition, 1 - max / sum, for time and memory: in [0, 1 - 1/P], where the upper end
-// means equal stages.
+// means equal stages. 0 if the sum is 0.
 struct BalanceDegrees {
   double time = 0.0;    // alpha_t
   double memory = 0.0;  // alpha_m
@@ -67,8 +67,9 @@ enum class WalkEnd {
 // `memory_balanced` (p_m), then `time_balanced` (p_t) if it is another one, then what comes of
 // adjusting. Each partition of the queue is adjusted: a boundary layer of its slowest stage (the
 // first of equally slow ones) moves to the stage before, and in another partition to the stage
-// after. The new partition joins the queue if its slowest stage takes no longer than that of the
-// partition it came from, every stage fits, and `memory_of` it is no more than `memory_of` the
+// after. `memory_balanced` alone is in the queue at first, and `time_balanced` limits memory but is
+// not adjusted. The new partition joins the queue if its slowest stage takes no longer than that of
+// the partition it came from, every stage fits, and `memory_of` it is no more than `memory_of` the
 // time-balanced partition. No partition is tried twice, except that `time_balanced` may come of
 // adjusting too; one whose slowest stage has one layer has no neighbours. If a stage of
 // `memory_balanced` does not fit, nothing is adjusted. Ends early if `on_step` returns false.

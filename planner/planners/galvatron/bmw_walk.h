@@ -41,7 +41,8 @@ inline constexpr int64_t kMaxWalkStates = int64_t{1} << 23;
 // partition and, if all its stages fit, their solutions [stage], which live as long as `stages`.
 // Ends if `on_step` returns false. After `max_state_count` states in all nothing is adjusted any
 // more; both ends of each walk are still visited. Calls `on_end`, if it is given, behind the last
-// step of each walk. REQUIRES at least two stages.
+// step of each walk. Both are called on this thread. REQUIRES: at least two stages, which is not
+// checked.
 void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
                     const std::function<bool(MemoryMeasure, const AdjustmentStep&,
                                              const std::vector<const GalvatronStage*>&)>& on_step,

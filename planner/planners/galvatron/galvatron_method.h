@@ -31,7 +31,8 @@ struct GalvatronMethod {
   bool adjusts = false;
 };
 
-// The tables of a problem's pipeline degrees and micro-batch sizes, each made once.
+// The tables of a problem's pipeline degrees and micro-batch sizes, each made once. Not
+// thread-safe.
 class GalvatronTableCache {
  public:
   // References must outlive this object.
@@ -51,7 +52,7 @@ class GalvatronTableCache {
 
 // The search of one method over batches, pipeline degrees and micro-batch counts. What it finds
 // depends on plans that others found only where these are better, so that an answer over several
-// methods is never worse than that of each.
+// methods is never worse than that of each. Not thread-safe.
 class GalvatronMethodSearch {
  public:
   // References must outlive this object.
@@ -60,15 +61,17 @@ class GalvatronMethodSearch {
                         GalvatronMethod method, SearchMeter& meter);
 
   // Lists the candidates, regardless of memory: those of the pipeline degrees and schedules that
-  // the method has. To be called once, before all below.
+  // the method has. To be called once, before all below, which is not checked: without it there are
+  // none.
   void List();
 
   // Searches all candidates and replaces `best` by each better plan; returns whether there was one.
   // Calls `on_candidate` before each.
   bool Run(std::optional<PredictedPlan>& best, const std::function<void()>& on_candidate);
   // Searches as if devices had the memory of `smaller`, which differs from the problem in nothing
-  // else and has no more of it, and replaces `best` by each faster plan. Candidates of one stage
-  // are left out: there more memory is never slower (docs/galvatron.md, *More memory*).
+  // else and has no more of it, and replaces `best` by each faster plan; returns whether there was
+  // one. Candidates of one stage are left out: there more memory is never slower
+  // (docs/galvatron.md, *More memory*).
   bool RunSmaller(const PlanningProblem& smaller, std::optional<PredictedPlan>& best);
 
   // Returns whether the method finds a plan; false too if the meter ended it.

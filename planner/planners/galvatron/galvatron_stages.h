@@ -37,7 +37,7 @@ struct GalvatronStage {
 // (`PlanningRules::memory_granule`), rounded up per unit. Not thread-safe.
 class GalvatronStages {
  public:
-  // References must outlive this object. `tables` are usable.
+  // References must outlive this object. REQUIRES: `tables.usable()`, which is not checked.
   GalvatronStages(const PlanningProblem& problem, const CostModel& costs,
                   const GalvatronTables& tables, Schedule schedule, int64_t micro_batch_count,
                   SearchMeter& meter);
@@ -63,6 +63,8 @@ class GalvatronStages {
   // Returns the states that all searches on this meter expanded.
   int64_t expanded_state_count() const { return meter_.expanded_state_count(); }
 
+  // Returns the plan with these units in each stage and these solutions of them, one for each
+  // stage. REQUIRES: no solution is null, which is not checked.
   Plan PlanOf(const Partition& partition, int64_t global_batch_size,
               const std::vector<const GalvatronStage*>& stages) const;
 

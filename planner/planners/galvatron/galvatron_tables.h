@@ -45,7 +45,8 @@ struct GalvatronKind {
   std::vector<Seconds> transitions;
 };
 
-// The tables of one pipeline degree and micro-batch size.
+// The tables of one pipeline degree and micro-batch size. Immutable; keeps no reference to what it
+// was made from.
 class GalvatronTables {
  public:
   // Lists the strategies of `space` that the tree has: tensor and data parallelism in either order,
@@ -54,7 +55,8 @@ class GalvatronTables {
   GalvatronTables(const StrategySpace& space, const CostModel& costs, int pipeline_parallel_degree,
                   int64_t micro_batch_size, bool with_recompute);
 
-  // Whether every unit has an option and there are at least as many units as stages.
+  // Whether every unit has an option and there are at least as many units as stages. If not, only
+  // this and the numbers given to the constructor have a meaning.
   bool usable() const { return usable_; }
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
@@ -65,14 +67,16 @@ class GalvatronTables {
 
   // Returns tables that together cover the plans of the space: this one, or, if all transformer
   // layers must be alike, one for each of their strategies, and one for each sharding of a tied
-  // table and for each choice that the target has once for a plan.
+  // table and for each choice that the target has once for a plan. All are usable; none if no such
+  // choice leaves every unit an option. `space` is the one given to the constructor. REQUIRES:
+  // `usable()`, which is not checked.
   std::vector<GalvatronTables> Choices(const StrategySpace& space) const;
 
   // Returns a lower bound of the step of any plan with `micro_batch_count` micro-batches: the
   // larger of two bounds, which step_bound.h proves as its first and third, with memory ignored.
   // For m micro-batches and P stages the first is X / (1 - (1 - 1/m)^P), where X is the sum over
   // all units of the least time of one micro-batch. The second is the least work of all units in a
-  // step, divided by P.
+  // step, divided by P. REQUIRES: `usable()`, which is not checked.
   Seconds LowerBound(int64_t micro_batch_count) const;
 
  private:

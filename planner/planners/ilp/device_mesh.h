@@ -61,7 +61,7 @@ struct Layout {
 };
 inline constexpr int kLayoutCount = kAxisLayoutCount * kAxisLayoutCount;
 
-// Returns the layout with an index. REQUIRES: 0 <= index < kLayoutCount.
+// Returns the layout with an index. REQUIRES: 0 <= index < kLayoutCount, which is not checked.
 Layout LayoutOf(int index);
 
 }  // namespace parplan

@@ -46,7 +46,8 @@ struct GraphAnswer {
   int64_t node_count = 0;
 };
 
-// Solves the programme for several objectives. Deterministic. Not thread-safe.
+// Solves the programme for several objectives. Deterministic unless `SolveLimits::should_stop`
+// ended a solve. Not thread-safe.
 class GraphSearch {
  public:
   // Keeps a reference to `graph`. `limits` apply to all solves together.

@@ -43,7 +43,8 @@ std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
 // (Zheng et al., OSDI'22, section 4.2), over the same graph. Solves programmes without a cap and
 // with caps between the least peak and that of the fastest solution; the answer is the fastest of
 // their nearest plans, and of the plan of least memory for each layer, that fits. So more memory is
-// never slower. No pipeline, no recomputation.
+// never slower. No pipeline, no recomputation. Results and states are as above; returns nothing if
+// no plan of one stage exists at any memory.
 std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchControl& control);
 
@@ -53,7 +54,7 @@ std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, con
 // those of `alpa-like`; each plan that does not fit recomputes as few layers as are enough
 // (`RecomputedToFit`, where Colossal-Auto has a solver for chains), and the fastest plan that fits
 // is the answer. So it is never slower than `alpa-like`, and more memory is never slower. All of
-// that is ours except for the two steps.
+// that is ours except for the two steps. Results and states are as for `alpa-like`.
 std::optional<PlanningResult> SearchColossalAutoLike(const PlanningProblem& problem,
                                                      const CostModel& costs,
                                                      const SearchControl& control);

@@ -39,9 +39,10 @@ struct IntegerProgram {
 
 // Limits of a solve.
 struct SolveLimits {
-  // Steps of the simplex method, all solves together; 0 means no limit.
+  // Steps of the simplex method in one `Solve`, all nodes together; 0 means no limit.
   int64_t max_iteration_count = 0;
-  // Asked every few hundred steps and at every node; true ends the solve. May be empty.
+  // Asked every 16 steps and at every node, on the calling thread; true ends the solve. May be
+  // empty.
   std::function<bool()> should_stop;
   // A solution counts as optimal if none is better by more than this share of it.
   double gap_ratio = 0.0;
@@ -59,11 +60,11 @@ struct ProgramSolution {
   // [column]; empty without a solution.
   std::vector<double> values;
   double objective = kNoBound;
-  // Proved lower bound of the objective.
+  // Proved lower bound of the objective; infinitely low if the relaxation was not solved.
   double bound = -kNoBound;
   // Objective of the linear relaxation, before any branching.
   double relaxed_objective = -kNoBound;
-  // Nodes of the tree; 0 if the relaxation was integral.
+  // Nodes of the tree; 0 if the relaxation was integral or not solved.
   int64_t node_count = 0;
   int64_t iteration_count = 0;
 };
@@ -73,17 +74,22 @@ struct ProgramSolution {
 // Not thread-safe.
 class ProgramSolver {
  public:
+  // Copies the programme. REQUIRES: terms and `integer_columns` name columns that there are, which
+  // is not checked.
   explicit ProgramSolver(const IntegerProgram& program);
   ~ProgramSolver();
   ProgramSolver(const ProgramSolver&) = delete;
   ProgramSolver& operator=(const ProgramSolver&) = delete;
 
   // Sets the objective: minimise the sum of objective[column] * column. REQUIRES: one number per
-  // column.
+  // column, which is not checked.
   void SetObjective(const std::vector<double>& objective);
-  // Replaces the upper bound of a row. REQUIRES: 0 <= row < the number of rows.
+  // Replaces the upper bound of a row. REQUIRES: 0 <= row < the number of rows, which is not
+  // checked.
   void SetRowUpper(int row, double upper);
-  // `start` has the values of a solution to begin with, or is empty.
+  // Minimises the objective that was set last, all 0 at first. `start` has the values of a solution
+  // to begin with, or is empty. REQUIRES: `start` keeps to all rows, which is not checked: it is
+  // the answer if nothing better is found.
   ProgramSolution Solve(const SolveLimits& limits, const std::vector<double>& start = {});
 
  private:

@@ -25,7 +25,7 @@ enum class Folding {
 };
 
 // A question about a mesh. The plan has one stage and `micro_batch_count` micro-batches of
-// `micro_batch_size` samples.
+// `micro_batch_size` samples, over all devices of the mesh.
 struct MeshQuestion {
   DeviceMesh mesh;
   int64_t micro_batch_size = 1;
@@ -36,7 +36,7 @@ struct MeshQuestion {
 // Returns the graph of the operators of every layer with their options, and the costs between them.
 // On a single device, the parts of a layer add up to the time, states and activations that `costs`
 // gives. Groups are indices of layer definitions; names are `definition.operator`. REQUIRES: every
-// layer has the usual parts (`HasUsualParts`).
+// layer has the usual parts (`HasUsualParts`); aborts otherwise.
 StrategyGraph GraphOfModel(const ModelSpec& model, const CostModel& costs,
                            const OperatorTimes& times, const MeshQuestion& question);
 

@@ -34,12 +34,12 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
                                          int definition_index, int64_t micro_batch_size);
 
 // Returns the plan of one stage in which the layers of every definition have the strategy nearest
-// to `shares` [definition]. The distance is the difference of states plus that of kept memory, in
-// bytes, rounded to a hundredth of the share; then the least time per step; then the order of
-// strategies. Without `per-layer`, transformer layers share the strategy nearest to all of them;
-// without `end-strategies`, embedding and head follow their neighbours. Layers that hold a tied
-// table share one strategy. Returns nothing if some layer has no strategy, or layers that must
-// share one have none in common.
+// to `shares`, [definition] of the model, one each, which is not checked. The distance is the
+// difference of states plus that of kept memory, in bytes, rounded to a hundredth of the share;
+// then the least time per step; then the order of strategies. Without `per-layer`, transformer
+// layers share the strategy nearest to all of them; without `end-strategies`, embedding and head
+// follow their neighbours. Layers that hold a tied table share one strategy. Returns nothing if
+// some layer has no strategy, or layers that must share one have none in common.
 std::optional<Plan> NearestPlan(const PlanningProblem& problem, const CostModel& costs,
                                 const std::vector<LayerShare>& shares, const BatchCut& cut);
 

@@ -76,7 +76,7 @@ struct OperatorGraph {
 // passes, with the weights of all. If `has_tied_table`, the head uses the embedding's table and has
 // none of its own.
 //
-// REQUIRES: HasUsualParts(definition).
+// REQUIRES: HasUsualParts(definition); aborts otherwise.
 OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision,
                           const RuntimeTraits& runtime, int64_t samples, bool has_tied_table);
 

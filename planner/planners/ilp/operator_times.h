@@ -30,7 +30,7 @@ class OperatorTimes {
   // Returns the time of one collective on every group of an axis at once; `bytes` counts the
   // message as nccl-tests does. Without data sheets an all-to-all that was not measured takes as
   // long as an all-gather, an all-gather or a reduce-scatter half as long as an all-reduce, and an
-  // all-reduce no time. 0 on an axis of size 1.
+  // all-reduce no time, and so do other collectives. 0 on an axis of size 1, and for no bytes.
   double CollectiveSeconds(Collective collective, const MeshAxis& axis, double bytes) const;
 
  private:

@@ -14,18 +14,20 @@
 
 namespace parplan {
 
-// Returns `plan` with as few recomputing layers as fit into `usable` bytes on every device; the
-// plan itself if it fits. For each level of recomputation, layers recompute in the order of extra
-// time per byte saved, least first and then from the first layer on, and the least number that fits
-// is taken; of the two levels the better plan is the answer. If no number is enough, all layers
-// that may recompute do, at the level that needs less memory. Without `per-layer`, either all
-// transformer layers recompute or none.
+// Returns `plan` with as few recomputing layers as fit into `usable` bytes on every device, by the
+// upper bound of the peak (`PlanScore::peak_memory_upper`); the plan itself if it fits. For each
+// level of recomputation, layers recompute in the order of extra time per byte saved, least first
+// and then from the first layer on, and the least number that fits is taken; of the two levels the
+// better plan is the answer. If no number is enough, all layers that may recompute do, at the level
+// that needs less memory. Without `per-layer`, either all transformer layers recompute or none.
 //
 // Once `control` says that the search must stop, it goes on only until a plan fits: then more
 // layers than necessary may recompute, and the second level is not tried.
 //
-// REQUIRES: one stage, and no layer recomputes. Returns nothing if no layer may recompute and the
-// plan does not fit. O(log(layers)) evaluations for each level.
+// REQUIRES: one stage, and no layer recomputes, which is not checked. Returns nothing if no layer
+// may recompute and the plan does not fit. A layer that would keep no less does not recompute,
+// unless all must. So the plan that comes back need not fit. O(log(layers)) evaluations for each
+// level.
 std::optional<Plan> RecomputedToFit(const PlanningProblem& problem, const CostModel& costs,
                                     const Plan& plan, Bytes usable, PlanEvaluator& evaluator,
                                     const SearchControl& control);

@@ -20,11 +20,11 @@ enum class ValueKind {
 };
 
 struct CommandValue {
-  // `--format`, `-h`; empty for an argument without a flag.
+  // `-h` and `--help`, the short ones first; empty for an argument without a flag.
   std::vector<std::string> names;
   std::string help;
   ValueKind kind = ValueKind::kNone;
-  std::vector<std::string> choices;
+  std::vector<std::string> choices;  // The words of `kChoice`, else empty.
 };
 
 struct CommandNode {
@@ -38,7 +38,8 @@ struct CommandNode {
   std::vector<CommandValue> positionals;
 };
 
-// Lists the program first, then its sub-commands, each before its own.
+// Lists the program first, then its sub-commands, each before its own. Hidden commands and flags
+// are left out. The nodes are copies, so the program may end before them.
 std::vector<CommandNode> CommandTree(const Command& program);
 
 }  // namespace parplan::shell

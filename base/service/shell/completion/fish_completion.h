@@ -13,7 +13,8 @@ namespace parplan::shell {
 
 // Returns the script for fish 3 or newer, without the comment that `CompletionScript` puts first.
 // `tree` comes from `CommandTree` (command_tree.h). REQUIRES: `program` consists of letters and
-// `-`, and no name of a command or flag and no choice contains a quote or a blank.
+// `-`, and no name of a command or flag and no choice contains a quote or a blank; nothing checks
+// it.
 std::string FishCompletion(const std::string& program, const std::vector<CommandNode>& tree);
 
 }  // namespace parplan::shell
