@@ -40,7 +40,9 @@ struct HeldRole {
   friend bool operator==(const HeldRole&, const HeldRole&) = default;
 };
 
-// The subject of a call. Fields that the subject does not have are empty.
+// The subject of a call. Fields that the subject does not have are empty. It is an agent's own by
+// its node, a planner's own by `owner` (who asked for it), and an executor's own by its job.
+// Readers and operators own nothing.
 struct Resource {
   // Name in the request, for messages.
   std::string name;
@@ -105,8 +107,10 @@ class Caller {
   Access AccessTo(absl::string_view method, absl::string_view cluster) const;
 
   // Returns which plans of the cluster the caller may use as its own with this method; nothing if
-  // it may use all of them. For a caller without a role there, owner and jobs are empty, which is
-  // no plan. REQUIRES: `cluster` is not empty; not checked.
+  // it may use all of them: for an unrestricted caller, one with a role there that gives the method
+  // kAny, an executor of all jobs there that the method gives kOwn, and anybody if the method is
+  // public. For others without a role there, refused callers included, owner and jobs are empty,
+  // which is no plan. REQUIRES: `cluster` is not empty; not checked.
   std::optional<OwnPlans> PlansFor(absl::string_view method, absl::string_view cluster) const;
 
   // Returns the refusal of a refused caller; else OK if the caller is unrestricted, the method is

@@ -25,7 +25,8 @@ namespace parplan {
 // INVALID_ARGUMENT (SPEC_INVALID) naming the field, or (REQUEST_ID_REUSED) for another calibration
 // under a `request_id`; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) for
 // an upload above `Limits::max_request_bytes`; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all
-// STORE_UNAVAILABLE). Every method may wait for the store's disk. Safe to use from any thread.
+// STORE_UNAVAILABLE). Every method may wait for the store's disk or network. Safe to use from any
+// thread.
 class CalibrationCore {
  public:
   // REQUIRES: the arguments outlive the core.
@@ -36,9 +37,11 @@ class CalibrationCore {
   // once more is OK and returns what is stored. Does not activate it.
   absl::StatusOr<v1::Calibration> Upload(const v1::UploadCalibrationRequest& request);
   absl::StatusOr<v1::Calibration> Get(const v1::GetCalibrationRequest& request);
+  // Returns one page, newest first, without coefficients and residual classes, which `Get` returns.
   absl::StatusOr<v1::ListCalibrationsResponse> List(const v1::ListCalibrationsRequest& request);
   // With an empty calibration, none is active afterwards. If none is active, the answer has an
-  // empty name and no time.
+  // empty name, and its time is that of the deactivation, absent if none was ever active. Ask the
+  // name whether one is active, not the time.
   absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request);
   absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request);
 

@@ -70,8 +70,8 @@ class ReportSession {
 };
 
 // The methods of ExecutionService. Whether the caller may make the call was checked before
-// (`CallGuard`), except for streams. Every method may wait for the store's disk. Safe to use from
-// any thread.
+// (`CallGuard`), except for streams. Every method may wait for the store's disk or network. Safe to
+// use from any thread.
 //
 // Errors are those listed in execution_service.proto: INVALID_ARGUMENT (SPEC_INVALID) naming the
 // field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or execution; FAILED_PRECONDITION

@@ -40,7 +40,7 @@ struct JobKnowledge {
   std::string calibration_digest;
 };
 
-// Every method may wait for the store's disk. Safe to use from any thread.
+// Every method may wait for the store's disk or network. Safe to use from any thread.
 class KnowledgeKeeper {
  public:
   // REQUIRES: both outlive the keeper.

@@ -60,8 +60,8 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 // (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY, UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED
 // (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS,
 // INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. All but
-// `VerifyPlan` and `GetCapabilities` may wait for the store's disk before they return. Safe to use
-// from any thread.
+// `VerifyPlan` and `GetCapabilities` may wait for the store's disk or network before they return.
+// Safe to use from any thread.
 class PlanCore {
  public:
   // REQUIRES: the references outlive the core; the pool is drained before the core is destroyed.

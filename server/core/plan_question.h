@@ -42,7 +42,8 @@ struct PlanQuestion {
   // or that limit itself.
   PlanningOptions options;
   PlanningProblem problem;
-  // Version of the knowledge that the answer rests on, and the end of its newest measurement.
+  // Version of the knowledge that the answer rests on, and the end of its newest measurement:
+  // InfinitePast if nothing was measured.
   KnowledgeVersion version;
   absl::Time newest_measurement;
 
@@ -92,7 +93,7 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
     const CallContext& context, const v1::CreatePlanRequest& request, const ClusterName& parent,
     std::string request_key, KnowledgeKeeper& knowledge, const Limits& limits);
 
-// Checks that there is a planner of this name; the empty one is none. INVALID_ARGUMENT
+// Checks that there is a planner of this name; an empty name is refused too. INVALID_ARGUMENT
 // (SPEC_INVALID) for the field `planner` of `field`, the path of the options in the request, for
 // example `spec.options`.
 absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field);

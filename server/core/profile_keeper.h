@@ -101,7 +101,7 @@ struct SnapshotHandle {
 // The methods of ProfileService. Errors are those listed in profile_service.proto: INVALID_ARGUMENT
 // (SPEC_INVALID) for a malformed name or page, NOT_FOUND (RESOURCE_NOT_FOUND), and the store's
 // UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE). Every method may wait for the
-// store's disk. Safe to use from any thread.
+// store's disk or network. Safe to use from any thread.
 class ProfileKeeper {
  public:
   // The arguments outlive the keeper and its sessions.

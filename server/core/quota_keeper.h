@@ -53,8 +53,8 @@ class QuotaKeeper {
   // were never executed are deleted to make room; once none is left, that is tried again after
   // `kPurgePause` at the earliest. None is deleted unless the time of day is confirmed
   // (`ClockCheck`), in the first ten minutes of the keeper neither. Executions make room for
-  // nothing, and nothing makes room for them. Reads the store, and waits for its disk, only for
-  // quotas that are set. Records that are stored at the same time are not seen.
+  // nothing, and nothing makes room for them. Reads the store, and waits for its disk or network,
+  // only for quotas that are set. Records that are stored at the same time are not seen.
   //
   // Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with holder and quota (`identity.plans`,
   // `cluster.stored_bytes`, `identity.execution_bytes`, ...) and a `RetryInfo` of ten minutes, or

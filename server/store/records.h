@@ -60,7 +60,8 @@ struct ActiveCalibrationRecord {
   // Name and digest of a stored calibration; both empty if none is active.
   std::string name;
   std::string content_digest;
-  // Time of the last activation; InfinitePast if there was none.
+  // Time of the last activation, or of the deactivation if none is active; InfinitePast if none was
+  // ever active.
   absl::Time activate_time = absl::InfinitePast();
   friend bool operator==(const ActiveCalibrationRecord&, const ActiveCalibrationRecord&) = default;
 };

@@ -76,7 +76,8 @@ struct RecordScope {
   std::string cluster;
 };
 
-// The interface of both stores. Safe to use from any thread. Every method may wait for the disk.
+// The interface of both stores. Safe to use from any thread. Every method may wait for the disk, or
+// for the network if the database is PostgreSQL.
 class Store {
  public:
   virtual ~Store() = default;
