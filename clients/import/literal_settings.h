@@ -28,8 +28,9 @@ struct LiteralSetting {
   bool is_literal = true;
   // Line of the file, from 1.
   int line = 0;
-  // Whether some runs may not set it: its line is under a condition, in a loop, or further inside a
-  // function or class than its first line, or an `if` follows the value. It is then not literal.
+  // Whether some runs may not set it: its line stands under an `if`, `for`, `while`, `try` or
+  // `with`, or at another column than the first line of the body of its function or class; or an
+  // `if` follows the value (`a if c else b`). It is then not literal. Always false in TOML.
   bool is_conditional = false;
 };
 
@@ -45,8 +46,15 @@ absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& fi
 // of such; other values are not literal. Lines that are neither assignments, calls nor `return` are
 // passed over. A path may come several times, and the caller decides which one counts.
 //
+// Some statements are passed over without a trace, so that the last value returned may not be the
+// last that Python assigns: `x += 1`, targets other than one name or dotted name (`a, b = ...`,
+// `x[0] = ...`), the second target of `a = b = 3`, the statements behind a `;`, and a statement on
+// the line of its `if`, `for`, `def` or the like. The first target of `a = b = 3` and a value in
+// front of `;` are not literal.
+//
 // Statements outside all functions and classes are always read; beside them, the body of the
-// top-level function called `function`, or those of all functions and classes if it is empty.
+// top-level function or class called `function`, or those of all functions and classes if it is
+// empty. An `async def` counts as no function: its body is always read, and its name is not found.
 // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for brackets that do not match, an open
 // text, and nesting deeper than 32; without a line for more than kMaxImportBytes and for a function
 // that the file does not have.

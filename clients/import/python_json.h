@@ -16,9 +16,9 @@ namespace parplan {
 //   -Infinity   becomes  "-inf"    and three blanks
 //   NaN         becomes  ""        and one blank
 //
-// No reader of numbers takes a string, so a field with such a number is an error or is ignored. The
-// inside of strings stays as it is. Text that is no JSON is not refused here, but by the reader
-// that gets the result. O(length).
+// No reader of numbers takes a string, so a field with such a number is an error or is ignored. A
+// key that is such a number becomes a string too. The inside of strings stays as it is. Text that
+// is no JSON is not refused here, but by the reader that gets the result. O(length).
 std::string QuotePythonNumbers(std::string text);
 
 }  // namespace parplan

@@ -28,7 +28,8 @@ class ShellVariables {
   // values and a byte for each piece included.
   explicit ShellVariables(size_t max_bytes) : bytes_left_(max_bytes) {}
 
-  // Expands `value` and sets the variable to it, or appends it if `appends`. A variable that was
+  // Expands `value` and sets the variable to it, or appends it if `appends`. The value of a scalar
+  // is not split at blanks; the elements of an array are. A variable that was
   // never set is empty before an append; one whose value was forgotten stays unknown.
   // RESOURCE_EXHAUSTED as in `Expand`; the variable then has its old value.
   absl::Status Assign(const std::string& name, bool appends, const ShellWord& value);
@@ -37,11 +38,17 @@ class ShellVariables {
   void Forget(const std::string& name);
   // Appends to `words` the words that a word expands to, which may be none or, because values
   // outside quotation marks are split at blanks, several. `$((...))` over whole numbers is
-  // computed. `${NAME:-text}` and its forms with `-`, `:=` and `=` become the text if the variable
-  // was never set or is empty; up to 16 may stand inside one another. An expansion that is not
-  // known becomes text as in the script, for example `$NAME` (also for `${NAME}`), `${NAME[@]}` or,
-  // if NAME was forgotten, `${NAME:-text}`; it joins the text beside it. RESOURCE_EXHAUSTED without
-  // a reason if the sum reaches `max_bytes`; `words` may then have gained some.
+  // computed. `$NAME` of an array is its first element. `${NAME:-text}` and its forms with `-`,
+  // `:=` and `=` become the text if the variable was never set or is empty, else its value, which
+  // is all elements of an array. `:=` and `=` set nothing. Up to 16 may stand inside one another;
+  // deeper ones are not known.
+  //
+  // An expansion that is not known becomes text, which joins the text beside it: `$` and the name,
+  // also for `${NAME}`; `$` and a single character; and `${...}` around anything else, for example
+  // `${NAME[@]}`, `${NAME:-text}` if NAME was forgotten, `${(date)}` for `$(date)`, and
+  // `${((B + 1))}` for a `$((B + 1))` that cannot be computed. Text in single quotation marks that
+  // looks like that cannot be distinguished from it. RESOURCE_EXHAUSTED without a reason if the sum
+  // reaches `max_bytes`; `words` may then have gained some.
   absl::Status Expand(const ShellWord& word, std::vector<std::string>* words);
 
  private:
