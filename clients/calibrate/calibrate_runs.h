@@ -35,16 +35,20 @@ struct MeasuredRun {
   // The source named in the provenance: a data set, or a plan.
   std::string source;
   FitPlace place;
-  // The measured values to fit, above 0; for another value the run is skipped. A run may have only
-  // one of them, if it was chosen (docs/calibration.md) for only one.
+  // The measured values to fit, above 0; for another value the run is skipped for that quantity
+  // only. A run may have only one of them, if it was chosen (docs/calibration.md) for only one. A
+  // run with neither is passed over, and is not in `CalibrateResult::skipped`.
   std::optional<Seconds> step;
   std::optional<Bytes> memory;
   // Whether its residual may widen ranges; false if `predict` only approximates.
   bool makes_range = true;
-  // Pure: the same answer for the same calibration. Called a few hundred times, on the thread of
-  // the caller; must not keep the calibration. If it fails, or lacks a value to compare, under the
-  // calibration that the fit starts from, the run is skipped; under a later one, the fit avoids
-  // that one. REQUIRES: not empty.
+  // Pure: the same answer for the same calibration. Called on the thread of the caller, for each
+  // quantity that the run has about 2 * parameters + 1 times in each of usually 5 to 20 iterations
+  // (fit_coefficients.h): a few hundred times and more; must not keep the calibration.
+  //
+  // If it fails, or lacks a value to compare, under the calibration that a fit starts from, the run
+  // is skipped; under a later one, the fit avoids that one. The fit of step time starts from the
+  // base, and that of memory from the result for step time. REQUIRES: not empty.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };
 
@@ -81,16 +85,17 @@ struct CalibrateResult {
   Calibration calibration;
   std::vector<FittedCoefficient> coefficients;
   std::vector<SourceResiduals> residuals;
-  // Runs that could not be predicted, as `id: reason`; one that has both values may be there twice.
+  // Runs that could not be predicted or compared, as `id: reason`; one that has both values may be
+  // there twice.
   std::vector<std::string> skipped;
 };
 
 // Fits the coefficients of step time, then those of memory, and makes the classes of residuals.
-// Classes of the base for which there is no run are kept, but for those without residuals, which
-// `Calibration` replaces by its priors. Peaks below 8e9 bytes are fitted but enter no class: their
-// relative errors are those of fixed costs. Returns INVALID_ARGUMENT (SPEC_INVALID) naming `runs`
-// if no run is left to fit, and the errors of `Calibration::Create`, for example for too many
-// classes.
+// Classes of the base for which there is no run are kept. Those of them with no residuals are left
+// out; `Calibration` has its priors for them. Peaks below 8e9 bytes are fitted but enter no class:
+// their relative errors are those of fixed costs. Returns INVALID_ARGUMENT (SPEC_INVALID) naming
+// `runs` if no run is left to fit, and the errors of `Calibration::Create`, for example for too
+// many classes.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
 
