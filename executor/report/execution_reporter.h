@@ -56,11 +56,12 @@ struct ReportSummary {
 };
 
 // Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
-// reached, or has no room or quota left, until the job ends (UNAVAILABLE, DEADLINE_EXCEEDED,
-// CANCELLED, INTERNAL, UNKNOWN, and RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), and gives up at
-// any other error, for example if the server does not know the plan or the execution; if a call
-// with windows, of at most 256, is INVALID_ARGUMENT, they are lost, and it goes on. Errors of
-// `connect` count as those of a call. After it has given up, all windows are lost.
+// reached, or has no room or quota left, until `close_timeout` after `Finish` has passed
+// (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN, and RESOURCE_EXHAUSTED but for
+// UPLOAD_TOO_LARGE), and gives up at any other error, for example if the server does not know the
+// plan or the execution; if a call with windows, of at most 256, is INVALID_ARGUMENT, they are
+// lost, and it goes on. Errors of `connect` count as those of a call. After it has given up, all
+// windows are lost.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured
@@ -72,16 +73,16 @@ class ExecutionReporter {
   // `connect` is called on the reporter's thread, until it succeeds once.
   ExecutionReporter(ReporterOptions options, Connect connect);
   // Drops what was not delivered if `Finish` was not called, and does not close the execution;
-  // waits for the call under way.
+  // waits for the call under way, at most `call_timeout`, or for `connect`, without limit.
   ~ExecutionReporter();
 
   // Hands over windows and returns at once. Any thread may call it.
   void Add(std::vector<v1::MeasuredWindow> windows);
 
-  // Delivers the windows that wait, then how the job ended. Returns within `close_timeout`, or when
-  // the call under way ends if that is later, at most `call_timeout`; `connect` has no limit but
-  // its own. An error as `outcome` says that the job failed, with its message. Called once, with no
-  // `Add` after it.
+  // Delivers the windows that wait, then how the job ended. Returns within `close_timeout`. If a
+  // call was under way already, it waits for that one, at most `call_timeout`; for `connect` it
+  // waits without limit. An error as `outcome` says that the job failed, with its message. Called
+  // once, with no `Add` after it.
   ReportSummary Finish(const absl::Status& outcome);
 
  private:

@@ -18,9 +18,9 @@ namespace parplan {
 // search domains. Caches nothing. The name `localhost` is 127.0.0.1 and ::1 without a query. Safe
 // to call from any thread.
 //
-// Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set; UNAVAILABLE if the
-// name does not exist, no name server answers, or `target.dns_server` is no address. Neither has a
-// `Reason` (base/error.h).
+// Blocks for up to about 10 s. CANCELLED within 0.1 s after `is_stopped` is set, except for
+// `localhost`, which is answered even then; UNAVAILABLE if the name does not exist, no name server
+// answers, or `target.dns_server` is no address. Neither has a `Reason` (base/error.h).
 absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
                                                      const std::atomic<bool>& is_stopped);
 
