@@ -45,8 +45,7 @@ bool IsNestingCheap(const PlanningProblem& problem);
 
 // Returns [group] what is left of the dimensions of a problem without each group that it has:
 // rings and Ulysses; uneven stages; virtual stages. A group that the rules ask for is not left out.
-// Empty if
-// the model has too many definitions or layers (`IsNestingCheap`).
+// Empty if the model has too many definitions or layers (`IsNestingCheap`).
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
 // Searches the spaces within that of `problem`, of which `whole` is known, and then, on few
