@@ -42,9 +42,10 @@ class Identity {
 
   // Returns the identity of a certificate: its SPIFFE id if it has a URI of that scheme, else the
   // first name of the first source that it has any of. `Unnamed` if there is none; if there are
-  // several URIs of the scheme, or one that breaks the rules of SPIFFE; and if the name has
-  // characters that no such name has, as a wildcard or a line break: another name of the same
-  // certificate does not stand in for it.
+  // several URIs of the scheme, or one that breaks the rules of SPIFFE; and if the name is empty,
+  // has more than 253 bytes (a DNS name) or 256 (a common name), or has characters that no such
+  // name has, as a wildcard or a line break: another name of the same certificate does not stand in
+  // for it.
   static Identity OfCertificate(const CertificateNames& names,
                                 absl::Span<const NameSource> sources);
 
@@ -63,8 +64,8 @@ class Identity {
 };
 
 // Returns whether `text` is a SPIFFE id: `spiffe://`, a trust domain of lower-case letters, digits,
-// `.`, `-` and `_`, and a path whose segments are not empty, `.` or `..` and also have upper-case
-// letters; at most 2048 bytes (SPIFFE-ID, sections 2.1 to 2.3).
+// `.`, `-` and `_`, and a path, which may be absent and whose segments are not empty, `.` or `..`
+// and may also have upper-case letters; at most 2048 bytes (SPIFFE-ID, sections 2.1 to 2.3).
 bool IsSpiffeId(absl::string_view text);
 
 }  // namespace parplan

@@ -34,12 +34,13 @@ class IdentityPattern {
   };
 
   // INVALID_ARGUMENT (SPEC_INVALID) naming `field` unless `text` is `anonymous` or begins with
-  // `spiffe://`, `dns:`, `cn:` or `k8s:`; if it has two placeholders between two `/`, one twice,
-  // one in a trust domain, or an unknown one; and for a service account that is no
+  // `spiffe://`, `dns:`, `cn:` or `k8s:`; if it has two placeholders between two `/`, one other
+  // than `*` twice, one in a trust domain, or an unknown one; and for a service account that is no
   // `k8s:NAMESPACE/NAME`, which no caller would match.
   static absl::StatusOr<IdentityPattern> Create(absl::string_view text, absl::string_view field);
 
-  // Returns the captures, nothing if the identity does not match. A capture is an id of its kind
+  // Returns the captures, nothing if the identity does not match. Upper and lower case differ, but
+  // letters of a `dns:` pattern count as lower case. A capture is an id of its kind
   // (proto/wire/resource_name.h); that of a job has 1 to 128 letters, digits, `.`, `-` and `_`.
   std::optional<Captures> Match(const Identity& identity) const;
 

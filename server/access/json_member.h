@@ -8,7 +8,8 @@
 
 namespace parplan {
 
-// Returns a text of an object; empty if the object has no member of that name or it is no text.
+// Returns a text of an object; empty if the object has no member of that name or it is no text, and
+// if `object` is no object.
 inline std::string TextMember(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();

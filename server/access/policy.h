@@ -37,14 +37,16 @@ class Policy {
   static Policy AllowAll();
 
   // Allows what the grants say and nothing else. INVALID_ARGUMENT (SPEC_INVALID) naming the field
-  // below `field`, the list of grants: an identity that is no pattern, an unknown role; a cluster,
-  // node or job that is no id, that is missing, that is given although the identity has its
-  // placeholder, or that the role has no use for; or more than `kMaxPatternCount` identities.
+  // below `field`, the list of grants: an identity that is no pattern, a grant without identities,
+  // an unknown role; a cluster, node or job that is neither an id nor `*` (all of them), that is
+  // missing, that is given although the identity has its placeholder, or that is given or has a
+  // placeholder although the role has no use for it; or more than `kMaxPatternCount` identities.
   static absl::StatusOr<Policy> Create(absl::Span<const Grant> grants, absl::string_view field);
 
   bool allows_all() const { return allows_all_; }
 
-  // Returns the caller of this identity with the roles of all grants that match it.
+  // Returns the caller of this identity with the roles of all grants that match it, which may be
+  // none; an unrestricted one if the policy allows everything.
   std::shared_ptr<const Caller> CallerOf(const Identity& identity) const;
 
  private:

@@ -22,7 +22,7 @@ namespace parplan {
 // Immutable.
 class TokenVerifier {
  public:
-  // The values that a token must have; neither is empty.
+  // The values that a token must have. REQUIRES: neither is empty; not checked.
   struct Rules {
     std::string issuer;
     std::string audience;
@@ -39,7 +39,8 @@ class TokenVerifier {
   // (ROLE_REQUIRED) with a message that says which of these is wrong: a text that is no signed
   // token or has more than `kMaxTokenBytes`; an algorithm other than RS256 and ES256, or one that
   // the key does not have; a header with `crit`; a signature that is not by a key of the set;
-  // another issuer or audience; a token that has no `exp`, has expired or is not valid yet; and a
+  // claims that are no object; another issuer or audience; an `exp` that is absent or past, an
+  // `nbf` that is to come, and either if it is no number of seconds from 1970 to 9999; and a
   // subject that is no service account.
   absl::StatusOr<Identity> Verify(absl::string_view token, absl::Time now) const;
 

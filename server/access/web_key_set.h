@@ -20,10 +20,10 @@ class WebKeySet {
   // The algorithm that a key verifies, by its type: the header of a token does not choose it.
   enum class Algorithm { kRs256, kEs256 };
 
-  // Reads the text of a set. Keys of other types and for other uses are left out. INVALID_ARGUMENT
-  // (SPEC_INVALID) naming `field` for a text that is no set, or a key for signatures that is
-  // broken, an RSA key of fewer than 2048 bits, two keys with one id, and a set without any key to
-  // verify with.
+  // Reads the text of a set. Keys of other types, curves, algorithms and uses are left out.
+  // INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a text that is no set, or a key for
+  // signatures that is broken, an RSA key of fewer than 2048 bits, two keys with one id or two
+  // without any, and a set without any key to verify with.
   static absl::StatusOr<WebKeySet> Create(absl::string_view text, absl::string_view field);
 
   // Returns whether `signature` is that of `text` by the key of this id and algorithm. An empty id
@@ -43,7 +43,8 @@ class WebKeySet {
   std::vector<Key> keys_;
 };
 
-// Decodes base64url without padding (RFC 7515, section 2). Returns whether the text is that.
+// Decodes base64url without padding (RFC 7515, section 2). Returns whether the text is that; if
+// not, `bytes` must not be used. An empty text has no bytes and is fine.
 bool DecodeBase64Url(absl::string_view text, std::string* bytes);
 
 }  // namespace parplan

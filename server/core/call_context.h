@@ -34,8 +34,8 @@ class CallContext {
   // Whoever made the call, and what it may do.
   const std::shared_ptr<const Caller>& caller() const { return caller_; }
 
-  // Whoever shares bounds of memory with this call: the identity of a caller with roles, else its
-  // host.
+  // Whoever shares bounds of memory with this call: the identity of a restricted caller, even of
+  // one without roles or a name; the host of an unrestricted one, empty if it has none.
   const std::string& holder() const { return holder_; }
 
   // Id for logs, from the caller's metadata or made by the server. Not the `request_id` of the

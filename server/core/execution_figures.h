@@ -22,7 +22,7 @@ namespace parplan {
 
 // Returns the predicted half of an `ExecutionStage` for each of the payload's `Prediction.stages`.
 // The phases of a stage add up to the step: time without work, synchronisation or a wait for other
-// stages is idle time.
+// stages is idle time; they add up to more if the other phases alone do.
 std::vector<v1::ExecutionStage> PredictedStages(const v1::PlanPayload& payload);
 
 // The figures that the windows of an execution measured.
@@ -31,7 +31,8 @@ struct ExecutionFigures {
   // while none reports its memory.
   std::optional<absl::Duration> median_step;
   std::optional<int64_t> peak_memory_bytes;
-  // The measured half, one for every stage of the execution; empty without windows.
+  // The measured half, one for every stage of the execution, an empty one for a stage without
+  // windows; no stages at all without windows.
   std::vector<v1::ExecutionStage> stages;
 
   // Returns the memory that the figures hold, in bytes, roughly.
