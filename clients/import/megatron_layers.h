@@ -34,7 +34,7 @@ struct MegatronSizes {
   // The unpadded vocabulary, or else the padded one.
   int vocabulary_size = 0;
   bool tied_embedding = true;
-  // Entries of a learned table of positions.
+  // Entries of a learned table of positions; 0 without one.
   int position_count = 0;
   v1::Precision precision = v1::PRECISION_FP32;
   v1::Optimizer optimizer = v1::OPTIMIZER_ADAM;

@@ -73,8 +73,8 @@ struct ModelFacts {
   v1::Optimizer optimizer = v1::OPTIMIZER_UNSPECIFIED;
 };
 
-// The user's flags; every field takes precedence over files. Scalars
-// hold for all runs.
+// The user's flags; every field takes precedence over files, unless it is absent or an empty list.
+// Scalars hold for all runs.
 struct ModelFlags {
   std::optional<std::string> model_id;
   std::optional<v1::LayerKind> layer_kind;

@@ -32,8 +32,9 @@ using GivenOpaqueLayers = std::map<std::string, GivenOpaqueLayer>;
 //   {"conv": {"fields": ["conv_L_cache"], "parameterCount": 12582912,
 //             "opaque": {"keptBytesPerSample": 50331648}}}
 //
-// where `opaque` is the message OpaqueLayer of model.proto. Returns INVALID_ARGUMENT (SPEC_INVALID)
-// with file, field and rule for anything else.
+// where `opaque` is the message OpaqueLayer of model.proto. `fields` may be absent. Id, kind,
+// hidden size and sequence length of a LayerDefinition are ignored: the configuration has them.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule for anything else.
 absl::StatusOr<GivenOpaqueLayers> ReadOpaqueLayers(const NamedText& file);
 
 }  // namespace parplan

@@ -20,11 +20,13 @@ struct LanguagePart {
   std::string path;
 };
 
-// Returns the language model inside `whole`, or none if its fields are those of a language model.
-// Fields of the whole model hold where the language model is silent, and defaults of its family
-// where both are: such files hold only what differs from them. Names the other parts, the defaults
-// and the fields of the whole model that are not read in `notes`. An error is remembered by
-// `config`, the reader of `whole`.
+// Returns the language model inside `whole`: the first of its objects `text_config`, `llm_config`,
+// `language_config` and `thinker_config`; nothing if it has none of them. The vocabulary, the
+// hidden size, the tied embedding, the architecture and the model type of the whole model hold
+// where the language model is silent, and the sizes of its family, if that is known, where both
+// are: such files hold only what differs from them. Names the other parts, the defaults and the
+// fields of the whole model that are not read in `notes`. An error is remembered by `config`, the
+// reader of `whole`.
 std::optional<LanguagePart> FindLanguagePart(const nlohmann::json& whole, ConfigFields& config,
                                              std::vector<std::string>* notes);
 

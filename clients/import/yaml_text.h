@@ -21,9 +21,9 @@ struct YamlScalar {
 
 // Reads the part of YAML that settings are written in: maps and lists by indentation, one-line
 // values, plain or quoted, comments, one document. INVALID_ARGUMENT (SPEC_INVALID) with file and
-// line for everything else: tabs in indentation, items
-// without a value, anchors, aliases, tags, values of several lines,
-// keys that come twice, more than 32 levels, more than kMaxImportBytes.
+// line for everything else: tabs in indentation, items without a value, anchors, aliases, tags,
+// values of several lines, a quotation mark or a backslash inside a quotation, keys that come
+// twice, more than 32 levels, more than kMaxImportBytes.
 absl::StatusOr<std::vector<YamlScalar>> ReadYamlScalars(const NamedText& file);
 
 }  // namespace parplan
