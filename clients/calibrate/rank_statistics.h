@@ -1,5 +1,5 @@
 // Statistics over lists of figures, for the accuracy study and for `planctl runs`. Pure. A broken
-// REQUIRES ends the program; NaN is not allowed.
+// REQUIRES about lengths ends the program; others are not checked. NaN is not allowed.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_
@@ -20,7 +20,7 @@ std::optional<double> RankCorrelation(absl::Span<const double> a, absl::Span<con
 
 // Returns the loss of choosing by `predicted`: the measured value at the smallest prediction (the
 // mean over ties) divided by the smallest measured one, less 1. REQUIRES: equal lengths, not 0, and
-// values above 0.
+// measured values above 0.
 double TopOneRegret(absl::Span<const double> predicted, absl::Span<const double> measured);
 
 // Returns the middle value, or the mean of the two middle ones. REQUIRES: at least one value.

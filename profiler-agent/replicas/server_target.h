@@ -35,7 +35,7 @@ struct ServerTarget {
 ServerTarget ReadServerTarget(absl::string_view target);
 
 // Returns the canonical text of an IPv4 or IPv6 address, given without brackets, and its port;
-// empty if `ip` is not an address.
+// empty if `ip` is not an address, as one with a zone (`fe80::1%eth0`). The port is not checked.
 std::string AddressText(const std::string& ip, int port);
 
 }  // namespace parplan
