@@ -50,14 +50,13 @@ absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v
                                            const std::string& name, absl::Time issue_time);
 
 // Names the newest plan of its job as the plan that this one supersedes if both are for the same
-// model and batch. Raises the number of this plan to at least one above that of the newest,
-// which a server of an
-// older release may have numbered without telling the store. DATA_LOSS (STORE_UNAVAILABLE) if the
-// stored plan does not parse; `payload` is then unchanged.
+// model and batch. Raises the number of this plan to at least one above that of the newest, which a
+// server of an older release may have numbered without the knowledge of the store. DATA_LOSS
+// (STORE_UNAVAILABLE) if the stored plan does not parse; `payload` is then unchanged.
 absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload);
 
 // Returns the report to the observer for a plan with this payload; `now` is for the age of the
-// profile.
+// profile, which is absent if nothing was measured.
 PlanReport ReportOf(const PlanQuestion& question, const v1::Plan& plan,
                     const v1::PlanPayload& payload, absl::Time now);
 

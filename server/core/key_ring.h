@@ -51,9 +51,9 @@ class KeyRing {
   // same.
   int64_t TrustVersion(absl::Time now);
 
-  // Returns a verifier that trusts the keys of this ring as of the last `RotateIfDue` or `Reload`,
-  // as an executor would: every key that `Sign` uses is among them, and no revoked one. It may
-  // outlive the ring.
+  // Returns a verifier that trusts the keys of this ring as of the last `RotateIfDue`, `Reload` or
+  // look at the folder, as an executor would: every key that `Sign` uses is among them, and no
+  // revoked one. It may outlive the ring.
   std::shared_ptr<const PlanVerifier> Verifier() const;
 
   // Returns every public key, also waiting, retired and revoked ones, for `GetCapabilities` and for

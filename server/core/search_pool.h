@@ -37,8 +37,9 @@ class SearchPool {
     // thread of `Drain`.
     std::function<void(const absl::Status& status)> drop;
     // Called instead of `run`, with RESOURCE_EXHAUSTED (QUEUE_FULL) and the holder that lost the
-    // place, if the task of a holder with fewer of them takes its place in a full queue; on the
-    // thread that submits that one. May submit. Empty: `drop` is called.
+    // place (empty for tasks without a holder), if the task of a holder with fewer of them takes
+    // its place in a full queue; on the thread that submits that one. May submit. Empty: `drop` is
+    // called.
     std::function<void(const absl::Status& status, const std::string& holder)> displace = nullptr;
     // On whose behalf it runs.
     SearchPlace place = {};
