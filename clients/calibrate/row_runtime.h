@@ -19,9 +19,10 @@ void ReadRuntime(const RowFields& fields, PublishedRun* run);
 // may contain several; texts without any are ignored.
 void ReadNotes(const RowFields& fields, PublishedRun* run);
 
-// Reads what a row says of its own conditions: `cluster`, `memory_view`, `blocking_launches`,
-// `dropout`, `peft` (`kind: "lora"` with `rank` and, if not attention alone, `targets`), `failed`.
-// Another kind of `peft` is added to `run->beyond`, the reasons why the run is not predicted.
+// Reads what a row says of its own conditions: `cluster`, `source_ref.repository`, `memory_view`,
+// `blocking_launches`, `dropout`, `peft` (`kind: "lora"` with `rank`, 16 if absent, and, if not
+// attention alone, `targets`), `failed`. A `peft` without `kind` is ignored. Another kind of `peft`
+// is added to `run->beyond`, the reasons why the run is not predicted.
 void ReadConditions(const RowFields& fields, PublishedRun* run);
 
 }  // namespace parplan::accuracy
