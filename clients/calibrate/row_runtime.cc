@@ -23,6 +23,8 @@ constexpr NotePhrase kNotePhrases[] = {
     // Graphs of whole passes or of whole layers; those of single modules leave the rest to the
     // host.
     {"full_iteration", &PublishedRuntime::cuda_graphs, true},
+    // Megatron Core's own graphs are of whole layers, Transformer Engine's of modules.
+    {"cuda graphs: local", &PublishedRuntime::cuda_graphs, true},
     {"FULL_CUDA_GRAPH", &PublishedRuntime::cuda_graphs, true},
     {"LAYER_CUDA_GRAPH", &PublishedRuntime::cuda_graphs, true},
     {"MCORE_CUDA_GRAPH", &PublishedRuntime::cuda_graphs, true},

@@ -17,9 +17,9 @@ double ClusterDeviation(const Calibration& calibration);
 
 // Returns the range that holds a measured step on `cluster` with a probability of 90 %. It is
 // `calibration.Range(key)` if the calibration has a value of the cluster, if the times were
-// measured, as they were then on the cluster itself, or if the class is a prior, which stands for
-// clusters that nobody measured. Otherwise residuals of runs on other clusters say nothing about
-// this one's factor: its ends move away from the median by adding variances.
+// measured (on the cluster itself), or if the class is a prior, which is of clusters that were
+// never measured. Otherwise residuals of runs on other clusters say nothing about this one's
+// factor: its ends move away from the median by adding variances.
 //
 // REQUIRES: `key` is of step durations.
 RangeFactors StepRangeOn(const Calibration& calibration, absl::string_view cluster,

@@ -246,6 +246,18 @@ TEST(QuestionOf, KnowsWhetherTheHostReadsHowManyTokensExpertsGet) {
   EXPECT_FALSE(reads(R"("notes": ["tokens padded to a capacity factor of 1"])"));
 }
 
+TEST(QuestionOf, KnowsWhichGraphsAreOfWholeLayers) {
+  const auto eager = [](const std::string& note) {
+    const std::string row =
+        With(With(GptRow(), "Megatron-LM", "Megatron-Bridge"), R"("recompute": "full")",
+             absl::StrCat(R"("recompute": "full", "notes": [")", note, "\"]"));
+    return QuestionFor(row).runtime.eager;
+  };
+  EXPECT_FALSE(eager("cuda graphs: local"));
+  EXPECT_FALSE(eager("cuda graphs: full_iteration"));
+  EXPECT_TRUE(eager("cuda graphs: transformer_engine ['attn', 'moe_router']"));
+}
+
 TEST(QuestionOf, RaisesAssumedDeviceCountsToWholeReplicas) {
   const std::string row =
       With(With(GptRow(), R"("n_gpus": 8)", R"("n_gpus": 8, "n_gpus_assumed": true)"),
