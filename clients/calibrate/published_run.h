@@ -136,6 +136,8 @@ struct PublishedRuntime {
   std::optional<bool> narrow_optimizer_states;
   // Whether tokens travel to experts while another micro-batch computes.
   std::optional<bool> hides_expert_exchange;
+  // Whether every expert gets as many tokens as the others, padded or cut.
+  std::optional<bool> fixed_expert_counts;
   std::optional<bool> expandable_segments;
 };
 

@@ -23,9 +23,15 @@ constexpr NotePhrase kNotePhrases[] = {
     // Graphs of whole passes or of whole layers; those of single modules leave the rest to the
     // host.
     {"full_iteration", &PublishedRuntime::cuda_graphs, true},
+    // Megatron Core's own graphs are of whole layers, Transformer Engine's of modules.
+    {"cuda graphs: local", &PublishedRuntime::cuda_graphs, true},
     {"FULL_CUDA_GRAPH", &PublishedRuntime::cuda_graphs, true},
     {"LAYER_CUDA_GRAPH", &PublishedRuntime::cuda_graphs, true},
     {"MCORE_CUDA_GRAPH", &PublishedRuntime::cuda_graphs, true},
+    // Padded or cut to a capacity, experts get equal numbers of tokens, which the host knows
+    // (Megatron-Bridge, training/utils/moe_token_drop.py: `moe_pad_expert_input_to_capacity`).
+    {"tokens dropped at capacity", &PublishedRuntime::fixed_expert_counts, true},
+    {"tokens padded to a capacity", &PublishedRuntime::fixed_expert_counts, true},
     {"fp8 parameters gathered", &PublishedRuntime::narrow_parameters, true},
     {"expert all-to-all overlapped", &PublishedRuntime::hides_expert_exchange, true},
     {"fp8 attention", &PublishedRuntime::narrow_attention, true},

@@ -197,7 +197,7 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
       // Layers after the embedding are counted from 1.
       if ((run.recompute_layer_count == 0 || k < run.recompute_layer_count) &&
           next % runtime.recompute_interval == 0) {
-        strategy.recompute_level = runtime.recompute_level;
+        strategy.set_recomputation(runtime.recomputation);
       }
       if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
       AppendLayer(model, next, strategy, &stage);

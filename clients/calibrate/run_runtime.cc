@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "clients/calibrate/run_error.h"
@@ -169,13 +168,13 @@ bool IsOnFsdp(const RuntimeTraits& traits) {
 
 absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
   if (text == "no" || text == "off" || text == "false" || absl::StartsWith(text, "none")) {
-    runtime->recompute_level = RecomputeLevel::kNone;
+    runtime->recomputation = RecomputeLevel::kNone;
   } else if (absl::StartsWith(text, "full")) {
-    runtime->recompute_level = RecomputeLevel::kFull;
+    runtime->recomputation = RecomputeLevel::kFull;
   } else if (absl::StrContains(text, "2") || absl::StrContains(text, "every") ||
              absl::StrContains(text, "layer")) {
     // torchtitan's `selective` with a number: each such layer recomputes all.
-    runtime->recompute_level = RecomputeLevel::kFull;
+    runtime->recomputation = RecomputeLevel::kFull;
     runtime->recompute_interval = NumberIn(text).value_or(2);
     if (runtime->recompute_interval < 1) {
       return RunFieldError("recompute", absl::StrCat("`", text, "` names no interval of layers"));
@@ -183,7 +182,7 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
   } else if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
              absl::StartsWith(text, "core") || absl::StartsWith(text, "op") ||
              absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {
-    runtime->recompute_level = RecomputeLevel::kSelective;
+    runtime->recomputation = RecomputeLevel::kSelective;
     // Trainers on PyTorch's FSDP recompute by operator if selective, Megatron attention only.
     if (IsOnFsdp(runtime->traits) && !absl::StrContains(text, "attention") &&
         !absl::StrContains(text, "core")) {
@@ -193,6 +192,27 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
     return RunFieldError("recompute",
                          absl::StrCat("`", text, "` is no recomputation that is known here"));
   }
+  return absl::OkStatus();
+}
+
+// Sets the modules that a run recomputes by name. None, and attention alone, are selective
+// recomputation without modules.
+absl::Status SetModules(const std::vector<std::string>& names, Recomputation* recomputation) {
+  std::vector<RecomputeModule> modules;
+  for (const std::string& name : names) {
+    const std::optional<RecomputeModule> module = FindRecomputeModule(name);
+    if (!module.has_value()) {
+      return RunFieldError("recompute_modules",
+                           absl::StrCat("`", name, "` is no module that is known here"));
+    }
+    modules.push_back(*module);
+  }
+  if (modules.empty() || modules == std::vector{RecomputeModule::kCoreAttention}) {
+    return absl::OkStatus();
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const RecomputeModules set,
+                           RecomputeModules::Create(modules, "recompute_modules"));
+  *recomputation = Recomputation(set);
   return absl::OkStatus();
 }
 
@@ -241,6 +261,7 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   if (run.expert_dispatcher == "deepep" || run.expert_dispatcher == "hybridep") {
     traits->expert_exchange = ExpertExchange::kOnceARank;
   }
+  if (said.fixed_expert_counts.value_or(false)) traits->reads_expert_counts = false;
   if (said.hides_expert_exchange.has_value()) {
     traits->overlap_expert_exchange = *said.hides_expert_exchange;
   }
@@ -316,12 +337,8 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
   const std::string recompute =
       Filled(run, run.recompute, "recompute", &UnstatedDefault::recompute, "none", assumptions);
   PARPLAN_RETURN_IF_ERROR(SetRecompute(recompute, &runtime));
-  const std::vector<std::string>& modules = run.recompute_modules;
-  if (runtime.recompute_level == RecomputeLevel::kSelective && !modules.empty() &&
-      std::find(modules.begin(), modules.end(), "core_attn") == modules.end()) {
-    runtime.recompute_level = RecomputeLevel::kNone;
-    assumptions->push_back(
-        absl::StrCat("recomputation of ", absl::StrJoin(modules, ", "), " is taken as none"));
+  if (runtime.recomputation.level == RecomputeLevel::kSelective) {
+    PARPLAN_RETURN_IF_ERROR(SetModules(run.recompute_modules, &runtime.recomputation));
   }
 
   Refine(run, precision, megatron_family, &runtime.traits);

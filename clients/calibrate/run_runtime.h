@@ -20,7 +20,7 @@ struct RunRuntime {
   // Those of the runtime that the framework names, changed where the run says otherwise.
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
-  RecomputeLevel recompute_level = RecomputeLevel::kNone;
+  Recomputation recomputation;
   // With interval n the n-th, 2n-th, ... layer behind the embedding recompute; at least 1.
   int recompute_interval = 1;
   // ZeRO level, 0 to 3, of a run that does not say its own.

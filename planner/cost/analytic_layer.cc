@@ -134,6 +134,8 @@ AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples,
   ListOperations(layer_, precision_, runtime_, busiest, samples, operations);
   AnalyticTimes times;
   times.forward = TimeOf(operations.forward, forward_launch_interval_);
+  const Seconds awaited = Seconds::Of(operations.awaited_launch_count * forward_launch_interval_);
+  times.forward.device += awaited;
   double hiding = 0.0;
   times.backward = TimeOf(operations.backward, backward_launch_interval_, &hiding);
   times.hiding_backward = Seconds::Of(hiding);
@@ -144,7 +146,10 @@ AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples,
           times.full_recompute.device - matrix_time_.Time(operations.last_forward_product);
     }
     times.selective_recompute = TimeOf(operations.selective_recompute, forward_launch_interval_);
-    if (with_modules) AddModules(operations.forward, times);
+    if (with_modules) {
+      AddModules(operations.forward, times);
+      times.modules[static_cast<int>(RecomputeModule::kExperts)].device += awaited;
+    }
   }
   return times;
 }

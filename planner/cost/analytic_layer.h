@@ -18,7 +18,8 @@ namespace parplan {
 
 // One pass of one micro-batch over one layer.
 struct PassTime {
-  // Time the device is busy with kernels, one after the other.
+  // Time the device is busy with kernels, one after the other, or waits for the host to read what
+  // the kernels before computed.
   Seconds device;
   // Time the host is busy launching them, and the kernels of tensor-parallel collectives. The host
   // runs ahead of the device, so a pass over many layers takes the longer of the two sums.

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "planner/cost/cost_model.h"
+#include "planner/model/cluster_range.h"
 
 namespace parplan {
 
@@ -244,9 +245,9 @@ void GroupCosts::ResolveRanges(const PlanningProblem& problem, Confidence confid
   overheads_.lower_factor = std::min(1.0, calibration.Range(key).lower);
   key.quantity = ResidualQuantity::kStepDuration;
   key.tensor_parallel_reach = TensorParallelReach::kWithinNode;
-  step_within_node_ = calibration.Range(key);
+  step_within_node_ = StepRangeOn(calibration, problem.topology().cluster(), key);
   key.tensor_parallel_reach = TensorParallelReach::kAcrossNodes;
-  step_across_nodes_ = calibration.Range(key);
+  step_across_nodes_ = StepRangeOn(calibration, problem.topology().cluster(), key);
 }
 
 GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const ProblemNeeds& needs,

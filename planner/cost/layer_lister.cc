@@ -191,6 +191,7 @@ void LayerLister::Experts() {
   const double moved = Traffic(2.0 * routed * hidden, 2.0 * routed * hidden) * (sorts ? 0.5 : 1.0);
   forward_.AddElementwise(moved, sorts ? 2 : 4);
   backward_.AddElementwise(moved, sorts ? 2 : 4);
+  const int launches_before = forward_.LaunchCount();
   if (shape_.expert_parallel_degree > 1) {
     forward_.AddLaunches(2);
     backward_.AddLaunches(2);
@@ -204,9 +205,14 @@ void LayerLister::Experts() {
   Dense(routed / own_experts, layer_.expert_feed_forward_size / expert_tensor, own_experts,
         RecomputeModule::kExpertActivation);
   if (runtime_.launches_each_expert && own_experts > 1.0) {
-    // Two products forward, four backward; the grouped kernel is one of each.
-    forward_.AddLaunches(static_cast<int>(2.0 * (own_experts - 1.0)));
-    backward_.AddLaunches(static_cast<int>(4.0 * (own_experts - 1.0)));
+    // Two products forward, four backward, and as many tensors quantised as there are maps; the
+    // grouped kernel is one of each.
+    const double quantised = quantisation_.has_value() ? 2.0 * quantisation_->read_count : 0.0;
+    forward_.AddLaunches(static_cast<int>((2.0 + quantised) * (own_experts - 1.0)));
+    backward_.AddLaunches(static_cast<int>((4.0 + quantised) * (own_experts - 1.0)));
+  }
+  if (runtime_.reads_expert_counts) {
+    awaited_launch_count_ = forward_.LaunchCount() - launches_before;
   }
   if (layer_.shared_expert_feed_forward_size > 0) {
     const Within shared(forward_, RecomputeModule::kSharedExperts);

@@ -24,6 +24,7 @@ class LayerLister {
         backward_(operations.backward),
         selective_(operations.selective_recompute),
         last_forward_product_(operations.last_forward_product),
+        awaited_launch_count_(operations.awaited_launch_count),
         by_operators_(runtime.selective_recompute == SelectiveRecompute::kOperators),
         element_(static_cast<double>(BytesPerElement(precision))),
         quantisation_(QuantisationOf(layer, precision)),
@@ -190,6 +191,7 @@ class LayerLister {
   OperationList& backward_;
   OperationList& selective_;
   ProductShape& last_forward_product_;
+  int& awaited_launch_count_;
   // Selective recomputation does all element-wise work again.
   const bool by_operators_;
   // Rank of the adapters beside the linear maps of the part that is being listed; 0 for none.

@@ -126,6 +126,10 @@ struct LayerOperations {
   // The last linear map of the forward pass of a transformer layer without experts; of size 0 for
   // other layers.
   ProductShape last_forward_product;
+  // Number of kernels of the forward pass that the host launches while the device has nothing to
+  // do, because the host waited for it (`RuntimeTraits::reads_expert_counts`). They are in
+  // `forward`, too.
+  int awaited_launch_count = 0;
 };
 
 // Fills `operations`, which must be empty, with the work of one device for `samples` samples, a

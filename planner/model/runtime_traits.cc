@@ -81,6 +81,8 @@ RuntimeTraits MegatronCore() {
   traits.flash_kernel = FlashKernel::kNative;
   traits.overlap_tensor_parallel = true;
   traits.forward_launch_ratio = 5.0;
+  // MoEAlltoAllTokenDispatcher.preprocess: a synchronization before the exchange of tokens.
+  traits.reads_expert_counts = true;
   traits.fused_gradient_accumulation = true;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;

@@ -143,8 +143,12 @@ struct RuntimeTraits {
   // Tokens travel to their experts while another micro-batch computes (Megatron Core,
   // overlap_moe_expert_parallel_comm; DeepSeek-V3's DualPipe).
   bool overlap_expert_exchange = false;
-  // Each expert's products are kernels of their own instead of one grouped kernel.
+  // Each expert's products, and the quantisation of their operands, are kernels of their own
+  // instead of one grouped kernel.
   bool launches_each_expert = false;
+  // The host reads how many tokens each expert gets before it launches what depends on them, so the
+  // device has nothing to do until it has. Captured graphs read nothing: only with `eager`.
+  bool reads_expert_counts = false;
   // Fused attention multiplies operands of 8 bits. Only with precisions that quantise.
   bool quantised_attention = false;
   // Weights of linear maps exist quantised only, beside 32-bit ones in the optimizer, with recipes

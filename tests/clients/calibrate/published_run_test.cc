@@ -232,7 +232,8 @@ TEST(ReadPublishedRuns, ReadsConditionsOfTheRow) {
   EXPECT_TRUE(question.runtime.blocking_launches);
   EXPECT_EQ(question.runtime.expert_exchange, ExpertExchange::kOnceARank);
   EXPECT_EQ(question.runtime.moment_bytes, 2);
-  EXPECT_THAT(question.assumptions, Contains(HasSubstr("recomputation of moe_act")));
+  EXPECT_EQ(question.plan.stages[0].layer_runs[1].strategy.recompute_modules.ToString(" "),
+            "moe_act");
   EXPECT_THAT(question.assumptions, Contains(HasSubstr("kept on the host")));
   for (const auto& [from, to, reason] :
        {std::tuple(R"("sp": false)", R"("layout": 3)", "parallel.layout must be a text"),

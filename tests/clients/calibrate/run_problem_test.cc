@@ -219,6 +219,45 @@ TEST(QuestionOf, RecomputesTheFirstLayersOfAStageWhenTold) {
   EXPECT_EQ(question.plan.stages[0].layer_runs[2].strategy.recompute_level, RecomputeLevel::kNone);
 }
 
+TEST(QuestionOf, RecomputesModulesByName) {
+  const auto row = [](const std::string& modules) {
+    return With(GptRow(), R"("recompute": "full")",
+                absl::StrCat(R"("recompute": "selective", "recompute_modules": )", modules));
+  };
+  const auto recomputation = [&row](const std::string& modules) {
+    return QuestionFor(row(modules)).plan.stages[0].layer_runs[1].strategy.recomputation();
+  };
+  EXPECT_EQ(recomputation(R"(["mlp"])").modules.ToString(" "), "mlp");
+  EXPECT_EQ(recomputation(R"(["core_attn", "layernorm"])").level, RecomputeLevel::kModules);
+  EXPECT_EQ(recomputation(R"(["core_attn"])"), Recomputation(RecomputeLevel::kSelective));
+  EXPECT_EQ(recomputation("[]"), Recomputation(RecomputeLevel::kSelective));
+  EXPECT_THAT(SkipReasonOf(row(R"(["mlps"])")), HasSubstr("`mlps` is no module"));
+  EXPECT_THAT(SkipReasonOf(row(R"(["mlp", "mlp"])")), HasSubstr("twice"));
+}
+
+TEST(QuestionOf, KnowsWhetherTheHostReadsHowManyTokensExpertsGet) {
+  const auto reads = [](const std::string& notes) {
+    const std::string row = With(With(GptRow(), "Megatron-LM", "Megatron-Bridge"),
+                                 R"("recompute": "full")", R"("recompute": "full", )" + notes);
+    return QuestionFor(row).runtime.reads_expert_counts;
+  };
+  EXPECT_TRUE(reads(R"("notes": ["dropless; router forced to balance"])"));
+  EXPECT_FALSE(reads(R"("notes": ["tokens dropped at capacity"])"));
+  EXPECT_FALSE(reads(R"("notes": ["tokens padded to a capacity factor of 1"])"));
+}
+
+TEST(QuestionOf, KnowsWhichGraphsAreOfWholeLayers) {
+  const auto eager = [](const std::string& note) {
+    const std::string row =
+        With(With(GptRow(), "Megatron-LM", "Megatron-Bridge"), R"("recompute": "full")",
+             absl::StrCat(R"("recompute": "full", "notes": [")", note, "\"]"));
+    return QuestionFor(row).runtime.eager;
+  };
+  EXPECT_FALSE(eager("cuda graphs: local"));
+  EXPECT_FALSE(eager("cuda graphs: full_iteration"));
+  EXPECT_TRUE(eager("cuda graphs: transformer_engine ['attn', 'moe_router']"));
+}
+
 TEST(QuestionOf, RaisesAssumedDeviceCountsToWholeReplicas) {
   const std::string row =
       With(With(GptRow(), R"("n_gpus": 8)", R"("n_gpus": 8, "n_gpus_assumed": true)"),
