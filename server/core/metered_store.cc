@@ -84,6 +84,16 @@ absl::StatusOr<ProfileSet> MeteredStore::SnapshotProfiles(absl::string_view clus
                  [&](Store& store) { return store.SnapshotProfiles(cluster); });
 }
 
+absl::StatusOr<std::vector<ProfileRecord>> MeteredStore::ProfilesWithoutCoverage() {
+  return Metered("profiles_without_coverage",
+                 [](Store& store) { return store.ProfilesWithoutCoverage(); });
+}
+
+absl::Status MeteredStore::SetCoverages(const std::map<std::string, std::string>& coverages) {
+  return MeteredChange("set_coverages",
+                       [&](Store& store) { return store.SetCoverages(coverages); });
+}
+
 absl::StatusOr<int64_t> MeteredStore::ProfileRevision(absl::string_view cluster) {
   return Metered("profile_revision", [&](Store& store) { return store.ProfileRevision(cluster); });
 }

@@ -56,6 +56,7 @@ absl::Status ServerCore::Maintain() {
   first.Update(CheckSigning());
   first.Update(CheckWriting(/*always=*/true));
   first.Update(executions_.FailSilent());
+  first.Update(profiles_.CoverOldProfiles());
   first.Update(profiles_.ReportKinds());
   const std::optional<absl::Time> confirmed = clock_check_.ConfirmedNow();
   if (!confirmed.has_value()) return first;

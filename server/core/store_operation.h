@@ -19,6 +19,8 @@ inline constexpr auto kStoreOperations = std::to_array<const char*>({
     "list_profiles",
     "delete_profile",
     "snapshot_profiles",
+    "profiles_without_coverage",
+    "set_coverages",
     "profile_revision",
     "profile_revisions",
     "put_calibration",

@@ -112,8 +112,18 @@ class Store {
   // (RESOURCE_NOT_FOUND).
   virtual absl::Status DeleteProfile(absl::string_view name) = 0;
 
-  // Returns all profiles of a cluster and its revision, as of one moment.
+  // Returns the profiles of a cluster that count in a snapshot, and its revision, as of one moment:
+  // those without a `coverage`, and of those with the same one the newest. Reads no other profile,
+  // though an entry of an index for each.
   virtual absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) = 0;
+
+  // Returns some profiles of any cluster that have no `coverage`, at most `kMaxPageSize`; none if
+  // all have one. Reads no other.
+  virtual absl::StatusOr<std::vector<ProfileRecord>> ProfilesWithoutCoverage() = 0;
+
+  // Sets the `coverage` of profiles, by name, in one transaction; those that are no longer stored
+  // are passed over. Changes no revision, since the profiles stay what they are.
+  virtual absl::Status SetCoverages(const std::map<std::string, std::string>& coverages) = 0;
 
   // Returns the revision of a cluster: 0 before its first profile, one more for every profile
   // stored or deleted since. It never decreases. Reads one row.

@@ -1,7 +1,9 @@
 // The executions of `MemoryStore` and their windows.
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/status_macros.h"
