@@ -239,6 +239,11 @@ absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
   });
 }
 
+absl::StatusOr<int64_t> MeteredStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+  return MeteredChange("delete_old_executions",
+                       [&](Store& store) { return store.DeleteOldExecutions(before, limit); });
+}
+
 absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execution,
                                                          absl::Span<const WindowRecord> windows,
                                                          const ExecutionLimits& limits,

@@ -47,6 +47,7 @@ inline constexpr auto kStoreOperations = std::to_array<const char*>({
     "list_executions",
     "set_execution_state",
     "fail_silent_executions",
+    "delete_old_executions",
     "append_windows",
     "window_count",
     "list_windows",

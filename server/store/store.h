@@ -63,6 +63,9 @@ inline constexpr int kMaxPageSize = 500;
 // Bytes of records after which a page ends early, so that 500 large profiles are never in memory at
 // once; a page has at least one record. The value was not measured.
 inline constexpr int64_t kMaxPageBytes = int64_t{16} << 20;
+// Windows after which one deletion of executions ends, so that other writers wait briefly. The
+// value was not measured.
+inline constexpr int64_t kMaxDeletedWindowCount = 10000;
 
 // Plans of one caller: those of the owner, unless it is empty, and those of the jobs.
 struct PlanScope {
@@ -269,6 +272,11 @@ class Store {
                                                      absl::Span<const WindowRecord> windows,
                                                      const ExecutionLimits& limits,
                                                      absl::Time report_time) = 0;
+
+  // Deletes at most `limit` executions with their windows that do not run and whose last report
+  // and end are not after `before`, those that ended first first, and returns how many. Ends early
+  // once the executions had `kMaxDeletedWindowCount` windows, but not before the first.
+  virtual absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time before, int64_t limit) = 0;
 
   // Returns the number of windows of an execution. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<int64_t> WindowCount(absl::string_view execution) = 0;
