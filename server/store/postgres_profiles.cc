@@ -170,17 +170,18 @@ absl::Status PostgresStore::DeleteProfile(absl::string_view name) {
 
 absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view cluster) {
   ProfileSet set;
-  // One statement sees one moment. Its first row has the revision only.
+  // One statement sees one moment. Its first row has the revision only. The array is evaluated
+  // once, and its rows are found by their numbers.
   PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
     const pqxx::result rows = transaction.exec_params(
         absl::StrCat("SELECT NULL AS sequence, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
                      "coalesce((SELECT revision FROM profile_revisions WHERE cluster = $1), 0), "
                      "NULL, NULL, NULL, NULL UNION ALL SELECT ",
                      kColumns,
-                     " FROM profiles WHERE sequence IN ("
+                     " FROM profiles WHERE sequence = ANY(ARRAY("
                      "SELECT max(sequence) FROM profiles WHERE cluster = $1 AND coverage > '' "
                      "GROUP BY coverage UNION ALL "
-                     "SELECT sequence FROM profiles WHERE cluster = $1 AND coverage = '') "
+                     "SELECT sequence FROM profiles WHERE cluster = $1 AND coverage = '')) "
                      "ORDER BY sequence DESC NULLS FIRST"),
         std::string(cluster));
     set = ProfileSet();
