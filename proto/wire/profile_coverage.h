@@ -1,4 +1,4 @@
-// Tells which profiles measure the same things, so that older ones need not be read. The server
+// Finds profiles that measure the same things, so that older ones need not be read. The server
 // stores the coverage of each profile (`ProfileRecord::coverage`).
 
 #ifndef PARPLAN_PROTO_WIRE_PROFILE_COVERAGE_H_
