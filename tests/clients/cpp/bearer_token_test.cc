@@ -41,12 +41,13 @@ class TokenListener : public grpc::CallbackGenericService {
   TokenListener(const TokenListener&) = delete;
   TokenListener& operator=(const TokenListener&) = delete;
 
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* ctx) override {
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
     // The channel itself asks for the health of the server.
-    if (absl::StrContains(ctx->method(), "PlanService")) {
-      const auto found = ctx->client_metadata().find("authorization");
+    if (absl::StrContains(context->method(), "PlanService")) {
+      const auto found = context->client_metadata().find("authorization");
       const std::lock_guard<std::mutex> lock(mutex_);
-      tokens_.emplace_back(found == ctx->client_metadata().end()
+      tokens_.emplace_back(found == context->client_metadata().end()
                                ? "none"
                                : std::string(found->second.data(), found->second.size()));
     }
