@@ -11,12 +11,13 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/service/tls/pem_files.h"
 #include "base/status_macros.h"
+#include "clients/cpp/bearer_token.h"
 
 namespace parplan {
 namespace {
@@ -42,11 +43,19 @@ constexpr int kMaxReconnectBackoffMs = 5000;
 // them every 30 s only, as gRPC would have it, may know none that is left.
 constexpr int kMinResolutionIntervalMs = 5000;
 
-absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+bool UsesTls(const ChannelOptions& options) {
+  return options.use_tls || !options.ca_file.empty() || !options.certificate_file.empty() ||
+         !options.key_file.empty();
+}
+
+// Returns the credentials of the connection alone.
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeTransport(
     const ChannelOptions& options) {
-  const bool use_tls = options.use_tls || !options.ca_file.empty() ||
-                       !options.certificate_file.empty() || !options.key_file.empty();
-  if (!use_tls) return grpc::InsecureChannelCredentials();
+  if (!UsesTls(options)) {
+    // gRPC adds no token to a connection of the other kind. Servers see no difference.
+    return options.token_file.empty() ? grpc::InsecureChannelCredentials()
+                                      : grpc::experimental::LocalCredentials(UDS);
+  }
   if (options.certificate_file.empty() != options.key_file.empty()) {
     return FieldError(Reason::kSpecInvalid, "tls_certificate",
                       "a certificate and its key go together; give both or none");
@@ -62,6 +71,19 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     ssl.pem_private_key = std::move(pair.key);
   }
   return grpc::SslCredentials(ssl);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const ChannelOptions& options) {
+  if (options.token_file.empty()) return MakeTransport(options);
+  if (!UsesTls(options) && !absl::StartsWith(options.target, "unix:")) {
+    return FieldError(Reason::kSpecInvalid, "token_file",
+                      "a token is sent over TLS or a Unix socket only; give --tls-ca or --tls");
+  }
+  PARPLAN_RETURN_IF_ERROR(ReadBearerToken(options.token_file).status());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> transport,
+                           MakeTransport(options));
+  return grpc::CompositeChannelCredentials(transport, BearerTokenCredentials(options.token_file));
 }
 
 }  // namespace

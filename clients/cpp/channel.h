@@ -30,12 +30,17 @@ struct ChannelOptions {
   std::string key_file;
   // The name in the server's certificate. Empty: that of the target. Ignored without TLS.
   std::string server_name;
+
+  // File with a token of a Kubernetes service account, which each call sends; empty for none. Read
+  // anew for each call. Needs TLS or a target `unix:PATH`.
+  std::string token_file;
 };
 
 // Makes a channel, not connected yet. It repeats no calls; the clients of this folder do (retry.h).
 // Answers may have up to 64 MiB; HTTP proxies of the environment are not used. INVALID_ARGUMENT
 // (SPEC_INVALID) naming the setting if the target is empty, if only one of certificate and key is
-// given, and for files that can't be used (base/service/tls/pem_files.h). Whether there is a server
+// given, for files that can't be used (base/service/tls/pem_files.h, bearer_token.h), and for a
+// token over plain TCP, where anybody on the way could read it. Whether there is a server
 // is known at the first call. Safe from any thread, and so is the channel.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 

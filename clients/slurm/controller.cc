@@ -48,7 +48,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const SlurmConfig& config
                    .ca_file = config.tls_ca,
                    .certificate_file = config.tls_certificate,
                    .key_file = config.tls_key,
-                   .server_name = config.tls_server_name});
+                   .server_name = config.tls_server_name,
+                   .token_file = config.token_file});
   if (!channel.ok()) return absl::FailedPreconditionError(channel.status().message());
   return channel;
 }

@@ -46,6 +46,8 @@ struct SlurmConfig {
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_server_name;
+  // The value of `ChannelOptions::token_file`.
+  std::string token_file;
 
   // Time limit of the whole prolog of one job, at most an hour, and of the search within it, which
   // is shorter (`deadline_seconds`, `search_seconds`).

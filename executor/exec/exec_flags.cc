@@ -86,6 +86,8 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   app.add_option("--cert", flags.server.certificate_file, "Certificate of this client (PEM)");
   app.add_option("--key", flags.server.key_file, "Private key of --cert (PEM)");
   app.add_flag("--tls", flags.server.use_tls, "Use TLS with the CAs of the system");
+  app.add_option("--token-file", flags.server.token_file,
+                 "Token of a Kubernetes service account; needs TLS");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -7,12 +7,11 @@
 #include "planner/model/measured_runtime.h"
 
 namespace parplan {
-namespace {
 
 // Nodes of a kind often have different kernels, which compute nothing.
-bool IsCompared(const v1::LibraryVersion& library) { return library.library() != "linux"; }
-
-}  // namespace
+bool RuntimeSelection::IsCompared(const v1::LibraryVersion& library) {
+  return library.library() != "linux";
+}
 
 RuntimeSelection::RuntimeSelection(absl::string_view device_kind, absl::string_view runtime_id)
     : device_kind_(device_kind), measured_(MeasuredRuntime(runtime_id)) {}

@@ -36,6 +36,9 @@ class RuntimeSelection {
   // profiles and no part of one holds.
   absl::Status Check() const;
 
+  // Returns whether releases of this library are compared at all.
+  static bool IsCompared(const v1::LibraryVersion& library);
+
  private:
   // Releases by library, from the newest profile of a runtime that names the library.
   using Releases = std::map<std::string, std::string>;

@@ -15,8 +15,8 @@ namespace parplan {
 
 // The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
-  // Bytes of its profiles and plans in the store, bytes of its executions with their windows, which
-  // are never deleted, and number of its plans. Calls in progress may exceed them by what they
+  // Bytes of its profiles and plans in the store, bytes of its executions with their windows, and
+  // number of its plans. Calls in progress may exceed them by what they
   // store.
   int64_t stored_bytes = 0;
   int64_t execution_bytes = 0;
@@ -29,7 +29,7 @@ struct QuotaLimits {
   int queued_search_count = 0;
 };
 
-// Plain data. Every field but the quotas, `profiles_per_node` and
+// Plain data. Every field but the quotas, `profiles_per_node`, `execution_retention` and
 // `search_memory_bytes` is above 0.
 struct Limits {
   // Size of one question: layers and devices, at most the limits of the planner, and offers of a
@@ -80,6 +80,10 @@ struct Limits {
 
   // An execution without a report for so long is marked as failed.
   absl::Duration longest_execution_silence = absl::Hours(6);
+
+  // How long an execution and its windows are kept after it ended; 0 keeps them for ever. After a
+  // year a job can be compared with the same one of the year before.
+  absl::Duration execution_retention = absl::Hours(24 * 365);
 
   // Agents connected at a time, nodes of one lease, and the duration of a lease with all its
   // renewals.

@@ -84,6 +84,16 @@ absl::StatusOr<ProfileSet> MeteredStore::SnapshotProfiles(absl::string_view clus
                  [&](Store& store) { return store.SnapshotProfiles(cluster); });
 }
 
+absl::StatusOr<std::vector<ProfileRecord>> MeteredStore::ProfilesWithoutCoverage() {
+  return Metered("profiles_without_coverage",
+                 [](Store& store) { return store.ProfilesWithoutCoverage(); });
+}
+
+absl::Status MeteredStore::SetCoverages(const std::map<std::string, std::string>& coverages) {
+  return MeteredChange("set_coverages",
+                       [&](Store& store) { return store.SetCoverages(coverages); });
+}
+
 absl::StatusOr<int64_t> MeteredStore::ProfileRevision(absl::string_view cluster) {
   return Metered("profile_revision", [&](Store& store) { return store.ProfileRevision(cluster); });
 }
@@ -227,6 +237,11 @@ absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
   return MeteredChange("fail_silent_executions", [&](Store& store) {
     return store.FailSilentExecutions(before, end_time, failure_reason, limit);
   });
+}
+
+absl::StatusOr<int64_t> MeteredStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+  return MeteredChange("delete_old_executions",
+                       [&](Store& store) { return store.DeleteOldExecutions(before, limit); });
 }
 
 absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execution,

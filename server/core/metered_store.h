@@ -49,6 +49,8 @@ class MeteredStore : public Store {
                                                    const PageRequest& page) override;
   absl::Status DeleteProfile(absl::string_view name) override;
   absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
+  absl::StatusOr<std::vector<ProfileRecord>> ProfilesWithoutCoverage() override;
+  absl::Status SetCoverages(const std::map<std::string, std::string>& coverages) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
   absl::StatusOr<std::map<std::string, int64_t>> ProfileRevisions() override;
   absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
@@ -97,6 +99,7 @@ class MeteredStore : public Store {
   absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason,
       int64_t limit) override;
+  absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time before, int64_t limit) override;
   absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                              absl::Span<const WindowRecord> windows,
                                              const ExecutionLimits& limits,

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "planner/model/measured_runtime.h"
-#include "proto/wire/duration_wire.h"
+#include "proto/wire/profile_coverage.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/snapshot_builder.h"
 #include "server/core/snapshot_report.h"
@@ -149,23 +150,34 @@ absl::Status ProfileKeeper::ReportKinds() {
 }
 
 absl::StatusOr<std::vector<StoredKind>> ProfileKeeper::KindsOf(const std::string& cluster) {
+  PARPLAN_ASSIGN_OR_RETURN(ProfileSet set, store_.SnapshotProfiles(cluster));
   std::map<std::pair<std::string, int>, absl::Time> newest;
-  PageRequest request;
-  do {
-    PARPLAN_ASSIGN_OR_RETURN(const Page<ProfileRecord> page,
-                             store_.ListProfiles(cluster, std::nullopt, request));
-    for (const ProfileRecord& record : page.records) {
-      PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile,
-                               ParseStored<v1::Profile>(record.bytes, record.name));
-      const auto [entry, is_new] = newest.try_emplace(
-          {profile.device_kind(), profile.devices_per_node()}, MeasureTime(profile));
-      if (!is_new) entry->second = std::max(entry->second, MeasureTime(profile));
-    }
-    request.page_token = page.next_page_token;
-  } while (!request.page_token.empty());
+  v1::Profile profile;
+  for (ProfileRecord& record : set.profiles) {
+    PARPLAN_RETURN_IF_ERROR(ParseStoredInto(record.bytes, record.name, profile));
+    record = ProfileRecord();
+    const auto [entry, is_new] = newest.try_emplace(
+        {profile.device_kind(), profile.devices_per_node()}, MeasureTime(profile));
+    if (!is_new) entry->second = std::max(entry->second, MeasureTime(profile));
+  }
   std::vector<StoredKind> kinds;
   for (const auto& [kind, time] : newest) kinds.push_back({kind.first, kind.second, time});
   return kinds;
+}
+
+absl::Status ProfileKeeper::CoverOldProfiles() {
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<ProfileRecord> profiles,
+                             store_.ProfilesWithoutCoverage());
+    if (profiles.empty()) return absl::OkStatus();
+    std::map<std::string, std::string> coverages;
+    for (const ProfileRecord& record : profiles) {
+      absl::StatusOr<v1::Profile> profile = ParseStored<v1::Profile>(record.bytes, record.name);
+      // A profile that cannot be read replaces no other, so its coverage is one of its own.
+      coverages[record.name] = profile.ok() ? ProfileCoverage(*std::move(profile)) : record.name;
+    }
+    PARPLAN_RETURN_IF_ERROR(store_.SetCoverages(coverages));
+  }
 }
 
 SnapshotHandle ProfileKeeper::FindCached(const SnapshotKey& key, int64_t revision) {

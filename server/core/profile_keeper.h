@@ -94,7 +94,8 @@ class UploadSession {
 // Merged measurements of one kind of node, as of one revision of the store.
 struct SnapshotHandle {
   std::shared_ptr<const ProfileSnapshot> snapshot;
-  // End of the newest measurement in it, or the time it was stored if the agent did not say.
+  // End of the newest measurement in it, or the time it was stored if the agent did not say. Of
+  // profiles that measure the same things only the one stored last is in it.
   absl::Time newest_measurement;
 };
 
@@ -123,10 +124,15 @@ class ProfileKeeper {
   // or deleted, while the kind is among the last `Limits::max_snapshot_count`. If only larger nodes
   // were measured, these are the measurements within a part of the smallest of them (`PartOfNode`
   // of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits, listing the kinds of
-  // node that have been measured. Reads one row of the store, and all profiles of the cluster if
+  // node that have been measured. Reads one row of the store, and the profiles that count if
   // the pointer is another; one caller at a time reads.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node, absl::string_view runtime_id);
+
+  // Finds the coverage (`ProfileRecord::coverage`) of the profiles that a release before this one
+  // stored, each of which counts in snapshots until then. Returns the first error; what it found
+  // before stays found.
+  absl::Status CoverOldProfiles();
 
   // Reports to the observer what each cluster has stored, if that changed since the last report.
   // Returns the first error, after the other clusters were tried as well.
@@ -143,7 +149,7 @@ class ProfileKeeper {
   absl::StatusOr<LoadedSnapshot> Load(absl::string_view cluster, absl::string_view device_kind,
                                       int devices_per_node, absl::string_view runtime_id);
 
-  // Lists the kinds of nodes in all profiles of the cluster, which are read page by page.
+  // Lists the kinds of nodes in the profiles of the cluster. Reads those that count in snapshots.
   absl::StatusOr<std::vector<StoredKind>> KindsOf(const std::string& cluster);
 
   // Cluster, device kind, devices per node, and the runtime as profiles name it.

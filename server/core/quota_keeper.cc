@@ -22,7 +22,8 @@ constexpr char kAdvice[] =
     "ask again when plans have expired or profiles were deleted, or let an operator raise the "
     "quota";
 constexpr char kExecutionAdvice[] =
-    "executions are never deleted, so let an operator raise the quota; plans are made all the same";
+    "ask again when old executions were deleted (`execution_retention`), or let an operator raise "
+    "the quota; plans are made all the same";
 
 }  // namespace
 

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 
 namespace parplan {
 namespace {
 
-// Plans deleted in one transaction; few, so that other writers wait briefly. Not measured.
+// Plans or executions deleted in one transaction; few, so that other writers wait briefly. Not
+// measured.
 constexpr int64_t kDeleteBatch = 500;
 
 // Returns when the last key that signs, or will sign, expires; 1970 if there is none.
@@ -56,14 +58,32 @@ absl::Status ServerCore::Maintain() {
   first.Update(CheckSigning());
   first.Update(CheckWriting(/*always=*/true));
   first.Update(executions_.FailSilent());
+  first.Update(profiles_.CoverOldProfiles());
   first.Update(profiles_.ReportKinds());
   const std::optional<absl::Time> confirmed = clock_check_.ConfirmedNow();
   if (!confirmed.has_value()) return first;
+  // Plans after their executions, which keep them.
+  first.Update(DeleteOldExecutions(*confirmed));
+  first.Update(DeleteExpiredPlans(*confirmed));
+  return first;
+}
+
+absl::Status ServerCore::DeleteOldExecutions(absl::Time now) {
+  if (limits_.execution_retention == absl::ZeroDuration()) return absl::OkStatus();
   while (true) {
-    const absl::StatusOr<int64_t> deleted =
-        store_->DeleteExpiredPlans(*confirmed - kExpiredPlanRetention, kDeleteBatch);
-    first.Update(deleted.status());
-    if (!deleted.ok() || *deleted < kDeleteBatch) return first;
+    PARPLAN_ASSIGN_OR_RETURN(
+        const int64_t deleted,
+        store_->DeleteOldExecutions(now - limits_.execution_retention, kDeleteBatch));
+    // It ends early after executions with many windows, so that fewer are not the last.
+    if (deleted == 0) return absl::OkStatus();
+  }
+}
+
+absl::Status ServerCore::DeleteExpiredPlans(absl::Time now) {
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(const int64_t deleted,
+                             store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch));
+    if (deleted < kDeleteBatch) return absl::OkStatus();
   }
 }
 

@@ -59,12 +59,12 @@ class ServerCore {
   Observer& observer() { return observer_; }
 
   // Makes a new signing key if the old ones end soon, reports the stored kinds of nodes to the
-  // observer, deletes plans that expired long ago (`kExpiredPlanRetention`) and were never
-  // executed (not at the first call, and only if the clock was not set since the last one, at least
-  // ten minutes ago), marks executions as failed that are silent for too long, and looks whether
-  // changes can be stored. To be called at start and every `maintenance_interval`; waits for the
-  // disk. Returns the first error, of the key store or the store, after the other tasks were tried
-  // as well.
+  // observer, deletes executions that ended long ago (`Limits::execution_retention`) and plans that
+  // expired long ago (`kExpiredPlanRetention`) and have no executions (not at the first call, and
+  // only if the clock was not set since the last one, at least ten minutes ago), marks executions
+  // as failed that are silent for too long, and looks whether changes can be stored. To be called
+  // at start and every `maintenance_interval`; waits for the disk. Returns the first error, of the
+  // key store or the store, after the other tasks were tried as well.
   absl::Status Maintain();
   // Returns OK if a key signs plans now. If none does it tries to make one, and returns the error
   // of the key store (FAILED_PRECONDITION or UNAVAILABLE, STORE_UNAVAILABLE) if that fails. Reports
@@ -91,6 +91,10 @@ class ServerCore {
   void Drain(absl::Duration grace);
 
  private:
+  // Delete what is old at `now`.
+  absl::Status DeleteOldExecutions(absl::Time now);
+  absl::Status DeleteExpiredPlans(absl::Time now);
+
   const std::unique_ptr<MeteredStore> store_;
   std::atomic<bool> can_write_ = true;
   const std::unique_ptr<KeyRing> keys_;

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/profile_coverage.h"
 #include "proto/wire/profile_wire.h"
 #include "proto/wire/resource_name.h"
 #include "server/core/id_length.h"
@@ -211,7 +212,8 @@ absl::StatusOr<v1::Profile> UploadSession::FinishImpl() {
                               .byte_count = static_cast<int64_t>(record.bytes.size()),
                               .profile = &record}));
   // The stored profile is decoded again, for it may be that of an earlier upload.
-  v1::Profile().Swap(&profile_);
+  record.coverage = ProfileCoverage(std::move(profile_));
+  profile_ = v1::Profile();
   PARPLAN_ASSIGN_OR_RETURN(
       const ProfileRecord stored,
       keeper_->store_.PutProfile(std::move(record), keeper_->limits_.profiles_per_node));

@@ -94,6 +94,8 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   TakeDuration(config.has_drain_time(), config.drain_time(), settings.drain_time);
   TakeDuration(config.has_execution_silence(), config.execution_silence(),
                settings.limits.longest_execution_silence);
+  TakeDuration(config.has_execution_retention(), config.execution_retention(),
+               settings.limits.execution_retention);
   Take(config.has_max_upload_bytes(), config.max_upload_bytes(), settings.limits.max_upload_bytes);
   Take(config.has_log_level(), config.log_level(), settings.log_level);
   Take(config.has_log_format(), config.log_format(), settings.log_format);

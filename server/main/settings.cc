@@ -130,6 +130,8 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
                   "Deadline of calls that have none [10m]");
   AddDurationFlag(app, "--execution-silence", settings.limits.longest_execution_silence,
                   "Mark an execution as failed after this time without a report [6h]");
+  AddDurationFlag(app, "--execution-retention", settings.limits.execution_retention,
+                  "Delete an execution this time after it ended [8760h]");
   AddDurationFlag(app, "--drain-time", settings.drain_time,
                   "How long calls may go on after SIGTERM [20s]");
   app.add_option("--profiles-per-node", settings.limits.profiles_per_node,
@@ -248,6 +250,10 @@ absl::Status CheckSettings(const Settings& settings) {
       CheckDuration("default_deadline", settings.default_deadline, absl::Hours(48)));
   PARPLAN_RETURN_IF_ERROR(
       CheckDuration("execution_silence", limits.longest_execution_silence, year));
+  if (limits.execution_retention != absl::ZeroDuration()) {
+    PARPLAN_RETURN_IF_ERROR(
+        CheckDuration("execution_retention", limits.execution_retention, 100 * year));
+  }
   PARPLAN_RETURN_IF_ERROR(CheckDuration("drain_time", settings.drain_time, absl::Hours(1)));
   PARPLAN_RETURN_IF_ERROR(CheckChoice("log_level", settings.log_level,
                                       {"trace", "debug", "info", "warning", "error", "off"}));

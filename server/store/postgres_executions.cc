@@ -178,4 +178,30 @@ absl::StatusOr<std::vector<ExecutionRecord>> PostgresStore::FailSilentExecutions
   return silent;
 }
 
+absl::StatusOr<int64_t> PostgresStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+  if (limit <= 0) return 0;
+  int64_t deleted = 0;
+  PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) {
+    deleted = 0;
+    int64_t window_count = 0;
+    // Servers that do this at the same time take different rows. An execution that reports again
+    // meanwhile holds its row, or finds it gone.
+    const pqxx::result rows = transaction.exec_params(
+        "SELECT sequence, window_count FROM executions "
+        "WHERE state <> 1 AND end_time <= $1 AND report_time <= $1 "
+        "ORDER BY end_time, sequence LIMIT $2 FOR UPDATE SKIP LOCKED",
+        ToStoredTime(before), limit);
+    for (const pqxx::row& row : rows) {
+      if (window_count >= kMaxDeletedWindowCount) break;
+      window_count += IntegerOf(row[1]);
+      const int64_t sequence = IntegerOf(row[0]);
+      transaction.exec_params("DELETE FROM windows WHERE execution = $1", sequence);
+      transaction.exec_params("DELETE FROM executions WHERE sequence = $1", sequence);
+      ++deleted;
+    }
+    return absl::OkStatus();
+  }));
+  return deleted;
+}
+
 }  // namespace parplan

@@ -1,8 +1,12 @@
 // Profiles in the PostgreSQL store, and the revisions they make up.
 
+#include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -19,7 +23,7 @@ namespace {
 // Columns that `ReadProfile` reads.
 constexpr char kColumns[] =
     "sequence, name, cluster, node, profile_id, device_kind, request_id, content_digest, "
-    "create_time, bytes, owner, kind";
+    "create_time, bytes, owner, kind, coverage";
 
 ProfileRecord ReadProfile(const pqxx::row& row) {
   return {.name = TextOf(row[1]),
@@ -28,6 +32,7 @@ ProfileRecord ReadProfile(const pqxx::row& row) {
           .profile_id = TextOf(row[4]),
           .device_kind = TextOf(row[5]),
           .kind = TextOf(row[11]),
+          .coverage = TextOf(row[12]),
           .owner = TextOf(row[10]),
           .request_id = TextOf(row[6]),
           .content_digest = TextOf(row[7]),
@@ -59,11 +64,11 @@ std::optional<ProfileRecord> FindByRequest(pqxx::transaction_base& transaction,
 void Insert(pqxx::transaction_base& transaction, const ProfileRecord& profile) {
   transaction.exec_params(
       "INSERT INTO profiles (name, cluster, node, profile_id, device_kind, request_id, "
-      "content_digest, create_time, bytes, owner, kind) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+      "content_digest, create_time, bytes, owner, kind, coverage) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
       profile.name, profile.cluster, profile.node, profile.profile_id, profile.device_kind,
       profile.request_id, profile.content_digest, ToStoredTime(profile.create_time),
-      ToBytea(profile.bytes), profile.owner, profile.kind);
+      ToBytea(profile.bytes), profile.owner, profile.kind, profile.coverage);
 }
 
 // Deletes the profiles that are alike `profile` but for the newest `keep_count`, itself among them.
@@ -165,14 +170,19 @@ absl::Status PostgresStore::DeleteProfile(absl::string_view name) {
 
 absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view cluster) {
   ProfileSet set;
-  // One statement sees one moment. Its first row has the revision only.
+  // One statement sees one moment. Its first row has the revision only. The array is evaluated
+  // once, and its rows are found by their numbers.
   PARPLAN_RETURN_IF_ERROR(pool_->Read([&](pqxx::transaction_base& transaction) {
     const pqxx::result rows = transaction.exec_params(
         absl::StrCat("SELECT NULL AS sequence, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
                      "coalesce((SELECT revision FROM profile_revisions WHERE cluster = $1), 0), "
-                     "NULL, NULL, NULL UNION ALL SELECT ",
+                     "NULL, NULL, NULL, NULL UNION ALL SELECT ",
                      kColumns,
-                     " FROM profiles WHERE cluster = $1 ORDER BY sequence DESC NULLS FIRST"),
+                     " FROM profiles WHERE sequence = ANY(ARRAY("
+                     "SELECT max(sequence) FROM profiles WHERE cluster = $1 AND coverage > '' "
+                     "GROUP BY coverage UNION ALL "
+                     "SELECT sequence FROM profiles WHERE cluster = $1 AND coverage = '')) "
+                     "ORDER BY sequence DESC NULLS FIRST"),
         std::string(cluster));
     set = ProfileSet();
     for (const pqxx::row& row : rows) {
@@ -185,6 +195,26 @@ absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view clu
     return absl::OkStatus();
   }));
   return set;
+}
+
+absl::StatusOr<std::vector<ProfileRecord>> PostgresStore::ProfilesWithoutCoverage() {
+  PARPLAN_ASSIGN_OR_RETURN(
+      Page<ProfileRecord> page,
+      ReadPostgresPage<ProfileRecord>(
+          *pool_,
+          {"profiles", kColumns, "coverage = $1 AND $2 = ''", "", "", "profiles without coverage"},
+          {std::numeric_limits<int64_t>::max(), kMaxPageSize}, ReadProfile));
+  return std::move(page.records);
+}
+
+absl::Status PostgresStore::SetCoverages(const std::map<std::string, std::string>& coverages) {
+  return pool_->Write([&coverages](pqxx::transaction_base& transaction) {
+    // In the order of their names, so that two servers never wait for each other.
+    for (const auto& [name, coverage] : coverages) {
+      transaction.exec_params("UPDATE profiles SET coverage = $2 WHERE name = $1", name, coverage);
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<int64_t> PostgresStore::ProfileRevision(absl::string_view cluster) {

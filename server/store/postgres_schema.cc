@@ -285,6 +285,15 @@ $body$;
 CREATE TRIGGER executions_counted AFTER INSERT OR DELETE OR UPDATE OF byte_count ON executions
   FOR EACH ROW EXECUTE FUNCTION count_execution();
 )sql"},
+    // Profiles of before have no coverage until the server has read them, and all of them count.
+    {"what profiles measure", R"sql(
+ALTER TABLE profiles ADD COLUMN coverage TEXT NOT NULL DEFAULT '';
+CREATE INDEX profiles_by_coverage ON profiles (cluster, coverage, sequence);
+CREATE INDEX profiles_without_coverage ON profiles (sequence) WHERE coverage = '';
+)sql"},
+    {"executions by their ends", R"sql(
+CREATE INDEX executions_by_end ON executions (end_time, sequence) WHERE state <> 1;
+)sql"},
 };
 
 absl::Status NewerSchemaError(int64_t version) {

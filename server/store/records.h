@@ -27,6 +27,9 @@ struct ProfileRecord {
   // The rest of what profiles of a node have in common that replace each other (`PutProfile`): size
   // of the node, precision and runtime. Empty for a profile of a release before this one.
   std::string kind;
+  // Equal for profiles of which the newest alone counts in a snapshot (`ProfileCoverage`). Empty
+  // for a profile of a release before this one, until the server has read it.
+  std::string coverage;
   // Whoever uploaded the profile; empty if the server restricted no caller then.
   std::string owner;
   // Key of retries within one node; may be empty.
@@ -204,7 +207,7 @@ struct Page {
   std::string next_page_token;
 };
 
-// All profiles of a cluster at one moment, newest first.
+// The profiles of a cluster that count in a snapshot at one moment, newest first.
 struct ProfileSet {
   int64_t revision = 0;
   std::vector<ProfileRecord> profiles;

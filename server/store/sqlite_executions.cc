@@ -130,6 +130,27 @@ absl::StatusOr<std::vector<ExecutionRecord>> FindSilent(SqliteConnection& connec
   }
 }
 
+// Returns the numbers of executions that `DeleteOldExecutions` deletes at once.
+absl::StatusOr<std::vector<int64_t>> FindOld(SqliteConnection& connection, absl::Time before,
+                                             int64_t limit) {
+  // The literal state lets SQLite use the partial index.
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      connection.Prepare("SELECT sequence, window_count FROM executions "
+                         "WHERE state <> 1 AND end_time <= ?1 AND report_time <= ?1 "
+                         "ORDER BY end_time, sequence LIMIT ?2"));
+  rows.Bind(1, before).Bind(2, limit);
+  std::vector<int64_t> old;
+  int64_t window_count = 0;
+  while (window_count < kMaxDeletedWindowCount) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
+    if (!found) break;
+    old.push_back(rows.Integer(0));
+    window_count += rows.Integer(1);
+  }
+  return old;
+}
+
 }  // namespace
 
 absl::StatusOr<ExecutionRecord> SqliteStore::CreateExecution(ExecutionRecord execution) {
@@ -208,6 +229,24 @@ absl::StatusOr<std::vector<ExecutionRecord>> SqliteStore::FailSilentExecutions(
   }
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return silent;
+}
+
+absl::StatusOr<int64_t> SqliteStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+  // A negative LIMIT means none to SQLite.
+  if (limit <= 0) return 0;
+  const std::lock_guard<std::mutex> lock(writer_mutex_);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
+                           SqliteTransaction::Begin(*writer_, Role::kWriter));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<int64_t> old, FindOld(*writer_, before, limit));
+  for (const int64_t sequence : old) {
+    for (const char* const statement : {"DELETE FROM windows WHERE execution = ?1",
+                                        "DELETE FROM executions WHERE sequence = ?1"}) {
+      PARPLAN_ASSIGN_OR_RETURN(SqliteStatement remove, writer_->Prepare(statement));
+      PARPLAN_RETURN_IF_ERROR(remove.Bind(1, sequence).Run());
+    }
+  }
+  PARPLAN_RETURN_IF_ERROR(transaction.Commit());
+  return static_cast<int64_t>(old.size());
 }
 
 }  // namespace parplan

@@ -1,9 +1,11 @@
 // Profiles in the SQLite store.
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -20,7 +22,7 @@ using Role = SqliteConnection::Role;
 // Columns that `ReadProfile` reads, `sequence` first.
 #define PARPLAN_PROFILE_COLUMNS                                          \
   "sequence, name, cluster, node, profile_id, device_kind, request_id, " \
-  "content_digest, create_time, bytes, owner, kind"
+  "content_digest, create_time, bytes, owner, kind, coverage"
 
 ProfileRecord ReadProfile(const SqliteStatement& row) {
   return {.name = row.Text(1),
@@ -29,6 +31,7 @@ ProfileRecord ReadProfile(const SqliteStatement& row) {
           .profile_id = row.Text(4),
           .device_kind = row.Text(5),
           .kind = row.Text(11),
+          .coverage = row.Text(12),
           .owner = row.Text(10),
           .request_id = row.Text(6),
           .content_digest = row.Text(7),
@@ -65,8 +68,8 @@ absl::Status Insert(SqliteConnection& connection, const ProfileRecord& profile) 
   PARPLAN_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       connection.Prepare("INSERT INTO profiles (name, cluster, node, profile_id, device_kind, "
-                         "request_id, content_digest, create_time, bytes, owner, kind) "
-                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"));
+                         "request_id, content_digest, create_time, bytes, owner, kind, coverage) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"));
   insert.Bind(1, profile.name)
       .Bind(2, profile.cluster)
       .Bind(3, profile.node)
@@ -77,7 +80,8 @@ absl::Status Insert(SqliteConnection& connection, const ProfileRecord& profile) 
       .Bind(8, profile.create_time)
       .BindBlob(9, profile.bytes)
       .Bind(10, profile.owner)
-      .Bind(11, profile.kind);
+      .Bind(11, profile.kind)
+      .Bind(12, profile.coverage);
   return insert.Run();
 }
 
@@ -210,7 +214,11 @@ absl::StatusOr<ProfileSet> SqliteStore::SnapshotProfiles(absl::string_view clust
   {
     PARPLAN_ASSIGN_OR_RETURN(
         SqliteStatement rows,
-        reader->Prepare("SELECT " PARPLAN_PROFILE_COLUMNS " FROM profiles WHERE cluster = ?1 "
+        reader->Prepare("SELECT " PARPLAN_PROFILE_COLUMNS " FROM profiles WHERE sequence IN ("
+                        "SELECT max(sequence) FROM profiles WHERE cluster = ?1 AND coverage > '' "
+                        "GROUP BY coverage "
+                        "UNION ALL "
+                        "SELECT sequence FROM profiles WHERE cluster = ?1 AND coverage = '') "
                         "ORDER BY sequence DESC"));
     rows.Bind(1, cluster);
     while (true) {
@@ -221,6 +229,30 @@ absl::StatusOr<ProfileSet> SqliteStore::SnapshotProfiles(absl::string_view clust
   }
   PARPLAN_RETURN_IF_ERROR(transaction.Commit());
   return set;
+}
+
+absl::StatusOr<std::vector<ProfileRecord>> SqliteStore::ProfilesWithoutCoverage() {
+  const Reader reader(this);
+  PARPLAN_ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      reader->Prepare("SELECT " PARPLAN_PROFILE_COLUMNS " FROM profiles WHERE coverage = '' "
+                      "ORDER BY sequence DESC"));
+  PARPLAN_ASSIGN_OR_RETURN(
+      Page<ProfileRecord> page,
+      ReadPage<ProfileRecord>(rows, "profiles without coverage", kMaxPageSize, ReadProfile));
+  return std::move(page.records);
+}
+
+absl::Status SqliteStore::SetCoverages(const std::map<std::string, std::string>& coverages) {
+  const std::lock_guard<std::mutex> lock(writer_mutex_);
+  PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
+                           SqliteTransaction::Begin(*writer_, Role::kWriter));
+  for (const auto& [name, coverage] : coverages) {
+    PARPLAN_ASSIGN_OR_RETURN(SqliteStatement update,
+                             writer_->Prepare("UPDATE profiles SET coverage = ?2 WHERE name = ?1"));
+    PARPLAN_RETURN_IF_ERROR(update.Bind(1, name).Bind(2, coverage).Run());
+  }
+  return transaction.Commit();
 }
 
 absl::StatusOr<int64_t> SqliteStore::ProfileRevision(absl::string_view cluster) {

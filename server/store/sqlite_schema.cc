@@ -291,6 +291,15 @@ CREATE TRIGGER execution_removed AFTER DELETE ON executions BEGIN
     AND byte_count = 0;
 END;
 )sql"},
+    // Profiles of before have no coverage until the server has read them, and all of them count.
+    {"what profiles measure", R"sql(
+ALTER TABLE profiles ADD COLUMN coverage TEXT NOT NULL DEFAULT '';
+CREATE INDEX profiles_by_coverage ON profiles (cluster, coverage, sequence);
+CREATE INDEX profiles_without_coverage ON profiles (sequence) WHERE coverage = '';
+)sql"},
+    {"executions by their ends", R"sql(
+CREATE INDEX executions_by_end ON executions (end_time, sequence) WHERE state <> 1;
+)sql"},
 };
 
 absl::StatusOr<int64_t> ReadVersion(SqliteConnection& connection) {

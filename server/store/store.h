@@ -63,6 +63,9 @@ inline constexpr int kMaxPageSize = 500;
 // Bytes of records after which a page ends early, so that 500 large profiles are never in memory at
 // once; a page has at least one record. The value was not measured.
 inline constexpr int64_t kMaxPageBytes = int64_t{16} << 20;
+// Windows after which one deletion of executions ends, so that other writers wait briefly. The
+// value was not measured.
+inline constexpr int64_t kMaxDeletedWindowCount = 10000;
 
 // Plans of one caller: those of the owner, unless it is empty, and those of the jobs.
 struct PlanScope {
@@ -113,8 +116,18 @@ class Store {
   // (RESOURCE_NOT_FOUND).
   virtual absl::Status DeleteProfile(absl::string_view name) = 0;
 
-  // Returns all profiles of a cluster and its revision, as of one moment.
+  // Returns the profiles of a cluster that count in a snapshot, and its revision, as of one moment:
+  // those without a `coverage`, and of those with the same one the newest. Reads no other profile,
+  // though an entry of an index for each.
   virtual absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) = 0;
+
+  // Returns some profiles of any cluster that have no `coverage`, at most `kMaxPageSize`; none if
+  // all have one. Reads no other.
+  virtual absl::StatusOr<std::vector<ProfileRecord>> ProfilesWithoutCoverage() = 0;
+
+  // Sets the `coverage` of profiles, by name, in one transaction; those that are no longer stored
+  // are passed over. Changes no revision, since the profiles stay what they are.
+  virtual absl::Status SetCoverages(const std::map<std::string, std::string>& coverages) = 0;
 
   // Returns the revision of a cluster: 0 before its first profile, one more for every profile
   // stored or deleted since. It never decreases. Reads one row.
@@ -260,6 +273,11 @@ class Store {
                                                      absl::Span<const WindowRecord> windows,
                                                      const ExecutionLimits& limits,
                                                      absl::Time report_time) = 0;
+
+  // Deletes at most `limit` executions with their windows that do not run and whose last report
+  // and end are not after `before`, those that ended first first, and returns how many. Ends early
+  // once the executions had `kMaxDeletedWindowCount` windows, but not before the first.
+  virtual absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time before, int64_t limit) = 0;
 
   // Returns the number of windows of an execution. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<int64_t> WindowCount(absl::string_view execution) = 0;

@@ -2,7 +2,7 @@
 """Tokens of Kubernetes service accounts, with a real server: who is who over TLS and over a Unix
 socket, and what is refused.
 
-    token_test.py SERVER
+    token_test.py SERVER PLANCTL
 """
 import base64
 import json
@@ -20,6 +20,7 @@ import grpc
 import parplan_process as parplan
 
 SERVER = None
+PLANCTL = None
 PLANS = "parplan.v1.PlanService"
 ISSUER = "https://kubernetes.default.svc"
 DENIED = grpc.StatusCode.PERMISSION_DENIED
@@ -183,6 +184,36 @@ class Tokens(unittest.TestCase):
             time.sleep(0.01)
         self.assertIn("authorization.service_accounts", server.log())
 
+    def list_profiles(self, address, *flags):
+        """What planctl says of the profiles of the cluster `lab`."""
+        return subprocess.run([PLANCTL, "profile", "list", "--cluster", "lab", "--server", address,
+                               *flags],
+                              capture_output=True, text=True, timeout=60)
+
+    def test_planctl_sends_the_token_in_a_file(self):
+        certificates = parplan.make_certificates(self.folder / "certificates")
+        path = self.folder / "socket"
+        token = self.folder / "token"
+        token.write_text(self.token(sub="system:serviceaccount:lab:reader"))
+        server = self.serve("--tls-certificate", certificates / "server.pem",
+                            "--tls-key", certificates / "server.key")
+        ca = ("--tls-ca", certificates / "ca.pem")
+        done = self.list_profiles(server.address, *ca, "--token-file", token)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.list_profiles(server.address, *ca)
+        self.assertIn("ROLE_REQUIRED", done.stderr)
+        token.write_text(self.token(exp=int(time.time()) - 60))
+        done = self.list_profiles(server.address, *ca, "--token-file", token)
+        self.assertIn("expired", done.stderr)
+        done = self.list_profiles(server.address, "--token-file", token)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("TLS or a Unix socket", done.stderr)
+        server.__exit__()
+        token.write_text(self.token(sub="system:serviceaccount:lab:reader"))
+        self.serve("--listen", f"unix:{path}")
+        done = self.list_profiles(f"unix:{path}", "--token-file", token)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_over_a_unix_socket_it_counts(self):
         path = self.folder / "socket"
         self.serve("--listen", f"unix:{path}")
@@ -192,5 +223,5 @@ class Tokens(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    SERVER = sys.argv.pop(1)
+    SERVER, PLANCTL = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()

@@ -57,6 +57,11 @@ int MemoryStore::put_plan_count() const {
   return state_->put_plan_count;
 }
 
+int64_t MemoryStore::snapshot_profile_count() const {
+  const Lock lock(state_->mutex);
+  return state_->snapshot_profile_count;
+}
+
 absl::Status MemoryStore::Begin() {
   if (state_->calls_left.has_value() && (*state_->calls_left)-- <= 0) state_->broken = true;
   if (!state_->broken) return absl::OkStatus();
@@ -161,10 +166,36 @@ absl::StatusOr<ProfileSet> MemoryStore::SnapshotProfiles(absl::string_view clust
   PARPLAN_RETURN_IF_ERROR(Begin());
   ProfileSet set;
   set.revision = state_->revisions[std::string(cluster)];
+  std::set<std::string> coverages;
   for (auto entry = state_->profiles.rbegin(); entry != state_->profiles.rend(); ++entry) {
-    if (entry->second.cluster == cluster) set.profiles.push_back(entry->second);
+    const std::string& coverage = entry->second.coverage;
+    if (entry->second.cluster != cluster) continue;
+    if (coverage.empty() || coverages.insert(coverage).second) {
+      set.profiles.push_back(entry->second);
+    }
   }
+  state_->snapshot_profile_count += static_cast<int64_t>(set.profiles.size());
   return set;
+}
+
+absl::StatusOr<std::vector<ProfileRecord>> MemoryStore::ProfilesWithoutCoverage() {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(Begin());
+  std::vector<ProfileRecord> profiles;
+  for (const auto& [position, profile] : state_->profiles) {
+    if (static_cast<int>(profiles.size()) == kMaxPageSize) break;
+    if (profile.coverage.empty()) profiles.push_back(profile);
+  }
+  return profiles;
+}
+
+absl::Status MemoryStore::SetCoverages(const std::map<std::string, std::string>& coverages) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
+  for (const auto& [name, coverage] : coverages) {
+    if (ProfileRecord* profile = Find(state_->profiles, name)) profile->coverage = coverage;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> MemoryStore::ProfileRevision(absl::string_view cluster) {

@@ -48,6 +48,9 @@ class MemoryStore : public Store {
   // Plans put so far, those that changed nothing included.
   int put_plan_count() const;
 
+  // Profiles that were read for snapshots so far.
+  int64_t snapshot_profile_count() const;
+
   absl::Status TryWrite() override;
   using Store::PutProfile;
   absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) override;
@@ -57,6 +60,8 @@ class MemoryStore : public Store {
                                                    const PageRequest& page) override;
   absl::Status DeleteProfile(absl::string_view name) override;
   absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
+  absl::StatusOr<std::vector<ProfileRecord>> ProfilesWithoutCoverage() override;
+  absl::Status SetCoverages(const std::map<std::string, std::string>& coverages) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;
   absl::StatusOr<std::map<std::string, int64_t>> ProfileRevisions() override;
   absl::StatusOr<CalibrationRecord> PutCalibration(CalibrationRecord calibration) override;
@@ -105,6 +110,7 @@ class MemoryStore : public Store {
   absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason,
       int64_t limit) override;
+  absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time before, int64_t limit) override;
   absl::StatusOr<AppendResult> AppendWindows(absl::string_view name,
                                              absl::Span<const WindowRecord> windows,
                                              const ExecutionLimits& limits,
@@ -126,6 +132,7 @@ class MemoryStore : public Store {
     bool full = false;
     std::optional<int> calls_left;
     int put_plan_count = 0;
+    int64_t snapshot_profile_count = 0;
     std::function<void()> before_put_plan;
     int64_t next_position = 1;
     Table<ProfileRecord> profiles;

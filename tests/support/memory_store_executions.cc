@@ -1,7 +1,9 @@
 // The executions of `MemoryStore` and their windows.
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -98,6 +100,32 @@ absl::StatusOr<std::vector<ExecutionRecord>> MemoryStore::FailSilentExecutions(
     failed.push_back(*execution);
   }
   return failed;
+}
+
+absl::StatusOr<int64_t> MemoryStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+  const Lock lock(state_->mutex);
+  PARPLAN_RETURN_IF_ERROR(BeginChange());
+  // Those that ended first first.
+  std::vector<std::pair<absl::Time, int64_t>> old;
+  for (const auto& [position, execution] : state_->executions) {
+    if (execution.state != ExecutionState::kRunning && execution.end_time <= before &&
+        execution.report_time <= before) {
+      old.emplace_back(execution.end_time, position);
+    }
+  }
+  std::sort(old.begin(), old.end());
+  int64_t deleted = 0;
+  int64_t window_count = 0;
+  for (const auto& [end_time, position] : old) {
+    if (deleted >= limit || window_count >= kMaxDeletedWindowCount) break;
+    const std::string name = state_->executions.at(position).name;
+    window_count += state_->executions.at(position).window_count;
+    state_->abandoned.erase(name);
+    state_->windows.erase(name);
+    state_->executions.erase(position);
+    ++deleted;
+  }
+  return deleted;
 }
 
 absl::StatusOr<AppendResult> MemoryStore::AppendWindows(absl::string_view name,

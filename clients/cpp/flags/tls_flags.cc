@@ -13,6 +13,10 @@ void AddTlsFlags(shell::Command command, const char* group, ChannelOptions& chan
       .AddOption("--tls-server-name", channel.server_name,
                  "Name in the server's certificate [that of the address]")
       .Group(group);
+  command
+      .AddOption("--token-file", channel.token_file,
+                 "Token of a Kubernetes service account; needs TLS or a Unix socket")
+      .Group(group);
 }
 
 }  // namespace parplan

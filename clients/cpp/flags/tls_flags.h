@@ -1,4 +1,5 @@
-// The flags that say how to speak TLS with a server. planctl, the sidecar and the agent have them.
+// The flags that say how to speak TLS with a server and with which token. planctl, the sidecar and
+// the agent have them.
 
 #ifndef PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_
 #define PARPLAN_CLIENTS_CPP_FLAGS_TLS_FLAGS_H_
@@ -8,9 +9,9 @@
 
 namespace parplan {
 
-// Adds --tls, --tls-ca, --tls-certificate, --tls-key and --tls-server-name to the group `group` of
-// the help. The files are looked at by MakeChannel. `channel` lives until the command line is
-// parsed.
+// Adds --tls, --tls-ca, --tls-certificate, --tls-key, --tls-server-name and --token-file to the
+// group `group` of the help. The files are looked at by MakeChannel. `channel` lives until the
+// command line is parsed.
 void AddTlsFlags(shell::Command command, const char* group, ChannelOptions& channel);
 
 }  // namespace parplan

@@ -28,6 +28,9 @@ _RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 _MAX_RECEIVE_BYTES = 64 << 20
 _MAX_METADATA_BYTES = 64 << 10
+# Tokens of Kubernetes have some 1,000 characters. The number is that of
+# clients/cpp/bearer_token.cc.
+_MAX_TOKEN_BYTES = 16 << 10
 _SERVICE_CONFIG = {"loadBalancingConfig": [{"round_robin": {}}],
                    "healthCheckConfig": {"serviceName": "parplan.v1.PlanService"}}
 
@@ -45,10 +48,12 @@ class Tls:
 class Channel:
     """A connection to a server or its replicas, made at the first call. Threads may share it."""
 
-    def __init__(self, target: str, tls: Tls | None) -> None:
-        """`target` is `HOST:PORT`, `unix:PATH`, `dns:///NAME:PORT` or `ipv4:A:P,B:P`. Raises
-        SpecInvalid for an empty target, a certificate without its key, and a file that cannot be
-        read."""
+    def __init__(self, target: str, tls: Tls | None,
+                 token_file: str | os.PathLike[str] = "") -> None:
+        """`target` is `HOST:PORT`, `unix:PATH`, `dns:///NAME:PORT` or `ipv4:A:P,B:P`. Each call
+        sends the token of a Kubernetes service account in `token_file`, which is read anew each
+        time. Raises SpecInvalid for an empty target, a certificate without its key, a file that
+        cannot be read, and a token over plain TCP."""
         if not target:
             raise field_error("SPEC_INVALID", "target", "is empty; write HOST:PORT")
         options: list[tuple[str, Any]] = [
@@ -59,8 +64,17 @@ class Channel:
             ("grpc.enable_http_proxy", 0),
             ("grpc.use_local_subchannel_pool", 1),
         ]
+        if token_file:
+            if tls is None and not target.startswith("unix:"):
+                raise field_error("SPEC_INVALID", "token_file",
+                                  "a token is sent over TLS or a Unix socket only; give `tls`")
+            _read_token(token_file)
         if tls is None:
-            self._channel = grpc.insecure_channel(target, options)
+            if token_file:
+                local = grpc.local_channel_credentials(grpc.LocalConnectionType.UDS)
+                self._channel = grpc.secure_channel(target, _with_token(local, token_file), options)
+            else:
+                self._channel = grpc.insecure_channel(target, options)
             return
         if bool(tls.certificate_file) != bool(tls.key_file):
             raise field_error("SPEC_INVALID", "certificate_file",
@@ -70,6 +84,8 @@ class Channel:
         credentials = grpc.ssl_channel_credentials(
             _read("ca_file", tls.ca_file), _read("key_file", tls.key_file),
             _read("certificate_file", tls.certificate_file))
+        if token_file:
+            credentials = _with_token(credentials, token_file)
         self._channel = grpc.secure_channel(target, credentials, options)
 
     def close(self) -> None:
@@ -115,6 +131,37 @@ def _read(field: str, path: str | os.PathLike[str]) -> bytes | None:
         return pathlib.Path(path).read_bytes()
     except OSError as error:
         raise field_error("SPEC_INVALID", field, f"cannot be read: {error}") from None
+
+
+def _read_token(path: str | os.PathLike[str]) -> str:
+    token = (_read("token_file", path) or b"").strip()
+    if not token or len(token) > _MAX_TOKEN_BYTES or any(not 33 <= byte <= 126 for byte in token):
+        raise field_error("SPEC_INVALID", "token_file",
+                          f"`{os.fspath(path)}` holds no token, which is one word of ASCII")
+    return token.decode("ascii")
+
+
+class _BearerToken(grpc.AuthMetadataPlugin):  # type: ignore[misc,unused-ignore]
+    """Adds `authorization: Bearer TOKEN` to each call. The file is read anew, since Kubernetes
+    replaces it long before the token expires."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+
+    def __call__(self, context: grpc.AuthMetadataContext,
+                 callback: grpc.AuthMetadataPluginCallback) -> None:
+        try:
+            token = _read_token(self._path)
+        except Error as error:
+            callback((), error)
+            return
+        callback((("authorization", f"Bearer {token}"),), None)
+
+
+def _with_token(credentials: grpc.ChannelCredentials,
+                path: str | os.PathLike[str]) -> grpc.ChannelCredentials:
+    return grpc.composite_channel_credentials(
+        credentials, grpc.metadata_call_credentials(_BearerToken(path)))
 
 
 def _retried(attempt: Callable[[float], _Answer], timeout: float, is_idempotent: bool) -> _Answer:

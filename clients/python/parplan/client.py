@@ -13,6 +13,7 @@ does no harm; what it creates has a request id. Threads may share a client.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Union
@@ -30,12 +31,14 @@ _PIECE_BYTES = 1 << 20
 class Client:
     """See the head of the file. Also a context manager, which closes it."""
 
-    def __init__(self, target: str, *, tls: Tls | None = None, timeout: float = 60.0) -> None:
+    def __init__(self, target: str, *, tls: Tls | None = None,
+                 token_file: str | os.PathLike[str] = "", timeout: float = 60.0) -> None:
         """`target` is `HOST:PORT`, `unix:PATH`, or `dns:///NAME:PORT` for replicas; `timeout` is
         the time of a call with all its attempts, in seconds, unless the call has one of its own.
-        Raises SpecInvalid naming the setting; whether there is a server is known at the first
-        call."""
-        self._channel = Channel(target, tls)
+        `token_file` has a token of a Kubernetes service account, which each call sends over TLS or
+        a Unix socket; it is read anew for each. Raises SpecInvalid naming the setting; whether
+        there is a server is known at the first call."""
+        self._channel = Channel(target, tls, token_file)
         self._timeout = timeout
 
     def __enter__(self) -> Client:

@@ -6,6 +6,7 @@ from every kustomize, and with command lines that the programs take.
 """
 import argparse
 import copy
+import itertools
 import json
 import pathlib
 import re
@@ -26,14 +27,19 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integratio
 import parplan_process
 
 FLAGS = argparse.Namespace()
-FOLDERS = ("base", "overlays/single", "overlays/replicas", "overlays/replicas-mtls", "agent", "job",
-           "monitoring")
+FOLDERS = ("base", "overlays/single", "overlays/replicas", "overlays/replicas-mtls",
+           "overlays/replicas-tokens", "agent", "agent-tokens", "job", "job-tokens", "monitoring")
 # Folders that are checked together, since one cluster has them.
 CLUSTERS = {
     "single": ("overlays/single", "agent", "monitoring", "job"),
     "replicas": ("overlays/replicas", "agent", "monitoring", "job"),
     "replicas-mtls": ("overlays/replicas-mtls", "agent", "monitoring", "job"),
+    "replicas-tokens": ("overlays/replicas-tokens", "agent-tokens", "monitoring", "job-tokens"),
 }
+# A public key of P-256: the generator.
+KEY_SET = {"keys": [{"kty": "EC", "use": "sig", "alg": "ES256", "kid": "one", "crv": "P-256",
+                     "x": "axfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpY",
+                     "y": "T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU"}]}
 SCHEMAS = schema.Schemas()
 FIGURES = {}
 
@@ -266,7 +272,7 @@ class CommandLines(unittest.TestCase):
         mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in given["volumeMounts"]
                   if mount["name"] in volumes}
         here = {path: self.folder / path.strip("/") for path, volume in mounts.items()
-                if "secret" in volume
+                if "secret" in volume or "projected" in volume
                 or volume.get("configMap", {}).get("name", "parplan-trust") != "parplan-trust"}
 
         def localized(text):
@@ -276,7 +282,11 @@ class CommandLines(unittest.TestCase):
 
         for path, target in here.items():
             target.mkdir(parents=True, exist_ok=True)
+            if "projected" in mounts[path]:
+                (target / "token").write_text("token")
+                continue
             if "secret" in mounts[path]:
+                (target / "jwks.json").write_text(json.dumps(KEY_SET))
                 for file, made in (("tls.crt", "server.pem"), ("tls.key", "server.key"),
                                    ("ca.crt", "ca.pem")):
                     shutil.copy(self.certificates() / made, target / file)
@@ -338,6 +348,32 @@ class CommandLines(unittest.TestCase):
                                         "metrics_listen": declared["metrics"],
                                         "health_listen": declared["health"]})
 
+    def test_service_accounts_have_the_roles_of_their_pods(self):
+        documents = manifests(*CLUSTERS["replicas-tokens"])
+        config = json.loads(find(documents, "ConfigMap", "parplan-server")["data"]
+                            ["parplan-server.json"])
+        granted = {}
+        for grant in config["authorization"]["grants"]:
+            for identity in grant["identities"]:
+                granted.setdefault(identity, set()).add(grant["role"])
+        audience = config["authorization"]["service_accounts"]["audience"]
+        for kind, name, roles in (("DaemonSet", "parplan-agent", {"agent"}),
+                                  ("Job", "llama2-7b", {"planner", "executor"})):
+            namespace = find(documents, kind, name)["metadata"]["namespace"]
+            spec = pod(documents, kind, name)
+            self.assertEqual(granted[f"k8s:{namespace}/{spec['serviceAccountName']}"], roles)
+            (token,) = [source["serviceAccountToken"] for volume in spec["volumes"]
+                        for source in volume.get("projected", {}).get("sources", ())]
+            self.assertEqual(token["audience"], audience)
+        # The trainer, which runs code of the job's owner, has no token.
+        (trainer,) = spec["containers"]
+        self.assertNotIn("token", {mount["name"] for mount in trainer["volumeMounts"]})
+
+    def test_the_agent_sends_its_token(self):
+        documents = manifests(*CLUSTERS["replicas-tokens"])
+        self.check(self.run_as(documents, "DaemonSet", "parplan-agent", "agent", "parplan-agent",
+                               "--inventory"))
+
     def test_the_agent_takes_its_configuration(self):
         documents = manifests(*CLUSTERS["single"])
         self.check(self.run_as(documents, "DaemonSet", "parplan-agent", "agent", "parplan-agent",
@@ -350,8 +386,9 @@ class CommandLines(unittest.TestCase):
         self.assertIn("budgt", done.stderr)
 
     def test_the_sidecar_takes_its_flags(self):
-        for container in ("fetch-plan", "sidecar"):
-            documents = manifests("job")
+        for container, folder in itertools.product(("fetch-plan", "sidecar"),
+                                                   ("job", "job-tokens")):
+            documents = manifests(folder)
             self.check(self.run_as(documents, "Job", "llama2-7b", container, "parplan-sidecar",
                                    "--check-config"))
             (given,) = [one for one in pod(documents, "Job", "llama2-7b")["initContainers"]

@@ -286,8 +286,8 @@ void WriteBackupOfSchema7(const std::string& file, const PlanRecord& plan,
   for (StoreTable table : StoreTables()) {
     if (table.first_schema > kSchema) continue;
     std::erase_if(table.columns, [&table](const TableColumn& column) {
-      return column.name == "kind" || column.name == "spec_digest" || column.name == "byte_count" ||
-             (column.name == "owner" && table.name != "plans");
+      return column.name == "kind" || column.name == "coverage" || column.name == "spec_digest" ||
+             column.name == "byte_count" || (column.name == "owner" && table.name != "plans");
     });
     int64_t count = 0;
     RowDigest digest;

@@ -163,14 +163,14 @@ TEST_F(QuotaTest, ExecutionsAndWindowsCountForWhoeverOpenedTheExecution) {
   open.set_request_id("two");
   const absl::Status refused = core().executions().Create(open, "cn:job").status();
   ExpectExceeded(refused, "identity.execution_bytes", "cn:job", limit);
-  EXPECT_THAT(refused,
-              StatusIs(absl::StatusCode::kResourceExhausted, testing::HasSubstr("never deleted")));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                testing::HasSubstr("execution_retention")));
   // Neither was stored, and others have their own.
   EXPECT_THAT(store().Usage({.owner = "cn:job"}), IsOkAndHolds(used));
   EXPECT_OK(core().executions().Create(open, "cn:other"));
 }
 
-// Nobody deletes executions: they may stop no plan for good.
+// Executions stay for long: they may stop no plan.
 TEST_F(QuotaTest, ExecutionsTakeNoRoomOfPlansAndProfilesNorThoseOfExecutions) {
   StartMeasured();
   ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskAs("me", Numbered(1)));

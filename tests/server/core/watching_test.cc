@@ -68,7 +68,9 @@ TEST_F(Watching, WhatIsStoredIsToldByEveryServerAndAgainWhenItChanges) {
   ASSERT_OK(other->Maintain());
   EXPECT_THAT(observer.stored_kinds(), SizeIs(1));
 
+  // An older measurement of other things than the first.
   v1::Profile older = SyntheticProfile({});
+  older.clear_overlap_slowdown();
   older.mutable_provenance()->mutable_measure_time()->set_seconds(
       absl::ToUnixSeconds(stored.newest_measurement) - 86400);
   ASSERT_OK(Upload(older, "older", "node-1"));
@@ -87,6 +89,19 @@ TEST_F(Watching, WhatIsStoredIsToldByEveryServerAndAgainWhenItChanges) {
   ASSERT_OK(other->Maintain());
   ASSERT_THAT(observer.stored_kinds(), SizeIs(3));
   EXPECT_THAT(observer.stored_kinds()[2].second, SizeIs(1));
+}
+
+// Plans rest on it, so the alert for old measurements has to know.
+TEST_F(Watching, AnOlderMeasurementThatComesLaterHidesANewerOneOfTheSameThings) {
+  StartMeasured();
+  const absl::Time first = observer.profiles()[0].newest_measurement;
+  v1::Profile older = SyntheticProfile({});
+  older.mutable_provenance()->mutable_measure_time()->set_seconds(absl::ToUnixSeconds(first) -
+                                                                  86400);
+  ASSERT_OK(Upload(older, "older", "node-1"));
+  ASSERT_OK(core().Maintain());
+  ASSERT_THAT(observer.stored_kinds().back().second, SizeIs(1));
+  EXPECT_EQ(observer.stored_kinds().back().second[0].newest_measurement, first - absl::Hours(24));
 }
 
 TEST_F(Watching, AStoreThatIsAwayIsLookedAtAgain) {

@@ -307,6 +307,83 @@ TEST_P(StoreConformance, AnAbandonedExecutionIsClosedOnceMoreAndForGood) {
             Reason::kExecutionState);
 }
 
+TEST_P(StoreConformance, OldExecutionsGoWithTheirWindowsThoseThatEndedFirstFirst) {
+  const PlanRecord plan = SamplePlan("c", "plan");
+  ASSERT_OK(store().PutPlan(plan));
+  const auto create = [&](const std::string& id, int64_t report_second) {
+    const ExecutionRecord execution = SampleExecution(plan.name, id);
+    EXPECT_OK(store().CreateExecution(execution));
+    EXPECT_OK(store().AppendWindows(execution.name, {SampleWindow(0, 0), SampleWindow(1, 0)}, {},
+                                    SampleTime(report_second)));
+    return execution.name;
+  };
+  const auto close = [&](const std::string& name, int64_t end_second) {
+    EXPECT_OK(store().SetExecutionState(name, ExecutionState::kRunning, ExecutionState::kSucceeded,
+                                        SampleTime(end_second), ""));
+  };
+  const std::string running = create("running", 30);
+  const std::string second = create("second", 30);
+  close(second, 45);
+  const std::string first = create("first", 30);
+  close(first, 40);
+  const std::string abandoned = create("abandoned", 20);
+  ASSERT_EQ(store().FailSilentExecutions(SampleTime(20), SampleTime(49), "silent", 9)->size(), 1u);
+  const std::string young = create("young", 30);
+  close(young, 51);
+  // Whoever closed it said that it ended before its last report.
+  const std::string reported = create("reported", 60);
+  close(reported, 40);
+
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(39), 9), IsOkAndHolds(0));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 0), IsOkAndHolds(0));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 2), IsOkAndHolds(2));
+  EXPECT_THAT(store().GetExecution(first), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().GetExecution(second), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store().GetExecution(abandoned));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 9), IsOkAndHolds(1));
+  Reopen();
+  EXPECT_THAT(store().ListWindows(abandoned), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store().AppendWindows(abandoned, {SampleWindow(2, 0)}, {}, SampleTime(99)),
+              StatusIs(absl::StatusCode::kNotFound));
+  int64_t byte_count = 0;
+  for (const std::string& name : {running, young, reported}) {
+    ASSERT_OK_AND_ASSIGN(const ExecutionRecord execution, store().GetExecution(name));
+    byte_count += ExecutionByteCount(execution) + WindowByteCount(SampleWindow(0, 0)) +
+                  WindowByteCount(SampleWindow(1, 0));
+    EXPECT_EQ(store().ListWindows(name)->size(), 2u);
+  }
+  EXPECT_EQ(store().Usage({.cluster = "c"})->execution_byte_count, byte_count);
+  // The plan stays as long as one of its executions does.
+  EXPECT_THAT(store().DeleteExpiredPlans(absl::InfiniteFuture(), 9), IsOkAndHolds(0));
+  close(running, 50);
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(60), 9), IsOkAndHolds(3));
+  EXPECT_THAT(store().DeleteExpiredPlans(absl::InfiniteFuture(), 9), IsOkAndHolds(1));
+  EXPECT_THAT(store().Usage({}), IsOkAndHolds(StoredUsage{}));
+  // A name that is free again has no windows of before.
+  ASSERT_OK(store().PutPlan(plan));
+  ASSERT_OK(store().CreateExecution(SampleExecution(plan.name, "first")));
+  EXPECT_THAT(store().ListWindows(first), IsOkAndHolds(testing::IsEmpty()));
+}
+
+TEST_P(StoreConformance, ADeletionOfExecutionsEndsEarlyIfTheyHaveManyWindows) {
+  const PlanRecord plan = SamplePlan("c", "plan");
+  ASSERT_OK(store().PutPlan(plan));
+  std::vector<WindowRecord> windows;
+  for (int64_t step = 0; step < kMaxDeletedWindowCount / 2; ++step) {
+    windows.push_back(SampleWindow(0, step, 1));
+  }
+  for (int i = 0; i < 5; ++i) {
+    const ExecutionRecord execution = SampleExecution(plan.name, absl::StrCat(i));
+    ASSERT_OK(store().CreateExecution(execution));
+    ASSERT_OK(store().AppendWindows(execution.name, windows, {}, SampleTime(20)));
+    ASSERT_OK(store().SetExecutionState(execution.name, ExecutionState::kRunning,
+                                        ExecutionState::kSucceeded, SampleTime(30 + i), ""));
+  }
+  for (const int expected : {2, 2, 1, 0}) {
+    EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 9), IsOkAndHolds(expected));
+  }
+}
+
 TEST_P(StoreConformance, WindowsOfAnUnknownExecutionAreNotFound) {
   EXPECT_THAT(store().AppendWindows("none", {SampleWindow(0, 0)}, {100}, SampleTime(30)),
               StatusIs(absl::StatusCode::kNotFound));

@@ -227,6 +227,61 @@ TEST_P(StoreConformance, AProfileThatIsReplacedIsGoneWithItsRequestIdAndItsUsage
   EXPECT_OK(store().GetProfile(second.name));
 }
 
+TEST_P(StoreConformance, OfProfilesWithOneCoverageTheNewestCounts) {
+  std::vector<ProfileRecord> live;  // Oldest first.
+  // What a snapshot of `live` has, newest first.
+  const auto expected = [&live] {
+    std::vector<ProfileRecord> count;
+    std::set<std::string> coverages;
+    for (auto profile = live.rbegin(); profile != live.rend(); ++profile) {
+      if (profile->cluster != "c") continue;
+      if (profile->coverage.empty() || coverages.insert(profile->coverage).second) {
+        count.push_back(*profile);
+      }
+    }
+    return count;
+  };
+  for (int i = 0; i < 40; ++i) {
+    ProfileRecord profile =
+        SampleProfile(i % 6 == 0 ? "d" : "c", absl::StrCat("n", i * 7 % 5), absl::StrCat(i));
+    profile.coverage = i % 9 == 0 ? "" : absl::StrCat("coverage-", i * 11 % 4);
+    ASSERT_OK(store().PutProfile(profile));
+    live.push_back(profile);
+    if (i % 4 == 3) {
+      const auto gone = live.begin() + i * 5 % static_cast<int>(live.size());
+      ASSERT_OK(store().DeleteProfile(gone->name));
+      live.erase(gone);
+    }
+    EXPECT_EQ(store().SnapshotProfiles("c")->profiles, expected()) << i;
+  }
+  EXPECT_LT(expected().size(), live.size() / 2);
+  Reopen();
+  EXPECT_EQ(store().SnapshotProfiles("c")->profiles, expected());
+}
+
+TEST_P(StoreConformance, ProfilesWithoutACoverageAreGivenOne) {
+  EXPECT_THAT(store().ProfilesWithoutCoverage(), IsOkAndHolds(testing::IsEmpty()));
+  ProfileRecord covered = SampleProfile("c", "n", "covered");
+  covered.coverage = "one";
+  ASSERT_OK(store().PutProfile(covered));
+  ProfileRecord first = SampleProfile("c", "n", "first");
+  ProfileRecord second = SampleProfile("d", "n", "second");
+  ASSERT_OK(store().PutProfile(first));
+  ASSERT_OK(store().PutProfile(second));
+  EXPECT_THAT(store().ProfilesWithoutCoverage(),
+              IsOkAndHolds(testing::UnorderedElementsAre(first, second)));
+  ASSERT_OK(store().SetCoverages({{first.name, "one"}, {"clusters/c/nodes/n/profiles/x", "two"}}));
+  EXPECT_THAT(store().ProfilesWithoutCoverage(), IsOkAndHolds(testing::ElementsAre(second)));
+  first.coverage = "one";
+  EXPECT_THAT(store().GetProfile(first.name), IsOkAndHolds(first));
+  ASSERT_OK_AND_ASSIGN(const ProfileSet set, store().SnapshotProfiles("c"));
+  EXPECT_THAT(set.profiles, testing::ElementsAre(first));
+  // Two profiles were stored, and none has changed.
+  EXPECT_EQ(set.revision, 2);
+  ASSERT_OK_AND_ASSIGN(const StoredUsage usage, store().Usage({.cluster = "c"}));
+  EXPECT_EQ(usage.byte_count, static_cast<int64_t>(covered.bytes.size() + first.bytes.size()));
+}
+
 // Profiles of before may be the only ones of another precision.
 TEST_P(StoreConformance, ProfilesWithoutAKindAreAKindOfTheirOwn) {
   for (const char* id : {"1", "2", "3"}) {

@@ -28,15 +28,16 @@ TEST_F(TlsFlagsTest, LeaveDefaultsAlone) {
 }
 
 TEST_F(TlsFlagsTest, SetWhatTheyName) {
-  EXPECT_THAT(
-      line_.ParseWords({"--tls", "--tls-ca", "ca.pem", "--tls-certificate", "own.pem", "--tls-key",
-                        "own.key", "--tls-server-name", "planner.example.org"}),
-      IsEmpty());
+  EXPECT_THAT(line_.ParseWords({"--tls", "--tls-ca", "ca.pem", "--tls-certificate", "own.pem",
+                                "--tls-key", "own.key", "--tls-server-name", "planner.example.org",
+                                "--token-file", "token"}),
+              IsEmpty());
   EXPECT_TRUE(channel_.use_tls);
   EXPECT_EQ(channel_.ca_file, "ca.pem");
   EXPECT_EQ(channel_.certificate_file, "own.pem");
   EXPECT_EQ(channel_.key_file, "own.key");
   EXPECT_EQ(channel_.server_name, "planner.example.org");
+  EXPECT_EQ(channel_.token_file, "token");
 }
 
 TEST_F(TlsFlagsTest, StandInTheirGroupOfTheHelp) {

@@ -212,13 +212,15 @@ def test_a_deadline_that_passes_keeps_what_the_server_said_before():
 class Flaky:
     """A server whose first calls of each method fail."""
 
-    def __init__(self, failures, code=grpc.StatusCode.UNAVAILABLE):
+    def __init__(self, failures, code=grpc.StatusCode.UNAVAILABLE, socket=None):
         self.failures, self.code = failures, code
         self.requests = []
+        self.tokens = []
         self._lock = threading.Lock()
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
         self._server.add_generic_rpc_handlers([self])
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self.port = self._server.add_insecure_port(
+            "127.0.0.1:0" if socket is None else f"unix:{socket}")
         self._server.start()
 
     def __enter__(self):
@@ -229,6 +231,9 @@ class Flaky:
 
     def service(self, details):
         method = details.method.rpartition("/")[2]
+        # The channel itself watches the health of the server.
+        if method != "Watch":
+            self.tokens.append(dict(details.invocation_metadata).get("authorization"))
         if method == "SearchPlan":
             return grpc.unary_stream_rpc_method_handler(
                 self._search, messages.CreatePlanRequest.FromString,
@@ -288,6 +293,42 @@ def test_what_breaks_is_repeated_under_the_same_request_id(spec):
             parplan.Client(f"127.0.0.1:{server.port}") as client:
         assert client.report_windows("e", [{"rank": 0}, {"rank": 1}]).stored_window_count == 2
         assert [len(windows) for windows in server.requests] == [2, 2]
+
+
+def test_each_call_sends_the_token_that_the_file_has_then(tmp_path):
+    target, token_file = f"unix:{tmp_path}/socket", tmp_path / "token"
+    token_file.write_text("first\n")
+    with Flaky(0, socket=tmp_path / "socket") as server, \
+            parplan.Client(target, token_file=token_file) as client:
+        client.create_execution("clusters/a/plans/b")
+        # Kubernetes replaces a link to the folder of the file; what a client sees is a new file.
+        (tmp_path / "next").write_text("second")
+        (tmp_path / "next").rename(token_file)
+        client.create_execution("clusters/a/plans/b")
+        assert server.tokens == ["Bearer first", "Bearer second"]
+        token_file.write_text("two words")
+        with pytest.raises(parplan.Error, match="holds no token"):
+            client.create_execution("clusters/a/plans/b")
+        assert len(server.requests) == 2
+    with Flaky(0, socket=tmp_path / "other") as server, \
+            parplan.Client(f"unix:{tmp_path}/other") as client:
+        client.create_execution("clusters/a/plans/b")
+        assert set(server.tokens) == {None}
+
+
+def test_a_token_that_strangers_could_read_is_refused(tmp_path):
+    token_file = tmp_path / "token"
+    token_file.write_text("token")
+    for target in ("127.0.0.1:9477", "dns:///planner:9477"):
+        with pytest.raises(parplan.errors.SpecInvalid, match="TLS or a Unix socket"):
+            parplan.Client(target, token_file=token_file)
+    parplan.Client("planner:9477", tls=parplan.Tls(), token_file=token_file).close()
+    for text in ("", "two words", "t\xf6ken", "a" * 20000):
+        token_file.write_text(text)
+        with pytest.raises(parplan.errors.SpecInvalid, match="holds no token"):
+            parplan.Client(f"unix:{tmp_path}/socket", token_file=token_file)
+    with pytest.raises(parplan.errors.SpecInvalid, match="cannot be read"):
+        parplan.Client(f"unix:{tmp_path}/socket", token_file=tmp_path / "none")
 
 
 def test_exported_files_have_plain_names():
