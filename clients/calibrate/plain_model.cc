@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "clients/calibrate/known_models.h"
+#include "clients/import/named_text.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -110,7 +111,7 @@ void ReadPattern(const RowFields& fields, PublishedRun* run) {
   StateSpace space;
   space.kind = StateSpaceKind::kDual;
   space.head_count = fields.RequiredCount({"mamba_heads"});
-  space.inner_size = space.head_count * fields.RequiredCount({"mamba_head_dim"});
+  space.inner_size = CappedProduct(space.head_count, fields.RequiredCount({"mamba_head_dim"}));
   space.group_count = fields.RequiredCount({"mamba_groups"});
   space.state_size = fields.RequiredCount({"mamba_state_dim"});
   // Megatron Core's (ssm/mamba_mixer.py, d_conv and chunk_size).

@@ -13,6 +13,7 @@
 #include "clients/calibrate/plain_model.h"
 #include "clients/calibrate/row_fields.h"
 #include "clients/calibrate/row_runtime.h"
+#include "clients/import/named_text.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -61,7 +62,7 @@ void ReadFsdp(const RowFields& fields, PublishedRun* run) {
   const int replicas = fields.Count({"dp_replicate"}, 1).value_or(1);
   if (const auto degree = fields.Count({"dp_shard", "data_parallel_shard_degree"}, 1)) {
     parallelism.zero_level = 3;
-    parallelism.data_parallel_degree = *degree * replicas;
+    parallelism.data_parallel_degree = CappedProduct(*degree, replicas);
   }
   if (replicas > 1) run->beyond.push_back("replicas of sharded groups are not modelled");
   if (fsdp == nullptr) return;

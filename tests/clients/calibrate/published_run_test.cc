@@ -208,6 +208,13 @@ TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
               HasSubstr("narrower width"));
 }
 
+// Products of two counts have the limit of each.
+TEST(ReadPublishedRuns, ProductsOfCountsStayInRange) {
+  const PublishedRun run = RunOf(With(GptRow(), R"("sp": false)",
+                                      R"("sp": false, "dp_shard": 16777216, "dp_replicate": 1024)"));
+  EXPECT_EQ(run.parallelism.data_parallel_degree, kMaxImportCount);
+}
+
 // A condition of the run stands in the row.
 TEST(ReadPublishedRuns, ReadsConditionsOfTheRow) {
   const PublishedRun run = RunOf(With(GptRow(), R"("recompute": "full")",
