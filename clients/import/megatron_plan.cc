@@ -152,7 +152,10 @@ absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& d
   strategy.data_parallel_degree =
       static_cast<int>(facts->device_count / (inner * degrees.pipeline));
   strategy.sequence_parallel = degrees.sequence_parallel && degrees.tensor > 1;
-  if (degrees.context > 1) strategy.context_kind = degrees.context_kind;
+  if (degrees.context > 1) {
+    strategy.context_kind = degrees.context_kind;
+    strategy.context_exchange_degree = degrees.context_exchange;
+  }
   PARPLAN_RETURN_IF_ERROR(SetExpertTensorDegree(arguments, degrees, &strategy));
   const int own_tensor = strategy.expert_tensor_parallel_degree;
   if (own_tensor > 0 && strategy.rank_count() / own_tensor % degrees.expert != 0) {
