@@ -75,9 +75,10 @@ absl::Status ReadMegatronLayout(const ArgumentList& arguments, const ModelSpec& 
   std::string layers;
   for (int i = 0; i < stage_count; ++i) {
     if (stages[i].empty()) {
-      return arguments.Fault(kName, absl::StrCat("leaves stage ", i,
-                                                 " empty, and stages of a plan "
-                                                 "have layers"));
+      return arguments.Fault(
+          kName, absl::StrCat("leaves stage ", i,
+                              " empty, and every stage of a plan has a layer: move one there from "
+                              "a stage beside it"));
     }
     layers += stages[i];
     facts->stage_layer_counts.push_back(static_cast<int>(stages[i].size()));
