@@ -213,6 +213,7 @@ UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model
   const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
   const bool has_replicas = strategy.data_parallel_degree * strategy.context_parallel_degree > 1;
   strategy.context_kind = ContextKind::kRing;
+  strategy.context_exchange_degree = 1;
   plan.recomputed_layer_count = 0;
   if (strategy.recompute_level == RecomputeLevel::kSelective) {
     strategy.recompute_level = RecomputeLevel::kNone;
