@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
 
 constexpr char kAccelerate[] = "Accelerate";
 
@@ -70,6 +70,9 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
   }
   if (strategy.context_parallel_degree > 1 && strategy.context_kind == ContextKind::kUlysses) {
     return RefuseAccelerate("context_kind", "is Ulysses from layer 0 on, which needs DeepSpeed");
+  }
+  if (strategy.context_kind != ContextKind::kRing || strategy.context_exchange_degree > 1) {
+    return RefuseAccelerate("context_kind", "is no plain ring from layer 0 on");
   }
   for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
     const int tokens = model.layer(layer).sequence_length;

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
 
 using nlohmann::ordered_json;
 
@@ -81,7 +81,7 @@ absl::Status CheckUlysses(const UniformPlan& plan, const ModelSpec& model) {
   const int context = plan.strategy.context_parallel_degree;
   if (context == 1) return absl::OkStatus();
   if (plan.strategy.context_kind != ContextKind::kUlysses) {
-    return RefuseDeepSpeedStrategy("context_kind", "is ring attention from layer 0 on");
+    return RefuseDeepSpeedStrategy("context_kind", "is not Ulysses from layer 0 on");
   }
   for (int layer = 1; layer + 1 < model.layer_count(); ++layer) {
     const LayerDefinition& definition = model.layer(layer);

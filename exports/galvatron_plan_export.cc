@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
 
 absl::Status Refuse(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field,
@@ -62,6 +62,9 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
   }
   if (strategy.expert_parallel_degree > 1) {
     return Refuse(absl::StrCat(field, ".expert_parallel_degree"), "spreads experts over ranks");
+  }
+  if (strategy.context_kind == ContextKind::kAllGather || strategy.context_exchange_degree > 1) {
+    return Refuse(absl::StrCat(field, ".context_kind"), "is neither a plain ring nor Ulysses");
   }
   if (strategy.context_kind == ContextKind::kUlysses && strategy.tensor_parallel_degree > 1) {
     return Refuse(absl::StrCat(field, ".context_kind"), "is Ulysses beside tensor parallelism");

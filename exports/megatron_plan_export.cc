@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
 
 bool UsesMegatronFsdp(const Strategy& strategy) {
   return strategy.sharding_level == ShardingLevel::kGradients ||
@@ -82,6 +82,26 @@ void AddSharding(const UniformPlan& plan, const RuntimeTraits& runtime,
   arguments->AddIf(overlaps, "overlap-grad-reduce");
   arguments->AddIf(overlaps && is_sharded && runtime.overlap_parameter_gather,
                    "overlap-param-gather");
+}
+
+// REQUIRES: ranks share tokens.
+void AddContextKind(const Strategy& strategy, MegatronArguments* arguments) {
+  constexpr absl::string_view kName = "cp-comm-type";
+  switch (strategy.context_kind) {
+    case ContextKind::kUlysses:
+      arguments->Add(kName, "a2a");
+      return;
+    case ContextKind::kAllGather:
+      arguments->Add(kName, "allgather");
+      return;
+    case ContextKind::kRing:
+      break;
+  }
+  const int exchange = strategy.context_exchange_degree;
+  arguments->Add(kName, exchange > 1 ? "a2a+p2p" : "p2p");
+  if (exchange == 1) return;
+  arguments->AddList("hierarchical-context-parallel-sizes",
+                     absl::StrCat(exchange, "\n", strategy.context_parallel_degree / exchange));
 }
 
 void AddRecomputation(const UniformPlan& plan, MegatronArguments* arguments) {
@@ -177,7 +197,7 @@ absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
   }
   arguments.Add("context-parallel-size", strategy.context_parallel_degree);
   if (strategy.context_parallel_degree > 1) {
-    arguments.Add("cp-comm-type", strategy.context_kind == ContextKind::kUlysses ? "a2a" : "p2p");
+    AddContextKind(strategy, &arguments);
   }
   if (layers.with_experts != nullptr) {
     arguments.Add("expert-model-parallel-size", strategy.expert_parallel_degree);

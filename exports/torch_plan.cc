@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "say which values of the new field are wrong");
+static_assert(kStrategyFieldCount == 12, "say which values of the new field are wrong");
 
 bool IsTorchLayer(LayerKind kind) {
   return kind == LayerKind::kDecoder || kind == LayerKind::kEncoder;
@@ -137,6 +137,9 @@ std::string StrategyFault(const Plan& plan, const LayerDefinition& layer,
   }
   if (strategy.context_kind != ContextKind::kRing && context == 1) {
     return "has a kind of context parallelism without any";
+  }
+  if (strategy.context_kind == ContextKind::kAllGather || strategy.context_exchange_degree > 1) {
+    return "shares tokens neither by a plain ring nor by Ulysses";
   }
   if (strategy.sequence_parallel && tensor == 1) {
     return "has sequence parallelism without tensor parallelism";

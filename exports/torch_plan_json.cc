@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "write the new field; say if it moves activations");
+static_assert(kStrategyFieldCount == 12, "write the new field; say if it moves activations");
 
 using Json = nlohmann::ordered_json;
 

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
 
 constexpr char kProgram[] = "torchtitan";
 constexpr char kField[] = "stages[0].layer_runs[0].strategy";
@@ -123,6 +123,9 @@ absl::Status CheckTorchtitanDegrees(const UniformPlan& plan, const ModelSpec& mo
   const int context = strategy.context_parallel_degree;
   if (strategy.context_kind == ContextKind::kUlysses) {
     return RefuseTorchtitan("context_kind", "exchanges tokens for heads from layer 0 on");
+  }
+  if (strategy.context_kind != ContextKind::kRing || strategy.context_exchange_degree > 1) {
+    return RefuseTorchtitan("context_kind", "is no plain ring from layer 0 on");
   }
   if (strategy.expert_tensor_parallel_degree != 0) {
     return RefuseTorchtitan("expert_tensor_parallel_degree",

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "compare the new field where layers must agree");
+static_assert(kStrategyFieldCount == 12, "compare the new field where layers must agree");
 
 absl::Status RefuseFor(absl::string_view program, absl::string_view field,
                        absl::string_view reason) {
@@ -74,10 +74,6 @@ std::vector<PlacedLayer> LayersOf(const Plan& plan, const ModelSpec& model) {
   return layers;
 }
 
-absl::string_view ContextName(ContextKind kind) {
-  return kind == ContextKind::kUlysses ? "ulysses" : "ring";
-}
-
 absl::string_view SwitchName(bool is_on) { return is_on ? "on" : "off"; }
 
 // Compares one fact of two layers.
@@ -113,8 +109,10 @@ absl::Status CompareLayers(const PlacedLayer& layer, const PlacedLayer& referenc
                      expected.data_parallel_degree);
   comparison.Compare("context_parallel_degree", strategy.context_parallel_degree,
                      expected.context_parallel_degree);
-  comparison.Compare("context_kind", ContextName(strategy.context_kind),
-                     ContextName(expected.context_kind));
+  comparison.Compare("context_kind", ContextKindName(strategy.context_kind),
+                     ContextKindName(expected.context_kind));
+  comparison.Compare("context_exchange_degree", strategy.context_exchange_degree,
+                     expected.context_exchange_degree);
   comparison.Compare("sharding_level", ShardingLevelName(strategy.sharding_level),
                      ShardingLevelName(expected.sharding_level));
   comparison.Compare("sequence_parallel", SwitchName(strategy.sequence_parallel),

@@ -34,6 +34,7 @@ class ModelComparison {
     CompareWindows();
     CompareExperts();
     CompareTraining();
+    CompareWideProducts();
     return status_;
   }
 
@@ -128,6 +129,22 @@ class ModelComparison {
       return Fault("window-size",
                    absl::StrCat("gives layer ", layer, " a window of ", size, " tokens, and the ",
                                 "model's has ", expected, " (0: none)"));
+    }
+  }
+
+  void CompareWideProducts() {
+    const absl::StatusOr<std::vector<bool>> wide = ReadMegatronWideProducts(arguments_, decoders_);
+    if (!wide.ok()) {
+      if (status_.ok()) status_ = wide.status();
+      return;
+    }
+    if (!TraitsOf(model_.precision()).quantisation.has_value()) return;
+    for (int layer = 1; layer <= decoders_; ++layer) {
+      const bool is_wide = !wide->empty() && (*wide)[static_cast<size_t>(layer) - 1];
+      if (is_wide == model_.layer(layer).wide_products) continue;
+      return Fault("first-last-layers-bf16",
+                   absl::StrCat(is_wide ? "has" : "lacks", " layer ", layer, ", and the model's ",
+                                is_wide ? "has no" : "has", " `wide_products`"));
     }
   }
 

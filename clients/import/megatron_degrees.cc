@@ -1,10 +1,12 @@
 #include "clients/import/megatron_degrees.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -48,6 +50,59 @@ absl::Status ReadMegatronSharding(const ArgumentList& arguments, MegatronDegrees
       !arguments.Has("use-megatron-fsdp")) {
     return arguments.Fault("overlap-param-gather",
                            "needs --use-distributed-optimizer or --use-megatron-fsdp");
+  }
+  return absl::OkStatus();
+}
+
+// Reads the two levels of `a2a+p2p`: the ranks that exchange tokens for heads, and the rings of
+// such groups.
+absl::Status ReadMegatronContextLevels(const ArgumentList& arguments, MegatronDegrees* degrees) {
+  constexpr absl::string_view kName = "hierarchical-context-parallel-sizes";
+  if (!arguments.Has(kName)) {
+    return arguments.Fault("cp-comm-type", absl::StrCat("is a2a+p2p, which needs --", kName));
+  }
+  const std::string text = arguments.Text(kName, "");
+  const std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  int exchange = 0;
+  int ring = 0;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &exchange) ||
+      !absl::SimpleAtoi(words[1], &ring) || exchange < 1 || ring < 1 ||
+      int64_t{exchange} * ring != degrees->context) {
+    return arguments.Fault(
+        kName, absl::StrCat("must be two whole numbers, the ranks of an all-to-all and of a ring, "
+                            "whose product is the --context-parallel-size of ",
+                            degrees->context, ", and is `", text, "`"));
+  }
+  if (ring == 1) {
+    degrees->context_kind = ContextKind::kUlysses;
+  } else {
+    degrees->context_exchange = exchange;
+  }
+  return absl::OkStatus();
+}
+
+// Reads how context-parallel ranks attend to each other's tokens. The argument may have a word for
+// each layer.
+absl::Status ReadMegatronContextKind(const ArgumentList& arguments, MegatronDegrees* degrees) {
+  constexpr absl::string_view kName = "cp-comm-type";
+  const std::string text = arguments.Text(kName, "p2p");
+  const std::vector<std::string> kinds = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  for (const std::string& kind : kinds) {
+    if (kind == kinds[0]) continue;
+    return arguments.Fault(kName, absl::StrCat("names `", kinds[0], "` and `", kind,
+                                               "`, and all layers of a plan for this program have "
+                                               "one kind: give one word"));
+  }
+  const std::string kind = kinds.empty() ? "" : kinds[0];
+  if (kind == "p2p") return absl::OkStatus();
+  if (kind == "a2a+p2p") return ReadMegatronContextLevels(arguments, degrees);
+  if (kind == "a2a") {
+    degrees->context_kind = ContextKind::kUlysses;
+  } else if (kind == "allgather") {
+    degrees->context_kind = ContextKind::kAllGather;
+  } else {
+    return arguments.Fault(
+        kName, absl::StrCat("must be p2p, a2a, a2a+p2p or allgather, and is `", text, "`"));
   }
   return absl::OkStatus();
 }
@@ -137,11 +192,7 @@ absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& argument
   degrees.expert = arguments.Count("expert-model-parallel-size", 1);
   degrees.expert_tensor = arguments.Count("expert-tensor-parallel-size", degrees.tensor);
   degrees.sequence_parallel = arguments.Has("sequence-parallel");
-  const std::string kind = arguments.Text("cp-comm-type", "p2p");
-  if (kind != "p2p" && kind != "a2a") {
-    return arguments.Fault("cp-comm-type", absl::StrCat("must be p2p or a2a, and is `", kind, "`"));
-  }
-  degrees.context_kind = kind == "a2a" ? ContextKind::kUlysses : ContextKind::kRing;
+  PARPLAN_RETURN_IF_ERROR(ReadMegatronContextKind(arguments, &degrees));
   PARPLAN_RETURN_IF_ERROR(ReadMegatronSharding(arguments, &degrees));
   PARPLAN_RETURN_IF_ERROR(ReadMegatronRecomputation(arguments, &degrees));
   return degrees;

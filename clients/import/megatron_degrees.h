@@ -22,6 +22,8 @@ struct MegatronDegrees {
   bool sequence_parallel = false;
   // It has no meaning if `context` is 1.
   ContextKind context_kind = ContextKind::kRing;
+  // See `Strategy::context_exchange_degree`.
+  int context_exchange = 1;
   ShardingLevel sharding_level = ShardingLevel::kNone;
   Recomputation recomputation;
   // If whole layers are recomputed: the first so many of each stage. 0: all of them.

@@ -205,6 +205,41 @@ absl::StatusOr<v1::Precision> MegatronPrecisionOf(const ArgumentList& arguments)
                    ", and is `", recipe, "`"));
 }
 
+absl::StatusOr<std::vector<bool>> ReadMegatronWideProducts(const ArgumentList& arguments,
+                                                           int layer_count) {
+  constexpr absl::string_view kSwitch = "first-last-layers-bf16";
+  // Without a recipe the program does not look at it.
+  const bool has_recipe = arguments.Has("fp8-format") || arguments.Has("fp4-format");
+  if (!arguments.Has(kSwitch) || !has_recipe) return std::vector<bool>();
+  if (arguments.Has("fp8-format") && arguments.Text("fp8-recipe", "delayed") == "delayed") {
+    return arguments.Fault(kSwitch, "excludes --fp8-recipe delayed, the default");
+  }
+  // The program's limit, because it keeps them in the first and the last stage.
+  const int most = layer_count / arguments.Count("pipeline-model-parallel-size", 1);
+  std::vector<bool> wide(static_cast<size_t>(layer_count), false);
+  for (const bool at_start : {true, false}) {
+    const char* const name = at_start ? "num-layers-at-start-in-bf16" : "num-layers-at-end-in-bf16";
+    const std::string text = arguments.Text(name, "1");
+    int count = 0;
+    if (!absl::SimpleAtoi(text, &count) || count < 0 || count > most) {
+      return arguments.Fault(name,
+                             absl::StrCat("must be a whole number from 0 to the ", most,
+                                          " layers of an average stage, and is `", text, "`"));
+    }
+    for (int i = 0; i < count; ++i) {
+      wide[static_cast<size_t>(at_start ? i : layer_count - 1 - i)] = true;
+    }
+  }
+  return wide;
+}
+
+absl::StatusOr<bool> HasMegatronNarrowParameters(const ArgumentList& arguments) {
+  constexpr absl::string_view kName = "fp8-param-gather";
+  if (!arguments.Has(kName)) return false;
+  if (!arguments.Has("fp8-format")) return arguments.Fault(kName, "needs --fp8-format");
+  return true;
+}
+
 int MegatronFeedForwardSize(int hidden_size, bool is_gated) {
   if (!is_gated) return FourTimes(hidden_size);
   return static_cast<int>(4.0 * hidden_size * 2 / 3) / 64 * 64;
@@ -270,6 +305,8 @@ absl::StatusOr<MegatronSizes> ReadMegatronSizes(const ArgumentList& arguments) {
   PARPLAN_ASSIGN_OR_RETURN(
       MegatronWindow window,
       ReadMegatronWindow(arguments, sizes.dense.layer_count, sizes.prediction_count));
+  PARPLAN_ASSIGN_OR_RETURN(sizes.has_wide_products,
+                           ReadMegatronWideProducts(arguments, sizes.dense.layer_count));
   sizes.window = window.size;
   sizes.has_window = std::move(window.has_window);
   sizes.vocabulary_size = arguments.Count("vocab-size", arguments.Count("padded-vocab-size", 0));

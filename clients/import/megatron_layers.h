@@ -37,6 +37,8 @@ struct MegatronSizes {
   // Entries of a learned table of positions; 0 without one.
   int position_count = 0;
   v1::Precision precision = v1::PRECISION_FP32;
+  // Whether each layer multiplies in 16 bits beside others that do so in fewer; empty if none does.
+  std::vector<bool> has_wide_products;
   v1::Optimizer optimizer = v1::OPTIMIZER_ADAM;
 };
 
@@ -44,6 +46,17 @@ struct MegatronSizes {
 // --fp8-format or --fp4-format, with the program's defaults. INVALID_ARGUMENT (SPEC_INVALID) with
 // file and argument for two that contradict each other, and for recipes that no precision here has.
 absl::StatusOr<v1::Precision> MegatronPrecisionOf(const ArgumentList& arguments);
+
+// Returns whether each of `layer_count` layers multiplies in 16 bits although the precision has a
+// recipe of 8 or 4 bits: the first and the last ones of --first-last-layers-bf16. Empty if none
+// does. Layers that predict further tokens do not. INVALID_ARGUMENT (SPEC_INVALID) with file and
+// argument for numbers that the program refuses, and for its recipe with delayed scales.
+absl::StatusOr<std::vector<bool>> ReadMegatronWideProducts(const ArgumentList& arguments,
+                                                           int layer_count);
+
+// Returns whether parameters exist in 8 bits only (--fp8-param-gather). INVALID_ARGUMENT
+// (SPEC_INVALID) if the precision has no 8 bits.
+absl::StatusOr<bool> HasMegatronNarrowParameters(const ArgumentList& arguments);
 
 // Returns the width of the feed-forward part that Megatron-LM takes without --ffn-hidden-size: four
 // times the hidden size, or two thirds of that in steps of 64 if it is gated.

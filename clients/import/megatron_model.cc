@@ -97,8 +97,13 @@ TransformerRunFacts LayerOf(const MegatronSizes& sizes, int index) {
   layer.layer_count = 1;
   if (sizes.mixture.has_value()) {
     layer.name = has_experts ? "decoder-experts" : "decoder-dense";
-  } else if (sizes.window > 0 || sizes.prediction_count > 0) {
+  } else if (sizes.window > 0 || sizes.prediction_count > 0 || !sizes.has_wide_products.empty()) {
     layer.name = "decoder";
+  }
+  if (!is_prediction && !sizes.has_wide_products.empty() &&
+      sizes.has_wide_products[static_cast<size_t>(index)]) {
+    layer.wide_products = true;
+    absl::StrAppend(&layer.name, "-wide");
   }
   if (sizes.window > 0 && sizes.has_window[static_cast<size_t>(index)]) {
     layer.attention_window = sizes.window;

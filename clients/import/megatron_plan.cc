@@ -75,9 +75,10 @@ absl::Status ReadMegatronLayout(const ArgumentList& arguments, const ModelSpec& 
   std::string layers;
   for (int i = 0; i < stage_count; ++i) {
     if (stages[i].empty()) {
-      return arguments.Fault(kName, absl::StrCat("leaves stage ", i,
-                                                 " empty, and stages of a plan "
-                                                 "have layers"));
+      return arguments.Fault(
+          kName, absl::StrCat("leaves stage ", i,
+                              " empty, and every stage of a plan has a layer: move one there from "
+                              "a stage beside it"));
     }
     layers += stages[i];
     facts->stage_layer_counts.push_back(static_cast<int>(stages[i].size()));
@@ -152,7 +153,10 @@ absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& d
   strategy.data_parallel_degree =
       static_cast<int>(facts->device_count / (inner * degrees.pipeline));
   strategy.sequence_parallel = degrees.sequence_parallel && degrees.tensor > 1;
-  if (degrees.context > 1) strategy.context_kind = degrees.context_kind;
+  if (degrees.context > 1) {
+    strategy.context_kind = degrees.context_kind;
+    strategy.context_exchange_degree = degrees.context_exchange;
+  }
   PARPLAN_RETURN_IF_ERROR(SetExpertTensorDegree(arguments, degrees, &strategy));
   const int own_tensor = strategy.expert_tensor_parallel_degree;
   if (own_tensor > 0 && strategy.rank_count() / own_tensor % degrees.expert != 0) {

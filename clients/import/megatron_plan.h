@@ -32,8 +32,9 @@ struct MegatronPlanImport {
 // batch, a layout beside another division of layers, ...); and for plans that Megatron-LM refuses
 // or that have no counterpart here: virtual stages without layers, layers of multi-token prediction
 // in several stages or in one that is not the last virtual stage of its rank, groups of
-// micro-batches of another number than the pipeline's ranks, context parallelism by all-gather,
-// recomputation of several layers at once or of parts that have no name of --recompute-modules.
+// micro-batches of another number than the pipeline's ranks, another kind of context parallelism in
+// each layer, recomputation of several layers at once or of parts that have no name of
+// --recompute-modules.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);
 

@@ -45,6 +45,10 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"fp8-recipe", ArgumentKind::kText},
     {"fp4-format", ArgumentKind::kText},
     {"fp4-recipe", ArgumentKind::kText},
+    {"fp8-param-gather", ArgumentKind::kSwitch},
+    {"first-last-layers-bf16", ArgumentKind::kSwitch},
+    {"num-layers-at-start-in-bf16", ArgumentKind::kText},
+    {"num-layers-at-end-in-bf16", ArgumentKind::kText},
     {"optimizer", ArgumentKind::kText},
     {"padded-vocab-size", ArgumentKind::kCount},
     {"position-embedding-type", ArgumentKind::kText},
@@ -66,7 +70,8 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"num-virtual-stages-per-pipeline-rank", ArgumentKind::kCount},
     {"microbatch-group-size-per-virtual-pipeline-stage", ArgumentKind::kCount},
     {"sequence-parallel", ArgumentKind::kSwitch},
-    {"cp-comm-type", ArgumentKind::kText},
+    {"cp-comm-type", ArgumentKind::kTexts},
+    {"hierarchical-context-parallel-sizes", ArgumentKind::kTexts},
     {"use-distributed-optimizer", ArgumentKind::kSwitch},
     {"use-megatron-fsdp", ArgumentKind::kSwitch},
     {"data-parallel-sharding-strategy", ArgumentKind::kText},
@@ -98,13 +103,9 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"encoder-seq-length", ArgumentKind::kRefused,
      "is of an encoder beside the decoder, which Megatron plans here do not have; a decoder has "
      "--seq-length"},
-    {"first-last-layers-bf16", ArgumentKind::kRefused,
-     "multiplies some layers in 16 bits and the others in fewer, which is not read here; give "
-     "these "
-     "layers `wide_products` in the model's file"},
-    {"fp8-param-gather", ArgumentKind::kRefused,
-     "keeps parameters in 8 bits, which is a matter of the runtime here; leave it out, and predict "
-     "for --runtime megatron-bridge, which keeps them so"},
+    {"fp4-param-gather", ArgumentKind::kRefused,
+     "keeps parameters in 4 bits, which the cost model does not price; leave it out for parameters "
+     "in 16 bits"},
     {"heterogeneous-layers-config-path", ArgumentKind::kRefused,
      "gives each layer a shape of its own in another file"},
     {"hybrid-layer-pattern", ArgumentKind::kRefused,

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
 #include "clients/import/launch_script.h"
+#include "clients/import/megatron_layers.h"
 #include "clients/import/megatron_model.h"
 #include "clients/import/megatron_plan.h"
 #include "clients/import/megatron_rules.h"
@@ -95,6 +96,8 @@ absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                            MegatronPlanOf(read.arguments, model, device_count,
                                           options.model.has_value() ? MegatronModelCheck::kCompare
                                                                     : MegatronModelCheck::kTrust));
+  PARPLAN_ASSIGN_OR_RETURN(const bool has_narrow, HasMegatronNarrowParameters(read.arguments));
+  import.runtime_id = has_narrow ? kMegatronNarrowRuntime : kMegatronRuntime;
   import.plan = std::move(plan.plan);
   import.notes.insert(import.notes.end(), plan.notes.begin(), plan.notes.end());
   return import;

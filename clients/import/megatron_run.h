@@ -17,6 +17,11 @@
 
 namespace parplan {
 
+// The runtimes of a prediction of such a plan: with parameters in 16 bits, and with those in 8 bits
+// of --fp8-param-gather.
+inline constexpr char kMegatronRuntime[] = "megatron-core";
+inline constexpr char kMegatronNarrowRuntime[] = "megatron-core-fp8";
+
 struct MegatronRunOptions {
   // Ranks of the job. Above 0 it takes precedence over a launch script, with a note if that has
   // others. 0: those that the script gives torchrun; arguments and YAML give none.
@@ -31,12 +36,11 @@ struct MegatronRunOptions {
 struct MegatronRunImport {
   v1::ModelSpec model;
   Plan plan;
+  // The runtime of a prediction: `kMegatronRuntime`, or `kMegatronNarrowRuntime`.
+  std::string runtime_id;
   // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
-
-// The runtime of a prediction of such a plan.
-inline constexpr char kMegatronRuntime[] = "megatron-core";
 
 // Reads a run of Megatron-LM, core 0.14 to 0.20, from one of these texts:
 //

@@ -254,6 +254,7 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
       }
     }
     layer->set_attention_window(run.attention_window);
+    layer->set_wide_products(run.wide_products);
     layer->set_attention_chunk_size(run.attention_chunk_size);
     if (run.latent_attention.has_value()) {
       LatentAttentionToProto(*run.latent_attention, *layer->mutable_latent_attention());

@@ -46,6 +46,8 @@ struct TransformerRunFacts {
   std::optional<StateSpace> state_space;
   std::optional<OpaqueLayer> opaque;
   int prediction_depth = 0;
+  // The layer multiplies in 16 bits although the model's precision has a recipe of fewer.
+  bool wide_products = false;
   // Id of the layer definition; runs of one name must be equal but for their layer count. If empty,
   // the kind names the definition.
   std::string name;

@@ -19,7 +19,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "read the new field");
+static_assert(kStrategyFieldCount == 12, "read the new field");
 
 using nlohmann::json;
 

@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "say whether the new field changes groups");
+static_assert(kStrategyFieldCount == 12, "say whether the new field changes groups");
 
 constexpr int kMaxMasterPort = 65534;
 
@@ -53,7 +53,8 @@ bool SplitsAlike(const Strategy& a, const Strategy& b) {
          a.data_parallel_degree == b.data_parallel_degree &&
          a.expert_parallel_degree == b.expert_parallel_degree &&
          a.expert_tensor_parallel_degree == b.expert_tensor_parallel_degree &&
-         a.rank_order == b.rank_order && a.context_kind == b.context_kind;
+         a.rank_order == b.rank_order && a.context_kind == b.context_kind &&
+         a.context_exchange_degree == b.context_exchange_degree;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace parplan::report {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "describe the new field");
+static_assert(kStrategyFieldCount == 12, "describe the new field");
 
 bool IsControl(uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
@@ -199,10 +199,17 @@ std::string StrategyWords(const Strategy& strategy) {
   }
   if (data) absl::StrAppend(&words, "data parallel ", strategy.data_parallel_degree);
   if (strategy.context_parallel_degree > 1) {
-    const bool rings = strategy.context_kind == ContextKind::kRing;
-    absl::StrAppend(&words, words.empty() ? "" : ", ",
-                    rings ? "context parallel " : "sequences split by all-to-all (Ulysses) ",
-                    strategy.context_parallel_degree);
+    const int exchange = strategy.head_exchange_degree();
+    const int other = strategy.context_parallel_degree / exchange;
+    const bool gathers = strategy.context_kind == ContextKind::kAllGather;
+    if (other > 1) {
+      absl::StrAppend(&words, words.empty() ? "" : ", ",
+                      gathers ? "keys and values gathered by " : "context parallel ", other);
+    }
+    if (exchange > 1) {
+      absl::StrAppend(&words, words.empty() ? "" : ", ", "sequences split by all-to-all (Ulysses) ",
+                      exchange);
+    }
   }
   if (words.empty()) words = "one device";
   if (strategy.expert_parallel_degree > 1) {

@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "say which spaces have the new field");
+static_assert(kStrategyFieldCount == 12, "say which spaces have the new field");
 
 using enum SearchDimension;
 
@@ -111,6 +111,9 @@ absl::Status CheckDegrees(const PlanningProblem& problem, const std::string& whe
   PARPLAN_RETURN_IF_ERROR(needs(strategy.expert_tensor_parallel_degree > 0, kExpertTensor));
   if (strategy.expert_tensor_parallel_degree > 1) {
     return Outside(absl::StrCat(where, " splits experts over other ranks than the rest of it"));
+  }
+  if (strategy.context_kind == ContextKind::kAllGather || strategy.context_exchange_degree > 1) {
+    return Outside(absl::StrCat(where, " shares tokens in a way that no space has"));
   }
   PARPLAN_RETURN_IF_ERROR(needs(strategy.rank_order == RankOrder::kDataInnermost, kRankOrder));
   PARPLAN_RETURN_IF_ERROR(

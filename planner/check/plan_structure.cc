@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "say which values of the new field are valid");
+static_assert(kStrategyFieldCount == 12, "say which values of the new field are valid");
 
 absl::Status InvalidPlan(const std::string& fact) {
   return MakeError(
@@ -92,8 +92,8 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
                      " is context- or expert-parallel, which profiles do not measure: it needs "
                      "a known device and allow_estimates"));
   }
-  const bool is_ring = strategy.context_kind == ContextKind::kRing;
-  if (context == 1 && !is_ring) {
+  const int exchange = strategy.context_exchange_degree;
+  if (context == 1 && strategy.context_kind != ContextKind::kRing) {
     return InvalidPlan(absl::StrCat(
         where, " names a kind of context parallelism but has context_parallel_degree 1"));
   }
@@ -101,19 +101,25 @@ absl::Status CheckInnerDegrees(const PlanningProblem& problem, const LayerDefini
     return InvalidPlan(absl::StrCat(where, " has context_parallel_degree ", context,
                                     ", but it hands a state from token to token or is opaque"));
   }
-  // Each rank works on a piece from either end of the sequence, so that causal
-  // attention costs all of them the same.
-  if (context > 1 && is_ring && layer.sequence_length % (2 * context) != 0) {
+  if (exchange != 1 && (strategy.context_kind != ContextKind::kRing || exchange < 1 ||
+                        exchange >= context || context % exchange != 0)) {
+    return InvalidPlan(absl::StrCat(where, " has context_exchange_degree ", exchange,
+                                    ", which is no divisor of the context_parallel_degree ",
+                                    context, " of a ring below it"));
+  }
+  if (strategy.has_two_pieces() && layer.sequence_length % (2 * context) != 0) {
     return InvalidPlan(absl::StrCat(where, " has context_parallel_degree ", context,
                                     ", twice of which does not divide its sequence_length"));
   }
-  if (!is_ring && layer.sequence_length % context != 0) {
+  if (layer.sequence_length % context != 0) {
     return InvalidPlan(absl::StrCat(where, " has context_parallel_degree ", context,
                                     ", which does not divide its sequence_length"));
   }
   // Context-parallel ranks share the heads that tensor parallelism leaves them.
-  const int64_t head_rank_count = int64_t{strategy.tensor_parallel_degree} * context;
-  if (!is_ring && HasAttention(layer.kind) && !SplitsOverTensorRanks(layer, head_rank_count)) {
+  const int64_t head_rank_count =
+      int64_t{strategy.tensor_parallel_degree} * strategy.head_exchange_degree();
+  if (strategy.head_exchange_degree() > 1 && HasAttention(layer.kind) &&
+      !SplitsOverTensorRanks(layer, head_rank_count)) {
     return InvalidPlan(
         absl::StrCat(where, " shares heads ", head_rank_count,
                      " ways by tensor and context parallelism, which does not divide "

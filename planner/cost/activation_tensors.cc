@@ -156,7 +156,9 @@ void AddReusingBackward(const TensorSizes& shape, double inner, ActivationTensor
   // Present and arriving keys and values, and their gradients: own, leaving and arriving ones.
   const double ring = shape.is_ring ? 10.0 * key_value : 0.0;
   const double gathered = is_split ? whole : 0.0;
-  const double attention = 2.0 * query + 2.0 * key_value + ring;
+  // Keys and values of all ranks, and their gradients.
+  const double all_ranks = 4.0 * key_value * shape.gathered;
+  const double attention = 2.0 * query + 2.0 * key_value + ring + all_ranks;
   // Freed before the pass reaches attention.
   const double freed = inner + 2.0 * residual + 8.0 * shape.tokens / shape.sequence;
   if (attention - freed > gathered) {
@@ -273,6 +275,11 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
       traits.attention_kernel == AttentionKernel::kUnfused
           ? 2.0 * shape.element * ScoreElements(shape)
           : shape.element * shape.tokens * (shape.query + (shape.key + shape.value)) / shape.tensor;
+  if (shape.gathered > 0.0) {
+    // Keys and values of all ranks, and their gradients.
+    attention_gradients += 2.0 * shape.gathered * shape.element * shape.tokens *
+                           (shape.key + shape.value) / shape.tensor;
+  }
   if (definition.state_space.has_value()) {
     attention_gradients =
         shape.element * shape.tokens * ProjectedWidth(*definition.state_space) / shape.tensor;

@@ -44,15 +44,15 @@ GroupCosts::ReshardingTimes GroupCosts::ReshardingTimesOf(int definition_index,
 
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "say whether the new field moves samples or tokens");
+static_assert(kStrategyFieldCount == 12, "say whether the new field moves samples or tokens");
 
-// Returns whether each rank holds the same samples and tokens under both strategies. Rings give a
-// rank a piece from either end of a sequence, Ulysses one piece. The context-parallel degree
+// Returns whether each rank holds the same samples and tokens under both strategies. Ulysses gives
+// a rank one piece of a sequence, other kinds one from either end. The context-parallel degree
 // follows from the others on equal devices; sequence parallelism cuts only inside a layer.
 bool SamePart(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order &&
-         a.context_kind == b.context_kind;
+         a.has_two_pieces() == b.has_two_pieces();
 }
 
 }  // namespace

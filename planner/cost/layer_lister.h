@@ -33,8 +33,9 @@ class LayerLister {
         sequence_(layer.sequence_length),
         own_sequence_(sequence_ / shape.context_parallel_degree),
         tokens_(samples * own_sequence_),
-        core_rank_count_(shape.context_kind == ContextKind::kUlysses ? shape.context_parallel_degree
-                                                                     : 1.0),
+        core_rank_count_(shape.context_kind == ContextKind::kUlysses
+                             ? shape.context_parallel_degree
+                             : shape.context_exchange_degree),
         core_rows_(own_sequence_ * core_rank_count_),
         residual_((shape.sequence_parallel ? tokens_ / tensor_ : tokens_) * layer.hidden_size),
         has_bias_(layer.feed_forward_kind != FeedForwardKind::kSwiglu &&
@@ -98,9 +99,11 @@ class LayerLister {
   // Adds launches for the collectives of the ranks that share the layer.
   void TensorCollectives(int forward_count, int backward_count);
 
-  // Adds launches for the exchanges of tokens for heads and back: queries, keys, values, and
-  // output.
-  void UlyssesCollectives();
+  // Adds the launches of collectives around attention that nothing hides: exchanges of tokens for
+  // heads and back (queries, keys, values, and output), or gathers of keys and values.
+  void ContextCollectives();
+  // Returns the kernels of fused attention in a forward pass.
+  int FusedAttentionKernels() const;
 
   // Adds the products from the residual stream to queries, keys and values of one rank.
   void QueriesKeysAndValues(double query, double key, double value);

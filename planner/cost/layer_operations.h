@@ -23,6 +23,8 @@ struct LayerShape {
   // With rings a context-parallel rank has all heads of its tensor-parallel part and some of the
   // queries; with Ulysses it has some of these heads and all queries.
   ContextKind context_kind = ContextKind::kRing;
+  // See `Strategy::context_exchange_degree`.
+  int context_exchange_degree = 1;
   // Tokens of this rank's experts over those of the average rank.
   double expert_load = 1.0;
   // See `Strategy::expert_tensor_parallel_degree`.

@@ -34,6 +34,7 @@ bool LayerPricing::Serves(const Strategy& strategy) const {
          strategy.data_parallel_degree == strategy_.data_parallel_degree &&
          strategy.context_parallel_degree == strategy_.context_parallel_degree &&
          strategy.context_kind == strategy_.context_kind &&
+         strategy.context_exchange_degree == strategy_.context_exchange_degree &&
          strategy.expert_parallel_degree == strategy_.expert_parallel_degree &&
          strategy.expert_tensor_parallel_degree == strategy_.expert_tensor_parallel_degree &&
          strategy.sequence_parallel == strategy_.sequence_parallel;

@@ -16,7 +16,7 @@ namespace parplan {
 namespace {
 
 // The part of a strategy on which one rank's kernels depend, apart from its number of samples.
-static_assert(kStrategyFieldCount == 11, "say whether the new field changes kernels");
+static_assert(kStrategyFieldCount == 12, "say whether the new field changes kernels");
 
 LayerShape LayerShapeOf(const Strategy& strategy) {
   return {.tensor_parallel_degree = strategy.tensor_parallel_degree,
@@ -24,6 +24,7 @@ LayerShape LayerShapeOf(const Strategy& strategy) {
           .expert_parallel_degree = strategy.expert_parallel_degree,
           .sequence_parallel = strategy.sequence_parallel,
           .context_kind = strategy.context_kind,
+          .context_exchange_degree = strategy.context_exchange_degree,
           .expert_tensor_parallel_degree = strategy.expert_tensor_parallel_degree};
 }
 

@@ -44,8 +44,8 @@ class LayerTraffic {
   // backward pass can.
   Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples, Seconds hiding_backward) const;
-  // Returns the part of the exchange that attention does not hide. Attention hides nothing of
-  // Ulysses.
+  // Returns the part of the exchange that attention does not hide. It hides the messages of rings
+  // alone.
   Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
                            double samples, const LayerPasses& passes) const;
   // Returns the part of the exchange that the passes of another micro-batch do not hide, if the
@@ -105,8 +105,12 @@ class LayerTraffic {
   const CollectiveCosts& collectives() const { return collectives_; }
 
  private:
-  PassCollectives UlyssesCollectives(const LayerDefinition& definition, const Strategy& strategy,
-                                     double samples) const;
+  void AddHeadExchange(const LayerDefinition& definition, const Strategy& strategy, double samples,
+                       PassCollectives& calls) const;
+  PassCollectives RingCollectives(const LayerDefinition& definition, const Strategy& strategy,
+                                  double samples) const;
+  PassCollectives GatherCollectives(const LayerDefinition& definition, const Strategy& strategy,
+                                    double samples) const;
   Exchange ExchangeOf(const PassCollectives& calls) const;
   // Appends a collective over `bytes` of gradients or parameters, in buckets of the runtime's size
   // or in one message.

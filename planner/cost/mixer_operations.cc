@@ -37,7 +37,12 @@ double FusedAttentionSlowdown(bool causal, double head_size, double sequence, do
 
 }  // namespace
 
-void LayerLister::UlyssesCollectives() {
+void LayerLister::ContextCollectives() {
+  if (shape_.context_kind == ContextKind::kAllGather) {
+    // Keys and values; backward also their gradients.
+    forward_.AddLaunches(2);
+    backward_.AddLaunches(4);
+  }
   if (core_rank_count_ == 1.0) return;
   forward_.AddLaunches(4);
   backward_.AddLaunches(4);
@@ -115,7 +120,7 @@ void LayerLister::Attention(bool causal) {
       backward_.AddElementwise(rotated * (2.0 * element_ + 16.0), 6);
     }
   }
-  UlyssesCollectives();
+  ContextCollectives();
   const auto key_head = static_cast<double>(widths.key_head);
   const auto value_head = static_cast<double>(widths.value_head);
   if (unfused) {
@@ -133,6 +138,19 @@ void LayerLister::Attention(bool causal) {
   AddResidual();
 }
 
+int LayerLister::FusedAttentionKernels() const {
+  switch (shape_.context_kind) {
+    case ContextKind::kUlysses:
+      return 1;
+    case ContextKind::kAllGather:
+      // One for each of a rank's two pieces (Transformer Engine, AttnFuncWithCPAndKVAllGather).
+      return 2;
+    case ContextKind::kRing:
+      break;
+  }
+  return shape_.context_parallel_degree / shape_.context_exchange_degree;
+}
+
 void LayerLister::FusedAttention(bool causal, double heads, double head_size) {
   const bool has_window = causal || layer_.kind == LayerKind::kEncoder;
   const double visible = has_window ? VisibleShare(layer_, causal, sequence_) : 1.0;
@@ -141,7 +159,7 @@ void LayerLister::FusedAttention(bool causal, double heads, double head_size) {
   const double flops =
       (causal ? 2.0 : 4.0) * samples_ * heads * head_size * own_sequence_ * sequence_ * visible;
   const double slowdown = FusedAttentionSlowdown(causal, head_size, sequence_, visible, outside);
-  const int kernel_count = core_rank_count_ > 1.0 ? 1 : shape_.context_parallel_degree;
+  const int kernel_count = FusedAttentionKernels();
   forward_.AddFusedAttention(flops, slowdown, kernel_count);
   if (runtime_.RepeatsCoreAttention()) {
     selective_.AddFusedAttention(flops, slowdown, kernel_count);

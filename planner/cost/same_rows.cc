@@ -5,15 +5,11 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "say whether the new field moves samples or tokens");
+static_assert(kStrategyFieldCount == 12, "say whether the new field moves samples or tokens");
 
 // Returns the number of tensor-parallel ranks that share the tokens of a context-parallel rank.
 int TensorShares(const Strategy& strategy) {
   return strategy.sequence_parallel ? strategy.tensor_parallel_degree : 1;
-}
-
-bool IsRing(const Strategy& strategy) {
-  return strategy.context_parallel_degree > 1 && strategy.context_kind == ContextKind::kRing;
 }
 
 int Coordinate(int rank, int stride, int degree) { return rank / stride % degree; }
@@ -35,12 +31,13 @@ int TokenShare(const Strategy& strategy, int rank) {
 }  // namespace
 
 bool HoldSameRows(const Strategy& a, const Strategy& b) {
-  if (a.data_parallel_degree != b.data_parallel_degree || IsRing(a) != IsRing(b) ||
+  if (a.data_parallel_degree != b.data_parallel_degree ||
+      a.has_two_pieces() != b.has_two_pieces() ||
       a.context_parallel_degree * TensorShares(a) != b.context_parallel_degree * TensorShares(b)) {
     return false;
   }
-  // The ranks of a ring hold two pieces, which tensor-parallel ranks divide further.
-  if (IsRing(a) && a.context_parallel_degree != b.context_parallel_degree) return false;
+  // Tensor-parallel ranks divide two pieces further.
+  if (a.has_two_pieces() && a.context_parallel_degree != b.context_parallel_degree) return false;
   if (a.tensor_parallel_degree == b.tensor_parallel_degree && a.rank_order == b.rank_order) {
     return true;
   }

@@ -8,7 +8,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 11, "say whether the new field divides tensors");
+static_assert(kStrategyFieldCount == 12, "say whether the new field divides tensors");
 
 using enum TensorLifetime;
 
@@ -41,7 +41,10 @@ TensorSizes TensorSizesOf(const LayerDefinition& definition, Precision precision
   shape.sequence = strategy.sequence_parallel ? strategy.tensor_parallel_degree : 1;
   const bool shares_tokens = strategy.context_parallel_degree > 1;
   shape.is_ring = shares_tokens && strategy.context_kind == ContextKind::kRing;
-  shape.is_ulysses = shares_tokens && strategy.context_kind == ContextKind::kUlysses;
+  shape.is_ulysses = strategy.head_exchange_degree() > 1;
+  if (strategy.context_kind == ContextKind::kAllGather) {
+    shape.gathered = strategy.context_parallel_degree;
+  }
   return shape;
 }
 

@@ -29,6 +29,8 @@ struct TensorSizes {
   double sequence = 1.0;  // r
   bool is_ring = false;
   bool is_ulysses = false;
+  // Ranks whose keys and values attention gathers; 0 if it gathers none.
+  double gathered = 0.0;
 };
 
 // Returns the sizes of one layer on one rank.

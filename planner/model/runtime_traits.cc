@@ -89,6 +89,14 @@ RuntimeTraits MegatronCore() {
   return traits;
 }
 
+// Megatron Core with `--fp8-param-gather`.
+RuntimeTraits MegatronCoreFp8() {
+  RuntimeTraits traits = MegatronCore();
+  traits.runtime_id = "megatron-core-fp8";
+  traits.quantised_parameters = true;
+  return traits;
+}
+
 // PyTorch FSDP: sharded parameters, 16-bit gradients scattered layer by layer.
 RuntimeTraits Fsdp() {
   RuntimeTraits traits;
@@ -251,7 +259,7 @@ absl::Span<const RuntimeTraits> KnownRuntimes() {
   static const auto* const runtimes = new std::vector<RuntimeTraits>{
       RuntimeTraits(), Megatron2021(), Megatron2022(),  MegatronDeepSpeed(), MegatronCore(),
       Fsdp(),          DeepSpeed(),    Torch(),         TorchCompile(),      MegatronBridge(),
-      Nanotron(),      Torchtitan(),   NemoAutomodel(), LlmFoundry()};
+      Nanotron(),      Torchtitan(),   NemoAutomodel(), LlmFoundry(),        MegatronCoreFp8()};
   return *runtimes;
 }
 

@@ -5,7 +5,19 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 11, "say whether the notation shows the new field");
+static_assert(kStrategyFieldCount == 12, "say whether the notation shows the new field");
+
+absl::string_view ContextKindName(ContextKind kind) {
+  switch (kind) {
+    case ContextKind::kUlysses:
+      return "ulysses";
+    case ContextKind::kAllGather:
+      return "all_gather";
+    case ContextKind::kRing:
+      break;
+  }
+  return "ring";
+}
 
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy) {
   const bool two_axes = strategy.tensor_parallel_degree > 1 && strategy.data_parallel_degree > 1;
@@ -33,8 +45,11 @@ std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strat
     absl::StrAppend(&text, "-s:", strategy.recompute_modules.ToString("+"));
   }
   if (strategy.context_parallel_degree > 1) {
-    const bool rings = strategy.context_kind == ContextKind::kRing;
-    absl::StrAppend(&text, rings ? "-cp" : "-sp", strategy.context_parallel_degree);
+    const int exchange = strategy.head_exchange_degree();
+    if (exchange > 1) absl::StrAppend(&text, "-sp", exchange);
+    const int other = strategy.context_parallel_degree / exchange;
+    const bool gathers = strategy.context_kind == ContextKind::kAllGather;
+    if (other > 1) absl::StrAppend(&text, gathers ? "-ag" : "-cp", other);
   }
   if (strategy.expert_parallel_degree > 1) {
     absl::StrAppend(&text, "-ep", strategy.expert_parallel_degree);

@@ -6,6 +6,7 @@
 #include <compare>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "planner/model/recompute_modules.h"
 
 namespace parplan {
@@ -52,7 +53,13 @@ enum class ContextKind {
   // All-to-alls exchange tokens for heads before attention, and back after it (DeepSpeed-Ulysses).
   // The degree also divides heads.
   kUlysses = 2,
+  // Every rank gathers the keys and values of all tokens before attention (Megatron-LM's
+  // `allgather`).
+  kAllGather = 3,
 };
+
+// Returns `ring`, `ulysses` or `all_gather`.
+absl::string_view ContextKindName(ContextKind kind);
 
 // A strategy of one layer. The pipeline degree belongs to the plan. Strategies are compared field
 // by field in the order below, which also breaks ties in every search.
@@ -84,7 +91,21 @@ struct Strategy {
   // beside them those that share the experts, and then those that have the same ones. Only for
   // layers with experts, and with tensor parallelism only with sequence parallelism.
   int expert_tensor_parallel_degree = 0;
+  // Number of neighbouring context-parallel ranks that exchange tokens for heads inside a ring of
+  // such groups (Megatron-LM's `a2a+p2p`): with `kRing` a divisor of context_parallel_degree below
+  // it, else 1. No planner searches above 1.
+  int context_exchange_degree = 1;
 
+  // Returns the number of context-parallel ranks that share the heads of a rank.
+  int head_exchange_degree() const {
+    return context_kind == ContextKind::kUlysses ? context_parallel_degree
+                                                 : context_exchange_degree;
+  }
+  // Returns whether a rank has a piece from either end of each sequence, so that causal attention
+  // costs all ranks the same; Ulysses gives it one piece.
+  bool has_two_pieces() const {
+    return context_parallel_degree > 1 && context_kind != ContextKind::kUlysses;
+  }
   int expert_tensor_degree() const {
     return expert_tensor_parallel_degree > 0 ? expert_tensor_parallel_degree
                                              : tensor_parallel_degree;
@@ -130,8 +151,9 @@ struct Strategy {
 // tensor-parallel degree 4 on consecutive ranks (`*`), data-parallel degree 2 with parameters
 // sharded (`f`), and activations recomputed (`-c`; `-s` if only those of attention;
 // `-s:layernorm+mlp` if those of the modules named). `-cp2` is context-parallel degree 2 with
-// rings, `-sp2` with all-to-alls, `-ep2` expert-parallel degree 2; each is printed if above 1;
-// `-etp1` expert-tensor-parallel degree 1, if it is not the tensor-parallel degree. The star is
+// rings, `-sp2` with all-to-alls, `-sp2-cp4` a ring of four pairs that exchange by all-to-alls,
+// `-ag2` with keys and values gathered, `-ep2` expert-parallel degree 2; each is printed if above
+// 1; `-etp1` expert-tensor-parallel degree 1, if it is not the tensor-parallel degree. The star is
 // printed only if both degrees are above 1. Sharding of optimizer states alone prints `z1`, and of
 // gradients too `z2`, instead of `f`.
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);

@@ -18,7 +18,7 @@ bool HoldsTiedTable(const ModelSpec& model, int definition_index) {
 
 // The kind of context parallelism does not matter: all ranks of a context-parallel group hold the
 // same part. Nor do recomputation and sequence parallelism, and tables have no experts.
-static_assert(kStrategyFieldCount == 11, "say whether the new field spreads a table");
+static_assert(kStrategyFieldCount == 12, "say whether the new field spreads a table");
 
 bool HoldTableAlike(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&

@@ -45,7 +45,7 @@ std::vector<Interval> ActivationLayout::TokensOf(int rank) const {
   const GridPlace place = PlaceOf(rank);
   const int64_t context = strategy_.context_parallel_degree;
   std::vector<Interval> tokens;
-  if (context > 1 && strategy_.context_kind == ContextKind::kRing) {
+  if (strategy_.has_two_pieces()) {
     const int64_t piece = token_count_ / (2 * context);
     const int64_t last = 2 * context - 1 - place.context;
     tokens = {{place.context * piece, (place.context + 1) * piece},

@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "give ranks the new field, or refuse it");
+static_assert(kStrategyFieldCount == 12, "give ranks the new field, or refuse it");
 
 absl::Status Refuse(const std::string& where, const std::string& why) {
   return MakeError(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid,
@@ -164,6 +164,9 @@ absl::Status CheckStrategy(const Plan& plan, const LayerDefinition& layer, int l
   }
   if (s.expert_parallel_degree != 1 || s.expert_tensor_parallel_degree != 0) {
     return Refuse(where, "the executor trains no experts");
+  }
+  if (s.context_kind == ContextKind::kAllGather || s.context_exchange_degree > 1) {
+    return Refuse(where, "the executor shares tokens by rings or by all-to-alls alone");
   }
   if (s.recompute_level == RecomputeLevel::kModules || !s.recompute_modules.empty()) {
     return Refuse(where, "the executor recomputes whole layers or attention alone, no modules");

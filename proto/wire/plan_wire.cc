@@ -23,12 +23,12 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "write and read the new field");
+static_assert(kStrategyFieldCount == 12, "write and read the new field");
 
 static_assert(v1::ShardingLevel_MAX == static_cast<int>(ShardingLevel::kParameters));
 static_assert(v1::RecomputeLevel_MAX == static_cast<int>(RecomputeLevel::kModules));
 static_assert(v1::RecomputeModule_MAX == kRecomputeModuleCount);
-static_assert(v1::ContextKind_MAX == static_cast<int>(ContextKind::kUlysses));
+static_assert(v1::ContextKind_MAX == static_cast<int>(ContextKind::kAllGather));
 
 // Operators that torchtitan 0.3.0 saves (distributed/activation_checkpoint.py), and fused attention
 // of processors.
@@ -94,16 +94,26 @@ absl::Status InnerDegreesFromProto(const v1::Strategy& message, absl::string_vie
     case v1::CONTEXT_KIND_RING:
       break;
     case v1::CONTEXT_KIND_ULYSSES:
+    case v1::CONTEXT_KIND_ALL_GATHER:
       if (context > 1) {
-        strategy.context_kind = ContextKind::kUlysses;
+        strategy.context_kind = static_cast<ContextKind>(message.context_kind());
         break;
       }
       [[fallthrough]];
     default:
       return Malformed(JoinPath(field, "context_kind"),
-                       "must be CONTEXT_KIND_RING, or CONTEXT_KIND_ULYSSES with a "
-                       "context_parallel_degree above 1");
+                       "must be CONTEXT_KIND_RING, or CONTEXT_KIND_ULYSSES or "
+                       "CONTEXT_KIND_ALL_GATHER with a context_parallel_degree above 1");
   }
+  const int exchange = std::max(message.context_exchange_degree(), 1);
+  if (message.context_exchange_degree() < 0 ||
+      (exchange > 1 && (strategy.context_kind != ContextKind::kRing || exchange >= context ||
+                        context % exchange != 0))) {
+    return Malformed(JoinPath(field, "context_exchange_degree"),
+                     "must be 0, 1, or a divisor of context_parallel_degree below it with "
+                     "CONTEXT_KIND_RING");
+  }
+  strategy.context_exchange_degree = exchange;
   return absl::OkStatus();
 }
 
@@ -219,8 +229,11 @@ v1::Strategy StrategyToProto(const Strategy& strategy) {
   message.set_sequence_parallel(strategy.sequence_parallel);
   message.set_context_parallel_degree(strategy.context_parallel_degree);
   message.set_expert_parallel_degree(strategy.expert_parallel_degree);
-  if (strategy.context_kind == ContextKind::kUlysses) {
-    message.set_context_kind(v1::CONTEXT_KIND_ULYSSES);
+  if (strategy.context_kind != ContextKind::kRing) {
+    message.set_context_kind(static_cast<v1::ContextKind>(strategy.context_kind));
+  }
+  if (strategy.context_exchange_degree > 1) {
+    message.set_context_exchange_degree(strategy.context_exchange_degree);
   }
   message.set_expert_tensor_parallel_degree(strategy.expert_tensor_parallel_degree);
   for (const RecomputeModule module : strategy.recompute_modules.Modules()) {

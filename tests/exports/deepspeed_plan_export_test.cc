@@ -207,7 +207,7 @@ TEST(ExportDeepSpeedPlan, RefusesWithLayerAndReason) {
       "sharding_level: shards nothing of layer 0");
   refuse(
       plain, [](Facts& facts) { facts.strategy.context_parallel_degree = 2; },
-      "context_kind: is ring attention");
+      "context_kind: is not Ulysses");
   const auto ulysses = [](int degree) {
     return [degree](Facts& facts) {
       facts.strategy.context_parallel_degree = degree;

@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "list the values of the new field");
+static_assert(kStrategyFieldCount == 12, "list the values of the new field");
 
 using enum SearchDimension;
 

@@ -96,7 +96,8 @@ PlanningRules DrawRules(Dice& dice, const Devices& devices, int64_t batch) {
   if (dice.Once(8)) rules.max_pipeline_parallel_degree = dice.Number(1, 4);
   if (dice.Once(8)) rules.allow_recompute = false;
   if (dice.Once(8)) rules.allow_sharded_data_parallel = false;
-  const std::vector<RuntimeTraits> runtimes(KnownRuntimes().begin(), KnownRuntimes().end());
+  // The last one is `megatron-core` with parameters in 8 bits, which bf16 does not have.
+  const std::vector<RuntimeTraits> runtimes(KnownRuntimes().begin(), KnownRuntimes().end() - 1);
   rules.runtime = runtimes[dice.Number(0, static_cast<int>(runtimes.size()) - 1)];
   if (dice.Once(3)) rules.runtime.attention_kernel = AttentionKernel::kUnfused;
   if (dice.Once(3)) rules.runtime.blocking_pipeline_messages = dice.Once(2);

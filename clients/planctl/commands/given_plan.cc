@@ -75,7 +75,7 @@ absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::st
   PARPLAN_ASSIGN_OR_RETURN(MegatronRunImport import, ImportMegatronRun(file, options));
   NoteAll(session, import.notes);
   *spec->mutable_model() = std::move(import.model);
-  return GivenPlan{std::move(import.plan), kMegatronRuntime};
+  return GivenPlan{std::move(import.plan), std::move(import.runtime_id)};
 }
 
 }  // namespace parplan::planctl

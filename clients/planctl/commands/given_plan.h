@@ -18,8 +18,8 @@ namespace parplan::planctl {
 struct GivenPlan {
   Plan plan;
   // The runtime that the plan was made for: that of the file, empty for a strategy file of
-  // Galvatron and for a file that names none; `kMegatronRuntime` (megatron_run.h) from
-  // ReadMegatronPlan.
+  // Galvatron and for a file that names none; that of `MegatronRunImport` (megatron_run.h)
+  // from ReadMegatronPlan.
   std::string runtime_id;
 };
 

@@ -122,7 +122,7 @@ absl::Status RunMegatron(const Session& session, const MegatronCommandFlags& fla
   Written written;
   PARPLAN_RETURN_IF_ERROR(written.Add("model", flags.model_output, made.model));
   PARPLAN_RETURN_IF_ERROR(
-      written.Add("plan", flags.plan_output, GivenPayload(made.plan, model, kMegatronRuntime)));
+      written.Add("plan", flags.plan_output, GivenPayload(made.plan, model, made.runtime_id)));
   return ReportWritten(session, written, made.notes);
 }
 

@@ -8,7 +8,7 @@
 namespace parplan::planctl {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "show the new field");
+static_assert(kStrategyFieldCount == 12, "show the new field");
 
 using Json = nlohmann::ordered_json;
 
@@ -52,7 +52,10 @@ Json StrategyObject(int depth, const Strategy& strategy) {
   }
   object["sequence_parallel"] = strategy.sequence_parallel;
   object["context_parallel_degree"] = strategy.context_parallel_degree;
-  object["context_kind"] = strategy.context_kind == ContextKind::kRing ? "ring" : "ulysses";
+  object["context_kind"] = std::string(ContextKindName(strategy.context_kind));
+  if (strategy.context_exchange_degree > 1) {
+    object["context_exchange_degree"] = strategy.context_exchange_degree;
+  }
   object["expert_parallel_degree"] = strategy.expert_parallel_degree;
   if (strategy.expert_tensor_parallel_degree > 0) {
     object["expert_tensor_parallel_degree"] = strategy.expert_tensor_parallel_degree;

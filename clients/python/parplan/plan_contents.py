@@ -16,7 +16,8 @@ MAX_LAYER_COUNT = 16384
 _STRATEGY_FIELDS = {
     "tensor_parallel_degree", "data_parallel_degree", "sharding_level", "rank_order",
     "recompute_level", "sequence_parallel", "context_parallel_degree", "expert_parallel_degree",
-    "context_kind", "recompute_modules", "expert_tensor_parallel_degree"}
+    "context_kind", "recompute_modules", "expert_tensor_parallel_degree",
+    "context_exchange_degree"}
 _Enum = TypeVar("_Enum", bound=enum.IntEnum)
 
 
@@ -200,11 +201,18 @@ def read_strategy(message: Any, field: str) -> Strategy:
                          "must divide data_parallel_degree * context_parallel_degree, or the ranks "
                          "over expert_tensor_parallel_degree if that is set")
     kind = _enum(ContextKind, message.context_kind, f"{field}.context_kind", ContextKind.RING)
-    if kind == ContextKind.ULYSSES and context == 1:
+    if kind != ContextKind.RING and context == 1:
         raise _malformed(f"{field}.context_kind", "must be CONTEXT_KIND_RING, or "
-                         "CONTEXT_KIND_ULYSSES with a context_parallel_degree above 1")
+                         "CONTEXT_KIND_ULYSSES or CONTEXT_KIND_ALL_GATHER with a "
+                         "context_parallel_degree above 1")
+    exchange = max(message.context_exchange_degree, 1)
+    if message.context_exchange_degree < 0 or (exchange > 1 and (
+            kind != ContextKind.RING or exchange >= context or context % exchange)):
+        raise _malformed(f"{field}.context_exchange_degree",
+                         "must be 0, 1, or a divisor of context_parallel_degree below it with "
+                         "CONTEXT_KIND_RING")
     return Strategy(tensor, data, axes[0] == "PARALLEL_AXIS_TENSOR", sharding, recompute,
-                    message.sequence_parallel, context, expert, kind, modules, own_tensor)
+                    message.sequence_parallel, context, expert, kind, modules, own_tensor, exchange)
 
 
 def _read_modules(message: Any, field: str, recompute: Recompute) -> tuple[RecomputeModule, ...]:

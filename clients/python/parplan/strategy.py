@@ -55,6 +55,7 @@ class ContextKind(enum.IntEnum):
     """The way in which ranks that share the tokens of a sample attend to each other's tokens."""
     RING = 1
     ULYSSES = 2
+    ALL_GATHER = 3
 
 
 class Schedule(enum.IntEnum):
@@ -77,7 +78,8 @@ class Strategy:
     """The strategy of one layer. The product of the three degrees is the number of ranks of the
     stage; `expert_parallel_degree` divides data times context parallelism. `recompute_modules` are
     those of `Recompute.MODULES`, ascending. `expert_tensor_parallel_degree` is 0 if experts have
-    that of the rest of their layer."""
+    that of the rest of their layer. `context_exchange_degree` ranks of a ring exchange tokens for
+    heads."""
     tensor_parallel_degree: int = 1
     data_parallel_degree: int = 1
     tensor_innermost: bool = True
@@ -89,6 +91,7 @@ class Strategy:
     context_kind: ContextKind = ContextKind.RING
     recompute_modules: tuple[RecomputeModule, ...] = ()
     expert_tensor_parallel_degree: int = 0
+    context_exchange_degree: int = 1
 
     @property
     def rank_count(self) -> int:

@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 11, "say whether the papers' tree has the new field");
+static_assert(kStrategyFieldCount == 12, "say whether the papers' tree has the new field");
 
 bool InTree(const Strategy& strategy, bool with_recompute) {
   if (strategy.context_parallel_degree != 1 || strategy.expert_parallel_degree != 1 ||

@@ -90,7 +90,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
 // The context-parallel degree follows from the degrees that are compared and the ranks of the
 // stage. Recomputation and the spreading of experts do not move activations between layers, nor
 // does sharding, which is compared for another reason (`Layout::of_end`).
-static_assert(kStrategyFieldCount == 11, "say whether the new field makes another layout");
+static_assert(kStrategyFieldCount == 12, "say whether the new field makes another layout");
 
 int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
   const bool has_own = binds_neighbours_ && of_end;

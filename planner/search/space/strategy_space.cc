@@ -27,14 +27,15 @@ bool Contradict(const std::optional<T>& a, const std::optional<T>& b) {
 
 // Only transformer layers recompute or have experts, and sequence parallelism follows from how a
 // definition was measured.
-static_assert(kStrategyFieldCount == 11, "say whether end layers share the new field");
+static_assert(kStrategyFieldCount == 12, "say whether end layers share the new field");
 
 // Returns whether the parts of a strategy agree that end layers share with their neighbours.
 bool SameEnds(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree &&
          a.context_parallel_degree == b.context_parallel_degree &&
-         a.context_kind == b.context_kind && a.rank_order == b.rank_order &&
+         a.context_kind == b.context_kind &&
+         a.context_exchange_degree == b.context_exchange_degree && a.rank_order == b.rank_order &&
          a.sharding_level == b.sharding_level;
 }
 

@@ -155,8 +155,12 @@ UniformPlan RandomPlanOfWholeGroups(std::mt19937_64& random, const ModelSpec& mo
   strategy.context_parallel_degree = 1 << Draw(random, 0, 2);
   strategy.data_parallel_degree = Draw(random, 1, 6);
   strategy.sequence_parallel = strategy.tensor_parallel_degree > 1 && (has_experts || Toss(random));
-  if (strategy.context_parallel_degree > 1 && Toss(random)) {
-    strategy.context_kind = ContextKind::kUlysses;
+  if (strategy.context_parallel_degree > 1) {
+    strategy.context_kind = static_cast<ContextKind>(Draw(random, 1, 3));
+    if (strategy.context_kind == ContextKind::kRing && strategy.context_parallel_degree == 4 &&
+        Toss(random)) {
+      strategy.context_exchange_degree = 2;
+    }
   }
   const bool has_fsdp =
       pipeline == 1 && (strategy.tensor_parallel_degree == 1 || strategy.sequence_parallel);
@@ -209,6 +213,7 @@ UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model
   const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
   const bool has_replicas = strategy.data_parallel_degree * strategy.context_parallel_degree > 1;
   strategy.context_kind = ContextKind::kRing;
+  strategy.context_exchange_degree = 1;
   plan.recomputed_layer_count = 0;
   if (strategy.recompute_level == RecomputeLevel::kSelective) {
     strategy.recompute_level = RecomputeLevel::kNone;

@@ -163,6 +163,34 @@ TEST(ImportMegatronPlan, ReadsTheModulesThatAreRecomputed) {
   EXPECT_EQ(of_first_decoder(none.plan), RecomputeLevel::kNone);
 }
 
+TEST(ImportMegatronPlan, ReadsTheWaysInWhichRanksShareTokens) {
+  const auto read = [](const std::string& kind) {
+    return ReadEight("--context-parallel-size 8 --cp-comm-type " + kind);
+  };
+  const auto of_first_decoder = [](const absl::StatusOr<MegatronPlanImport>& import) {
+    EXPECT_OK(import.status());
+    return StrategyNotation(1, import->plan.stages[0].layer_runs[1].strategy);
+  };
+  const std::string levels = " --hierarchical-context-parallel-sizes ";
+  EXPECT_EQ(of_first_decoder(read("p2p")), "1-1-2-cp8");
+  EXPECT_EQ(of_first_decoder(read("a2a")), "1-1-2-sp8");
+  EXPECT_EQ(of_first_decoder(read("allgather")), "1-1-2-ag8");
+  EXPECT_EQ(of_first_decoder(read("a2a a2a a2a a2a a2a a2a a2a a2a")), "1-1-2-sp8");
+  EXPECT_EQ(of_first_decoder(read("a2a+p2p" + levels + "2 4")), "1-1-2-sp2-cp4");
+  // One level alone.
+  EXPECT_EQ(of_first_decoder(read("a2a+p2p" + levels + "1 8")), "1-1-2-cp8");
+  EXPECT_EQ(of_first_decoder(read("a2a+p2p" + levels + "8 1")), "1-1-2-sp8");
+  const auto refuse = [&](const std::string& kind, const std::string& part) {
+    EXPECT_THAT(read(kind).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << kind;
+  };
+  refuse("ring", "must be p2p, a2a, a2a+p2p or allgather, and is `ring`");
+  refuse("p2p a2a", "names `p2p` and `a2a`");
+  refuse("a2a+p2p", "needs --hierarchical-context-parallel-sizes");
+  refuse("a2a+p2p" + levels + "2 2", "whose product is the --context-parallel-size of 8");
+  refuse("a2a+p2p" + levels + "2 2 2", "must be two whole numbers");
+}
+
 TEST(ImportMegatronPlan, NamesAllUnknownArgumentsOnce) {
   EXPECT_THAT(ReadEight("--frobnicate 1 --unheard-of --frobnicate=2 --lr 1").status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -205,7 +233,6 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse("--expert-model-parallel-size 2", "--expert-model-parallel-size: needs --num-experts");
   refuse("--expert-model-parallel-size 3", "does not divide the 16 data- and context-parallel");
   refuse("--expert-tensor-parallel-size 2", "--expert-tensor-parallel-size: needs --num-experts");
-  refuse("--cp-comm-type allgather", "must be p2p or a2a, and is `allgather`");
   // Stages.
   const std::string pipeline = "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout ";
   refuse("--pipeline-model-parallel-size 16", "does not divide 8 layers");

@@ -308,6 +308,38 @@ TEST(ImportMegatronRun, TakesOneMicroBatchWithoutAGlobalBatch) {
   EXPECT_EQ(run.plan.micro_batch_count, 1);
 }
 
+TEST(ImportMegatronRun, ReadsParametersInEightBitsAsARuntime) {
+  const std::string fp8 = absl::StrCat(kLlama, "--fp8-format hybrid ");
+  EXPECT_EQ(ReadRun(fp8)->runtime_id, "megatron-core");
+  EXPECT_EQ(ReadRun(fp8 + "--fp8-param-gather")->runtime_id, "megatron-core-fp8");
+}
+
+TEST(ImportMegatronRun, ReadsTheLayersThatStayInSixteenBits) {
+  const std::string few =
+      absl::StrCat(kLlama,
+                   "--fp8-format e4m3 --fp8-recipe blockwise --first-last-layers-bf16 "
+                   "--num-layers-at-start-in-bf16 2 --num-layers-at-end-in-bf16 0");
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport run, ReadRun(few));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(run.model));
+  for (int layer = 1; layer <= 32; ++layer) {
+    EXPECT_EQ(model.layer(layer).wide_products, layer <= 2) << layer;
+  }
+  // The model that is made is that of the arguments, and of no others.
+  const auto compare = [&](const std::string& arguments) {
+    return ImportMegatronRun({"run.args", arguments}, {.device_count = 8, .model = run.model})
+        .status();
+  };
+  EXPECT_OK(compare(few));
+  EXPECT_THAT(compare(absl::StrCat(kLlama, "--fp8-format e4m3 --fp8-recipe blockwise")),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("--first-last-layers-bf16: lacks layer 1")));
+  // One at either end by default; nothing without a recipe.
+  const std::string usual = absl::StrCat(kLlama, "--fp4-format e2m1 --first-last-layers-bf16");
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport ends, ReadRun(usual));
+  EXPECT_EQ(ends.model.layer_runs_size(), 5);
+  EXPECT_EQ(ReadRun(absl::StrCat(kLlama, "--first-last-layers-bf16"))->model.layer_runs_size(), 3);
+}
+
 TEST(ImportMegatronRun, ComparesWithAModelThatIsGiven) {
   ASSERT_OK_AND_ASSIGN(const MegatronRunImport run, ReadRun(kLlama));
   EXPECT_OK(
@@ -339,8 +371,13 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse(llama + "--fp8-format e5m2", "--fp8-format: must be e4m3 or hybrid, and is `e5m2`");
   refuse(llama + "--fp8-format e4m3 --fp8-recipe custom", "--fp8-recipe: must be delayed, ");
   refuse(llama + "--fp8-format e4m3 --fp4-format e2m1", "--fp4-format: contradicts --fp8-format");
-  refuse(llama + "--fp8-format e4m3 --fp8-param-gather", "--fp8-param-gather: keeps parameters");
-  refuse(llama + "--first-last-layers-bf16", "--first-last-layers-bf16: multiplies some layers");
+  refuse(llama + "--fp8-param-gather", "--fp8-param-gather: needs --fp8-format");
+  refuse(llama + "--fp4-format e2m1 --fp4-param-gather", "--fp4-param-gather: keeps parameters");
+  refuse(llama + "--fp8-format e4m3 --first-last-layers-bf16", "excludes --fp8-recipe delayed");
+  refuse(llama +
+             "--fp8-format e4m3 --fp8-recipe tensorwise --first-last-layers-bf16 "
+             "--num-layers-at-end-in-bf16 33",
+         "--num-layers-at-end-in-bf16: must be a whole number from 0 to the 32 layers");
   refuse(llama + "--use-tp-pp-dp-mapping", "orders ranks tp-pp-dp");
   refuse(llama + "--frobnicate --brew 2", "--brew, --frobnicate; leave them out");
   refuse(llama + "--fp16", "--fp16: contradicts --bf16");

@@ -62,6 +62,69 @@ TEST(Ulysses, TradesTokensForHeadsFourTimesEachWay) {
   EXPECT_NEAR(ContextTime(costs, Shared(2, 4, 1, ContextKind::kUlysses), 2) / one, 8.0, 1e-9);
 }
 
+TEST(ContextGather, GathersTwiceAndScattersOnceWithNothingHidden) {
+  const PlanningProblem problem = EstimatedProblem(OneNode());
+  const CostModel costs = *CostModel::Create(problem);
+  // Keys and values alike: 2 samples of all 2,048 tokens of 4,096 / 2 elements of 2 bytes.
+  const double all = 2.0 * 2048 * 2048 * 2;
+  const Seconds gather = FabricOf(problem).Time(Collective::kAllGather, {4, 2}, all);
+  const Seconds scatter = FabricOf(problem).Time(Collective::kReduceScatter, {4, 2}, all);
+  EXPECT_NEAR(ContextTime(costs, Shared(2, 4, 1, ContextKind::kAllGather), 2) /
+                  (gather * 4.0 + scatter * 2.0),
+              1.0, 1e-9);
+}
+
+TEST(ContextGather, KeepsWhatARankHasAndNeedsAllKeysInTheBackwardPass) {
+  const CostModel costs = *CostModel::Create(EstimatedProblem(OneNode()));
+  const auto cost = [&](ContextKind kind) {
+    return costs.group(kFirstGroup).CostOfLayer(kDecoder, Shared(1, 8, 1, kind), 1, 1);
+  };
+  const LayerCost gathered = cost(ContextKind::kAllGather);
+  const LayerCost ring = cost(ContextKind::kRing);
+  EXPECT_EQ(gathered.kept_per_micro_batch(), ring.kept_per_micro_batch());
+  EXPECT_GT(gathered.transient(), ring.transient());
+  // Keys, values and both gradients of 2,048 tokens, less what the feed-forward part has freed.
+  EXPECT_LE(gathered.transient() - ring.transient(), Bytes::Of(4LL * 2048 * 4096 * 2));
+}
+
+TEST(ContextExchange, ExposesAllToAllsBesideARingOfGroups) {
+  const PlanningProblem problem = EstimatedProblem(OneNode());
+  const CostModel costs = *CostModel::Create(problem);
+  Strategy strategy = Shared(1, 8, 1, ContextKind::kRing);
+  strategy.context_exchange_degree = 2;
+  // 256 tokens of 4,096 elements of 2 bytes, exchanged in pairs; four pairs pass on keys and
+  // values.
+  const double bytes = 256.0 * 4096 * 2;
+  const Seconds exchanges = FabricOf(problem).Time(Collective::kAllToAll, {2, 1}, bytes) * 8.0;
+  const Seconds hops = FabricOf(problem).Time(Collective::kSendReceive, {4, 2}, bytes * 2.0) * 9.0;
+  EXPECT_GE(ContextTime(costs, strategy, 1) / exchanges, 1.0 - 1e-9);
+  EXPECT_LT(ContextTime(costs, strategy, 1), exchanges + hops);
+}
+
+TEST(CheckPlanStructure, KnowsTheRingsOfExchanges) {
+  EstimatedOptions options = OneNode();
+  options.attention_head_count = 8;
+  options.rules.max_tensor_parallel_degree = 4;
+  const PlanningProblem problem = EstimatedProblem(options);
+  const auto check = [&](int tensor, int context, int exchange, ContextKind kind) {
+    Strategy strategy = Shared(tensor, context, 8 / tensor / context, kind);
+    strategy.context_exchange_degree = exchange;
+    return CheckPlanStructure(problem, PlanOf(problem, {.strategy = strategy}));
+  };
+  EXPECT_TRUE(check(2, 4, 2, ContextKind::kRing).ok());
+  EXPECT_TRUE(check(2, 4, 1, ContextKind::kAllGather).ok());
+  for (const int exchange : {0, 3, 4, 8}) {
+    EXPECT_THAT(
+        check(2, 4, exchange, ContextKind::kRing),
+        StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("context_exchange_degree")));
+  }
+  EXPECT_THAT(check(2, 4, 2, ContextKind::kUlysses),
+              StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("context_exchange_degree")));
+  EXPECT_THAT(
+      check(8, 1, 1, ContextKind::kAllGather),
+      StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("context_parallel_degree 1")));
+}
+
 TEST(Ulysses, RepeatsTheForwardOnesInFullRecomputationOnly) {
   EstimatedOptions options = OneNode();
   options.rules.runtime.attention_kernel = AttentionKernel::kUnfused;

@@ -78,6 +78,18 @@ TEST(StrategyNotation, NamesTheModules) {
   EXPECT_EQ(StrategyNotation(2, strategy), "2-4-1-s:layernorm+mlp");
 }
 
+TEST(StrategyNotation, SaysHowRanksShareTokens) {
+  Strategy strategy{.data_parallel_degree = 2, .context_parallel_degree = 8};
+  EXPECT_EQ(StrategyNotation(1, strategy), "1-1-2-cp8");
+  strategy.context_exchange_degree = 2;
+  EXPECT_EQ(StrategyNotation(1, strategy), "1-1-2-sp2-cp4");
+  strategy.context_exchange_degree = 1;
+  strategy.context_kind = ContextKind::kUlysses;
+  EXPECT_EQ(StrategyNotation(1, strategy), "1-1-2-sp8");
+  strategy.context_kind = ContextKind::kAllGather;
+  EXPECT_EQ(StrategyNotation(1, strategy), "1-1-2-ag8");
+}
+
 TEST(StrategyNotation, ShowsTheDegreesOfExperts) {
   Strategy strategy = Of(4, 2);
   strategy.expert_parallel_degree = 4;

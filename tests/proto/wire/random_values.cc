@@ -14,7 +14,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 11, "draw the new field");
+static_assert(kStrategyFieldCount == 12, "draw the new field");
 
 int64_t RandomValues::Integer(int64_t min, int64_t max) {
   return min + static_cast<int64_t>(engine_() % static_cast<uint64_t>(max - min + 1));
@@ -275,9 +275,13 @@ Strategy RandomValues::StrategyOf(int rank_count) {
   if (strategy.tensor_parallel_degree < 1) strategy.tensor_parallel_degree = 1;
   strategy.data_parallel_degree = rank_count / strategy.tensor_parallel_degree;
   if (Flag() && strategy.data_parallel_degree % 2 == 0) {
-    strategy.context_parallel_degree = 2;
-    strategy.data_parallel_degree /= 2;
-    if (Flag()) strategy.context_kind = ContextKind::kUlysses;
+    const int context = strategy.data_parallel_degree % 4 == 0 ? 4 : 2;
+    strategy.context_parallel_degree = context;
+    strategy.data_parallel_degree /= context;
+    strategy.context_kind = static_cast<ContextKind>(Integer(1, 3));
+    if (context == 4 && strategy.context_kind == ContextKind::kRing && Flag()) {
+      strategy.context_exchange_degree = 2;
+    }
   }
   if (Flag()) {
     strategy.expert_parallel_degree =

@@ -120,6 +120,10 @@ def _check_layer(contents: PlanContents, layer: Layer, tokens: int) -> None:
         raise _refuse(f"layer {layer.index}",
                       f"a micro-batch of {contents.micro_batch_size} samples cannot be shared by "
                       f"{strategy.data_parallel_degree} ranks")
+    if (strategy.context_kind == ContextKind.ALL_GATHER
+            or strategy.context_exchange_degree > 1):
+        raise _refuse(f"layer {layer.index}",
+                      "it shares tokens neither by a plain ring nor by all-to-alls alone")
     context = strategy.context_parallel_degree
     is_ring = context > 1 and strategy.context_kind == ContextKind.RING
     if tokens % (2 * context if is_ring else context):

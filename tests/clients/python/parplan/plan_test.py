@@ -107,7 +107,8 @@ SPOILED = [
     (f"{STRATEGY}.expert_tensor_parallel_degree", 1),
     (f"{STRATEGY}.expert_tensor_parallel_degree", 3),
     (f"{STRATEGY}.expert_parallel_degree", -1), (f"{STRATEGY}.expert_parallel_degree", 3),
-    (f"{STRATEGY}.context_kind", 2), (f"{STRATEGY}.context_kind", 7)]
+    (f"{STRATEGY}.context_kind", 2), (f"{STRATEGY}.context_kind", 3),
+    (f"{STRATEGY}.context_kind", 7), (f"{STRATEGY}.context_exchange_degree", 2)]
 
 
 @pytest.mark.parametrize("path, value", SPOILED, ids=[f"{path}={value}" for path, value in SPOILED])
