@@ -118,7 +118,7 @@ bool BestFirstSearch::IsDominated(const ExactCandidate& candidate) const {
 }
 
 void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
-  const Seconds cutoff = plans_.CutoffPerSample();
+  const Seconds cutoff = WantedPerSample();
   if (!cutoff.is_finite()) return;
   std::vector<Question> questions;
   for (const size_t index : round) {
@@ -227,7 +227,7 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
       int64_t looks = std::min(looks_left, limits.max_looks_of_candidate);
       looks_left -= looks;
       const Seconds cutoff =
-          plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+          WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
       PipelineOutcome outcome = SearchUnevenStages(space_, costs_, table, candidate.pipeline,
                                                    cutoff, wanted_, looks, meter_);
       looks_left += std::max<int64_t>(looks, 0);
@@ -261,7 +261,7 @@ void BestFirstSearch::SearchGroups() {
     int64_t looks = std::min(looks_left, kGroupLooksOfCandidate * effort);
     looks_left -= looks;
     const Seconds cutoff =
-        plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+        WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
     PipelineOutcome outcome =
         SearchGroupSizes(space_, costs_, table, candidate.pipeline, cutoff, wanted_, looks, meter_);
     looks_left += std::max<int64_t>(looks, 0);
@@ -480,7 +480,7 @@ VisitCache::Key BestFirstSearch::VisitKey(const ExactCandidate& candidate) const
           .pipeline_parallel_degree = pipeline.pipeline_parallel_degree,
           .schedule = pipeline.schedule,
           .state = candidate.state,
-          .cutoff = plans_.CutoffPerSample().value()};
+          .cutoff = WantedPerSample().value()};
 }
 
 CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
@@ -492,7 +492,7 @@ CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
     return visited;
   }
   const Seconds cutoff =
-      plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+      WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
   const bool interleaves = Interleaves(candidate.pipeline);
   if (candidate.state == ExactCandidate::State::kListed) {
     const Seconds bound =

@@ -72,6 +72,13 @@ class BestFirstSearch {
   // more effort.
   void Reopen();
 
+  // Tries to prove, instead of `Run`, that no plan of the kinds whose bound in `known` is below
+  // `enough` takes less time per sample than that. Looks only for faster plans, which may take less
+  // effort than to find the fastest, and gives up at the first candidate that it cannot close.
+  // Returns whether it is proved of all plans but those found. Either way, the bounds that it leaves
+  // hold for the kinds it looked at; those of the others are infinite.
+  bool Prove(const KindBounds& known, Seconds enough);
+
   // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`. Until
   // then the search goes as it would without, and so does what it finds.
   void set_enough(Seconds bound) { enough_ = bound; }
@@ -147,11 +154,13 @@ class BestFirstSearch {
   // Computes the steady bounds of the groups of a round that have enough candidates.
   void BoundGroups(const std::vector<size_t>& round);
 
+  // Returns the time per sample below which plans are looked for.
+  Seconds WantedPerSample() const { return std::min(plans_.CutoffPerSample(), ceiling_); }
   // Returns the cutoff: candidates whose bound per sample is not below it are closed,
   // because none of their plans is faster than the incumbent by more than the wanted gap.
   Seconds CutoffPerSample() const {
     const double gap = std::max(control_.wanted_gap_ratio.value_or(0.0), kProofTolerance);
-    return plans_.CutoffPerSample() * (1.0 - gap);
+    return WantedPerSample() * (1.0 - gap);
   }
   // Returns whether it is proved that no plan takes less than `enough_`.
   bool IsEnough() const { return enough_.is_finite() && BoundPerSample() >= enough_; }
@@ -209,6 +218,8 @@ class BestFirstSearch {
   bool listed_all_ = false;
   bool was_seeded_ = false;
   Seconds enough_ = Seconds::Infinite();
+  // That of `Prove`.
+  Seconds ceiling_ = Seconds::Infinite();
   VisitCache* visits_ = nullptr;
   // `VisitCache::StrategiesId` of the space.
   int strategies_of_visits_ = 0;

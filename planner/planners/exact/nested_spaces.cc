@@ -49,11 +49,11 @@ void Raise(const SpaceAnswer& larger, KindBounds& bounds, Seconds& blocks) {
 // groups.
 class SpaceFamily {
  public:
-  SpaceFamily(const PlanningProblem& problem, const SpaceAnswer& whole, const SpaceSearch& search,
-              PlanList& plans, SearchMeter& meter)
+  SpaceFamily(const PlanningProblem& problem, const SpaceAnswer& whole,
+              const SpaceSearches& searches, PlanList& plans, SearchMeter& meter)
       : problem_(problem),
         groups_(SpacesWithoutGroups(problem)),
-        search_(search),
+        searches_(searches),
         plans_(plans),
         meter_(meter),
         answers_(size_t{1} << groups_.size()) {
@@ -89,19 +89,36 @@ class SpaceFamily {
       if (!rules.dimensions.has(SearchDimension::kUnevenStages)) {
         answer.bounds.uneven = Seconds::Infinite();
       }
-      const Seconds enough = plans_.CutoffPerSample() * (1.0 - kProofTolerance);
-      if (LeastOf(answer.bounds, answer.blocks) >= enough) continue;
-      is_any_open = true;
-      SpaceAnswer found =
-          search_(problem_.WithRules(rules).WithUsableMemory(usable_memory), enough);
-      if (meter_.stopped()) found.bounds = {};
-      Raise(found, answer.bounds, answer.blocks);
-      for (PredictedPlan& plan : found.plans) {
-        plan.prediction.usable_memory = problem_.usable_memory();
-        plans_.Offer(std::move(plan));
+      const PlanningProblem part = problem_.WithRules(rules).WithUsableMemory(usable_memory);
+      if (IsClosed(answer)) continue;
+      // The proof of the space with virtual stages has looked at all plans of the space without.
+      const bool leaves_out_virtual_stages =
+          problem_.dimensions().has(SearchDimension::kInterleaved) &&
+          !rules.dimensions.has(SearchDimension::kInterleaved);
+      if (Enough().is_finite() && answer.blocks >= Enough() && !leaves_out_virtual_stages) {
+        Take(searches_.prove(part, answer, Enough()), answer);
+        if (IsClosed(answer)) continue;
+        if (!meter_.ShouldContinue()) return false;
       }
+      is_any_open = true;
+      Take(searches_.search(part, Enough()), answer);
     }
     return is_any_open;
+  }
+
+  // Returns the time per sample that a plan must be below to be worth finding.
+  Seconds Enough() const { return plans_.CutoffPerSample() * (1.0 - kProofTolerance); }
+  bool IsClosed(const SpaceAnswer& answer) const {
+    return LeastOf(answer.bounds, answer.blocks) >= Enough();
+  }
+  // Adds what was found of a space to what is known of it.
+  void Take(SpaceAnswer found, SpaceAnswer& answer) {
+    if (meter_.stopped()) found.bounds = {};
+    Raise(found, answer.bounds, answer.blocks);
+    for (PredictedPlan& plan : found.plans) {
+      plan.prediction.usable_memory = problem_.usable_memory();
+      plans_.Offer(std::move(plan));
+    }
   }
 
   // Returns the rules without a set of groups.
@@ -117,7 +134,7 @@ class SpaceFamily {
 
   const PlanningProblem& problem_;
   std::vector<DimensionSet> groups_;
-  const SpaceSearch& search_;
+  const SpaceSearches& searches_;
   PlanList& plans_;
   SearchMeter& meter_;
   // [set of groups left out]
@@ -148,9 +165,9 @@ std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem) {
 }
 
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
-                        const SpaceSearch& search, PlanList& plans, SearchMeter& meter) {
+                        const SpaceSearches& searches, PlanList& plans, SearchMeter& meter) {
   if (!IsNestingCheap(problem)) return;
-  SpaceFamily family(problem, whole, search, plans, meter);
+  SpaceFamily family(problem, whole, searches, plans, meter);
   family.SearchWithinWhole();
   if (problem.device_count() > kMaxDevicesForMemory) return;
   for (const auto& [gibibytes, usable_memory] : SmallerDevices(problem)) {

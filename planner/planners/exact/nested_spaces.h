@@ -9,7 +9,11 @@
 //
 // On few devices all of these are also searched for smaller devices of a fixed list
 // (`SmallerDevices`), so that an answer is no slower than that of a smaller device of the list.
-// This holds without a wanted gap and without limits of time and states. Used by `SearchExact`.
+// This holds without a wanted gap and without limits of time and states.
+//
+// A search by itself starts without a plan and takes long. So a proof that a space has nothing
+// faster than the best plan known is tried before, and such a space is not searched. Used by
+// `SearchExact`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
@@ -39,6 +43,15 @@ struct SpaceAnswer {
 // Searches the space of a question by itself. It may end once it is proved that no plan takes less
 // time per sample than `enough`.
 using SpaceSearch = std::function<SpaceAnswer(const PlanningProblem& problem, Seconds enough)>;
+// Tries to prove that no plan of a space, of which `known` is known, takes less time per sample than
+// `enough`, which is finite. Returns the bounds that it found, proved or not, and faster plans that
+// it met.
+using SpaceProof = std::function<SpaceAnswer(const PlanningProblem& problem,
+                                             const SpaceAnswer& known, Seconds enough)>;
+struct SpaceSearches {
+  SpaceSearch search;
+  SpaceProof prove;
+};
 
 // Returns whether the model has few enough definitions and layers for searches within others.
 bool IsNestingCheap(const PlanningProblem& problem);
@@ -51,10 +64,10 @@ std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
 // Searches the spaces within that of `problem`, of which `whole` is known, and then, on few
 // devices, all of them for each smaller device, and offers their plans to `plans`, which may be
-// empty. Passes over those whose bounds say that none of their plans is faster than the best one.
-// Ends when `meter` stops.
+// empty. Passes over those whose bounds, or a proof, say that none of their plans is faster than the
+// best one. Ends when `meter` stops.
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
-                        const SpaceSearch& search, PlanList& plans, SearchMeter& meter);
+                        const SpaceSearches& searches, PlanList& plans, SearchMeter& meter);
 
 }  // namespace parplan
 

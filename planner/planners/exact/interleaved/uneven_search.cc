@@ -426,7 +426,7 @@ double SearchUneven(const PipelineSetting& setting, const std::vector<const Mask
                     const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,
                     InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter) {
   ListedLeaves listed = LeavesOf(setting, masks, virtual_stage_counts, group_sizes.front(), finds,
-                                 kMaxLeaves * meter.effort(), meter);
+                                 looks_left > 0 ? kMaxLeaves * meter.effort() : 1, meter);
   UnevenLeaves(setting, std::move(listed.leaves), group_sizes, evaluator, finds, looks_left, meter)
       .Run();
   return listed.bound;

@@ -88,6 +88,9 @@ TEST(SearchNestedSpaces, MoreMemoryIsNeverSlower) {
   EXPECT_GT(open_count, 0);
 }
 
+// Proves nothing.
+SpaceAnswer NoProof(const PlanningProblem&, const SpaceAnswer&, Seconds) { return {}; }
+
 TEST(SearchNestedSpaces, VisitsEachSpaceOnceUnlessABoundClosesIt) {
   // More devices than are searched for less memory.
   const PlanningProblem problem = LargeProblem({.device_count = 128});
@@ -106,10 +109,11 @@ TEST(SearchNestedSpaces, VisitsEachSpaceOnceUnlessABoundClosesIt) {
     plans.Offer(plan);
     SearchNestedSpaces(
         problem, {whole, Seconds::Infinite(), {}},
-        [&](const PlanningProblem& part, Seconds) {
-          visited.push_back(part.dimensions());
-          return SpaceAnswer{found, Seconds::Infinite(), {}};
-        },
+        {[&](const PlanningProblem& part, Seconds) {
+           visited.push_back(part.dimensions());
+           return SpaceAnswer{found, Seconds::Infinite(), {}};
+         },
+         NoProof},
         plans, meter);
     return visited;
   };
@@ -147,11 +151,12 @@ TEST(SearchNestedSpaces, VisitsAllSpacesForSmallerDevicesUntilNoneIsOpen) {
     size_t visit_count = 0;
     SearchNestedSpaces(
         problem, {open, Seconds::Infinite(), {}},
-        [&](const PlanningProblem& part, Seconds) {
-          ++visit_count;
-          return SpaceAnswer{
-              part.usable_memory() >= least_open ? open : closed, Seconds::Infinite(), {}};
-        },
+        {[&](const PlanningProblem& part, Seconds) {
+           ++visit_count;
+           return SpaceAnswer{
+               part.usable_memory() >= least_open ? open : closed, Seconds::Infinite(), {}};
+         },
+         NoProof},
         plans, meter);
     // The whole space of the first device that is closed closes all others.
     const size_t closed_count = open_device_count == device_count ? 0 : 1;
@@ -170,17 +175,21 @@ TEST(SearchNestedSpaces, VisitsAllSpacesWhereThereIsNoPlan) {
   int visit_count = 0;
   SearchNestedSpaces(
       problem, {open, Seconds::Infinite(), {}},
-      [&](const PlanningProblem&, Seconds enough) {
-        EXPECT_FALSE(enough.is_finite());
-        SpaceAnswer answer = {open, Seconds::Infinite(), {}};
-        if (++visit_count == 7) {
-          PredictedPlan plan;
-          plan.plan.global_batch_size = 1;
-          plan.prediction.step = Seconds::Of(2.0);
-          answer.plans.push_back(plan);
-        }
-        return answer;
-      },
+      {[&](const PlanningProblem&, Seconds enough) {
+         EXPECT_FALSE(enough.is_finite());
+         SpaceAnswer answer = {open, Seconds::Infinite(), {}};
+         if (++visit_count == 7) {
+           PredictedPlan plan;
+           plan.plan.global_batch_size = 1;
+           plan.prediction.step = Seconds::Of(2.0);
+           answer.plans.push_back(plan);
+         }
+         return answer;
+       },
+       [](const PlanningProblem&, const SpaceAnswer&, Seconds) {
+         ADD_FAILURE() << "there is nothing to prove against";
+         return SpaceAnswer();
+       }},
       plans, meter);
   EXPECT_EQ(visit_count, 7);
   EXPECT_EQ(plans.plans().size(), 1u);
