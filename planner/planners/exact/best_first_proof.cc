@@ -8,14 +8,6 @@
 #include "planner/planners/exact/best_first_search.h"
 
 namespace parplan {
-namespace {
-
-// Tables of options made for the bounds of partitions that are not listed: as many as a search
-// makes at first.
-constexpr int64_t kMaxProofTables = 16;
-
-}  // namespace
-
 bool BestFirstSearch::Prove(const KindBounds& known, Seconds enough) {
   ceiling_ = enough;
   was_seeded_ = true;
@@ -33,9 +25,13 @@ bool BestFirstSearch::Prove(const KindBounds& known, Seconds enough) {
   };
   // Nothing but a search bounds these better.
   if (!are_closed(grouped_)) return false;
-  // The cheapest bounds come first.
-  SearchUneven({.max_new_tables = kMaxProofTables, .ends_with_bound = true});
-  if (!are_closed(uneven_)) return false;
+  if (visits_ != nullptr) {
+    for (ExactCandidate& candidate : candidates_) {
+      const VisitCache::Key key = VisitKey(candidate);
+      candidate.bound = std::max(candidate.bound, visits_->BoundOf(key));
+      if (!is_closed(candidate) && visits_->IsGivenUp(key)) return false;
+    }
+  }
   MakeGroups();
   CandidateQueue queue(candidates_);
   for (size_t index = 0; index < candidates_.size(); ++index) queue.Put(index);
@@ -53,7 +49,9 @@ bool BestFirstSearch::Prove(const KindBounds& known, Seconds enough) {
     }
     Report(0);
   }
-  return !meter_.stopped() && are_closed(candidates_);
+  if (meter_.stopped() || !are_closed(candidates_)) return false;
+  SearchUneven(LimitsOfRun());
+  return !meter_.stopped();
 }
 
 }  // namespace parplan

@@ -96,8 +96,12 @@ class SpaceFamily {
           problem_.dimensions().has(SearchDimension::kInterleaved) &&
           !rules.dimensions.has(SearchDimension::kInterleaved);
       if (Enough().is_finite() && answer.blocks >= Enough() && !leaves_out_virtual_stages) {
-        Take(searches_.prove(part, answer, Enough()), answer);
+        SpaceAnswer proved = searches_.prove(part, answer, Enough());
+        const bool is_settled = proved.is_settled;
+        Take(std::move(proved), answer);
         if (IsClosed(answer)) continue;
+        is_any_open = true;
+        if (is_settled) continue;
         if (!meter_.ShouldContinue()) return false;
       }
       is_any_open = true;

@@ -74,7 +74,8 @@ class PartOfQuestion {
   SpaceAnswer Prove(const SpaceAnswer& known, Seconds enough) {
     SpaceAnswer answer;
     if (!List()) return answer;
-    search_.Prove(known.bounds, enough);
+    answer.is_settled = search_.Prove(known.bounds, enough);
+    if (answer.is_settled) SearchOneStrategy(part_, costs_, control_, search_, known_, own_);
     answer.bounds = search_.BoundsPerSample();
     // The proof did not look at these.
     if (known.bounds.plain >= enough) answer.bounds.plain = Seconds();
@@ -153,10 +154,10 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   const DimensionSet dimensions = problem.dimensions();
   if (!dimensions.has(SearchDimension::kPerLayer) ||
       !dimensions.has(SearchDimension::kUnevenStages) || meter.stopped() ||
-      search.plans().plans().empty() || HasTiedTable(problem.model()) ||
+      (search.plans().plans().empty() && !search.ceiling().is_finite()) ||
+      HasTiedTable(problem.model()) ||
       problem.model().layer_definitions().size() > kMaxDefinitionsChosen ||
-      search.InterleavedBoundPerSample() >=
-          search.plans().CutoffPerSample() * (1.0 - kProofTolerance)) {
+      search.InterleavedBoundPerSample() >= search.WantedPerSample() * (1.0 - kProofTolerance)) {
     return;
   }
   PlanningRules rules = problem.rules();
@@ -168,8 +169,16 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   quiet.on_progress = nullptr;
   TableCache& tables = known.one_strategy_tables[StrategyDimensions(part)];
   BestFirstSearch one(part, costs, quiet, tables, meter, /*wanted=*/1);
-  if (!one.ListUneven()) return;
-  one.plans().Offer(search.plans().plans().front());
+  const std::string list_key = part.dimensions().ToString();
+  if (const auto list = known.one_strategy_lists.find(list_key);
+      list != known.one_strategy_lists.end()) {
+    one.Take(list->second);
+  } else {
+    if (!one.ListUneven()) return;
+    known.one_strategy_lists.emplace(list_key, one.list());
+  }
+  one.set_ceiling(search.ceiling());
+  if (!search.plans().plans().empty()) one.plans().Offer(search.plans().plans().front());
   one.RunUneven();
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
 }

@@ -26,6 +26,7 @@ struct SharedKnowledge {
   std::map<std::string, TableCache> one_strategy_tables;
   // Candidates as they are listed, by the dimensions.
   std::map<std::string, CandidateList> lists;
+  std::map<std::string, CandidateList> one_strategy_lists;
   VisitCache visits;
   Bytes memory_of_visits;
 

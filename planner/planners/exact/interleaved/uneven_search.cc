@@ -22,10 +22,12 @@ constexpr size_t kMaxLeaves = 48;
 constexpr int kMaxImproved = 4;
 constexpr int kMaxLooks = 160;
 // First partitions are improved if they are slower than the cutoff by less than this factor: moves
-// of layers have gained up to 1.5 %. After so many leaves in a row without one, no more are
-// started.
+// of layers have gained up to 1.5 %. They are not followed beyond it, so that a lower cutoff never
+// loses a plan below it. After so many leaves in a row without hope no more are started, unless few
+// plans are simulated anyway.
 constexpr double kHope = 1.03;
 constexpr int kMaxHopeless = 4;
+constexpr int64_t kFewLooks = 64;
 // States that a simulated plan counts on the meter. It stands for the time a simulation takes
 // compared with a label; not measured.
 constexpr int64_t kStatesOfLook = 64;
@@ -236,13 +238,14 @@ class UnevenLeaves {
   void Run() {
     // Half of the plans for first partitions, half for their improvement.
     const int64_t looks_to_improve = looks_left_ / 2;
+    const bool has_few_looks = looks_left_ <= kFewLooks * meter_.effort();
     size_t looked = 0;
     int hopeless_count = 0;
     for (; looked < leaves_.size() && looks_left_ > looks_to_improve; ++looked) {
       if (leaves_[looked].bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
       Start(leaves_[looked]);
       hopeless_count = IsHopeful(leaves_[looked]) ? 0 : hopeless_count + 1;
-      if (hopeless_count == kMaxHopeless) break;
+      if (hopeless_count == kMaxHopeless && !has_few_looks) break;
     }
     std::vector<UnevenLeaf*> order;
     for (size_t k = 0; k < looked; ++k) {
@@ -253,8 +256,8 @@ class UnevenLeaves {
     const auto max_improved = static_cast<size_t>(kMaxImproved * meter_.effort());
     if (order.size() > max_improved) order.resize(max_improved);
     for (UnevenLeaf* const leaf : order) {
-      if (leaf->bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
-      Improve(*leaf);
+      if (!meter_.ShouldContinue()) break;
+      if (leaf->bound < CutoffOf(setting_, finds_)) Improve(*leaf);
     }
   }
 
@@ -313,7 +316,7 @@ class UnevenLeaves {
             UnevenPartition partition) {
     UnevenSimulation simulation(setting_, options, group_size, evaluator_);
     const UnevenScore score = Look(simulation, partition);
-    if (leaf.score.is_known() && !(score < leaf.score)) return;
+    if (score.step < least_step_ || (leaf.score.is_known() && !(score < leaf.score))) return;
     leaf.score = score;
     leaf.partition = std::move(partition);
     leaf.options = options;
@@ -352,6 +355,7 @@ class UnevenLeaves {
   void Improve(UnevenLeaf& leaf) {
     const int64_t max_looks = kMaxLooks * meter_.effort();
     int64_t looks = 0;
+    least_step_ = leaf.score.step / kHope;
     while (looks < max_looks && looks_left_ > 0) {
       const UnevenScore before = leaf.score;
       const std::vector<int> options = leaf.options;
@@ -374,7 +378,10 @@ class UnevenLeaves {
     looks_left_ -= 1 + stage_count / kStagesOfLook;
     meter_.Expand(kStatesOfLook);
     const UnevenScore score = simulation.Score(partition);
-    if (score.excess > 0.0 || !(score.step < CutoffOf(setting_, finds_))) return score;
+    if (score.excess > 0.0 || score.step < least_step_ ||
+        !(score.step < CutoffOf(setting_, finds_))) {
+      return score;
+    }
     Plan plan = simulation.PlanOf(partition);
     Prediction prediction = evaluator_.Predict(plan);
     finds_.plans.Offer({std::move(plan), std::move(prediction)});
@@ -389,6 +396,8 @@ class UnevenLeaves {
   int64_t& looks_left_;
   SearchMeter& meter_;
   std::vector<UnevenLeaf> leaves_;
+  // Plans of fewer seconds are left out while a leaf is improved.
+  double least_step_ = 0.0;
 };
 
 }  // namespace
