@@ -8,6 +8,15 @@
 #include "planner/planners/exact/best_first_search.h"
 
 namespace parplan {
+namespace {
+
+// Where the known bound is at least this share of what is to be proved, a candidate that is tried
+// and stays open is given up: a larger space has been searched to its end and left little, and a
+// whole visit would probably leave the same. Gaps of 0.3 % stayed, one of 6 % was closed.
+constexpr double kNearlyProved = 0.99;
+
+}  // namespace
+
 bool BestFirstSearch::Prove(const KindBounds& known, Seconds enough) {
   ceiling_ = enough;
   was_seeded_ = true;
@@ -32,6 +41,7 @@ bool BestFirstSearch::Prove(const KindBounds& known, Seconds enough) {
       if (!is_closed(candidate) && visits_->IsGivenUp(key)) return false;
     }
   }
+  const bool is_nearly_proved = known.plain >= enough * kNearlyProved;
   MakeGroups();
   CandidateQueue queue(candidates_);
   for (size_t index = 0; index < candidates_.size(); ++index) queue.Put(index);
@@ -41,11 +51,11 @@ bool BestFirstSearch::Prove(const KindBounds& known, Seconds enough) {
     Visit(round);
     for (const size_t index : round) {
       const ExactCandidate& candidate = candidates_[index];
-      if (candidate.state != ExactCandidate::State::kSearched) {
-        queue.Put(index);
-      } else if (!is_closed(candidate)) {
-        return false;
-      }
+      const bool is_given_up =
+          candidate.state == ExactCandidate::State::kSearched ||
+          (candidate.state == ExactCandidate::State::kTried && is_nearly_proved);
+      if (is_given_up && !is_closed(candidate)) return false;
+      if (candidate.state != ExactCandidate::State::kSearched) queue.Put(index);
     }
     Report(0);
   }

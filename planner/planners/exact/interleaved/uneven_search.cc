@@ -22,12 +22,15 @@ constexpr size_t kMaxLeaves = 48;
 constexpr int kMaxImproved = 4;
 constexpr int kMaxLooks = 160;
 // First partitions are improved if they are slower than the cutoff by less than this factor: moves
-// of layers have gained up to 1.5 %. They are not followed beyond it, so that a lower cutoff never
-// loses a plan below it. After so many leaves in a row without hope no more are started, unless few
-// plans are simulated anyway.
+// of layers have gained up to 1.5 %. After so many leaves in a row without one, no more are
+// started.
 constexpr double kHope = 1.03;
 constexpr int kMaxHopeless = 4;
+// At most so many plans for a candidate are few. Then all leaves within them are started, those
+// slower by less than this factor are improved, and moves are not followed beyond it. So with a
+// lower cutoff the search finds every plan below it that it finds with a higher one.
 constexpr int64_t kFewLooks = 64;
+constexpr double kHopeOfFew = 1.1;
 // States that a simulated plan counts on the meter. It stands for the time a simulation takes
 // compared with a label; not measured.
 constexpr int64_t kStatesOfLook = 64;
@@ -238,14 +241,14 @@ class UnevenLeaves {
   void Run() {
     // Half of the plans for first partitions, half for their improvement.
     const int64_t looks_to_improve = looks_left_ / 2;
-    const bool has_few_looks = looks_left_ <= kFewLooks * meter_.effort();
+    has_few_looks_ = looks_left_ <= kFewLooks * meter_.effort();
     size_t looked = 0;
     int hopeless_count = 0;
     for (; looked < leaves_.size() && looks_left_ > looks_to_improve; ++looked) {
       if (leaves_[looked].bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
       Start(leaves_[looked]);
       hopeless_count = IsHopeful(leaves_[looked]) ? 0 : hopeless_count + 1;
-      if (hopeless_count == kMaxHopeless && !has_few_looks) break;
+      if (hopeless_count == kMaxHopeless && !has_few_looks_) break;
     }
     std::vector<UnevenLeaf*> order;
     for (size_t k = 0; k < looked; ++k) {
@@ -262,9 +265,11 @@ class UnevenLeaves {
   }
 
  private:
+  double Hope() const { return has_few_looks_ ? kHopeOfFew : kHope; }
+
   // Returns whether moves of layers may make the leaf's best first partition good enough.
   bool IsHopeful(const UnevenLeaf& leaf) const {
-    return leaf.score.is_known() && leaf.score.step < CutoffOf(setting_, finds_) * kHope;
+    return leaf.score.is_known() && leaf.score.step < CutoffOf(setting_, finds_) * Hope();
   }
 
   // How the other definitions choose beside the major one.
@@ -355,7 +360,7 @@ class UnevenLeaves {
   void Improve(UnevenLeaf& leaf) {
     const int64_t max_looks = kMaxLooks * meter_.effort();
     int64_t looks = 0;
-    least_step_ = leaf.score.step / kHope;
+    if (has_few_looks_) least_step_ = leaf.score.step / Hope();
     while (looks < max_looks && looks_left_ > 0) {
       const UnevenScore before = leaf.score;
       const std::vector<int> options = leaf.options;
@@ -396,7 +401,8 @@ class UnevenLeaves {
   int64_t& looks_left_;
   SearchMeter& meter_;
   std::vector<UnevenLeaf> leaves_;
-  // Plans of fewer seconds are left out while a leaf is improved.
+  bool has_few_looks_ = false;
+  // Plans of fewer seconds are left out while a leaf is improved with few looks.
   double least_step_ = 0.0;
 };
 
