@@ -28,8 +28,7 @@ constexpr size_t kMaxDefinitions = 64;
 // and all of it 1.1 s.
 constexpr int kMaxNestedLayers = 2048;
 // Questions about more devices are not searched for smaller devices: one of 512 devices took 22
-// times as long. Of 64 and fewer, they took up to 10 times as long, and up to 0.7 s
-// (docs/measurements/search.md).
+// times as long before proofs came first (docs/measurements/search.md).
 constexpr int kMaxDevicesForMemory = 64;
 
 Seconds LeastOf(const KindBounds& bounds, Seconds blocks) {

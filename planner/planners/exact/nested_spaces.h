@@ -39,8 +39,8 @@ struct SpaceAnswer {
   Seconds blocks;
   // Plans that fit, best first.
   std::vector<PredictedPlan> plans;
-  // Of a proof: whether the search of the space by itself would find no plan that is faster than
-  // these and than what it was to prove.
+  // Whether it is a proof after which the search of the space by itself would find no plan that is
+  // faster than these and than what it was to prove.
   bool is_settled = false;
 };
 

@@ -17,8 +17,8 @@
 
 namespace parplan {
 
-// What the searches of the spaces of one question share. None of it depends on the memory but the
-// visits, which say for which they are.
+// The knowledge that the searches of the spaces of one question share. None of it depends on the
+// memory but the visits, which say for which they are.
 struct SharedKnowledge {
   // Tables of layer costs, by the dimensions of strategies.
   std::map<std::string, TableCache> tables;
