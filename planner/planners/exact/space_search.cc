@@ -6,7 +6,7 @@
 #include <string>
 
 #include "planner/cost/predict_plan.h"
-#include "planner/model/schedule_traits.h"
+#include "planner/model/search_space.h"
 #include "planner/model/tied_table.h"
 #include "planner/planners/exact/block_search.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"

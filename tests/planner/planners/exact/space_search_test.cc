@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <vector>
 
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
