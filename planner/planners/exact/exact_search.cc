@@ -120,8 +120,8 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
 }
 
 // Searches the spaces within that of `search`, and all of them for smaller devices, if its limits
-// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`. Forgets the visits of
-// `known`, which only these searches read.
+// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`. Forgets the visits
+// of `known`, which only these searches read.
 void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, BestFirstSearch& search, Seconds blocks,
                   SharedKnowledge& known, SearchMeter& meter) {
@@ -142,7 +142,8 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
 // neither the search nor that memory proves it.
 std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
                                           const SearchControl& control, BestFirstSearch& search,
-                                          Seconds blocks, SharedKnowledge& known, SearchMeter& meter) {
+                                          Seconds blocks, SharedKnowledge& known,
+                                          SearchMeter& meter) {
   const StoppedEmpty stopped{SummaryOf(search, blocks, nullptr, meter)};
   if (meter.stopped()) return stopped;
   const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
@@ -228,8 +229,8 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   search.Run();
   SearchOneStrategy(problem, costs, control, search, known, meter);
   BlockTables block_tables;
-  const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed,
-                                known, meter);
+  const Seconds blocks =
+      Deepen(problem, costs, control, search, block_tables, listed, known, meter);
   if (search.plans().plans().empty()) {
     std::optional<PlanningResult> nothing =
         SettleEmpty(problem, costs, control, search, blocks, known, meter);
