@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <utility>
 
 #include "planner/planners/exact/interleaved/interleaved_search.h"
@@ -29,6 +30,8 @@ constexpr int kFewestInGroup = 3;
 // Questions to `should_stop` between two reports of progress within one round: a report every 5 to
 // 40 ms.
 constexpr int64_t kQuestionsBetweenReports = 4;
+// Tables of options for the bounds of partitions that are not listed.
+constexpr int64_t kUnevenTables = 32;
 
 // Candidates of larger groups that are searched, tables of options made for them, and plans of
 // partitions that are not listed simulated, for all of them and for one. Their bounds are weak, so
@@ -118,7 +121,7 @@ bool BestFirstSearch::IsDominated(const ExactCandidate& candidate) const {
 }
 
 void BestFirstSearch::BoundGroups(const std::vector<size_t>& round) {
-  const Seconds cutoff = plans_.CutoffPerSample();
+  const Seconds cutoff = WantedPerSample();
   if (!cutoff.is_finite()) return;
   std::vector<Question> questions;
   for (const size_t index : round) {
@@ -175,22 +178,23 @@ void BestFirstSearch::Run() {
     Report(0);
     if (IsEnough()) return;
   }
-  // Sixteen tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans few
-  // are simulated, because where layers have strategies of their own these are hardly ever the
-  // fastest.
-  const int64_t effort = meter_.effort();
-  SearchUneven({.max_new_tables = 16 * effort,
-                .max_looks = 32 * effort,
-                .max_looks_of_candidate = 16 * effort,
-                .ends_with_bound = true});
+  SearchUneven(LimitsOfRun());
   SearchGroups();
+}
+
+BestFirstSearch::UnevenLimits BestFirstSearch::LimitsOfRun() const {
+  // About twenty tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans
+  // few are simulated, because where layers have strategies of their own these are hardly ever the
+  // fastest.
+  return {.max_tables = kUnevenTables * meter_.effort(),
+          .max_looked = 3,
+          .max_looks_of_candidate = 16 * meter_.effort(),
+          .ends_with_bound = true};
 }
 
 void BestFirstSearch::RunUneven() {
   const int64_t effort = meter_.effort();
-  SearchUneven({.max_new_tables = 8 * effort,
-                .max_looks = 128 * effort,
-                .max_looks_of_candidate = 64 * effort});
+  SearchUneven({.max_tables = 8 * effort, .max_looked = 2, .max_looks_of_candidate = 64 * effort});
 }
 
 void BestFirstSearch::Reopen() {
@@ -205,8 +209,8 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
   if (space_.problem().model().layer_definitions().size() > kMaxDefinitionsChosen) return;
   CandidateQueue queue(uneven_);
   for (size_t index = 0; index < uneven_.size(); ++index) queue.Put(index);
-  int64_t looks_left = limits.max_looks;
-  int64_t new_tables = 0;
+  int looked_count = 0;
+  std::set<TableCache::Key> tables;
   while (!queue.empty() && meter_.ShouldContinue()) {
     ExactCandidate& candidate = uneven_[queue.first()];
     // A candidate already searched cannot be bounded better, so neither can the whole.
@@ -215,7 +219,10 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
       return;
     }
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
-    if (!tables_.has(key) && new_tables++ == limits.max_new_tables) return;
+    // Only bounds are left to find.
+    if (looked_count == limits.max_looked && !limits.ends_with_bound) return;
+    tables.insert(key);
+    if (static_cast<int64_t>(tables.size()) > limits.max_tables) return;
     if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
     const OptionTable& table = tables_.At(key);
     const size_t index = queue.first();
@@ -224,13 +231,14 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
     if (!table.usable()) {
       candidate.bound = Seconds::Infinite();
     } else {
-      int64_t looks = std::min(looks_left, limits.max_looks_of_candidate);
-      looks_left -= looks;
+      const int64_t max_looks =
+          looked_count < limits.max_looked ? limits.max_looks_of_candidate : 0;
+      int64_t looks_left = max_looks;
       const Seconds cutoff =
-          plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+          WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
       PipelineOutcome outcome = SearchUnevenStages(space_, costs_, table, candidate.pipeline,
-                                                   cutoff, wanted_, looks, meter_);
-      looks_left += std::max<int64_t>(looks, 0);
+                                                   cutoff, wanted_, looks_left, meter_);
+      if (looks_left < max_looks) ++looked_count;
       candidate.bound = std::max(candidate.bound, outcome.bound);
       for (PredictedPlan& plan : outcome.plans) plans_.Offer(std::move(plan));
     }
@@ -261,7 +269,7 @@ void BestFirstSearch::SearchGroups() {
     int64_t looks = std::min(looks_left, kGroupLooksOfCandidate * effort);
     looks_left -= looks;
     const Seconds cutoff =
-        plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+        WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
     PipelineOutcome outcome =
         SearchGroupSizes(space_, costs_, table, candidate.pipeline, cutoff, wanted_, looks, meter_);
     looks_left += std::max<int64_t>(looks, 0);
@@ -480,7 +488,7 @@ VisitCache::Key BestFirstSearch::VisitKey(const ExactCandidate& candidate) const
           .pipeline_parallel_degree = pipeline.pipeline_parallel_degree,
           .schedule = pipeline.schedule,
           .state = candidate.state,
-          .cutoff = plans_.CutoffPerSample().value()};
+          .cutoff = WantedPerSample().value()};
 }
 
 CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
@@ -492,7 +500,7 @@ CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
     return visited;
   }
   const Seconds cutoff =
-      plans_.CutoffPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+      WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
   const bool interleaves = Interleaves(candidate.pipeline);
   if (candidate.state == ExactCandidate::State::kListed) {
     const Seconds bound =

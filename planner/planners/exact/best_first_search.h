@@ -72,9 +72,18 @@ class BestFirstSearch {
   // more effort.
   void Reopen();
 
+  // Takes the place of `Run` where only plans that take less time per sample than `enough` matter.
+  // Tries to prove that no plan of the kinds whose bound in `known` is below it does, except for
+  // partitions that are not listed, which are searched as by `Run`. Gives up at the first candidate
+  // that it cannot close. Returns whether `Run` would find no faster plan. Either way, the bounds
+  // that it leaves hold for the kinds it looked at; those of the others are infinite.
+  bool Prove(const KindBounds& known, Seconds enough);
+
   // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`. Until
   // then the search goes as it would without, and so does what it finds.
   void set_enough(Seconds bound) { enough_ = bound; }
+  // Makes the search look only for plans that take less time per sample than `bound`.
+  void set_ceiling(Seconds bound) { ceiling_ = bound; }
   // Takes visits from `visits` and records new ones in it. Null, which is the default, for none.
   void set_visits(VisitCache* visits);
   // Prevents the search from asking other methods for a first plan.
@@ -97,6 +106,9 @@ class BestFirstSearch {
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
 
+  // Returns the time per sample below which plans are looked for.
+  Seconds WantedPerSample() const { return std::min(plans_.CutoffPerSample(), ceiling_); }
+  Seconds ceiling() const { return ceiling_; }
   // Returns the proved lower bound of the time per sample of any plan.
   Seconds BoundPerSample() const;
 
@@ -151,7 +163,7 @@ class BestFirstSearch {
   // because none of their plans is faster than the incumbent by more than the wanted gap.
   Seconds CutoffPerSample() const {
     const double gap = std::max(control_.wanted_gap_ratio.value_or(0.0), kProofTolerance);
-    return plans_.CutoffPerSample() * (1.0 - gap);
+    return WantedPerSample() * (1.0 - gap);
   }
   // Returns whether it is proved that no plan takes less than `enough_`.
   bool IsEnough() const { return enough_.is_finite() && BoundPerSample() >= enough_; }
@@ -159,12 +171,13 @@ class BestFirstSearch {
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
   void Seed();
-  // The work that `SearchUneven` may do.
+  // The work that `SearchUneven` may do. None of it depends on what was found before, so with a
+  // lower cutoff `SearchUneven` finds every plan below it that it finds with a higher one.
   struct UnevenLimits {
-    // Candidates whose tables of options have to be made first.
-    int64_t max_new_tables = 0;
-    // Plans simulated for all candidates, and for one.
-    int64_t max_looks = 0;
+    // Tables of options used.
+    int64_t max_tables = 0;
+    // Candidates of which plans are simulated, and plans simulated of one.
+    int max_looked = 0;
     int64_t max_looks_of_candidate = 0;
     // Whether to end when the candidate of the least bound has been searched: no bound of the whole
     // question can be found then.
@@ -173,6 +186,8 @@ class BestFirstSearch {
   // Bounds and searches interleaved plans with partitions that are not listed, the candidate of the
   // least bound first, until a limit is reached.
   void SearchUneven(const UnevenLimits& limits);
+  // Returns the limits of `Run`.
+  UnevenLimits LimitsOfRun() const;
   // Searches interleaved plans with groups of more micro-batches than the pipeline degree, the
   // candidate of the least bound first, until none can be better than the incumbent or the work
   // that is allowed for all of them is done.
@@ -209,6 +224,7 @@ class BestFirstSearch {
   bool listed_all_ = false;
   bool was_seeded_ = false;
   Seconds enough_ = Seconds::Infinite();
+  Seconds ceiling_ = Seconds::Infinite();
   VisitCache* visits_ = nullptr;
   // `VisitCache::StrategiesId` of the space.
   int strategies_of_visits_ = 0;

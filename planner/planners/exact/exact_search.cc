@@ -2,24 +2,21 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "planner/cost/predict_plan.h"
 #include "planner/model/device_memory.h"
-#include "planner/model/tied_table.h"
 #include "planner/planners/exact/best_first_search.h"
 #include "planner/planners/exact/block_search.h"
 #include "planner/planners/exact/exact_candidates.h"
 #include "planner/planners/exact/first_plan.h"
-#include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/memory/smallest_memory.h"
 #include "planner/planners/exact/nested_spaces.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
+#include "planner/planners/exact/space_search.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/base/search_numbers.h"
 
@@ -122,120 +119,20 @@ std::vector<PredictedPlan> FrontFrom(const PlanningProblem& problem, const CostM
   return front;
 }
 
-// Searches uneven virtual stages in plans of one strategy by themselves, as a question for a
-// program that runs no others does. Not all strategies of such plans are looked at, so the larger
-// space alone might give a slower plan than this part of it.
-void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
-                       const SearchControl& control, BestFirstSearch& search, SearchMeter& meter) {
-  const DimensionSet dimensions = problem.dimensions();
-  if (!dimensions.has(SearchDimension::kPerLayer) ||
-      !dimensions.has(SearchDimension::kUnevenStages) || meter.stopped() ||
-      search.plans().plans().empty() || HasTiedTable(problem.model()) ||
-      problem.model().layer_definitions().size() > kMaxDefinitionsChosen ||
-      search.InterleavedBoundPerSample() >=
-          search.plans().CutoffPerSample() * (1.0 - kProofTolerance)) {
-    return;
-  }
-  PlanningRules rules = problem.rules();
-  rules.schedule = Schedule::kInterleaved;
-  rules.dimensions = dimensions & LimitsOf(Target::kMegatron).dimensions;
-  rules.top_plan_count = 1;
-  const PlanningProblem part = problem.WithRules(rules);
-  SearchControl quiet = control;
-  quiet.on_progress = nullptr;
-  TableCache tables;
-  BestFirstSearch one(part, costs, quiet, tables, meter, /*wanted=*/1);
-  if (!one.ListUneven()) return;
-  one.plans().Offer(search.plans().plans().front());
-  one.RunUneven();
-  for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
-}
-
-// Tables of layer costs, by the dimensions of strategies.
-using TablesOfSpaces = std::map<std::string, TableCache>;
-
-std::string StrategyDimensions(const PlanningProblem& problem) {
-  return problem.dimensions()
-      .Without(SearchDimension::kInterleaved)
-      .Without(SearchDimension::kGroupSize)
-      .Without(SearchDimension::kUnevenStages)
-      .ToString();
-}
-
 // Searches the spaces within that of `search`, and all of them for smaller devices, if its limits
-// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`. Forgets `visits`,
-// which only these searches read.
+// left a gap, and adds what they find. `blocks` is the bound of `SearchBlocks`. Forgets the visits
+// of `known`, which only these searches read.
 void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, BestFirstSearch& search, Seconds blocks,
-                  TablesOfSpaces& tables, VisitCache& visits, SearchMeter& meter) {
+                  SharedKnowledge& known, SearchMeter& meter) {
   const std::vector<PredictedPlan>& plans = search.plans().plans();
   const SearchSummary summary = SummaryOf(search, blocks, plans.empty() ? nullptr : &plans.front(),
                                           meter, control.wanted_gap_ratio);
   if (summary.limit != SearchLimit::kMethod) return;
-  Bytes memory_of_visits = problem.usable_memory();
-  const auto search_space = [&](const PlanningProblem& part, Seconds enough) {
-    search.ReportDuringPart(0);
-    if (part.usable_memory() != memory_of_visits) {
-      // No later part has the memory of these.
-      visits.Forget();
-      memory_of_visits = part.usable_memory();
-    }
-    // The search counts on a meter of its own, as if it had been asked for.
-    SearchControl part_control = control;
-    if (control.on_progress) {
-      part_control.on_progress = [&search](const SearchProgress& progress) {
-        search.ReportDuringPart(progress.expanded_state_count);
-      };
-    }
-    part_control.effort = 1;
-    if (control.max_state_count > 0) {
-      part_control.max_state_count =
-          std::max<int64_t>(1, control.max_state_count - meter.expanded_state_count());
-    }
-    SearchMeter own(part_control);
-    BestFirstSearch nested(part, costs, part_control, tables[StrategyDimensions(part)], own,
-                           part.rules().top_plan_count);
-    nested.set_enough(enough);
-    nested.set_visits(&visits);
-    SpaceAnswer answer;
-    if (!nested.List()) {
-      meter.Stop(own.limit());
-      return answer;
-    }
-    const Seconds listed = nested.BoundPerSample();
-    nested.Run();
-    SearchOneStrategy(part, costs, part_control, nested, own);
-    BlockTables block_tables;
-    const double gap_ratio = part_control.wanted_gap_ratio.value_or(0.0);
-    answer.blocks =
-        std::max(listed, SearchBlocks(nested.space(), costs, block_tables,
-                                      part.rules().top_plan_count, gap_ratio, nested.plans(), own));
-    bool is_proved_empty = false;
-    const bool is_settled = nested.IsEmpty() || nested.BoundPerSample() >= enough;
-    if (nested.plans().plans().empty() && !is_settled && !own.stopped()) {
-      // `SettleEmpty` does the same where the space is asked for.
-      const std::optional<SmallestMemory> smallest = FindSmallestMemory(nested.space(), costs, own);
-      if (smallest.has_value() && smallest->usable_memory <= part.usable_memory()) {
-        nested.plans().Offer({smallest->plan, PredictPlan(part, costs, smallest->plan)});
-      } else {
-        is_proved_empty = smallest.has_value() && smallest->is_proved;
-      }
-    }
-    answer.bounds = nested.BoundsPerSample();
-    if (is_proved_empty) {
-      const Seconds none = Seconds::Infinite();
-      answer.bounds = {.plain = none, .listed = none, .uneven = none, .grouped = none};
-      answer.blocks = none;
-    }
-    answer.plans = nested.plans().Take();
-    meter.Expand(own.expanded_state_count());
-    meter.Prune(own.pruned_state_count());
-    if (own.stopped()) meter.Stop(own.limit());
-    return answer;
-  };
-  SearchNestedSpaces(problem, {search.BoundsPerSample(), blocks, {}}, search_space, search.plans(),
-                     meter);
-  visits.Forget();
+  SearchNestedSpaces(problem, {search.BoundsPerSample(), blocks, {}},
+                     SearchesOfSpaces(problem, costs, control, search, known, meter),
+                     search.plans(), meter);
+  known.visits.Forget();
 }
 
 // Settles a search that found no plan. Adds the plan with the least memory to those of the search
@@ -245,8 +142,8 @@ void SearchWithin(const PlanningProblem& problem, const CostModel& costs,
 // neither the search nor that memory proves it.
 std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const CostModel& costs,
                                           const SearchControl& control, BestFirstSearch& search,
-                                          Seconds blocks, TablesOfSpaces& tables,
-                                          VisitCache& visits, SearchMeter& meter) {
+                                          Seconds blocks, SharedKnowledge& known,
+                                          SearchMeter& meter) {
   const StoppedEmpty stopped{SummaryOf(search, blocks, nullptr, meter)};
   if (meter.stopped()) return stopped;
   const std::optional<SmallestMemory> smallest = FindSmallestMemory(search.space(), costs, meter);
@@ -255,7 +152,7 @@ std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const 
   }
   const bool is_proved = smallest.has_value() && smallest->is_proved;
   if (!search.plans().plans().empty() || !is_proved) {
-    SearchWithin(problem, costs, control, search, blocks, tables, visits, meter);
+    SearchWithin(problem, costs, control, search, blocks, known, meter);
   }
   if (!search.plans().plans().empty()) return std::nullopt;
   if (!smallest.has_value()) return StoppedEmpty{SummaryOf(search, blocks, nullptr, meter)};
@@ -280,7 +177,7 @@ std::optional<PlanningResult> SettleEmpty(const PlanningProblem& problem, const 
 // plans, or more.
 Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchControl& control,
                BestFirstSearch& search, BlockTables& block_tables, Seconds listed,
-               TablesOfSpaces& tables, VisitCache& visits, SearchMeter& meter) {
+               SharedKnowledge& known, SearchMeter& meter) {
   const double gap_ratio = control.wanted_gap_ratio.value_or(0.0);
   const auto search_blocks = [&] {
     return std::max(
@@ -290,7 +187,7 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
   Seconds blocks = search_blocks();
   // `SettleEmpty` does it where there is no plan.
   if (!search.plans().plans().empty()) {
-    SearchWithin(problem, costs, control, search, blocks, tables, visits, meter);
+    SearchWithin(problem, costs, control, search, blocks, known, meter);
   }
   if (!control.wanted_gap_ratio.has_value()) return blocks;
   // Visits with more effort find more.
@@ -302,7 +199,7 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
     control.effort *= 2;
     search.Reopen();
     search.Run();
-    SearchOneStrategy(problem, costs, control, search, meter);
+    SearchOneStrategy(problem, costs, control, search, known, meter);
     blocks = std::max(blocks, search_blocks());
   }
   return blocks;
@@ -315,27 +212,28 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   // `Deepen` changes the effort.
   SearchControl control = given_control;
   SearchMeter meter(control);
-  TablesOfSpaces tables_of_spaces;
-  TableCache& tables = tables_of_spaces[StrategyDimensions(problem)];
+  SharedKnowledge known;
+  known.memory_of_visits = problem.usable_memory();
+  TableCache& tables = known.TablesOf(problem);
   BestFirstSearch search(problem, costs, control, tables, meter, problem.rules().top_plan_count);
-  if (!search.List()) {
+  // Nothing else reads what these keep.
+  const bool is_nesting_cheap = IsNestingCheap(problem);
+  if (!(is_nesting_cheap ? ListOnce(search, known) : search.List())) {
     return FirstPlanOf(search, Seconds(), costs, meter)
         .value_or(StoppedEmpty{SummaryOf(search, Seconds(), nullptr, meter)});
   }
   if (search.has_none()) return std::nullopt;
   // Holds for all plans, since it leaves memory out.
   const Seconds listed = search.BoundPerSample();
-  VisitCache visits;
-  // Nothing else reads them.
-  if (IsNestingCheap(problem)) search.set_visits(&visits);
+  if (is_nesting_cheap) search.set_visits(&known.visits);
   search.Run();
-  SearchOneStrategy(problem, costs, control, search, meter);
+  SearchOneStrategy(problem, costs, control, search, known, meter);
   BlockTables block_tables;
-  const Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed,
-                                tables_of_spaces, visits, meter);
+  const Seconds blocks =
+      Deepen(problem, costs, control, search, block_tables, listed, known, meter);
   if (search.plans().plans().empty()) {
     std::optional<PlanningResult> nothing =
-        SettleEmpty(problem, costs, control, search, blocks, tables_of_spaces, visits, meter);
+        SettleEmpty(problem, costs, control, search, blocks, known, meter);
     if (nothing.has_value() && meter.stopped()) {
       std::optional<PlanningResult> first = FirstPlanOf(search, blocks, costs, meter);
       if (first.has_value()) return first;

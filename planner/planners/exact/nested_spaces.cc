@@ -28,8 +28,7 @@ constexpr size_t kMaxDefinitions = 64;
 // and all of it 1.1 s.
 constexpr int kMaxNestedLayers = 2048;
 // Questions about more devices are not searched for smaller devices: one of 512 devices took 22
-// times as long. Of 64 and fewer, they took up to 10 times as long, and up to 0.7 s
-// (docs/measurements/search.md).
+// times as long before proofs came first (docs/measurements/search.md).
 constexpr int kMaxDevicesForMemory = 64;
 
 Seconds LeastOf(const KindBounds& bounds, Seconds blocks) {
@@ -49,11 +48,11 @@ void Raise(const SpaceAnswer& larger, KindBounds& bounds, Seconds& blocks) {
 // groups.
 class SpaceFamily {
  public:
-  SpaceFamily(const PlanningProblem& problem, const SpaceAnswer& whole, const SpaceSearch& search,
-              PlanList& plans, SearchMeter& meter)
+  SpaceFamily(const PlanningProblem& problem, const SpaceAnswer& whole,
+              const SpaceSearches& searches, PlanList& plans, SearchMeter& meter)
       : problem_(problem),
         groups_(SpacesWithoutGroups(problem)),
-        search_(search),
+        searches_(searches),
         plans_(plans),
         meter_(meter),
         answers_(size_t{1} << groups_.size()) {
@@ -89,19 +88,40 @@ class SpaceFamily {
       if (!rules.dimensions.has(SearchDimension::kUnevenStages)) {
         answer.bounds.uneven = Seconds::Infinite();
       }
-      const Seconds enough = plans_.CutoffPerSample() * (1.0 - kProofTolerance);
-      if (LeastOf(answer.bounds, answer.blocks) >= enough) continue;
-      is_any_open = true;
-      SpaceAnswer found =
-          search_(problem_.WithRules(rules).WithUsableMemory(usable_memory), enough);
-      if (meter_.stopped()) found.bounds = {};
-      Raise(found, answer.bounds, answer.blocks);
-      for (PredictedPlan& plan : found.plans) {
-        plan.prediction.usable_memory = problem_.usable_memory();
-        plans_.Offer(std::move(plan));
+      const PlanningProblem part = problem_.WithRules(rules).WithUsableMemory(usable_memory);
+      if (IsClosed(answer)) continue;
+      // The proof of the space with virtual stages has looked at all plans of the space without.
+      const bool leaves_out_virtual_stages =
+          problem_.dimensions().has(SearchDimension::kInterleaved) &&
+          !rules.dimensions.has(SearchDimension::kInterleaved);
+      if (Enough().is_finite() && answer.blocks >= Enough() && !leaves_out_virtual_stages) {
+        SpaceAnswer proved = searches_.prove(part, answer, Enough());
+        const bool is_settled = proved.is_settled;
+        Take(std::move(proved), answer);
+        if (IsClosed(answer)) continue;
+        is_any_open = true;
+        if (is_settled) continue;
+        if (!meter_.ShouldContinue()) return false;
       }
+      is_any_open = true;
+      Take(searches_.search(part, Enough()), answer);
     }
     return is_any_open;
+  }
+
+  // Returns the time per sample that a plan must be below to be worth finding.
+  Seconds Enough() const { return plans_.CutoffPerSample() * (1.0 - kProofTolerance); }
+  bool IsClosed(const SpaceAnswer& answer) const {
+    return LeastOf(answer.bounds, answer.blocks) >= Enough();
+  }
+  // Adds what was found of a space to what is known of it.
+  void Take(SpaceAnswer found, SpaceAnswer& answer) {
+    if (meter_.stopped()) found.bounds = {};
+    Raise(found, answer.bounds, answer.blocks);
+    for (PredictedPlan& plan : found.plans) {
+      plan.prediction.usable_memory = problem_.usable_memory();
+      plans_.Offer(std::move(plan));
+    }
   }
 
   // Returns the rules without a set of groups.
@@ -117,7 +137,7 @@ class SpaceFamily {
 
   const PlanningProblem& problem_;
   std::vector<DimensionSet> groups_;
-  const SpaceSearch& search_;
+  const SpaceSearches& searches_;
   PlanList& plans_;
   SearchMeter& meter_;
   // [set of groups left out]
@@ -148,9 +168,9 @@ std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem) {
 }
 
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
-                        const SpaceSearch& search, PlanList& plans, SearchMeter& meter) {
+                        const SpaceSearches& searches, PlanList& plans, SearchMeter& meter) {
   if (!IsNestingCheap(problem)) return;
-  SpaceFamily family(problem, whole, search, plans, meter);
+  SpaceFamily family(problem, whole, searches, plans, meter);
   family.SearchWithinWhole();
   if (problem.device_count() > kMaxDevicesForMemory) return;
   for (const auto& [gibibytes, usable_memory] : SmallerDevices(problem)) {

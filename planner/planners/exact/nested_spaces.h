@@ -9,7 +9,12 @@
 //
 // On few devices all of these are also searched for smaller devices of a fixed list
 // (`SmallerDevices`), so that an answer is no slower than that of a smaller device of the list.
-// This holds without a wanted gap and without limits of time and states. Used by `SearchExact`.
+// This holds without a wanted gap and without limits of time and states.
+//
+// A search by itself starts without a plan and takes long. So a proof that a space has nothing
+// faster than the best plan known is tried before. Plans of partitions that are not listed are
+// searched with the best plan known, which loses none that is faster. Only a space of which more
+// stays open is searched by itself. Used by `SearchExact`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
@@ -34,11 +39,23 @@ struct SpaceAnswer {
   Seconds blocks;
   // Plans that fit, best first.
   std::vector<PredictedPlan> plans;
+  // Whether it is a proof after which the search of the space by itself would find no plan that is
+  // faster than these and than what it was to prove.
+  bool is_settled = false;
 };
 
 // Searches the space of a question by itself. It may end once it is proved that no plan takes less
 // time per sample than `enough`.
 using SpaceSearch = std::function<SpaceAnswer(const PlanningProblem& problem, Seconds enough)>;
+// Tries to prove that no plan of a space, of which `known` is known, takes less time per sample
+// than `enough`, which is finite. Returns the bounds that it found, proved or not, and faster plans
+// that it met.
+using SpaceProof = std::function<SpaceAnswer(const PlanningProblem& problem,
+                                             const SpaceAnswer& known, Seconds enough)>;
+struct SpaceSearches {
+  SpaceSearch search;
+  SpaceProof prove;
+};
 
 // Returns whether the model has few enough definitions and layers for searches within others.
 bool IsNestingCheap(const PlanningProblem& problem);
@@ -50,10 +67,10 @@ std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
 // Searches the spaces within that of `problem`, of which `whole` is known, and then, on few
 // devices, all of them for each smaller device, and offers their plans to `plans`, which may be
-// empty. Passes over those whose bounds say that none of their plans is faster than the best one.
-// Ends when `meter` stops.
+// empty. Passes over those whose bounds, or a proof, say that none of their plans is faster than
+// the best one. Ends when `meter` stops.
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
-                        const SpaceSearch& search, PlanList& plans, SearchMeter& meter);
+                        const SpaceSearches& searches, PlanList& plans, SearchMeter& meter);
 
 }  // namespace parplan
 

@@ -8,10 +8,13 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,17 +69,50 @@ class VisitCache {
     return found == visits_.end() ? nullptr : &found->second;
   }
   // Records a visit that no limit ended.
-  void Record(Key key, const CandidateVisit& visit) {
-    if (visit.limit == SearchLimit::kNone) visits_.emplace(std::move(key), visit);
+  void Record(const Key& key, const CandidateVisit& visit) {
+    if (visit.limit != SearchLimit::kNone) return;
+    visits_.emplace(key, visit);
+    if (!visit.is_exact && !visit.is_open) given_up_.insert(WithoutProgress(key));
+    Known& known = known_[WithoutMemory(key)];
+    known.bound = std::max(known.bound, visit.bound);
+    known.usable_memory = std::min(known.usable_memory, key.usable_memory);
   }
-  // Forgets the visits, to free their memory.
+  // Returns a lower bound of the step of a candidate, for any state and cutoff, that visits with at
+  // least the memory have found; 0 if there is none.
+  Seconds BoundOf(const Key& key) const {
+    const auto found = known_.find(WithoutMemory(key));
+    if (found == known_.end() || found->second.usable_memory < key.usable_memory) return Seconds();
+    return found->second.bound;
+  }
+  // Returns whether a visit to the candidate, for any state and cutoff, ended at its own limits.
+  // Another one probably does, too.
+  bool IsGivenUp(const Key& key) const { return given_up_.contains(WithoutProgress(key)); }
+  // Forgets the visits, to free their memory, but not the bounds they found.
   void Forget() { visits_.clear(); }
   // Returns the number of recorded visits.
   size_t size() const { return visits_.size(); }
 
  private:
+  struct Known {
+    Seconds bound;
+    // The least memory of the visits.
+    Bytes usable_memory = Bytes::Of(std::numeric_limits<int64_t>::max());
+  };
+
+  static Key WithoutProgress(Key key) {
+    key.state = ExactCandidate::State::kListed;
+    key.cutoff = 0.0;
+    return key;
+  }
+  static Key WithoutMemory(Key key) {
+    key.usable_memory = Bytes();
+    return WithoutProgress(std::move(key));
+  }
+
   std::map<std::string, int> strategies_;
   std::map<Key, CandidateVisit> visits_;
+  std::map<Key, Known> known_;
+  std::set<Key> given_up_;
 };
 
 }  // namespace parplan

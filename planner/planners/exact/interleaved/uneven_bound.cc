@@ -128,15 +128,16 @@ double UnevenBound::Bound(const DefinitionTimes& times, const Question& question
   if (cutoff < kInfinity && !Allows(times, question, work, cutoff)) return cutoff;
   double high = low;
   for (int growth = 0; !Allows(times, question, work, high); ++growth) {
+    // Not clamped to the cutoff, so that bounds below it do not depend on it.
     low = high;
-    high = std::min(high * kUnevenGrowth, cutoff);
+    high *= kUnevenGrowth;
     if (growth == kUnevenGrowths) return cutoff;
   }
   for (int halving = 0; halving < kUnevenHalvings && low < high; ++halving) {
     const double middle = 0.5 * (low + high);
     (Allows(times, question, work, middle) ? high : low) = middle;
   }
-  return low * kUnevenRounding;
+  return std::min(low * kUnevenRounding, cutoff);
 }
 
 }  // namespace parplan

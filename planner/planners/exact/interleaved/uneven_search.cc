@@ -26,6 +26,11 @@ constexpr int kMaxLooks = 160;
 // started.
 constexpr double kHope = 1.03;
 constexpr int kMaxHopeless = 4;
+// At most so many plans for a candidate are few. Then all leaves within them are started, those
+// slower by less than this factor are improved, and moves are not followed beyond it. So with a
+// lower cutoff the search finds every plan below it that it finds with a higher one.
+constexpr int64_t kFewLooks = 64;
+constexpr double kHopeOfFew = 1.1;
 // States that a simulated plan counts on the meter. It stands for the time a simulation takes
 // compared with a label; not measured.
 constexpr int64_t kStatesOfLook = 64;
@@ -236,13 +241,14 @@ class UnevenLeaves {
   void Run() {
     // Half of the plans for first partitions, half for their improvement.
     const int64_t looks_to_improve = looks_left_ / 2;
+    has_few_looks_ = looks_left_ <= kFewLooks * meter_.effort();
     size_t looked = 0;
     int hopeless_count = 0;
     for (; looked < leaves_.size() && looks_left_ > looks_to_improve; ++looked) {
       if (leaves_[looked].bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
       Start(leaves_[looked]);
       hopeless_count = IsHopeful(leaves_[looked]) ? 0 : hopeless_count + 1;
-      if (hopeless_count == kMaxHopeless) break;
+      if (hopeless_count == kMaxHopeless && !has_few_looks_) break;
     }
     std::vector<UnevenLeaf*> order;
     for (size_t k = 0; k < looked; ++k) {
@@ -253,15 +259,17 @@ class UnevenLeaves {
     const auto max_improved = static_cast<size_t>(kMaxImproved * meter_.effort());
     if (order.size() > max_improved) order.resize(max_improved);
     for (UnevenLeaf* const leaf : order) {
-      if (leaf->bound >= CutoffOf(setting_, finds_) || !meter_.ShouldContinue()) break;
-      Improve(*leaf);
+      if (!meter_.ShouldContinue()) break;
+      if (leaf->bound < CutoffOf(setting_, finds_)) Improve(*leaf);
     }
   }
 
  private:
+  double Hope() const { return has_few_looks_ ? kHopeOfFew : kHope; }
+
   // Returns whether moves of layers may make the leaf's best first partition good enough.
   bool IsHopeful(const UnevenLeaf& leaf) const {
-    return leaf.score.is_known() && leaf.score.step < CutoffOf(setting_, finds_) * kHope;
+    return leaf.score.is_known() && leaf.score.step < CutoffOf(setting_, finds_) * Hope();
   }
 
   // How the other definitions choose beside the major one.
@@ -313,7 +321,7 @@ class UnevenLeaves {
             UnevenPartition partition) {
     UnevenSimulation simulation(setting_, options, group_size, evaluator_);
     const UnevenScore score = Look(simulation, partition);
-    if (leaf.score.is_known() && !(score < leaf.score)) return;
+    if (score.step < least_step_ || (leaf.score.is_known() && !(score < leaf.score))) return;
     leaf.score = score;
     leaf.partition = std::move(partition);
     leaf.options = options;
@@ -352,6 +360,7 @@ class UnevenLeaves {
   void Improve(UnevenLeaf& leaf) {
     const int64_t max_looks = kMaxLooks * meter_.effort();
     int64_t looks = 0;
+    if (has_few_looks_) least_step_ = leaf.score.step / Hope();
     while (looks < max_looks && looks_left_ > 0) {
       const UnevenScore before = leaf.score;
       const std::vector<int> options = leaf.options;
@@ -374,7 +383,10 @@ class UnevenLeaves {
     looks_left_ -= 1 + stage_count / kStagesOfLook;
     meter_.Expand(kStatesOfLook);
     const UnevenScore score = simulation.Score(partition);
-    if (score.excess > 0.0 || !(score.step < CutoffOf(setting_, finds_))) return score;
+    if (score.excess > 0.0 || score.step < least_step_ ||
+        !(score.step < CutoffOf(setting_, finds_))) {
+      return score;
+    }
     Plan plan = simulation.PlanOf(partition);
     Prediction prediction = evaluator_.Predict(plan);
     finds_.plans.Offer({std::move(plan), std::move(prediction)});
@@ -389,6 +401,9 @@ class UnevenLeaves {
   int64_t& looks_left_;
   SearchMeter& meter_;
   std::vector<UnevenLeaf> leaves_;
+  bool has_few_looks_ = false;
+  // Plans of fewer seconds are left out while a leaf is improved with few looks.
+  double least_step_ = 0.0;
 };
 
 }  // namespace
@@ -426,7 +441,7 @@ double SearchUneven(const PipelineSetting& setting, const std::vector<const Mask
                     const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,
                     InterleavedFinds& finds, int64_t& looks_left, SearchMeter& meter) {
   ListedLeaves listed = LeavesOf(setting, masks, virtual_stage_counts, group_sizes.front(), finds,
-                                 kMaxLeaves * meter.effort(), meter);
+                                 looks_left > 0 ? kMaxLeaves * meter.effort() : 1, meter);
   UnevenLeaves(setting, std::move(listed.leaves), group_sizes, evaluator, finds, looks_left, meter)
       .Run();
   return listed.bound;

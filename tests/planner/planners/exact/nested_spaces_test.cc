@@ -88,6 +88,9 @@ TEST(SearchNestedSpaces, MoreMemoryIsNeverSlower) {
   EXPECT_GT(open_count, 0);
 }
 
+// Proves nothing.
+SpaceAnswer NoProof(const PlanningProblem&, const SpaceAnswer&, Seconds) { return {}; }
+
 TEST(SearchNestedSpaces, VisitsEachSpaceOnceUnlessABoundClosesIt) {
   // More devices than are searched for less memory.
   const PlanningProblem problem = LargeProblem({.device_count = 128});
@@ -104,13 +107,13 @@ TEST(SearchNestedSpaces, VisitsEachSpaceOnceUnlessABoundClosesIt) {
     plan.plan.global_batch_size = 1;
     plan.prediction.step = Seconds::Of(2.0);
     plans.Offer(plan);
-    SearchNestedSpaces(
-        problem, {whole, Seconds::Infinite(), {}},
-        [&](const PlanningProblem& part, Seconds) {
-          visited.push_back(part.dimensions());
-          return SpaceAnswer{found, Seconds::Infinite(), {}};
-        },
-        plans, meter);
+    SearchNestedSpaces(problem, {whole, Seconds::Infinite(), {}},
+                       {[&](const PlanningProblem& part, Seconds) {
+                          visited.push_back(part.dimensions());
+                          return SpaceAnswer{found, Seconds::Infinite(), {}};
+                        },
+                        NoProof},
+                       plans, meter);
     return visited;
   };
   EXPECT_EQ(visits(open, open).size(), 7u);
@@ -145,17 +148,59 @@ TEST(SearchNestedSpaces, VisitsAllSpacesForSmallerDevicesUntilNoneIsOpen) {
     plan.prediction.step = Seconds::Of(2.0);
     plans.Offer(plan);
     size_t visit_count = 0;
-    SearchNestedSpaces(
-        problem, {open, Seconds::Infinite(), {}},
-        [&](const PlanningProblem& part, Seconds) {
-          ++visit_count;
-          return SpaceAnswer{
-              part.usable_memory() >= least_open ? open : closed, Seconds::Infinite(), {}};
-        },
-        plans, meter);
+    SearchNestedSpaces(problem, {open, Seconds::Infinite(), {}},
+                       {[&](const PlanningProblem& part, Seconds) {
+                          ++visit_count;
+                          return SpaceAnswer{part.usable_memory() >= least_open ? open : closed,
+                                             Seconds::Infinite(),
+                                             {}};
+                        },
+                        NoProof},
+                       plans, meter);
     // The whole space of the first device that is closed closes all others.
     const size_t closed_count = open_device_count == device_count ? 0 : 1;
     EXPECT_EQ(visit_count, 7 + 8 * open_device_count + closed_count);
+  }
+}
+
+// A space that is proved, or settled, against the best plan is not searched. One that is settled is
+// open, so that it is looked at for less memory too.
+TEST(SearchNestedSpaces, SearchesNoSpaceThatAProofSettles) {
+  const PlanningProblem problem = LargeProblem({.device_count = 64});
+  const KindBounds open = {Seconds::Of(1.0), Seconds::Of(1.0), Seconds::Of(1.0),
+                           Seconds::Infinite()};
+  const KindBounds closed = {Seconds::Of(3.0), Seconds::Of(3.0), Seconds::Of(3.0),
+                             Seconds::Infinite()};
+  const SearchControl control;
+  for (const bool is_proved : {false, true}) {
+    SearchMeter meter(control);
+    PlanList plans(1);
+    PredictedPlan plan;
+    plan.plan.global_batch_size = 1;
+    plan.prediction.step = Seconds::Of(2.0);
+    plans.Offer(plan);
+    size_t proof_count = 0;
+    size_t search_count = 0;
+    SearchNestedSpaces(problem, {open, Seconds::Infinite(), {}},
+                       {[&](const PlanningProblem& part, Seconds) {
+                          // Its plans were looked at in the space with virtual stages.
+                          EXPECT_FALSE(part.dimensions().has(SearchDimension::kInterleaved));
+                          ++search_count;
+                          return SpaceAnswer{closed, Seconds::Infinite(), {}};
+                        },
+                        [&](const PlanningProblem& part, const SpaceAnswer&, Seconds enough) {
+                          EXPECT_TRUE(part.dimensions().has(SearchDimension::kInterleaved));
+                          EXPECT_EQ(enough, Seconds::Of(2.0) * (1.0 - 1e-9));
+                          ++proof_count;
+                          return SpaceAnswer{.bounds = is_proved ? closed : KindBounds(),
+                                             .blocks = Seconds::Infinite(),
+                                             .is_settled = true};
+                        }},
+                       plans, meter);
+    EXPECT_EQ(search_count, 1u);
+    // Three spaces with virtual stages within the whole; of smaller devices four each, or the one
+    // whose proof closes all others.
+    EXPECT_EQ(proof_count, is_proved ? 2u + 1u : 3u + 4u * SmallerDevices(problem).size());
   }
 }
 
@@ -168,20 +213,23 @@ TEST(SearchNestedSpaces, VisitsAllSpacesWhereThereIsNoPlan) {
   SearchMeter meter(control);
   PlanList plans(1);
   int visit_count = 0;
-  SearchNestedSpaces(
-      problem, {open, Seconds::Infinite(), {}},
-      [&](const PlanningProblem&, Seconds enough) {
-        EXPECT_FALSE(enough.is_finite());
-        SpaceAnswer answer = {open, Seconds::Infinite(), {}};
-        if (++visit_count == 7) {
-          PredictedPlan plan;
-          plan.plan.global_batch_size = 1;
-          plan.prediction.step = Seconds::Of(2.0);
-          answer.plans.push_back(plan);
-        }
-        return answer;
-      },
-      plans, meter);
+  SearchNestedSpaces(problem, {open, Seconds::Infinite(), {}},
+                     {[&](const PlanningProblem&, Seconds enough) {
+                        EXPECT_FALSE(enough.is_finite());
+                        SpaceAnswer answer = {open, Seconds::Infinite(), {}};
+                        if (++visit_count == 7) {
+                          PredictedPlan plan;
+                          plan.plan.global_batch_size = 1;
+                          plan.prediction.step = Seconds::Of(2.0);
+                          answer.plans.push_back(plan);
+                        }
+                        return answer;
+                      },
+                      [](const PlanningProblem&, const SpaceAnswer&, Seconds) {
+                        ADD_FAILURE() << "there is nothing to prove against";
+                        return SpaceAnswer();
+                      }},
+                     plans, meter);
   EXPECT_EQ(visit_count, 7);
   EXPECT_EQ(plans.plans().size(), 1u);
 }

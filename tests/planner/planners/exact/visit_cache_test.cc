@@ -91,5 +91,29 @@ TEST(VisitCache, ChangesNoSearchOfAnySpaceOrMemory) {
   EXPECT_GE(open_count, 50);
 }
 
+TEST(VisitCache, KeepsBoundsForLessMemoryAndAnyCutoff) {
+  VisitCache visits;
+  VisitCache::Key key = {.usable_memory = Bytes::Of(100), .cutoff = 2.0};
+  EXPECT_EQ(visits.BoundOf(key), Seconds());
+  EXPECT_FALSE(visits.IsGivenUp(key));
+  visits.Record(key, {.bound = Seconds::Of(1.0), .plans = {}, .is_exact = false});
+  // A visit that a limit ended says nothing.
+  visits.Record(key, {.bound = Seconds::Of(9.0), .plans = {}, .limit = SearchLimit::kTime});
+  key.cutoff = 3.0;
+  key.state = ExactCandidate::State::kTried;
+  EXPECT_EQ(visits.Find(key), nullptr);
+  EXPECT_EQ(visits.BoundOf(key), Seconds::Of(1.0));
+  EXPECT_TRUE(visits.IsGivenUp(key));
+  key.usable_memory = Bytes::Of(99);
+  EXPECT_EQ(visits.BoundOf(key), Seconds::Of(1.0));
+  EXPECT_FALSE(visits.IsGivenUp(key));
+  key.usable_memory = Bytes::Of(101);
+  EXPECT_EQ(visits.BoundOf(key), Seconds());
+  // One that is open has not been given up.
+  VisitCache::Key other = {.micro_batch_count = 2};
+  visits.Record(other, {.bound = Seconds(), .plans = {}, .is_exact = false, .is_open = true});
+  EXPECT_FALSE(visits.IsGivenUp(other));
+}
+
 }  // namespace
 }  // namespace parplan

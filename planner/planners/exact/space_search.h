@@ -1,0 +1,57 @@
+// The searches and proofs of the spaces within that of a question. Used by `SearchExact`.
+
+#ifndef PARPLAN_PLANNER_PLANNERS_EXACT_SPACE_SEARCH_H_
+#define PARPLAN_PLANNER_PLANNERS_EXACT_SPACE_SEARCH_H_
+
+#include <map>
+#include <string>
+
+#include "base/units.h"
+#include "planner/cost/cost_model.h"
+#include "planner/model/planning_problem.h"
+#include "planner/planners/exact/best_first_search.h"
+#include "planner/planners/exact/exact_candidates.h"
+#include "planner/planners/exact/nested_spaces.h"
+#include "planner/planners/exact/visit_cache.h"
+#include "planner/search/base/search_meter.h"
+
+namespace parplan {
+
+// The knowledge that the searches of the spaces of one question share. None of it depends on the
+// memory but the visits, which say for which they are.
+struct SharedKnowledge {
+  // Tables of layer costs, by the dimensions of strategies.
+  std::map<std::string, TableCache> tables;
+  // The same for plans of one strategy.
+  std::map<std::string, TableCache> one_strategy_tables;
+  // Candidates as they are listed, by the dimensions.
+  std::map<std::string, CandidateList> lists;
+  std::map<std::string, CandidateList> one_strategy_lists;
+  VisitCache visits;
+  Bytes memory_of_visits;
+
+  TableCache& TablesOf(const PlanningProblem& problem);
+  // Forgets visits of other memories.
+  void KeepVisitsOf(Bytes usable_memory);
+};
+
+// Lists the candidates of the search of a space, once for all memories. Returns false if a limit
+// ended it.
+bool ListOnce(BestFirstSearch& search, SharedKnowledge& known);
+
+// Searches uneven virtual stages in plans of one strategy by themselves, as a question for a
+// program that runs no others does. Not all strategies of such plans are looked at, so the larger
+// space alone might give a slower plan than this part of it.
+void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
+                       const SearchControl& control, BestFirstSearch& search,
+                       SharedKnowledge& known, SearchMeter& meter);
+
+// Returns how to search, and prove, spaces within that of `whole`, whose progress the searches
+// report and on whose `meter` they count. Keeps references to all arguments.
+SpaceSearches SearchesOfSpaces(const PlanningProblem& problem, const CostModel& costs,
+                               const SearchControl& control, BestFirstSearch& whole,
+                               SharedKnowledge& known, SearchMeter& meter);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_PLANNER_PLANNERS_EXACT_SPACE_SEARCH_H_
