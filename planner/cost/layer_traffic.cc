@@ -14,7 +14,7 @@ namespace {
 
 // Numbers of experts and of tokens, as PyTorch's int64.
 constexpr double kNumberBytes = 8.0;
-// Gradients of 32-bit parameters.
+// Gradients that are summed in 32 bits.
 constexpr double kGradientBytes = 4.0;
 
 // Returns the group of ranks with the same parameters: data- and context-parallel ones together.
@@ -244,9 +244,10 @@ void LayerTraffic::AddHeadExchange(const LayerDefinition& definition, const Stra
 }
 
 // In ring attention every rank receives the keys and values of all others, one after the other, and
-// in the backward pass their gradients too. The ring is as fast as its slowest link. Keys and
-// values travel while attention works on those already there, except for the last ones. All of them
-// travel also where a window reads only some: rings of today's programs do not skip hops.
+// in the backward pass their gradients too, in a message of its own. The ring is as fast as its
+// slowest link. Keys and values travel while attention works on those already there, except for the
+// last ones. All of them travel also where a window reads only some: rings of today's programs do
+// not skip hops.
 PassCollectives LayerTraffic::RingCollectives(const LayerDefinition& definition,
                                               const Strategy& strategy, double samples) const {
   PassCollectives calls;
@@ -256,11 +257,20 @@ PassCollectives LayerTraffic::RingCollectives(const LayerDefinition& definition,
   const AttentionWidths widths = AttentionWidthsOf(definition);
   const int heads =
       std::max(1, definition.key_value_head_count / (strategy.tensor_parallel_degree * exchange));
-  const double keys_and_values = samples * definition.sequence_length / ring *
-                                 (widths.key_head + widths.value_head) * heads * ElementBytes();
+  const double elements = samples * definition.sequence_length / ring *
+                          (widths.key_head + widths.value_head) * heads;
+  const double keys_and_values = elements * ElementBytes();
+  const double gradients =
+      runtime_.widens_ring_gradients ? elements * kGradientBytes : keys_and_values;
+  // A decoder with cross-attention has two rings, one for each of its attentions.
   const double hops = (ring - 1) * AttentionBlockCount(definition.kind);
   calls.forward.Add(Collective::kSendReceive, group, keys_and_values, hops);
-  calls.backward.Add(Collective::kSendReceive, group, keys_and_values, 2.0 * hops);
+  if (gradients == keys_and_values) {
+    calls.backward.Add(Collective::kSendReceive, group, keys_and_values, 2.0 * hops);
+  } else {
+    calls.backward.Add(Collective::kSendReceive, group, keys_and_values, hops);
+    calls.backward.Add(Collective::kSendReceive, group, gradients, hops);
+  }
   return calls;
 }
 

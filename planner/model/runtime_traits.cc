@@ -223,6 +223,7 @@ RuntimeTraits Torch() {
   // One message a layer, in 32 bits.
   traits.gradient_bucket = Bytes();
   traits.gradient_message_bytes = 4;
+  traits.widens_ring_gradients = true;
   traits.sums_whole_gradients_at_end = true;
   traits.keeps_gathered_inputs = true;
   traits.repeats_last_sum = false;

@@ -102,6 +102,9 @@ struct RuntimeTraits {
   // Overrides `overlap_gradient_sync` for sharded gradients: they are exchanged at the end of each
   // layer's backward pass, without overlap.
   bool scatters_gradients_in_line = false;
+  // Gradients of keys and values are summed, and sent, in 32 bits while they go round a ring.
+  // Otherwise they have the type of activations.
+  bool widens_ring_gradients = false;
   // Tensor-parallel collectives of the backward pass run beside the products for
   // weight gradients.
   bool overlap_tensor_parallel = false;

@@ -9,6 +9,7 @@
 #include "planner/cost/tensor_parallel_traffic.h"
 #include "tests/planner/cost/small_problem.h"
 #include "tests/support/estimated_problem.h"
+#include "tests/support/valid.h"
 
 namespace parplan {
 namespace {
@@ -45,6 +46,45 @@ TEST(LayerTraffic, RanksThatShareNothingExchangeNothing) {
         traffic.DataParallel(source.Footprint(alone, 1), alone, ShardingLevel::kNone)}) {
     EXPECT_EQ(exchange.forward, Seconds());
     EXPECT_EQ(exchange.backward, Seconds());
+  }
+}
+
+// The decoder of the estimated problem: 1024 tokens of 16 heads of 64, keys and values, bf16. In a
+// ring of four a rank has 256 tokens; forward there are three hops, backward three with keys and
+// values and three with their gradients, which `parplan.torch` sums in 32 bits. Decoders with
+// cross-attention have two rings.
+TEST(LayerTraffic, GradientsInARingAreAsWideAsTheirSums) {
+  Strategy strategy{.data_parallel_degree = 2};
+  strategy.context_parallel_degree = 4;
+  const double bytes = 3.0 * 256 * 2 * 1024 * 2;
+  for (const auto& [runtime_id, widening] :
+       {std::pair("megatron-core", 1.0), std::pair("torch", 2.0)}) {
+    const PlanningProblem problem =
+        EstimatedProblem({.device_count = 8,
+                          .hidden_size = 1024,
+                          .attention_head_count = 16,
+                          .sequence_length = 1024,
+                          .rules = {.allow_estimates = true, .runtime = *FindRuntime(runtime_id)}});
+    const CostModel costs = Valid(CostModel::Create(problem));
+    const GroupCosts& group = costs.group(kFirstGroup);
+    LayerDefinition definition = group.layer_source(kDecoder).definition();
+    for (const auto& [kind, rings] :
+         {std::pair(LayerKind::kDecoder, 1.0), std::pair(LayerKind::kCrossDecoder, 2.0)}) {
+      definition.kind = kind;
+      const PassCollectives calls =
+          group.traffic().ContextCollectives(definition, strategy, /*samples=*/3.0);
+      const auto sum = [](const CollectiveList& list, double size) {
+        double count = 0.0;
+        for (const LayerCollective& call : list) {
+          if (call.bytes == size) count += call.count;
+        }
+        return count;
+      };
+      const double hops = 3.0 * rings;
+      EXPECT_EQ(sum(calls.forward, bytes), hops) << runtime_id;
+      EXPECT_EQ(sum(calls.backward, bytes), widening == 1.0 ? 2.0 * hops : hops) << runtime_id;
+      EXPECT_EQ(sum(calls.backward, 2.0 * bytes), widening == 1.0 ? 0.0 : hops) << runtime_id;
+    }
   }
 }
 

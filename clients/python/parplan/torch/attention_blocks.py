@@ -44,7 +44,8 @@ def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causa
 def gradients(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
               result: torch.Tensor, lse: torch.Tensor, is_causal: bool, scale: float) -> Gradients:
     """Returns this block's part of the gradients of queries, keys and values. `result` and `lse`
-    are those of all blocks together."""
+    are those of all blocks together. Gradients of keys and values that several heads share are
+    sums in at least 32 bits."""
     whole_key, whole_value = _for_each(key, query), _for_each(value, query)
     if gradient.stride(-1) != 1:
         # A gradient of equal values may be one value.
@@ -99,6 +100,7 @@ def _plain_gradients(gradient: torch.Tensor, query: torch.Tensor, key: torch.Ten
 
 
 def sum_type(tensor: torch.Tensor) -> torch.dtype:
+    """Returns the type in which values like those of a tensor are added up."""
     return torch.float32 if tensor.dtype in _HALVES else tensor.dtype
 
 
@@ -109,10 +111,11 @@ def _for_each(rows: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
 
 
 def _of_shared(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Adds up the gradients of the heads that share keys or values."""
+    """Adds up the gradients of the heads that share keys or values, in at least 32 bits."""
     if gradient.shape[1] == rows.shape[1]:
         return gradient
-    made: torch.Tensor = torch.unflatten(gradient, 1, (rows.shape[1], -1)).sum(2)
+    made: torch.Tensor = torch.unflatten(gradient, 1, (rows.shape[1], -1)).sum(
+        2, dtype=sum_type(gradient))
     return made
 
 

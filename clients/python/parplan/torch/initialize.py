@@ -84,9 +84,9 @@ def place_positions(layers: Sequence[nn.Module], device: torch.device) -> None:
     """Puts what the decoders of a model share to a device, and computes it anew if it is on the
     meta device."""
     for layer in layers:
-        rotary: Any = layer.rotary if isinstance(layer, Decoder) else None
-        if rotary is None:
+        if not isinstance(layer, Decoder) or layer.rotations is None:
             continue
+        rotary: Any = layer.rotations.module
         if any(buffer.is_meta for buffer in rotary.buffers()):
             # The model refers to it too, so the module stays and gets new contents.
             vars(rotary).update(vars(type(rotary)(rotary.config)))

@@ -47,8 +47,10 @@ def cut_parameter(whole: nn.Parameter, mesh: DeviceMesh, cuts: Sequence[Cut]) ->
     part = whole.detach()
     for axis, cut in enumerate(cuts):
         part = cut.part_of(part, mesh.size(axis), mesh.get_local_rank(axis))
-    spread = DTensor.from_local(part.contiguous(), mesh, [cut.placement for cut in cuts],
-                                run_check=False, shape=whole.shape, stride=whole.stride())
+    # Always a copy: rows that lie together would else be a view that keeps all of the memory.
+    part = part.clone(memory_format=torch.contiguous_format)
+    spread = DTensor.from_local(part, mesh, [cut.placement for cut in cuts], run_check=False,
+                                shape=whole.shape, stride=whole.stride())
     return nn.Parameter(spread, requires_grad=whole.requires_grad)
 
 

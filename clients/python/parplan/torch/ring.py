@@ -11,7 +11,8 @@ and values of the rank h places before it (Liu et al., arXiv 2310.01889; Brandon
 
 Without a mask all queries read all. The next block travels while attention reads this one. In the
 backward pass keys and values go round again, and the gradients of each block go with it and one
-hop further, home. A hop is one message to the next rank and one from the rank before.
+hop further, home. They are added up in 32 bits on their way, and sent so, whatever the type of the
+operands. A hop is one message to the next rank and one from the rank before.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class _RingAttention(torch.autograd.Function):
                 of_query = found[0].to(sum_type(query))
             else:
                 of_query[:, :, first:] += found[0]
-            summed = _packed(_filled(found[1], key), _filled(found[2], value))
+            summed = _packed(_filled(found[1], key), _filled(found[2], value)).to(sum_type(key))
             if hop == 0:
                 own = summed
             else:
@@ -157,7 +158,7 @@ class _RingAttention(torch.autograd.Function):
         assert own is not None
         if travelling is not None:
             own += travelling.wait()
-        of_key, of_value = _unpacked(own, key, value)
+        of_key, of_value = _unpacked(own.to(key.dtype), key, value)
         return of_query.to(query.dtype), of_key, of_value, None, None, None
 
 

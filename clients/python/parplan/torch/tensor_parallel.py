@@ -32,6 +32,7 @@ from parplan.torch.layers import Wrapper, refused
 from parplan.torch.local_blocks import local_blocks, pieces_of, split_block
 from parplan.torch.parts import Cut
 from parplan.torch.stacked_experts import STYLES, StackedExperts, has_stacked_experts
+from parplan.torch.tables import can_share_rows, share_rows
 
 _COLWISE = {"colwise", "local_colwise"}
 _ROWWISE = {"rowwise", "local_rowwise"}
@@ -184,9 +185,13 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
                                         with_kwargs=True)
     inside = {id(module) for block in blocks for module in block.modules()}
     for name, style in styles.items():
-        made = _style(style, strategy.sequence_parallel, id(modules[name]) in inside)
+        module = modules[name]
+        if style in _EMBEDDING and can_share_rows(module, mesh.size()):
+            share_rows(module, mesh, _TOKENS if strategy.sequence_parallel else None)
+            continue
+        made = _style(style, strategy.sequence_parallel, id(module) in inside)
         if made is not None:
-            parallelize_module(modules[name], mesh, made)
+            parallelize_module(module, mesh, made)
     return partial
 
 

@@ -72,7 +72,8 @@ def _causal(model: Any) -> list[nn.Module]:
     if kinds != {"full_attention"}:
         raise _refused(f"layers of the types {sorted(kinds)} need masks of their own; give layers "
                        "that make them as `layers`")
-    return [inner.embed_tokens, *(Decoder(layer, inner.rotary_emb) for layer in inner.layers),
+    rotations = Rotations(inner.rotary_emb)
+    return [inner.embed_tokens, *(Decoder(layer, rotations) for layer in inner.layers),
             Head(inner.norm, model.lm_head)]
 
 
@@ -121,34 +122,83 @@ class Wrapper(nn.Module):
         self.layer = layer
 
 
+class Rotations:
+    """What the attention of layers needs of positions (cosines and sines). It is made once for all
+    layers, micro-batches and steps with the same tokens, and kept. No module: a submodule would be
+    sharded with each of its layers."""
+
+    def __init__(self, module: nn.Module) -> None:
+        """`module` computes it."""
+        self.module = module
+        # Numbers of tokens that differ, and what was made of each for a type of activations.
+        self._positions: list[torch.Tensor] = []
+        self._made: dict[tuple[int, torch.dtype], tuple[torch.Tensor, ...]] = {}
+
+    def place_of(self, positions: torch.Tensor) -> int | None:
+        """Returns a number for these numbers of tokens, the same for equal ones; None for a tensor
+        without contents, of which nothing is kept."""
+        if type(positions) is not torch.Tensor or positions.is_meta:
+            return None
+        for place, one in enumerate(self._positions):
+            if one.device == positions.device and torch.equal(one, positions):
+                return place
+        self._positions.append(positions)
+        return len(self._positions) - 1
+
+    def of(self, hidden: torch.Tensor, positions: torch.Tensor, place: int | None) -> Any:
+        """Returns it for the type of activations and their tokens, whose `place_of` is given."""
+        if place is None:
+            return self.module(hidden, positions.unsqueeze(0))
+        key = place, hidden.dtype
+        if key not in self._made:
+            self._made[key] = self.module(hidden, positions.unsqueeze(0))
+        return self._made[key]
+
+    @property
+    def kept(self) -> list[torch.Tensor]:
+        """The tensors that live as long as the layers."""
+        return [one for made in self._made.values() for one in made]
+
+
 class Decoder(Wrapper):
     """A decoder or encoder layer of transformers, with the positions of its tokens if it takes
     them. Its attention needs no mask."""
 
-    def __init__(self, layer: nn.Module, rotary: nn.Module | None) -> None:
+    def __init__(self, layer: nn.Module, rotations: Rotations | None) -> None:
         super().__init__(layer)
         # Numbers of the tokens that attention of this rank attends from; set by `apply`.
         self.token_positions: torch.Tensor | None = None
-        # One for all layers: a submodule would be sharded with each of them.
-        self._rotary = [rotary]
+        # None if positions are added to the embedding.
+        self.rotations = rotations
+        # Positions whose place in `rotations` is known, and the place.
+        self._placed: tuple[torch.Tensor | None, int | None] = (None, None)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        if self.rotary is None:
+        if self.rotations is None:
             answer = self.layer(hidden, attention_mask=None)
         else:
-            if self.token_positions is None:
-                self.token_positions = torch.arange(hidden.shape[1], device=hidden.device)
-            positions = self.token_positions.unsqueeze(0)
-            answer = self.layer(hidden, attention_mask=None, position_ids=positions,
-                                position_embeddings=self.rotary(hidden, positions))
+            positions = self.token_positions
+            if positions is None:
+                positions = torch.arange(hidden.shape[1], device=hidden.device)
+                self.token_positions = positions
+            answer = self.layer(hidden, attention_mask=None, position_ids=positions.unsqueeze(0),
+                                position_embeddings=self._rotation(hidden, positions))
         made: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
         return made
 
     @property
-    def rotary(self) -> nn.Module | None:
-        """The module that computes what attention needs of positions; None if positions are added
-        to the embedding."""
-        return self._rotary[0]
+    def constants(self) -> list[torch.Tensor]:
+        """The tensors that live from the first pass on."""
+        made = [] if self.rotations is None else self.rotations.kept
+        return made if self.token_positions is None else [self.token_positions, *made]
+
+    def _rotation(self, hidden: torch.Tensor, positions: torch.Tensor) -> Any:
+        assert self.rotations is not None
+        if torch.compiler.is_compiling():
+            return self.rotations.of(hidden, positions, None)
+        if self._placed[0] is not positions:
+            self._placed = positions, self.rotations.place_of(positions)
+        return self.rotations.of(hidden, positions, self._placed[1])
 
 
 class WordsAndPlaces(nn.Module):

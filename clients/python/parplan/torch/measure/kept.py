@@ -14,6 +14,7 @@ from parplan.torch.measure.models import LayerKind
 from parplan.torch.measure.passes import LONG, SHORT, Pass
 from parplan.torch.measure.recompute import OperatorCheckpoint, with_policy
 from parplan.torch.measure.splits import local_part
+from parplan.torch.transformers_layers import Decoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,8 @@ class KeptBytes:
 def measure_kept(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
                  computes_loss: bool, policies: Sequence[str] = ("none", "full"),
                  is_alone: bool = True) -> KeptBytes:
-    """Counts storages that are saved for the backward pass, each once, without those of parameters.
+    """Counts storages that are saved for the backward pass, each once, without those of parameters
+    and of what the layer has for all passes.
     For a layer that can be chained it is the difference of two chains, so what two layers share
     counts once. `is_alone` is false for layers that are spread over ranks. Raises SpecInvalid for a
     policy that a layer cannot have."""
@@ -45,10 +47,12 @@ def measure_kept(layers: Sequence[nn.Module], kind: LayerKind, samples: int, dev
     def allocated(length: int) -> int | None:
         return allocated_bytes(layers[:length], kind, samples, device, computes_loss)
 
+    # First, since it calls the layers once before it counts.
+    by_policy = {policy: kept(policy) for policy in policies}
     counted = None
     if device.place.type == "cuda" or (is_alone and _tracker() is not None):
         counted = _of_one(allocated, kind) // samples
-    return KeptBytes({policy: kept(policy) for policy in policies}, counted)
+    return KeptBytes(by_policy, counted)
 
 
 def kept_by_one(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
@@ -71,7 +75,7 @@ def saved_bytes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, devi
     Pass(layers, kind, samples, device.place, computes_loss).forward()
     chain = Pass(layers, kind, samples, device.place, computes_loss)
     own = {local_part(one).untyped_storage()._cdata for layer in layers
-           for one in [*layer.parameters(), *layer.buffers()]}
+           for one in [*layer.parameters(), *layer.buffers(), *constants_of(layer)]}
     sizes: dict[int, tuple[int, torch.Tensor]] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -90,6 +94,12 @@ def saved_bytes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, devi
     return sum(size for size, _ in sizes.values())
 
 
+def constants_of(layer: nn.Module) -> list[torch.Tensor]:
+    """Returns what a layer made in its first pass for all others."""
+    return [one for part in layer.modules() if isinstance(part, Decoder)
+            for one in part.constants]
+
+
 def allocated_bytes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
                     computes_loss: bool) -> int:
     """Returns the bytes that are allocated after a forward pass and were not before it."""
@@ -99,7 +109,8 @@ def allocated_bytes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, 
         chain.forward()
         return (device.allocated_bytes() or 0) - before
     tracker: Any = _tracker()()
-    tracker.track_external(*layers)
+    # Views of what was there before would count as new.
+    tracker.track_external(*layers, *(one for layer in layers for one in constants_of(layer)))
     with tracker:
         before = _total(tracker)
         chain.forward()

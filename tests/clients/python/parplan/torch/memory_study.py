@@ -32,6 +32,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 
 import parplan.torch
 from parplan.strategy import Recompute, Sharding
+from parplan.torch.measure.kept import constants_of
 from parplan.torch.parts import local_of
 from parplan.torch.stage import Stage
 
@@ -72,8 +73,10 @@ def measure(kind: str, case: study.Case) -> dict[str, int]:
     at_first_backward: list[int] = []
     begin_backward = Stage.begin_backward
     tracker = Tracker()
-    tracker.track_external(*[one for stage in run._spread.stages for one in stage.bodies],
-                           *run.optimizers)
+    bodies = [one for stage in run._spread.stages for one in stage.bodies]
+    # Layers share what they made in the first step.
+    constants = {id(one): one for body in bodies for one in constants_of(body)}
+    tracker.track_external(*bodies, *constants.values(), *run.optimizers)
 
     def noted(stage: Stage, is_last: bool) -> None:
         if not at_first_backward:
@@ -140,7 +143,7 @@ def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) ->
         if path is not None:
             path.write_text((folder / "profile.json").read_text())
     profile = json.loads((folder / "profile.json").read_text())
-    cases = study.cases()
+    cases = [one for one in study.cases() if not options.plan or one.name in options.plan]
     predictions = [study.predict(options.planctl, folder, kind, case) for case in cases]
     measured = jobs.run_ranks(study.RANKS, folder, measure, [(kind, case) for case in cases])
     rows = []
@@ -169,6 +172,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--planctl", type=pathlib.Path, required=True)
     parser.add_argument("--model", nargs="+", choices=models.KINDS, default=list(models.KINDS))
+    parser.add_argument("--plan", nargs="+", choices=[one.name for one in study.cases()],
+                        help="by default all")
     parser.add_argument("--seconds", type=float, default=0.1,
                         help="of `parplan-torch profile`, whose times do not matter [0.1]")
     parser.add_argument("--profiles", type=pathlib.Path, metavar="FOLDER",

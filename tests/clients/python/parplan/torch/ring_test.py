@@ -74,6 +74,38 @@ def test_a_ring_gives_the_attention_of_one_process(tmp_path, ranks):
             assert calls == expected, (case, rank)
 
 
+def sent_backward(key_heads):
+    """Returns the type and the number of elements of each message of a backward pass in 16 bits."""
+    strategy = Strategy(1, 1, context_parallel_degree=dist.get_world_size())
+    held = tokens_of(strategy, 0, dist.get_rank(), TOKENS)
+    own = [one[:, :, held].requires_grad_() for one in operands(key_heads, SIZE, torch.bfloat16)]
+    result = ring_attention(*own, Ring.of(dist.group.WORLD), True, None)
+    sent = []
+    send = dist.batch_isend_irecv
+
+    def noted(works):
+        sent.append((str(works[0].tensor.dtype), works[0].tensor.numel()))
+        return send(works)
+
+    dist.batch_isend_irecv = noted
+    try:
+        result.sum().backward()
+    finally:
+        dist.batch_isend_irecv = send
+    assert all(one.grad.dtype == torch.bfloat16 for one in own)
+    return sent
+
+
+def test_gradients_are_summed_in_32_bits_on_their_way(tmp_path):
+    ranks = 4
+    cases = [(HEADS,), (1,)]
+    for (key_heads,), found in zip(cases, jobs.run_ranks(ranks, tmp_path, sent_backward, cases)):
+        elements = 2 * SAMPLES * key_heads * TOKENS // ranks * SIZE
+        expected = [("torch.bfloat16", elements), ("torch.float32", elements)] * (ranks - 1)
+        for sent in found:
+            assert sorted(sent) == sorted(expected)
+
+
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_all_ranks_have_as_much_to_do_at_each_hop(size):
     tokens = 16

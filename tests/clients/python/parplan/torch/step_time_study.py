@@ -127,7 +127,7 @@ def measured_profile(kind: str, folder: pathlib.Path, options: argparse.Namespac
 def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) -> list[dict]:
     others = measured_profile(kind, folder, options)
     print(f"{kind:<6} profile, {machine_use.mark(others)}", flush=True)
-    cases = study.cases()
+    cases = [one for one in study.cases() if not options.plan or one.name in options.plan]
     predictions = [study.predict(options.planctl, folder, kind, case)["prediction"]
                    for case in cases]
 
@@ -164,6 +164,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--planctl", type=pathlib.Path, required=True)
     parser.add_argument("--model", nargs="+", choices=models.KINDS, default=list(models.KINDS))
+    parser.add_argument("--plan", nargs="+", choices=[one.name for one in study.cases()],
+                        help="two or more; by default all")
     parser.add_argument("--steps", type=int, default=7, help="measured steps of a plan [7]")
     parser.add_argument("--rounds", type=int, default=3,
                         help="measurements of a plan while the machine is busy [3]")
@@ -171,6 +173,8 @@ def main() -> None:
                         help="of `parplan-torch profile`: repeat one time so long at most [2]")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file of all rows")
     options = parser.parse_args()
+    if options.plan and len(set(options.plan)) < 2:
+        parser.error("--plan needs two plans, whose order is compared")
     options.planctl = options.planctl.resolve()
     rows: list[dict] = []
     summaries = {}

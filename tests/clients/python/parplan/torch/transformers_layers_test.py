@@ -64,3 +64,35 @@ def test_a_model_that_is_more_than_its_layers_is_refused(name, more):
     with pytest.raises(parplan.errors.SpecInvalid) as raised:
         layers_of(make(name, **more))
     assert raised.value.metadata["field"] == "model"
+
+
+def test_what_attention_needs_of_positions_is_made_once_for_layers_with_the_same_tokens():
+    model = make("Llama").eval()
+    calls = []
+    model.model.rotary_emb.register_forward_hook(lambda *_: calls.append(1))
+    layers = layers_of(model)
+    tokens = torch.randint(0, 96, (2, 16))
+
+    def logits(positions):
+        hidden = tokens
+        for layer in layers:
+            if hasattr(layer, "token_positions"):
+                # Equal numbers, not the same tensor.
+                layer.token_positions = positions.clone()
+            hidden = layer(hidden)
+        return hidden
+
+    with torch.no_grad():
+        for first in (0, 3, 0):
+            positions = torch.arange(first, first + 16)
+            expected = model(input_ids=tokens, position_ids=positions.unsqueeze(0)).logits
+            calls.clear()
+            made = logits(positions)
+            assert (made - expected).abs().max() <= 1e-5 * expected.abs().max()
+    assert calls == []
+    kept = layers[1].rotations.kept
+    # Cosines and sines of both.
+    assert len(kept) == 4 and layers[2].rotations is layers[1].rotations
+    with torch.no_grad():
+        layers[1].to(torch.bfloat16)(torch.zeros(1, 16, 48, dtype=torch.bfloat16))
+    assert [one.dtype for one in layers[1].rotations.kept[4:]] == [torch.bfloat16] * 2
