@@ -19,8 +19,10 @@ struct LiteralSetting {
   // Names joined by dots. In TOML section and key: `parallelism.tensor_parallel_degree`. In Python
   // the class and the argument of a call (`ParallelismConfig.tensor_parallel_degree`), the class
   // alone for a call without arguments (`FullAC.Config`), or the target of an assignment
-  // (`config.training.steps`); arguments of a `dict(...)` that is assigned to a name have that name
-  // (`TRAINING.steps`). Arguments without a name are no settings, but calls inside them are read.
+  // (`config.training.steps`). Arguments of a `dict(...)` have the name that it is assigned to
+  // (`TRAINING.steps`), the name of the argument that it is, without the class around it, or that
+  // of the statement (`return.steps`). Arguments without a name are no settings, but calls inside
+  // them are read.
   std::string path;
   // The value; null for None, for what is not literal, and for a call without arguments, which is
   // literal. Lists and tuples are arrays; dictionaries and inline tables are objects.
@@ -34,10 +36,10 @@ struct LiteralSetting {
 };
 
 // Returns the settings of a TOML file: sections, dotted keys, texts of one or several lines,
-// numbers, truth values, lists and inline tables, in the order of the file. INVALID_ARGUMENT
-// (SPEC_INVALID) with file, line and rule for a setting that comes twice, a date, a list of
-// sections (`[[runs]]`), other syntax, nesting deeper than 32, and, without a line, for more than
-// kMaxImportBytes.
+// numbers, truth values, lists and inline tables, in the order of the file. All are literal.
+// INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for a setting that comes twice, a date,
+// a list of sections (`[[runs]]`), other syntax, nesting deeper than 32, and, without a line, for
+// more than kMaxImportBytes.
 absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& file);
 
 // Returns the settings of Python source in their order: arguments of calls by name, and
@@ -46,10 +48,10 @@ absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& fi
 // passed over. A path may come several times, and the caller decides which one counts.
 //
 // Statements outside all functions and classes are always read; beside them, the body of the
-// top-level function called `function`, or those of all functions and classes if it is empty.
+// top-level function or class called `function`, or those of all of them if it is empty.
 // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for brackets that do not match, an open
-// text, and nesting deeper than 32; without a line for more than kMaxImportBytes and for a function
-// that the file does not have.
+// text, and nesting deeper than 32; without a line for more than kMaxImportBytes and for a
+// `function` that the file does not have.
 absl::StatusOr<std::vector<LiteralSetting>> ReadPythonSettings(const NamedText& file,
                                                                absl::string_view function);
 
