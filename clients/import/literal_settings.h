@@ -48,10 +48,10 @@ absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& fi
 // passed over. A path may come several times, and the caller decides which one counts.
 //
 // Statements outside all functions and classes are always read; beside them, the body of the
-// top-level function or class called `function`, or those of all of them if it is empty.
+// top-level function called `function`, or those of all functions and classes if it is empty.
 // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for brackets that do not match, an open
-// text, and nesting deeper than 32; without a line for more than kMaxImportBytes and for a
-// `function` that the file does not have.
+// text, and nesting deeper than 32; without a line for more than kMaxImportBytes and for a function
+// that the file does not have.
 absl::StatusOr<std::vector<LiteralSetting>> ReadPythonSettings(const NamedText& file,
                                                                absl::string_view function);
 
