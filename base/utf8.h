@@ -1,6 +1,7 @@
 // Characters of UTF-8 (RFC 3629) in text of any origin. Messages of libraries and of jobs may hold
 // other bytes, which Protobuf refuses to send and databases to store. Clients cut and clean such
-// text with these functions.
+// text with these functions. NUL is a character like others and stays; callers whose receiver takes
+// none replace it.
 
 #ifndef PARPLAN_BASE_UTF8_H_
 #define PARPLAN_BASE_UTF8_H_
@@ -19,7 +20,7 @@ inline constexpr absl::string_view kUtf8Replacement = "\xEF\xBF\xBD";
 struct Utf8Character {
   uint32_t code_point = 0;
   // Number of bytes, from 1 to 4; 0 if the bytes are not UTF-8: a part of a character, an overlong
-  // form or a surrogate.
+  // form, a surrogate or a number beyond U+10FFFF. `code_point` is then 0.
   size_t size = 0;
 };
 

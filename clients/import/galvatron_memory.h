@@ -52,6 +52,8 @@ struct GalvatronOtherMemory {
 struct GalvatronMemory {
   std::vector<GalvatronLayerMemory> layers;
   std::vector<GalvatronOtherMemory> other;
+  // The largest type of the layers in the file plus 1, counting types whose blocks were left out; 1
+  // for layers from raw blocks.
   int layer_type_count = 0;
   // The `model_config` some files carry; null otherwise.
   nlohmann::json model_config;
@@ -60,13 +62,19 @@ struct GalvatronMemory {
 };
 
 // Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of one model, whose
-// parameters and activations are added; the saved input, embedding and head are those of the first.
-// One half alone is read as if it were a whole layer.
-// Negative sizes, layers without parameters and keys of unknown meaning are left out with a note.
+// parameters and activations are added. Layers that only one half has are left out, and so are
+// tensor-parallel degrees, all without a note of their own. The saved input, embedding, head and
+// `model_config` are those of the first. One half alone is read as if it were a whole layer.
+//
+// Negative sizes of embedding, head and activations, layers whose `parameter_size` is not above 0,
+// and top-level keys of unknown meaning are left out with a note. In raw blocks, models that cannot
+// be used are left out without one.
+//
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for no file or more than two,
-// files that are no JSON, values that are no numbers, mixtures of experts, more than 64 kinds of
-// layers, files that hold no memory of a layer, with the value that is missing, and halves without
-// a layer in common.
+// files that are no JSON, blocks that lack a member or are no objects, inner keys that are neither
+// sequence lengths nor a tensor-parallel degree, values that are no numbers, mixtures of experts,
+// more than 64 kinds of layers, files that hold no memory of a layer, with the value that is
+// missing, and halves without a layer in common.
 absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files);
 
 // Reads a file that has raw blocks only: the memory of a layer is the difference of two models of

@@ -46,30 +46,38 @@ struct GalvatronMemoryBlock {
 std::optional<GalvatronMemoryBlock> ParseGalvatronMemoryBlock(absl::string_view key);
 
 // A key in such a block: `layernum[1]_bsz8_seq2048_rank0_act_peak`, the megabytes (2^20 bytes) of
-// one rank of a model with these layers of each type: `_ms`, `_act` or `_act_peak`.
+// one rank of a model.
 struct GalvatronMemoryKey {
   enum class Kind { kModelStates, kActivation, kActivationPeak };
+  // `_ms`, `_act` or `_act_peak`.
   Kind kind = Kind::kModelStates;
+  // Layers of each type.
   std::vector<int> layer_counts;
+  // The global batch, at least 1.
   int batch_size = 0;
+  // One, or one for each layer type, from 0; empty if the key does not say.
   std::vector<int> sequence_lengths;
   int rank = 0;
 };
 std::optional<GalvatronMemoryKey> ParseGalvatronMemoryKey(absl::string_view key);
 
-// Reads `512`, `[512,512]` or `512_512`; returns an empty list for anything else.
+// Reads `512`, `[512,512]` or `512_512`; returns an empty list for anything else, also if a length
+// is 0.
 std::vector<int> ParseGalvatronSequenceList(absl::string_view text);
 
 // Facts in a file name, without its folders; 0 or empty if it does not have them.
 struct GalvatronFileName {
   int hidden_size = 0;           // hidden4096
-  int attention_head_count = 0;  // head32
+  int attention_head_count = 0;  // _head32
   int sequence_length = 0;       // seqlen2048
-  std::string precision;         // bf16, fp16 or fp32
+  std::string precision;         // bf16, fp16 or fp32; the last of these that the name has
   int node_count = 0;            // 2nodes_8gpus_per_node
   int devices_per_node = 0;
-  int device_count = 0;  // 16_gpus or 16gpus
-  std::string model;     // llama2-7b in computation_profiling_bf16_llama2-7b_all.json
+  // The product of the two above, or else 16_gpus or 16gpus; 0 for devices per node without nodes.
+  int device_count = 0;
+  // llama2-7b in computation_profiling_bf16_llama2-7b_all.json; empty unless the name begins like
+  // this or with memory_profiling_. It is all that stands there, perhaps sizes (hidden4096_head32).
+  std::string model;
 };
 GalvatronFileName ParseGalvatronFileName(absl::string_view name);
 

@@ -19,7 +19,8 @@ namespace parplan {
 struct GalvatronPlanOptions {
   // Devices of the job. 0: `world_size` of the file, or else the number in its name.
   int device_count = 0;
-  // Replaces `chunks`, for files whose chunks are not equal. 0: the file's.
+  // Replaces `chunks`, for files whose chunks are not equal; they must have the key all the same.
+  // 0: the file's.
   int64_t micro_batch_count = 0;
   // Whether tensor-parallel layers split activations along the sequence; not in
   // the file. Default: yes from v2.4 on (files with `use_sp`), as its releases.
@@ -31,13 +32,14 @@ struct GalvatronPlanOptions {
 
 struct GalvatronPlanImport {
   Plan plan;
-  // Assumptions, one sentence per entry.
+  // Assumptions and keys that were ignored, one sentence per entry.
   std::vector<std::string> notes;
 };
 
 // Reads the plan in `file` for `model`, which has an embedding before the file's layers and a head
-// after them. Both get the strategy of `vtp`, `vsp` and `embed_sdp` or `vocab_sdp` (absent: degree
-// 1). Absent keys mean what the releases without them did.
+// after them. Both get the strategy of `vtp`, `vcp`, `vsp` and `embed_sdp` or `vocab_sdp` (absent:
+// degree 1) and are never recomputed. Absent keys mean what the releases without them did: without
+// `pp_division` the last stage also gets the layers that remain.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the file is no strategy file, does
 // not fit model or devices, leaves the number of devices open, or has no counterpart here: Ulysses

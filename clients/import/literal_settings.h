@@ -19,8 +19,10 @@ struct LiteralSetting {
   // Names joined by dots. In TOML section and key: `parallelism.tensor_parallel_degree`. In Python
   // the class and the argument of a call (`ParallelismConfig.tensor_parallel_degree`), the class
   // alone for a call without arguments (`FullAC.Config`), or the target of an assignment
-  // (`config.training.steps`); arguments of a `dict(...)` that is assigned to a name have that name
-  // (`TRAINING.steps`). Arguments without a name are no settings, but calls inside them are read.
+  // (`config.training.steps`). Arguments of a `dict(...)` have the name that it is assigned to
+  // (`TRAINING.steps`), the name of the argument that it is, without the class around it, or that
+  // of the statement (`return.steps`). Arguments without a name are no settings, but calls inside
+  // them are read.
   std::string path;
   // The value; null for None, for what is not literal, and for a call without arguments, which is
   // literal. Lists and tuples are arrays; dictionaries and inline tables are objects.
@@ -35,10 +37,10 @@ struct LiteralSetting {
 };
 
 // Returns the settings of a TOML file: sections, dotted keys, texts of one or several lines,
-// numbers, truth values, lists and inline tables, in the order of the file. INVALID_ARGUMENT
-// (SPEC_INVALID) with file, line and rule for a setting that comes twice, a date, a list of
-// sections (`[[runs]]`), other syntax, nesting deeper than 32, and, without a line, for more than
-// kMaxImportBytes.
+// numbers, truth values, lists and inline tables, in the order of the file. All are literal.
+// INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for a setting that comes twice, a date,
+// a list of sections (`[[runs]]`), other syntax, nesting deeper than 32, and, without a line, for
+// more than kMaxImportBytes.
 absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& file);
 
 // Returns the settings of Python source in their order: arguments of calls by name, and

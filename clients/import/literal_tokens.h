@@ -14,10 +14,10 @@ namespace parplan {
 
 enum class LiteralTokenKind {
   kName,     // letters, digits and underscores; in TOML also dashes
-  kNumber,   // digits and what may follow them in numbers; not yet checked
-  kText,     // without its quotation marks, escapes replaced
+  kNumber,   // digits and what may follow them in numbers; not yet checked; its sign is a mark
+  kText,     // without its quotation marks; \n, \t, \\, \" and \' replaced, others kept
   kNoText,   // a text with a prefix, whose value is another (f"...", b"...")
-  kMark,     // one character of any other kind
+  kMark,     // one byte of any other kind
   kLineEnd,  // of a line outside brackets
   kFileEnd,
 };
@@ -25,7 +25,7 @@ enum class LiteralTokenKind {
 struct LiteralToken {
   LiteralTokenKind kind = LiteralTokenKind::kFileEnd;
   std::string text;
-  // Place in the file: line from 1, column from 0 (a tab is one).
+  // Place in the file: line from 1, column from 0 in bytes (a tab is one).
   int line = 1;
   int column = 0;
 

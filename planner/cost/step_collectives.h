@@ -24,10 +24,14 @@ enum class CollectivePurpose {
   kGradient = 4,
   // Gradients of which each tensor-parallel rank has a part.
   kPartialGradient = 5,
+  // Changes between layers of different strategies; between stages, those of the sending stage.
   kLayout = 6,
-  // Messages between stages: a message is one call on either side.
+  // Messages between stages: a message is one call on either side. Activations and gradients of a
+  // pair of ranks are one entry.
   kPipeline = 7,
+  // Gradients of the table that embedding and head share, if they are in different stages.
   kTiedTable = 8,
+  // The sum of the loss over all ranks, once a step; only for runtimes that sum it.
   kLoss = 9,
 };
 
@@ -47,8 +51,9 @@ struct StepCollective {
 };
 
 // Lists what `rank` takes part in during one step, each purpose, kind and group once, in the order
-// of its layers. It is what the times of `PredictPlan` consist of, hidden parts included: times and
-// this list come from the same functions (`LayerTraffic`, `GroupCosts`).
+// of the layers that need it first; the loss is last. It is what the times of `PredictPlan` consist
+// of, hidden parts included: times and this list come from the same functions (`LayerTraffic`,
+// `GroupCosts`).
 //
 // REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`, of which `costs` are the costs;
 // 0 <= rank < plan.device_count. Nothing checks it.

@@ -8,9 +8,10 @@
 
 namespace parplan {
 
-// The sizes that the formulas name by letters.
+// The sizes that the formulas for one sample name by letters. Widths are not split over tensor
+// ranks: the formulas divide by `tensor`, or by `sequence` if a rank has only its own tokens.
 struct TensorSizes {
-  double element = 2.0;     // e
+  double element = 2.0;     // e, in bytes
   double input = 2.0;       // i, of an element of a linear map's input as it is kept
   double tokens = 0.0;      // s, of a rank
   double all_tokens = 0.0;  // S, of a sample
@@ -18,15 +19,18 @@ struct TensorSizes {
   // expert.
   double expert_tokens = 0.0;
   double hidden = 0.0;  // h
+  // Widths of all heads together; 0 without attention, as those of one head below.
   double query = 0.0;   // q
   double key = 0.0;     // k
   double value = 0.0;   // k, but for latent attention
   double output = 0.0;  // q, but for latent attention
+  // Widths of one head, the least that a rank has.
   double key_head = 0.0;
   double value_head = 0.0;
   double heads = 0.0;     // a
   double tensor = 1.0;    // t
   double sequence = 1.0;  // r
+  // Whether ranks share the tokens of a sample, and how; both false for a context degree of 1.
   bool is_ring = false;
   bool is_ulysses = false;
   // Ranks whose keys and values attention gathers; 0 if it gathers none.

@@ -9,7 +9,8 @@
 
 namespace parplan {
 
-// Largest width, count or length of a layer, in elements, heads, experts or tokens. Larger ones are
+// Largest width, count or length of a layer, in elements, heads, experts or tokens; also the widest
+// that all heads of attention, or all groups of a state space, may be together. Larger ones are
 // typing errors, and their products would overflow.
 inline constexpr int kMaxModelSize = 1 << 24;
 
@@ -20,7 +21,8 @@ inline constexpr int64_t kMaxModelParameterCount = int64_t{1} << 50;
 // Largest number of tokens after the next one that a model predicts. Published models have 1 to 3.
 inline constexpr int kMaxFurtherTokenCount = 64;
 
-// Form of the ids of models and layer definitions, as errors state it.
+// Form of the ids of models and layer definitions, as errors state it. The letters are those of
+// ASCII.
 inline constexpr char kModelIdRule[] = "must be 1 to 63 letters, digits, `-`, `_` or `.`";
 
 // Returns whether `id` follows kModelIdRule.

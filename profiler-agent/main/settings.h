@@ -15,12 +15,13 @@ namespace parplan {
 struct Settings {
   // Measure once, then exit.
   bool once = false;
-  // Only print the inventory, then exit.
+  // Only print the inventory, then exit; goes before `once`.
   bool inventory_only = false;
-  // Files for the profile and the topology of `once`, `-` for standard output, the latter empty for
-  // none; and files of the models whose layers are measured.
+  // File for the profile of `once`; `-` is standard output. Empty without `once`.
   std::string out_path;
+  // File for the topology of `once`; `-` is standard output, empty writes none.
   std::string topology_path;
+  // Files of the models whose layers are measured.
   std::vector<std::string> model_paths;
   std::string cluster = "local";
   // Name of the node. The default is the host name up to its first dot, in lower case, with
@@ -30,9 +31,11 @@ struct Settings {
   DaemonOptions daemon;
 };
 
-// Reads the settings. If the command line asks for help or the version or is wrong, the text has
-// been printed and the exit code, 0 or 2, is returned. Model files are not read yet, and
-// `rank_count` is 0 where all devices are meant: call CompleteSettings (once.h).
+// Reads the settings, which also depend on the host name, on CUDA_VISIBLE_DEVICES, and on the
+// variables of `DefaultStateFolder`. If the command line asks for help or the version, or it or the
+// configuration file is wrong, the text has been printed and the exit code, 0 or 2, is returned.
+// Names are not checked and model files not read yet, and `rank_count` is 0 where all devices are
+// meant: call CompleteSettings (once.h).
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv);
 
 }  // namespace parplan

@@ -26,16 +26,21 @@ struct AuditSummary {
 };
 
 // Reads a log and checks that every line is an audit record with the next number and the digest of
-// the line before. DATA_LOSS (SIGNATURE_INVALID) naming the first line that is not: it, or a line
-// before it, was changed, taken out or put in. That lines are missing at the end shows only in
-// `head`, which the server logs and keeps nowhere else. NOT_FOUND (RESOURCE_NOT_FOUND) if there is
-// no such file, UNAVAILABLE (STORE_UNAVAILABLE) if it cannot be read. Linear in the file; keeps one
-// line in memory.
+// the line before. A change of the last line, or lines taken out at the end, show only in `head`,
+// which the server logs and keeps nowhere else; lines taken out at the beginning show only in
+// `before`. `wanted_digest` is only looked for: its absence is no error, and an empty one asks for
+// none.
+//
+// DATA_LOSS (SIGNATURE_INVALID) naming the first line that fails the check: it, or a line before
+// it, was changed, taken out or put in; also for a last line without its line feed. NOT_FOUND
+// (RESOURCE_NOT_FOUND) if there is no such file, UNAVAILABLE (STORE_UNAVAILABLE) if it cannot be
+// read. Linear in the file; keeps one line in memory.
 absl::StatusOr<AuditSummary> VerifyAuditFile(const std::string& path,
                                              absl::string_view wanted_digest = "");
 
-// Reads number and digest of the line before from an audit line. INVALID_ARGUMENT (SPEC_INVALID)
-// for any other text.
+// Returns the number of `line` itself (`sequence`) and the digest that it names as that of the line
+// before (`digest`). The digest of `line` itself is `AuditLineDigest`. INVALID_ARGUMENT
+// (SPEC_INVALID) for any other text.
 absl::StatusOr<AuditHead> ReadAuditLine(absl::string_view line);
 
 }  // namespace parplan

@@ -13,13 +13,14 @@
 
 namespace parplan::planctl {
 
-// Replaces the file `report_path` by the HTML page unless that is empty, then prints `view` as text
-// or JSON, as the session says. Returns the errors of WriteFile (files.h), and INTERNAL if standard
-// output fails.
+// Replaces the file `report_path` by the HTML page, unless that is empty; `-` is standard output.
+// Then prints `view` as JSON if the session says so, else as text, which names the report. Returns
+// the errors of WriteFile (files.h), and INTERNAL if standard output fails.
 absl::Status ShowView(const Session& session, const PlanView& view, const std::string& report_path);
 
 // Reads a plan file of parplan: an envelope, whose signature is not verified, or an unsigned plan.
-// Returns the errors of ReadFile (files.h) and ViewOfFile (plan_view.h), all INVALID_ARGUMENT.
+// `-` is standard input. Returns the errors of ReadFile (files.h) and ViewOfFile (plan_view.h), all
+// INVALID_ARGUMENT.
 absl::StatusOr<PlanView> ReadView(const std::string& path);
 
 }  // namespace parplan::planctl

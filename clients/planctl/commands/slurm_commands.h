@@ -8,7 +8,9 @@
 namespace parplan::planctl {
 
 // Adds `slurm-prolog`, `slurm-node-prolog`, `slurm-epilog` and `slurm-node-epilog`, like the
-// functions of command.h.
+// functions of command.h, but without a session: they log instead of answering (docs/slurm.md). The
+// actions of prologs fail only to have Slurm requeue the job or drain the node, those of epilogs
+// never. An alarm ends the process if an action takes too long.
 void AddSlurmCommands(Command app, Action& action);
 
 }  // namespace parplan::planctl

@@ -2,9 +2,11 @@
 //
 // The caller's thread gives an operation to NCCL when it is started, so that the GPU gets work in
 // the order of the program; two ranks with one program cannot then wait for each other in a circle.
-// It runs on the stream of the group's name, after earlier work of the device; `Wait` makes the
+// It runs on the stream of the group's purpose, after earlier work of the device; `Wait` makes the
 // device wait for it, not the host, except for a barrier. Operations of one call are one group call
-// of NCCL. The thread of `NcclDevice` finds failures and exceeded deadlines.
+// of NCCL. The thread of `NcclDevice` finds failures and exceeded deadlines. They fail the group's
+// later calls, and also every later `Synchronize` of the queue if operations were under way, even
+// after a `Wait` that returned OK.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
@@ -31,12 +33,15 @@ namespace parplan::cuda {
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what);
 
 struct NcclGroup {
-  // The purpose of the group, whose stream it uses; a name for messages; the name that NCCL gives
-  // to profilers; and an id that its ranks have in common, and no other group of the job has.
+  // The groups of one purpose share a stream (`NcclDevice::StreamOf`).
   std::string purpose;
+  // A name for messages.
   std::string name;
+  // The name that NCCL gives to profilers.
   std::string label;
+  // An id that the group's ranks have in common, and no other group of the job has.
   std::string id;
+  // This rank's number in the group, from 0 to `size` - 1.
   int rank = 0;
   int size = 1;
   // Both outlive the communicator.
@@ -45,7 +50,8 @@ struct NcclGroup {
 };
 
 // One rank's part of a group; `CudaDevice::MakeGroup` makes it. Threads and errors are those of
-// `Communicator`. NCCL's communicator is made by `Warm`, or by the first operation.
+// `Communicator`. NCCL's communicator is made by `Warm`, by the first operation, or for a part by
+// `Split`.
 class NcclCommunicator : public Communicator, private NcclWatched {
  public:
   // Returns the errors of CudaStatus (cuda_status.h).
@@ -64,10 +70,13 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   // Returns the errors of NcclStatus, those of RankContext::Publish, Await and Health, and
   // DEADLINE_EXCEEDED if the ranks do not come within `job->operation_timeout()`.
   absl::Status Warm() override;
+  // Warms this group first, so also returns the errors of `Warm`. Returns null for a negative
+  // `color`. If other ranks do not come in time, this whole group fails too.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override;
   void MeasureBusy(bool measures) override { measures_busy_ = measures; }
-  // Calls are counted when they are started.
+  // Calls are counted when they are started. `busy` has only operations that have ended, and those
+  // of one `StartTogether` all under the operation of its first call.
   CommunicatorStats Stats() const override;
 
  private:

@@ -29,15 +29,18 @@ class NcclWatched {
   virtual void Look() = 0;
 };
 
-// Made by `CudaDevice`, whose thread uses it; `Watch` and `Forget` too. It outlives its groups.
+// Made by `CudaDevice`, whose thread takes streams and events and calls `Watch` and `Forget`. It
+// outlives its groups. The destructor waits for the work of all streams. All errors are those of
+// CudaStatus (cuda_status.h).
 class NcclDevice {
  public:
   explicit NcclDevice(CudaQueue& queue) : queue_(queue) {}
   ~NcclDevice();
 
   CudaQueue& queue() { return queue_; }
-  // Returns the stream of the groups of one name, which run in the order in which they are called.
-  // Messages of different directions have names of their own, so that none waits for another.
+  // Returns the stream of the groups of one purpose, whose operations run in the order in which
+  // they are started. Messages of different directions have purposes of their own, so that none
+  // waits for another.
   absl::StatusOr<cudaStream_t> StreamOf(const std::string& name);
   // Returns a number in the memory of the GPU, which barriers all-reduce.
   absl::StatusOr<void*> BarrierNumber();
@@ -55,7 +58,8 @@ class NcclDevice {
     absl::Status Record(cudaStream_t stream) const;
     // Makes later work of `stream` wait until the event is reached.
     absl::Status Delay(cudaStream_t stream) const;
-    // Returns whether the event is reached, or the GPU's error.
+    // Returns whether the event is reached, or the GPU's error. REQUIRES, unchecked: it was
+    // recorded after `TakeEvent`.
     absl::StatusOr<bool> IsReached() const;
 
    private:
@@ -67,7 +71,8 @@ class NcclDevice {
   absl::StatusOr<std::unique_ptr<Event>> TakeEvent(bool is_timed = false);
 
   // Has `watched` looked at every 100 ms from now on, until `Forget` returns, which waits for a
-  // look under way. REQUIRES, unchecked: `Forget` comes before `watched` is destroyed.
+  // look under way and does nothing for one that is not watched. REQUIRES, unchecked: `Forget`
+  // comes before `watched` is destroyed.
   void Watch(NcclWatched* watched);
   void Forget(NcclWatched* watched);
 
