@@ -19,11 +19,13 @@ struct LiteralSetting {
   // Names joined by dots. In TOML section and key: `parallelism.tensor_parallel_degree`. In Python
   // the class and the argument of a call (`ParallelismConfig.tensor_parallel_degree`), the class
   // alone for a call without arguments (`FullAC.Config`), or the target of an assignment
-  // (`config.training.steps`); arguments of a `dict(...)` that is assigned to a name have that name
-  // (`TRAINING.steps`). Arguments without a name are no settings, but calls inside them are read.
+  // (`config.training.steps`). Entries of dictionaries and arguments of `dict(...)` and
+  // `dataclasses.replace(...)` have the name that these are assigned to (`TRAINING.steps`), and so
+  // has what fills them without a name: `dict(BASE)`. What `**` unpacks is a setting of the class;
+  // other arguments without a name are none, but calls inside them are read.
   std::string path;
   // The value; null for None, for what is not literal, and for a call without arguments, which is
-  // literal. Lists and tuples are arrays; dictionaries and inline tables are objects.
+  // literal. Lists and tuples are arrays, inline tables objects.
   nlohmann::json value;
   bool is_literal = true;
   // Line of the file, from 1.
@@ -31,6 +33,9 @@ struct LiteralSetting {
   // Whether some runs may not set it: its line is under a condition, in a loop, or further inside a
   // function or class than its first line, or an `if` follows the value. It is then not literal.
   bool is_conditional = false;
+  // The dotted name if the value is one or a call of one: `PARALLELISM`, `FullAC.Config`. Empty in
+  // TOML, for other values, and if `is_conditional`.
+  std::string reference;
 };
 
 // Returns the settings of a TOML file: sections, dotted keys, texts of one or several lines,
@@ -41,9 +46,10 @@ struct LiteralSetting {
 absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& file);
 
 // Returns the settings of Python source in their order: arguments of calls by name, and
-// assignments, where the value is a text, number, True, False, None, or a list, tuple or dictionary
-// of such; other values are not literal. Lines that are neither assignments, calls nor `return` are
-// passed over. A path may come several times, and the caller decides which one counts.
+// assignments (also `+=` and its like, never literal), where the value is a text, number, True,
+// False, None, or a list or tuple of such; other values are not literal. Lines that are neither
+// assignments, calls nor `return` are passed over. A path may come several times, and the caller
+// decides which one counts.
 //
 // Statements outside all functions and classes are always read; beside them, the body of the
 // top-level function called `function`, or those of all functions and classes if it is empty.
