@@ -30,6 +30,10 @@ bool ShardsByFsdp(const Strategy& strategy) {
          strategy.sharding_level == ShardingLevel::kParameters;
 }
 
+absl::Status RefuseOnlyReplica() {
+  return RefuseAccelerate("sharding_level", "has no second replica of layer 0 to shard over");
+}
+
 absl::Status CheckAccelerateLevel(const UniformPlan& plan) {
   const Strategy& strategy = plan.strategy;
   const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
@@ -43,15 +47,16 @@ absl::Status CheckAccelerateLevel(const UniformPlan& plan) {
     case ShardingLevel::kOptimizer:
       return RefuseAccelerate("sharding_level", "shards optimizer states alone, from layer 0 on");
     case ShardingLevel::kGradients:
-      if (plan.micro_batch_count == 1 && replicas > 1) return absl::OkStatus();
+      if (replicas == 1) return RefuseOnlyReplica();
+      if (plan.micro_batch_count == 1) return absl::OkStatus();
       return RefuseAccelerate(
           "sharding_level",
           absl::StrCat("gathers the parameters of layer 0 and the others once "
                        "for ",
                        plan.micro_batch_count, " micro-batches, and FSDP does so for each"));
     case ShardingLevel::kParameters:
-      if (replicas > 1) return absl::OkStatus();
-      return RefuseAccelerate("sharding_level", "has no second replica of layer 0 to shard over");
+      if (replicas == 1) return RefuseOnlyReplica();
+      return absl::OkStatus();
   }
   return absl::OkStatus();
 }

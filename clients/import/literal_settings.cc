@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -22,13 +23,18 @@ using nlohmann::json;
 struct LiteralValue {
   json value;
   bool is_literal = true;
-  // The value is `dict(...)`, whose arguments were noted by themselves.
+  // The value is `dict(...)`, `dataclasses.replace(...)` or `{...}`, whose entries were noted by
+  // themselves.
   bool is_dictionary = false;
   // An `if` follows that chooses between this value and another.
   bool is_conditional = false;
+  // See `LiteralSetting`.
+  std::string reference;
 };
 
 LiteralValue NotLiteral() { return {json(), false}; }
+
+LiteralValue Reference(const std::string& name) { return {json(), false, false, false, name}; }
 
 // Reads values from a list of tokens, and notes the arguments of calls.
 class LiteralReader {
@@ -61,15 +67,16 @@ class LiteralReader {
       MakeConditional(settings_[i]);
     }
     SkipToDelimiter();
-    return {json(), false, value.is_dictionary, is_conditional};
+    // The rest may change entries that were noted, so the whole is an expression.
+    return {json(), false, false, is_conditional};
   }
 
   // Values that are noted from here on do not hold in every run.
   void set_is_conditional(bool is_conditional) { is_conditional_ = is_conditional; }
 
   void NoteSetting(std::string path, const LiteralValue& value, int line) {
-    settings_.push_back(
-        {std::move(path), value.is_literal ? value.value : json(), value.is_literal, line});
+    settings_.push_back({std::move(path), value.is_literal ? value.value : json(), value.is_literal,
+                         line, false, value.reference});
     if (is_conditional_ || value.is_conditional) MakeConditional(settings_.back());
   }
   std::vector<LiteralSetting> TakeSettings() { return std::move(settings_); }
@@ -97,6 +104,7 @@ class LiteralReader {
     setting.value = json();
     setting.is_literal = false;
     setting.is_conditional = true;
+    setting.reference.clear();
   }
 
   bool IsAtDelimiter() const {
@@ -141,7 +149,7 @@ class LiteralReader {
     }
     if (token.Is('[')) return ReadList(']');
     if (token.Is('(')) return ReadList(')');
-    if (token.Is('{')) return ReadDictionary();
+    if (token.Is('{')) return ReadDictionary(target);
     return NotLiteral();
   }
 
@@ -172,14 +180,16 @@ class LiteralReader {
     if (name == (is_toml ? "true" : "True")) return {json(true)};
     if (name == (is_toml ? "false" : "False")) return {json(false)};
     if (name == "None" && !is_toml) return {json()};
-    if (is_toml || !Peek().Is('(')) return NotLiteral();
-    const bool is_dictionary = name == "dict";
-    ReadCall(is_dictionary ? target : name, line);
-    return {json(), false, is_dictionary};
+    if (is_toml) return NotLiteral();
+    if (!Peek().Is('(')) return Reference(name);
+    const bool is_dictionary = name == "dict" || name == "replace" || name == "dataclasses.replace";
+    ReadCall(is_dictionary ? target : name, is_dictionary, line);
+    return is_dictionary ? LiteralValue{json(), false, true} : Reference(name);
   }
 
-  // Reads the arguments of a call of `name` from the bracket on.
-  void ReadCall(const std::string& name, int line) {
+  // Reads the arguments of a call of `name` from the bracket on. If it makes a dictionary, those
+  // without a name give it entries.
+  void ReadCall(const std::string& name, bool is_dictionary, int line) {
     Next();
     bool has_arguments = false;
     while (!Peek().Is(')') && !IsAtFileEnd()) {
@@ -194,7 +204,12 @@ class LiteralReader {
         if (!value.is_dictionary)
           NoteSetting(absl::StrCat(name, ".", argument), value, argument_line);
       } else {
-        Read(name);
+        const bool has_entries = Peek().Is('*') && Peek(1).Is('*');
+        for (int i = 0; has_entries && i < 2; ++i) Next();
+        const LiteralValue value = Read(name);
+        if ((has_entries || is_dictionary) && !value.is_dictionary) {
+          NoteSetting(name, value, argument_line);
+        }
         // An argument without a name may be cut by a mark that ends no value.
         if (!Peek().Is(',') && !Peek().Is(')')) SkipToDelimiter();
       }
@@ -202,7 +217,7 @@ class LiteralReader {
       if (place_ == begin) Next();
     }
     if (!IsAtFileEnd()) Next();
-    if (!has_arguments) NoteSetting(name, {json()}, line);
+    if (!has_arguments && !is_dictionary) NoteSetting(name, {json()}, line);
   }
 
   LiteralValue ReadList(char close) {
@@ -233,33 +248,44 @@ class LiteralReader {
     return list;
   }
 
-  LiteralValue ReadDictionary() {
-    LiteralValue dictionary{json::object()};
+  // Reads `{...}`. In TOML it is a value, in Python its entries are noted by themselves.
+  LiteralValue ReadDictionary(const std::string& target) {
+    const bool is_toml = language_ == LiteralLanguage::kToml;
+    LiteralValue table{json::object()};
+    // Whether every entry has a text as its key, or a name in TOML.
+    bool has_keys = true;
     Next();
     while (!Peek().Is('}') && !IsAtFileEnd()) {
       const size_t begin = place_;
-      std::string key = Peek().text;
-      if (Peek().kind == LiteralTokenKind::kText || language_ == LiteralLanguage::kToml) {
+      const LiteralToken key = Peek();
+      const bool has_key = is_toml || key.kind == LiteralTokenKind::kText;
+      if (has_key) {
         Next();
       } else {
-        dictionary.is_literal = false;
         Read("");
       }
       if (Peek().Is(':') || Peek().Is('=')) {
         Next();
-        const LiteralValue entry = Read(key);
-        dictionary.is_literal = dictionary.is_literal && entry.is_literal;
-        dictionary.value[key] = entry.value;
+        const LiteralValue value = Read(has_key ? key.text : "");
+        table.is_literal = table.is_literal && value.is_literal;
+        table.value[key.text] = value.value;
+        if (has_key && !is_toml && !value.is_dictionary) {
+          NoteSetting(absl::StrCat(target, ".", key.text), value, key.line);
+        }
+        has_keys = has_keys && has_key;
+      } else {
+        has_keys = false;
       }
       if (!Peek().Is(',') && !Peek().Is('}')) {
-        dictionary.is_literal = false;
+        has_keys = false;
         SkipToDelimiter();
       }
       if (Peek().Is(',')) Next();
       if (place_ == begin) Next();
     }
     if (!IsAtFileEnd()) Next();
-    return dictionary;
+    if (!is_toml) return {json(), false, has_keys};
+    return table.is_literal && has_keys ? table : NotLiteral();
   }
 
   const std::vector<LiteralToken>& tokens_;
@@ -341,9 +367,18 @@ class PythonReader {
     }
     // An assignment, or else an expression.
     const size_t begin = reader_.place();
-    const std::string target = reader_.ReadDottedName();
+    std::string target = reader_.ReadDottedName();
     if (reader_.Peek().Is(':')) {
       while (!reader_.IsAtLineEnd() && !reader_.Peek().Is('=')) reader_.Next();
+    }
+    while (reader_.Peek().Is('[') && reader_.Peek(1).kind == LiteralTokenKind::kText &&
+           reader_.Peek(2).Is(']')) {
+      absl::StrAppend(&target, ".", reader_.Peek(1).text);
+      for (int i = 0; i < 3; ++i) reader_.Next();
+    }
+    if (IsAtAugmentedAssignment()) {
+      reader_.NoteSetting(target, NotLiteral(), first.line);
+      return;
     }
     if (!reader_.Peek().Is('=') || reader_.Peek(1).Is('=')) {
       reader_.set_place(begin);
@@ -353,6 +388,19 @@ class PythonReader {
     reader_.Next();
     const LiteralValue value = reader_.Read(target);
     if (!value.is_dictionary) reader_.NoteSetting(target, value, first.line);
+  }
+
+  // Returns whether `+=`, `**=` or another such mark comes next.
+  bool IsAtAugmentedAssignment() const {
+    size_t size = 0;
+    while (size < 2 && IsOperator(reader_.Peek(size))) ++size;
+    return size > 0 && reader_.Peek(size).Is('=') && !reader_.Peek(size + 1).Is('=');
+  }
+
+  static bool IsOperator(const LiteralToken& token) {
+    constexpr absl::string_view kOperators = "+-*/%@&|^";
+    return token.kind == LiteralTokenKind::kMark &&
+           absl::StrContains(kOperators, absl::string_view(token.text));
   }
 
   LiteralReader reader_;

@@ -19,13 +19,13 @@ struct LiteralSetting {
   // Names joined by dots. In TOML section and key: `parallelism.tensor_parallel_degree`. In Python
   // the class and the argument of a call (`ParallelismConfig.tensor_parallel_degree`), the class
   // alone for a call without arguments (`FullAC.Config`), or the target of an assignment
-  // (`config.training.steps`). Arguments of a `dict(...)` have the name that it is assigned to
-  // (`TRAINING.steps`), the name of the argument that it is, without the class around it, or that
-  // of the statement (`return.steps`). Arguments without a name are no settings, but calls inside
-  // them are read.
+  // (`config.training.steps`). Entries of dictionaries and arguments of `dict(...)` and
+  // `dataclasses.replace(...)` have the name that these are assigned to (`TRAINING.steps`), and so
+  // has what fills them without a name: `dict(BASE)`. What `**` unpacks is a setting of the class;
+  // other arguments without a name are none, but calls inside them are read.
   std::string path;
   // The value; null for None, for what is not literal, and for a call without arguments, which is
-  // literal. Lists and tuples are arrays; dictionaries and inline tables are objects.
+  // literal. Lists and tuples are arrays, inline tables objects.
   nlohmann::json value;
   bool is_literal = true;
   // Line of the file, from 1.
@@ -34,6 +34,9 @@ struct LiteralSetting {
   // `with`, or at another column than the first line of the body of its function or class; or an
   // `if` follows the value (`a if c else b`). It is then not literal. Always false in TOML.
   bool is_conditional = false;
+  // The dotted name if the value is one or a call of one: `PARALLELISM`, `FullAC.Config`. Empty in
+  // TOML, for other values, and if `is_conditional`.
+  std::string reference;
 };
 
 // Returns the settings of a TOML file: sections, dotted keys, texts of one or several lines,
@@ -44,13 +47,14 @@ struct LiteralSetting {
 absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& file);
 
 // Returns the settings of Python source in their order: arguments of calls by name, and
-// assignments, where the value is a text, number, True, False, None, or a list, tuple or dictionary
-// of such; other values are not literal. Lines that are neither assignments, calls nor `return` are
-// passed over. A path may come several times, and the caller decides which one counts.
+// assignments (also `+=` and its like, never literal), where the value is a text, number, True,
+// False, None, or a list or tuple of such; other values are not literal. Lines that are neither
+// assignments, calls nor `return` are passed over. A path may come several times, and the caller
+// decides which one counts.
 //
 // Some statements are passed over without a trace, so that the last value returned may not be the
-// last that Python assigns: `x += 1`, targets other than one name or dotted name (`a, b = ...`,
-// `x[0] = ...`), the second target of `a = b = 3`, the statements behind a `;`, and a statement on
+// last that Python assigns: targets other than a dotted name with texts in brackets (`a, b = ...`,
+// `x[n] = ...`), the second target of `a = b = 3`, the statements behind a `;`, and a statement on
 // the line of its `if`, `for`, `def` or the like. The first target of `a = b = 3` and a value in
 // front of `;` are not literal.
 //

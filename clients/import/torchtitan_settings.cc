@@ -64,6 +64,9 @@ constexpr absl::string_view kParallelismNames[] = {
     "spmd_backend",
 };
 
+// Settings of training that a plan is made from. The others only describe the run or the model.
+constexpr absl::string_view kBatchNames[] = {"batch_size", "local_batch_size", "global_batch_size"};
+
 // Sections and classes that are not of the plan.
 constexpr absl::string_view kOtherSections[] = {
     "job",          "profiling",    "profiler",        "metrics",           "optimizer",
@@ -100,6 +103,10 @@ absl::string_view SectionOf(absl::string_view owner) {
     if (last == known.name) return known.section;
   }
   return "";
+}
+
+bool IsRecomputationChoice(absl::string_view name) {
+  return name == "activation_checkpoint" || name == "ACTIVATION_CHECKPOINT";
 }
 
 bool IsConfigClass(absl::string_view owner) {
@@ -154,19 +161,16 @@ absl::Status TorchtitanSettings::Take(const LiteralSetting& setting, bool last_w
     return TakeRecomputation(setting, std::string(name));
   }
   if (section.empty()) {
-    const absl::string_view whole = SectionOf(setting.path);
-    if (whole.empty() || !setting.value.is_object()) return absl::OkStatus();
-    for (const auto& [key, value] : setting.value.items()) {
-      PARPLAN_RETURN_IF_ERROR(
-          Take({absl::StrCat(whole, ".", key), value, true, setting.line}, last_wins));
-    }
-    return absl::OkStatus();
+    return TakeWhole(setting, last_wins);
   }
   const std::string path = absl::StrCat(section, ".", name);
   if (!setting.is_literal) {
-    if (section == "training" || section == "model") return absl::OkStatus();
-    return Fault(absl::StrCat("line ", setting.line),
-                 absl::StrCat("gives `", path, "` no literal value; write the value itself"));
+    // Exported files set the table of passes where they have one.
+    if (setting.is_conditional && setting.path == "parallelism.pipeline_parallel_schedule_csv") {
+      return absl::OkStatus();
+    }
+    const bool is_of_plan = section == "parallelism" || IsIn(kBatchNames, name);
+    return is_of_plan ? NoLiteral(setting.line, path) : absl::OkStatus();
   }
   const auto [entry, is_new] = values_.emplace(path, setting.value);
   if (is_new || entry->second == setting.value) return absl::OkStatus();
@@ -178,6 +182,28 @@ absl::Status TorchtitanSettings::Take(const LiteralSetting& setting, bool last_w
   }
   entry->second = setting.value;
   return absl::OkStatus();
+}
+
+absl::Status TorchtitanSettings::TakeWhole(const LiteralSetting& setting, bool last_wins) {
+  const absl::string_view section = SectionOf(setting.path);
+  if (section.empty()) return absl::OkStatus();
+  if (setting.value.is_object()) {
+    for (const auto& [key, value] : setting.value.items()) {
+      PARPLAN_RETURN_IF_ERROR(
+          Take({absl::StrCat(section, ".", key), value, true, setting.line}, last_wins));
+    }
+    return absl::OkStatus();
+  }
+  // Names of the section and calls of its class were read where they got their value.
+  if (setting.is_literal || SectionOf(setting.reference) == section) {
+    return absl::OkStatus();
+  }
+  return section == "model" ? absl::OkStatus() : NoLiteral(setting.line, section);
+}
+
+absl::Status TorchtitanSettings::NoLiteral(int line, absl::string_view path) const {
+  return Fault(absl::StrCat("line ", line),
+               absl::StrCat("gives `", path, "` no literal value; write the value itself"));
 }
 
 absl::Status TorchtitanSettings::SetRecomputation(TorchtitanRecomputation value, int line) {
@@ -193,7 +219,7 @@ absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting
                                                    const std::string& name) {
   const std::string& path = setting.path;
   const int line = setting.line;
-  const bool is_choice = name == "activation_checkpoint" || name == "ACTIVATION_CHECKPOINT";
+  const bool is_choice = IsRecomputationChoice(name);
   if (setting.is_conditional && (is_choice || absl::StrContains(path, "AC.Config"))) {
     return Fault(absl::StrCat("line ", line),
                  "chooses activation checkpointing on a line that not every run reaches; write the "
@@ -220,10 +246,28 @@ absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting
     return Fault(absl::StrCat("line ", line),
                  "recomputes every so many layers, which no plan of one strategy says");
   }
-  if (is_choice && setting.is_literal && setting.value.is_null()) {
-    return SetRecomputation(TorchtitanRecomputation::kNone, line);
+  return is_choice ? TakeRecomputationChoice(setting) : absl::OkStatus();
+}
+
+// Takes the value of `activation_checkpoint`: a class, a dictionary, None, or a variable of the
+// same name that was read where it got its value.
+absl::Status TorchtitanSettings::TakeRecomputationChoice(const LiteralSetting& setting) {
+  if (setting.value.is_object()) {
+    for (const auto& [key, value] : setting.value.items()) {
+      PARPLAN_RETURN_IF_ERROR(TakeRecomputation(
+          {absl::StrCat("activation_checkpoint.", key), value, true, setting.line}, key));
+    }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  if (setting.is_literal && setting.value.is_null()) {
+    return SetRecomputation(TorchtitanRecomputation::kNone, setting.line);
+  }
+  if (absl::StrContains(setting.reference, "AC.Config")) {
+    return TakeRecomputation({setting.reference, json(), true, setting.line}, "Config");
+  }
+  if (IsRecomputationChoice(SplitLast(setting.reference).second)) return absl::OkStatus();
+  return Fault(absl::StrCat("line ", setting.line),
+               "chooses activation checkpointing by an expression; write the class itself");
 }
 
 absl::Status TorchtitanSettings::CheckParallelismNames() const {

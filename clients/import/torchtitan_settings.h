@@ -33,10 +33,10 @@ class TorchtitanSettings {
   // Python that makes the configuration; if it is empty, settings of several functions must agree.
   //
   // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for TOML with a
-  // `function`; for a setting of parallelism that is not literal; for settings with two values,
-  // where the last one counts if `function` is named; for a recomputation that no plan has, that
-  // differs from an earlier one, or that only some runs choose; and, all in one message, for
-  // settings of parallelism that are not known.
+  // `function`; for a setting of parallelism or a batch size that is not literal; for settings with
+  // two values, where the last one counts if `function` is named; for a recomputation that no plan
+  // has, that differs from an earlier one, or that only some runs choose; and, all in one message,
+  // for settings of parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
   // Returns whether the setting is there, also if it is null.
@@ -60,7 +60,11 @@ class TorchtitanSettings {
 
  private:
   absl::Status Take(const LiteralSetting& setting, bool last_wins);
+  // Takes a value that is assigned to a whole section, or to a name that is none.
+  absl::Status TakeWhole(const LiteralSetting& setting, bool last_wins);
   absl::Status TakeRecomputation(const LiteralSetting& setting, const std::string& name);
+  absl::Status TakeRecomputationChoice(const LiteralSetting& setting);
+  absl::Status NoLiteral(int line, absl::string_view path) const;
   absl::Status SetRecomputation(TorchtitanRecomputation value, int line);
   absl::Status CheckParallelismNames() const;
   const nlohmann::json* Find(const std::string& path) const;

@@ -164,7 +164,7 @@ void AddRun(CLI::App& app, SidecarFlags& flags) {
   AddDurationFlag(app, "--look-every", flags.look_interval, "Between looks for a newer plan [30s]");
   app.add_option("--drift-limit", flags.drift_limit,
                  "Measured over predicted step time, or its inverse, above which drift is logged")
-      ->check(CLI::Range(1.001, 1000.0))
+      ->check(shell::Between(1.001, 1000.0), "FLOAT in [1.001 - 1000]")
       ->capture_default_str()
       ->group(group);
   AddDurationFlag(app, "--drain-time", flags.drain_time,

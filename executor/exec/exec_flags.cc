@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/service/shell/command_line.h"
 #include "base/service/shell/completion/completion.h"
 #include "proto/wire/version.h"
 
@@ -43,7 +44,7 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   app.add_option("--text", flags.text, "Train on the bytes of this file [synthetic tokens]");
   app.add_option("--learning-rate", flags.learning_rate,
                  "Learning rate of the model's optimizer [Adam 0.001, SGD 0.01]")
-      ->check(CLI::PositiveNumber);
+      ->check(shell::Positive(), "POSITIVE");
   app.add_option("--seed", flags.seed, "Seed of initial parameters and of tokens [1]");
   app.add_option("--log-every", flags.log_every, "Print the loss of every n-th step only [1]")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
@@ -66,13 +67,13 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
       ->envname("PARPLAN_PASSIVE_SPOOL");
   app.add_option("--operation-timeout", flags.operation_timeout_seconds,
                  "Limit on a collective, in seconds [300]")
-      ->check(CLI::PositiveNumber);
+      ->check(shell::Positive(), "POSITIVE");
   app.add_option("--time-limit", flags.time_limit_seconds,
                  "Limit on the whole job, in seconds; with --ranks [none]")
-      ->check(CLI::PositiveNumber);
+      ->check(shell::Positive(), "POSITIVE");
   app.add_option("--grace", flags.grace_seconds,
                  "Seconds after which ranks are ended once one has failed [15]")
-      ->check(CLI::PositiveNumber);
+      ->check(shell::Positive(), "POSITIVE");
   auto* server =
       app.add_option("--server", flags.server.target, "Report to the server at HOST:PORT");
   app.add_option("--report-to", flags.server.target,

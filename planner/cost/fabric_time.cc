@@ -72,10 +72,12 @@ Seconds FabricTime::Time(Collective collective, const GroupShape& shape,
       return Seconds::Of((leaves_node ? inter_latency_ : intra_latency_) +
                          std::max(inside, leaves_node ? outside : 0.0));
     }
-    default:
-      return Seconds::Of((leaves_node ? inter_latency_ : intra_latency_) +
-                         message_bytes / (leaves_node ? outward : intra_bytes_per_second_));
+    case Collective::kSendReceive:
+    case Collective::kBroadcast:
+      break;
   }
+  return Seconds::Of((leaves_node ? inter_latency_ : intra_latency_) +
+                     message_bytes / (leaves_node ? outward : intra_bytes_per_second_));
 }
 
 }  // namespace parplan

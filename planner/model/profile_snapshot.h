@@ -1,6 +1,6 @@
 // The measurements that a planner reads: an immutable set of points for one kind of node, which the
-// caller has merged from stored profiles. proto/wire/profile_wire.h makes one; `PlanningProblem`
-// holds those of its groups.
+// caller has merged from stored profiles. proto/wire/snapshot_builder.h makes one, and
+// `PlanningProblem` holds those of its groups.
 
 #ifndef PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
 #define PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_

@@ -12,8 +12,9 @@ namespace parplan {
 
 // Gives the only node group of `topology` that many nodes. If the last link tier reaches fewer
 // devices than there are then, it is made to reach them all; but if it is the only tier, or one
-// inside a node, a tier `fabric` that reaches them all is added behind it. A tier that reaches more
-// stays as it is, and a topology without tiers gets none.
+// inside a node, a tier `fabric` that reaches them all is added behind it (`fabric-2` and so on if
+// there is a tier of that name). A tier that reaches more stays as it is, and a topology without
+// tiers gets none.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `field`, for example `--nodes`, for a topology of
 // several groups or of named nodes, and for too many devices; `topology` is then as it was.

@@ -1,4 +1,4 @@
-// Merges stored profiles into a snapshot; declared in profile_wire.h and snapshot_builder.h.
+// Merges stored profiles into a snapshot; declared in snapshot_builder.h.
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,6 @@
 #include "proto/wire/model_wire.h"
 #include "proto/wire/part_of_node.h"
 #include "proto/wire/profile_selection.h"
-#include "proto/wire/profile_wire.h"
 #include "proto/wire/snapshot_builder.h"
 
 namespace parplan {
@@ -284,23 +283,6 @@ absl::StatusOr<ProfileSnapshot> SnapshotOf(ProfileMerger& merger, absl::string_v
 }
 
 }  // namespace
-
-absl::StatusOr<ProfileSnapshot> MergeProfiles(absl::Span<const v1::Profile* const> newest_first,
-                                              absl::string_view device_kind, int devices_per_node) {
-  ProfileMerger merger;
-  std::set<std::string> other_kinds;
-  bool any = false;
-  for (const v1::Profile* profile : newest_first) {
-    if (profile->device_kind() != device_kind || profile->devices_per_node() != devices_per_node) {
-      other_kinds.insert(NodeKind(profile->device_kind(), profile->devices_per_node()));
-      continue;
-    }
-    any = true;
-    PARPLAN_RETURN_IF_ERROR(merger.Add(*profile));
-  }
-  if (!any) return NoSuchNodeError(device_kind, devices_per_node, other_kinds);
-  return SnapshotOf(merger, device_kind, devices_per_node);
-}
 
 struct SnapshotBuilder::State {
   // The measurements of nodes of one size.

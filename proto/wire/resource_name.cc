@@ -17,11 +17,34 @@ namespace {
 
 constexpr size_t kMaxIdSize = 63;
 constexpr size_t kMaxNodeIdSize = 253;
+constexpr absl::string_view kNodes = "nodes";
 
 bool IsIdCharacter(char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; }
 
 bool IsNodeIdCharacter(char c) {
   return IsIdCharacter(c) || absl::ascii_isupper(c) || c == '.' || c == '_';
+}
+
+// Returns `{node}` for `nodes`.
+std::string Placeholder(absl::string_view collection) {
+  return absl::StrCat("{", collection.substr(0, collection.size() - 1), "}");
+}
+
+// Returns the rules of the ids in a name, those of nodes apart, as the end of a sentence.
+std::string IdRules(absl::Span<const absl::string_view> collections) {
+  constexpr absl::string_view kStart = ", starting with a letter or digit";
+  std::vector<std::string> plain;
+  std::string rules;
+  for (const absl::string_view collection : collections) {
+    if (collection == kNodes) {
+      rules = absl::StrCat(", and {node} is 1 to ", kMaxNodeIdSize,
+                           " letters, digits, `-`, `.` and `_`", kStart);
+    } else {
+      plain.push_back(Placeholder(collection));
+    }
+  }
+  return absl::StrCat(absl::StrJoin(plain, " and "), plain.size() == 1 ? " is" : " are each",
+                      " 1 to ", kMaxIdSize, " lower-case letters, digits and `-`", kStart, rules);
 }
 
 // Returns the ids of `name`, in which the words of `collections` alternate with ids.
@@ -33,17 +56,16 @@ absl::StatusOr<std::vector<std::string>> ParseIds(absl::string_view name, absl::
   for (size_t i = 0; good && i < collections.size(); ++i) {
     const absl::string_view id = parts[2 * i + 1];
     good = parts[2 * i] == collections[i] &&
-           (collections[i] == "nodes" ? IsNodeId(id) : IsResourceId(id));
+           (collections[i] == kNodes ? IsNodeId(id) : IsResourceId(id));
     ids.emplace_back(id);
   }
   if (good) return ids;
   const std::string form =
       absl::StrJoin(collections, "/", [](std::string* out, absl::string_view collection) {
-        absl::StrAppend(out, collection, "/{", collection.substr(0, collection.size() - 1), "}");
+        absl::StrAppend(out, collection, "/", Placeholder(collection));
       });
   return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat("must have the form `", form,
-                                 "`, ids being 1 to 63 lower-case letters, digits and `-`"));
+                    absl::StrCat("must have the form `", form, "`, where ", IdRules(collections)));
 }
 
 }  // namespace

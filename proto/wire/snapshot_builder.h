@@ -21,6 +21,14 @@ namespace parplan {
 
 // The snapshot that `SnapshotOfNodes` (part_of_node.h) makes of the profiles that were added. Used
 // by one thread.
+//
+// The newest value of every measured key is kept. Layers are matched by `SameLayer` and precision,
+// whatever their local ids; their timings by (tensor_parallel_degree, sequence_length,
+// micro_batch_size), their memories by (tensor_parallel_degree, sequence_parallel,
+// sequence_length), collectives by (collective, participant_count, rank_stride,
+// message_size_bytes), and `overlap_slowdown` and `context_memory_bytes` each by itself. So a
+// profile that is uploaded in two halves gives the snapshot of the whole, and its digest (digest.h)
+// depends neither on the order of points nor on local ids.
 class SnapshotBuilder {
  public:
   SnapshotBuilder(absl::string_view device_kind, int devices_per_node,

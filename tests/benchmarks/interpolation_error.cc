@@ -26,7 +26,7 @@
 #include "planner/cost/measured_layer_memory.h"
 #include "planner/cost/measured_layer_times.h"
 #include "planner/cost/size_curve.h"
-#include "proto/wire/profile_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "tests/support/shared_data.h"
 
 namespace parplan {
@@ -64,8 +64,8 @@ std::vector<MeasuredLayer> Import(const fs::path& times, const std::vector<fs::p
     const absl::StatusOr<GalvatronImport> imported = ImportGalvatron(import, flags);
     if (!imported.ok()) continue;
     const v1::Profile* const profile = &imported->profile;
-    const absl::StatusOr<ProfileSnapshot> snapshot =
-        MergeProfiles({&profile, 1}, profile->device_kind(), profile->devices_per_node());
+    const absl::StatusOr<ProfileSnapshot> snapshot = SnapshotOfNodes(
+        {&profile, 1}, profile->device_kind(), profile->devices_per_node(), profile->runtime_id());
     if (snapshot.ok()) return snapshot->layers();
   }
   return {};

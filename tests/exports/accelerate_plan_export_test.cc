@@ -108,6 +108,17 @@ TEST(ExportAcceleratePlan, RefusesWithLayerAndReason) {
   refuse(plain, level(ShardingLevel::kOptimizer), "sharding_level: shards optimizer states alone");
   refuse(plain, level(ShardingLevel::kGradients),
          "sharding_level: gathers the parameters of layer 0 and the others once for 4");
+  // One replica shards nothing, whatever the number of micro-batches.
+  for (const int micro_batch_count : {1, 4}) {
+    refuse(
+        plain,
+        [&](Facts& facts) {
+          level(ShardingLevel::kGradients)(facts);
+          facts.strategy.data_parallel_degree = 1;
+          facts.micro_batch_count = micro_batch_count;
+        },
+        "sharding_level: has no second replica");
+  }
   refuse(
       plain, [](Facts& facts) { facts.strategy.data_parallel_degree = 1; },
       "sharding_level: has no second replica");

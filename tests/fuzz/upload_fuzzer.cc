@@ -13,6 +13,7 @@
 #include "parplan/v1/profile.pb.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/json_file.h"
+#include "proto/wire/part_of_node.h"
 #include "proto/wire/profile_wire.h"
 #include "tests/fuzz/message_mutator.h"
 
@@ -26,17 +27,20 @@ void ReadProfile(const v1::Profile& profile) {
   PARPLAN_CHECK(ProfileContentDigest(profile).size() == 64);
   ToReadableJson(profile);
   const absl::Status status = ValidateProfile(profile);
-  const std::vector<const v1::Profile*> once = {&profile};
+  // Without a runtime it holds for all.
+  v1::Profile upload = profile;
+  upload.clear_runtime_id();
+  const std::vector<const v1::Profile*> once = {&upload};
   const absl::StatusOr<ProfileSnapshot> snapshot =
-      MergeProfiles(once, profile.device_kind(), profile.devices_per_node());
+      SnapshotOfNodes(once, profile.device_kind(), profile.devices_per_node(), "");
   if (!status.ok()) {
     PARPLAN_CHECK(GetErrorDetail(status)->reason == Reason::kProfileInvalid);
     return;
   }
   PARPLAN_CHECK(snapshot.ok());
-  const std::vector<const v1::Profile*> twice = {&profile, &profile};
+  const std::vector<const v1::Profile*> twice = {&upload, &upload};
   const absl::StatusOr<ProfileSnapshot> again =
-      MergeProfiles(twice, profile.device_kind(), profile.devices_per_node());
+      SnapshotOfNodes(twice, profile.device_kind(), profile.devices_per_node(), "");
   PARPLAN_CHECK(again.ok() && again->digest() == snapshot->digest());
 }
 

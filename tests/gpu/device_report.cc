@@ -41,6 +41,7 @@
 #include "planner/model/runtime_traits.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "profiler-agent/probe/probe_rank.h"
+#include "proto/wire/part_of_node.h"
 #include "proto/wire/profile_wire.h"
 
 namespace parplan {
@@ -276,8 +277,9 @@ absl::Status MeasureLayers(RankContext& job, Device& device, double peak, std::F
 absl::StatusOr<PlanningProblem> MakeProblem(const ModelSpec& model, const DeviceFacts& facts,
                                             const v1::Profile& measured) {
   const v1::Profile* const profiles[] = {&measured};
-  PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot profile,
-                           MergeProfiles(profiles, measured.device_kind(), 1));
+  PARPLAN_ASSIGN_OR_RETURN(
+      ProfileSnapshot profile,
+      SnapshotOfNodes(profiles, measured.device_kind(), 1, measured.runtime_id()));
   PARPLAN_ASSIGN_OR_RETURN(Topology topology,
                            Topology::Create("here",
                                             {{.node_group_id = "here",

@@ -106,7 +106,13 @@ ValueCheck Between(int lowest, int highest) {
 }
 
 ValueCheck Between(double lowest, double highest) {
-  return ValueCheck(std::make_shared<const CLI::Validator>(CLI::Range(lowest, highest)));
+  // CLI::Range lets NaN pass, which is neither below nor above a number.
+  const auto check = [lowest, highest](const std::string& text) {
+    const std::optional<double> value = FiniteNumber(text);
+    const bool is_within = value.has_value() && *value >= lowest && *value <= highest;
+    return is_within ? "" : absl::StrCat("must be a number from ", lowest, " to ", highest);
+  };
+  return ValueCheck(check, absl::StrCat("FLOAT in [", lowest, " - ", highest, "]"));
 }
 
 ValueCheck OneOf(std::vector<std::string> words) {

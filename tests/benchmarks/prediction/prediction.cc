@@ -39,7 +39,7 @@
 #include "executor/trainer/rank_trainer.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
-#include "proto/wire/profile_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "tests/benchmarks/prediction/measure_profile.h"
 #include "tests/benchmarks/prediction/paced_device.h"
 #include "tests/benchmarks/prediction/plan_sets.h"
@@ -99,7 +99,8 @@ absl::StatusOr<std::vector<absl::Duration>> RunPlan(const Plan& plan, const Plan
 absl::StatusOr<PlanningProblem> MakeProblem(const PlanSet& set, const v1::Profile& measured) {
   const v1::Profile* const profiles[] = {&measured};
   PARPLAN_ASSIGN_OR_RETURN(ProfileSnapshot profile,
-                           MergeProfiles(profiles, measured.device_kind(), set.devices_per_node));
+                           SnapshotOfNodes(profiles, measured.device_kind(), set.devices_per_node,
+                                           measured.runtime_id()));
   NodeGroup group{.node_group_id = "here",
                   .device_kind = measured.device_kind(),
                   .node_count = set.device_count / set.devices_per_node,

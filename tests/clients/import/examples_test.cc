@@ -15,6 +15,7 @@
 #include "clients/import/galvatron_profile.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "proto/wire/profile_wire.h"
 #include "proto/wire/topology_wire.h"
 #include "tests/clients/import/import_test_files.h"
@@ -94,7 +95,7 @@ TEST(Examples, FitTogether) {
       TopologyFromProto(ReadExample<v1::ClusterTopology>("a100-40g-8.cluster.json")));
   const v1::Profile* const profiles[] = {&profile};
   ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot,
-                       MergeProfiles(profiles, topology.node_groups()[0].device_kind, 8));
+                       SnapshotOfNodes(profiles, topology.node_groups()[0].device_kind, 8, "fsdp"));
   for (const LayerDefinition& definition : model.layer_definitions()) {
     EXPECT_NE(snapshot.FindLayer(definition, model.precision()), nullptr)
         << definition.layer_definition_id;

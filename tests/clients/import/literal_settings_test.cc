@@ -129,7 +129,50 @@ def debug() -> Trainer.Config:
               "torchtitan.config.ParallelismConfig.module_fqns_per_model_part":
                 [["norm"], ["x", 1]],
               "Trainer.Config.activation_checkpoint": null, "FullAC.Config": null,
-              "config.training.max_norm": -1.5, "config.training.steps": "?"})"));
+              "config.training.max_norm": -1.5, "config.parallelism.degree": "?",
+              "config.training.steps": "?"})"));
+}
+
+// However a dictionary is written, its entries are settings, literal or not.
+TEST(ReadPythonSettings, ReadsDictionariesOfAllForms) {
+  EXPECT_EQ(Python(R"(
+A = {"x": 1, "y": count, "z": {"u": 2, "v": count}}
+B = dict(A, x=1)
+C = dataclasses.replace(old.C, x=1)
+D(**A, y=2)
+E["x"] = 1
+E["y"]["z"] = count
+F = {"x": 1, **A}
+G = {"x": 1} | A
+H = dict(x=1) if big else A
+I **= 2
+K = dict()
+L = {}
+J == 3
+)"),
+            json::parse(R"({"A.x": 1, "A.y": "?", "z.u": 2, "z.v": "?", "B": "?", "B.x": 1,
+              "C": "?", "C.x": 1, "D": "?", "D.y": 2, "E.x": 1, "E.y.z": "?", "F.x": 1, "F": "?",
+              "G.x": 1, "G": "?", "H.x": "?", "H": "?", "I": "?"})"));
+}
+
+TEST(ReadPythonSettings, SaysWhatANameOrACallRefersTo) {
+  const std::string text = R"(
+a = B.C
+a = B.C(1)
+a = B.C or D
+a = B.C(1).d
+a = B.C if d else D
+a = "B"
+f(**B.C)
+a = dict(B.C)
+if d:
+    a = B.C
+)";
+  ASSERT_OK_AND_ASSIGN(const std::vector<LiteralSetting> settings,
+                       ReadPythonSettings({"a.py", text}, ""));
+  std::vector<std::string> references;
+  for (const LiteralSetting& setting : settings) references.push_back(setting.reference);
+  EXPECT_THAT(references, ElementsAre("B.C", "B.C", "", "", "", "", "B.C", "B.C", ""));
 }
 
 TEST(ReadPythonSettings, MarksWhatOnlySomeRunsSet) {
@@ -166,7 +209,7 @@ def two():
 B = {"x": 1, "y": [None, False]}
 )";
   EXPECT_EQ(Python(text, "two"), json::parse(R"({"A": 1, "TrainingConfig.steps": 2,
-              "TrainingConfig.more": "?", "B": {"x": 1, "y": [null, false]}})"));
+              "TrainingConfig.more": "?", "B.x": 1, "B.y": [null, false]})"));
   EXPECT_THAT(ReadPythonSettings({"a.py", text}, "three"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no function `three`")));
 }

@@ -220,6 +220,64 @@ TEST(ImportTorchtitanPlan, RefusesChoicesThatOnlySomeRunsMake) {
                        HasSubstr("gives `parallelism.tensor_parallel_degree` no literal value")));
 }
 
+// A section or a choice that is not read would count as torchtitan's default.
+TEST(ImportTorchtitanPlan, RefusesWhatItCannotRead) {
+  const auto refuse = [](const std::string& text, const std::string& part) {
+    EXPECT_THAT(Read("run.py", "TRAINING = dict(local_batch_size=4, seq_len=1024)\n" + text),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("run.py: line "), HasSubstr(part))))
+        << text;
+  };
+  const std::string degree = "gives `parallelism.tensor_parallel_degree` no literal value";
+  refuse("PARALLELISM = {\"tensor_parallel_degree\": n}", degree);
+  refuse("if wide:\n    PARALLELISM = {\"tensor_parallel_degree\": 2}", degree);
+  refuse("RUN = {\"parallelism\": {\"tensor_parallel_degree\": n}}", degree);
+  refuse("if wide:\n    RUN = {\"parallelism\": {\"tensor_parallel_degree\": 2}}", degree);
+  refuse("def f():\n    c.parallelism.tensor_parallel_degree *= 2", degree);
+  refuse("PARALLELISM[\"tensor_parallel_degree\"] = n", degree);
+  refuse("p = replace(c.parallelism)\nparallelism = replace(p, tensor_parallel_degree=2)",
+         "gives `parallelism` no literal value");
+  for (const char* const section :
+       {"PARALLELISM = {**base}", "PARALLELISM = {key: 2}", "PARALLELISM = {} | base",
+        "PARALLELISM = make()", "PARALLELISM = wide", "PARALLELISM = dict(base)",
+        "PARALLELISM |= base", "ParallelismConfig(**base)",
+        "f(parallelism=ParallelismConfig() if wide else None)",
+        "if wide:\n    PARALLELISM = ParallelismConfig()",
+        "f(parallelism=ParallelismConfig().grow())"}) {
+    refuse(section, "gives `parallelism` no literal value");
+  }
+  refuse("f(training=make())", "gives `training` no literal value");
+  refuse("TRAINING.local_batch_size = n", "gives `training.local_batch_size` no literal value");
+  for (const char* const choice :
+       {"f(activation_checkpoint=make())", "f(activation_checkpoint=wide)",
+        "f(activation_checkpoint=\"full\")", "ACTIVATION_CHECKPOINT = FullAC.Config() or None",
+        "config.activation_checkpoint = [x for x in y]"}) {
+    refuse(choice, "chooses activation checkpointing by an expression");
+  }
+  refuse("f(activation_checkpoint={\"mode\": mode})", "must name the mode");
+  refuse("f(activation_checkpoint=MemoryBudgetAC.Config(**x))", "no recomputation of a plan");
+}
+
+TEST(ImportTorchtitanPlan, ReadsVariablesAndDictionaries) {
+  const std::string text = R"(
+PARALLELISM = {"tensor_parallel_degree": 2}
+TRAINING = {"local_batch_size": 4, "global_batch_size": 64, "seq_len": 1024, "steps": count}
+def make(config):
+    parallelism = dict(PARALLELISM)
+    parallelism["context_parallel_degree"] = 1
+    return dataclasses.replace(
+        config,
+        parallelism=dataclasses.replace(config.parallelism, **parallelism),
+        training=TrainingConfig(**TRAINING),
+        activation_checkpoint=)";
+  for (const char* const full : {"FullAC.Config()", "FullAC.Config(**options)",
+                                 "{\"mode\": \"full\"}", "dict(mode=\"full\")"}) {
+    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
+                         Read("run.py", absl::StrCat(text, full, ")\n")));
+    EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel())) << full;
+  }
+}
+
 TEST(ImportTorchtitanPlan, NeedsTheFunctionIfSeveralDiffer) {
   const std::string two = absl::StrCat(
       kPython,

@@ -48,6 +48,14 @@ class RunTest(SidecarTest):
         with parplan.Client(server.address, self.credentials) as client:
             return client.call(EXECUTIONS, "ListExecutions", {"parent": plan.name}).executions
 
+    def test_a_drift_limit_is_a_finite_number(self):
+        for limit in ("nan", "inf", "1", "1001"):
+            done = subprocess.run(
+                [FLAGS.bin / "parplan-sidecar", "run", "--check-config", "--drift-limit", limit],
+                capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+            self.assertEqual(done.returncode, WRONG)
+            self.assertIn("must be a number from 1.001 to 1000", done.stderr)
+
     def test_windows_reach_the_server_and_drift_is_told(self):
         with self.serve() as server:
             plan = self.begin(server)

@@ -15,6 +15,7 @@
 #include "profiler-agent/inventory/node_inventory.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "proto/wire/profile_wire.h"
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/planner/program/program_cases.h"
@@ -92,7 +93,7 @@ TEST(RunProbe, AnswersAllThatIsAsked) {
   // Degree 1, and 2 with the tokens shared or not.
   EXPECT_EQ(profile.layer_memories_size(), 3 * profile.layer_definitions_size());
   // The planner takes it.
-  EXPECT_OK(MergeProfiles({&profile}, profile.device_kind(), 2));
+  EXPECT_OK(SnapshotOfNodes({&profile}, profile.device_kind(), 2, profile.runtime_id()));
 }
 
 TEST(RunProbe, MeasuresMemoryAloneWhereNothingElseIsAsked) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proto/wire/model_wire.h"
-#include "proto/wire/profile_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "proto/wire/topology_wire.h"
 #include "tests/proto/wire/small_profile.h"
 #include "tests/support/sample_layers.h"
@@ -63,7 +63,8 @@ ModelSpec SmallModel(const std::function<void(v1::ModelSpec&)>& change = {}) {
 
 std::string SnapshotDigestOf(const v1::Profile& profile) {
   const v1::Profile* const pointer = &profile;
-  return MergeProfiles({&pointer, 1}, profile.device_kind(), profile.devices_per_node())
+  return SnapshotOfNodes({&pointer, 1}, profile.device_kind(), profile.devices_per_node(),
+                         "parplan")
       .value()
       .digest();
 }

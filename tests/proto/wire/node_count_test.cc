@@ -79,6 +79,18 @@ TEST(SetNodeCount, AnOnlyTierOverNodesGetsOneBehindIt) {
   EXPECT_EQ(topology.link_tiers_size(), 0);
 }
 
+TEST(SetNodeCount, TheNewTierHasANameOfItsOwn) {
+  v1::ClusterTopology topology = TopologyOf(2, {{"fabric", 16}});
+  ASSERT_OK(SetNodeCount(4, "--nodes", &topology));
+  EXPECT_THAT(TiersOf(topology), ElementsAre(Pair("fabric", 16), Pair("fabric-2", 32)));
+  EXPECT_OK(TopologyFromProto(topology).status());
+  topology = TopologyOf(1, {{"fabric-2", 4}, {"fabric", 8}});
+  ASSERT_OK(SetNodeCount(2, "--nodes", &topology));
+  EXPECT_THAT(TiersOf(topology),
+              ElementsAre(Pair("fabric-2", 4), Pair("fabric", 8), Pair("fabric-3", 16)));
+  EXPECT_OK(TopologyFromProto(topology).status());
+}
+
 TEST(SetNodeCount, RefusesWhatHasNoSingleNumberOfNodes) {
   v1::ClusterTopology topology = TopologyOf(2, {{"nvlink", 16}});
   EXPECT_THAT(SetNodeCount(1 << 30, "--nodes", &topology),

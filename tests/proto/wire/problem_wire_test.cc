@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "proto/wire/profile_wire.h"
+#include "proto/wire/part_of_node.h"
 #include "tests/proto/wire/small_profile.h"
 #include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
@@ -17,7 +17,7 @@ namespace {
 std::shared_ptr<const ProfileSnapshot> Snapshot() {
   const v1::Profile profile = SmallProfile();
   const v1::Profile* const pointer = &profile;
-  absl::StatusOr<ProfileSnapshot> snapshot = MergeProfiles({&pointer, 1}, "GPU", 8);
+  absl::StatusOr<ProfileSnapshot> snapshot = SnapshotOfNodes({&pointer, 1}, "GPU", 8, "parplan");
   return std::make_shared<const ProfileSnapshot>(*std::move(snapshot));
 }
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "proto/wire/profile_wire.h"
+#include "proto/wire/snapshot_builder.h"
 #include "tests/proto/wire/random_values.h"
 #include "tests/proto/wire/small_profile.h"
 #include "tests/support/status_matchers.h"
@@ -17,12 +19,15 @@ using testing::HasSubstr;
 
 absl::StatusOr<ProfileSnapshot> Merge(const std::vector<v1::Profile>& newest_first,
                                       const std::string& device_kind = "GPU") {
-  std::vector<const v1::Profile*> pointers;
-  for (const v1::Profile& profile : newest_first) pointers.push_back(&profile);
-  return MergeProfiles(pointers, device_kind, 8);
+  // The runtime of `RandomValues`; small profiles hold for all.
+  SnapshotBuilder builder(device_kind, 8, "torch");
+  for (const v1::Profile& profile : newest_first) {
+    PARPLAN_RETURN_IF_ERROR(builder.Add(profile).status());
+  }
+  return builder.Finish();
 }
 
-TEST(MergeProfiles, ReadsEveryValue) {
+TEST(SnapshotBuilder, ReadsEveryValue) {
   v1::Profile profile = SmallProfile();
   profile.mutable_layer_memories(0)->set_checkpoint_bytes_per_sample(64);
   profile.mutable_layer_memories(0)->set_sequence_parallel(true);
@@ -56,7 +61,7 @@ TEST(MergeProfiles, ReadsEveryValue) {
 }
 
 // The server reads them once for many nodes that are alike.
-TEST(MergeProfiles, DefinitionsThatAreAlikeKeepTheirPrecisionsAndLengthsApart) {
+TEST(SnapshotBuilder, DefinitionsThatAreAlikeKeepTheirPrecisionsAndLengthsApart) {
   v1::Profile newest = SmallProfile();
   v1::Profile other_length = newest;
   other_length.mutable_layer_definitions(0)->set_sequence_length(64);
@@ -86,7 +91,7 @@ v1::OptimizerTiming AdamTiming(int64_t parameter_count, int nanos) {
   return timing;
 }
 
-TEST(MergeProfiles, ReadsTimesOfOptimizersAndTheirPrecision) {
+TEST(SnapshotBuilder, ReadsTimesOfOptimizersAndTheirPrecision) {
   v1::Profile newer = SmallProfile();
   *newer.add_optimizer_timings() = AdamTiming(1000, 500'000);
   v1::Profile older = SmallProfile();
@@ -110,7 +115,7 @@ TEST(MergeProfiles, ReadsTimesOfOptimizersAndTheirPrecision) {
   EXPECT_NE(with.digest(), without.digest());
 }
 
-TEST(MergeProfiles, TheNewestValueOfAKeyWins) {
+TEST(SnapshotBuilder, TheNewestValueOfAKeyWins) {
   v1::Profile newer = SmallProfile();
   newer.mutable_layer_timings(0)->mutable_forward_duration()->set_nanos(7'000'000);
   newer.mutable_layer_definitions(0)->set_layer_definition_id("block");
@@ -133,14 +138,14 @@ TEST(MergeProfiles, TheNewestValueOfAKeyWins) {
   EXPECT_EQ(snapshot.context_memory()->count(), 7);
 }
 
-TEST(MergeProfiles, AnotherPrecisionIsAnotherLayer) {
+TEST(SnapshotBuilder, AnotherPrecisionIsAnotherLayer) {
   v1::Profile full = SmallProfile();
   full.set_precision(v1::PRECISION_FP32);
   ASSERT_OK_AND_ASSIGN(const ProfileSnapshot snapshot, Merge({full, SmallProfile()}));
   EXPECT_EQ(snapshot.layers().size(), 2u);
 }
 
-TEST(MergeProfiles, OnceOrTwiceIsTheSame) {
+TEST(SnapshotBuilder, OnceOrTwiceIsTheSame) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const v1::Profile profile = RandomValues(seed).Profile();
@@ -150,7 +155,7 @@ TEST(MergeProfiles, OnceOrTwiceIsTheSame) {
   }
 }
 
-TEST(MergeProfiles, TheOrderOfPointsDoesNotMatter) {
+TEST(SnapshotBuilder, TheOrderOfPointsDoesNotMatter) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const v1::Profile profile = RandomValues(seed).Profile();
@@ -170,7 +175,7 @@ TEST(MergeProfiles, TheOrderOfPointsDoesNotMatter) {
 }
 
 // Every list in two halves, cut at random; both halves repeat the definitions.
-TEST(MergeProfiles, TwoHalvesMakeTheWhole) {
+TEST(SnapshotBuilder, TwoHalvesMakeTheWhole) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     RandomValues random(seed);
@@ -212,7 +217,7 @@ TEST(MergeProfiles, TwoHalvesMakeTheWhole) {
   }
 }
 
-TEST(MergeProfiles, LeavesOtherNodesOut) {
+TEST(SnapshotBuilder, LeavesOtherNodesOut) {
   v1::Profile other_kind = SmallProfile();
   other_kind.set_device_kind("Other");
   v1::Profile other_size = SmallProfile();
@@ -223,7 +228,7 @@ TEST(MergeProfiles, LeavesOtherNodesOut) {
   EXPECT_EQ(alone.digest(), among.digest());
 }
 
-TEST(MergeProfiles, SaysWhichKindsThereAreWhenNoneIsLeft) {
+TEST(SnapshotBuilder, SaysWhichKindsThereAreWhenNoneIsLeft) {
   v1::Profile other_kind = SmallProfile();
   other_kind.set_device_kind("Other");
   v1::Profile other_size = SmallProfile();
@@ -236,7 +241,7 @@ TEST(MergeProfiles, SaysWhichKindsThereAreWhenNoneIsLeft) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("there are none at all")));
 }
 
-TEST(MergeProfiles, RefusesWhatWasNeverValidated) {
+TEST(SnapshotBuilder, RefusesWhatWasNeverValidated) {
   v1::Profile profile = SmallProfile();
   profile.mutable_layer_timings(0)->set_layer_definition_id("other");
   EXPECT_THAT(Merge({profile}), StatusIs(absl::StatusCode::kInvalidArgument));

@@ -53,5 +53,21 @@ TEST(ResourceName, SaysTheFormExpected) {
                                           "{execution}`")));
 }
 
+TEST(ResourceName, SaysTheRuleOfEveryKindOfIdInTheForm) {
+  EXPECT_EQ(
+      ClusterName::Parse("clusters/a_b").status().message(),
+      "parent: must have the form `clusters/{cluster}`, where {cluster} is 1 to 63 lower-case "
+      "letters, digits and `-`, starting with a letter or digit");
+  EXPECT_EQ(NodeName::Parse("clusters/a/nodes/.b").status().message(),
+            "parent: must have the form `clusters/{cluster}/nodes/{node}`, where {cluster} is 1 to "
+            "63 lower-case letters, digits and `-`, starting with a letter or digit, and {node} is "
+            "1 to 253 letters, digits, `-`, `.` and `_`, starting with a letter or digit");
+  EXPECT_EQ(ProfileName::Parse("x").status().message(),
+            "name: must have the form `clusters/{cluster}/nodes/{node}/profiles/{profile}`, where "
+            "{cluster} and {profile} are each 1 to 63 lower-case letters, digits and `-`, starting "
+            "with a letter or digit, and {node} is 1 to 253 letters, digits, `-`, `.` and `_`, "
+            "starting with a letter or digit");
+}
+
 }  // namespace
 }  // namespace parplan

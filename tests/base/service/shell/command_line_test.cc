@@ -49,5 +49,22 @@ TEST(CommandLine, OtherMistakesKeepTheirMessages) {
   EXPECT_EQ(WrongWith({"list", "--height"}), "The following argument was not expected: --height");
 }
 
+TEST(Between, ANumberIsFiniteAndWithinBothEnds) {
+  const ValueCheck check = Between(0.0, 12.5);
+  for (const char* const good : {"0", "12.5", "1e1"}) EXPECT_EQ(check(good), "") << good;
+  for (const char* const bad :
+       {"nan", "-nan", "NaN", "inf", "-inf", "-0.1", "12.6", "", "x", "1x"}) {
+    EXPECT_EQ(check(bad), "must be a number from 0 to 12.5") << bad;
+  }
+}
+
+TEST(Between, AWholeNumberIsWithinBothEnds) {
+  const ValueCheck check = Between(1, 12);
+  for (const char* const good : {"1", "12"}) EXPECT_EQ(check(good), "") << good;
+  for (const char* const bad : {"0", "13", "1.5", "nan", "", "x"}) {
+    EXPECT_NE(check(bad), "") << bad;
+  }
+}
+
 }  // namespace
 }  // namespace parplan::shell

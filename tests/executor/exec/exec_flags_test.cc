@@ -1,0 +1,36 @@
+#include "executor/exec/exec_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace parplan {
+namespace {
+
+// Returns the status to exit with, -1 to go on.
+int Parse(const std::string& flag, const std::string& value) {
+  std::vector<std::string> words = {"parplan-exec", "--plan", "p",  "--trust", "t", "--model", "m",
+                                    "--topology",   "c",      flag, value};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  ExecFlags flags;
+  testing::internal::CaptureStderr();
+  const int exit_code = ParseFlags(static_cast<int>(arguments.size()), arguments.data(), flags);
+  const std::string error = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(exit_code == -1, error.find("must be a number above 0") == std::string::npos) << error;
+  return exit_code;
+}
+
+TEST(ParseFlags, TimesAndRatesAreFiniteAndAboveZero) {
+  for (const char* const flag :
+       {"--learning-rate", "--operation-timeout", "--time-limit", "--grace"}) {
+    EXPECT_EQ(Parse(flag, "0.5"), -1) << flag;
+    for (const char* const bad : {"nan", "inf", "0", "-1", "x"}) {
+      EXPECT_EQ(Parse(flag, bad), 2) << flag << " " << bad;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace parplan
