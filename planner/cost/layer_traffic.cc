@@ -257,8 +257,8 @@ PassCollectives LayerTraffic::RingCollectives(const LayerDefinition& definition,
   const AttentionWidths widths = AttentionWidthsOf(definition);
   const int heads =
       std::max(1, definition.key_value_head_count / (strategy.tensor_parallel_degree * exchange));
-  const double elements = samples * definition.sequence_length / ring *
-                          (widths.key_head + widths.value_head) * heads;
+  const double elements =
+      samples * definition.sequence_length / ring * (widths.key_head + widths.value_head) * heads;
   const double keys_and_values = elements * ElementBytes();
   const double gradients =
       runtime_.widens_ring_gradients ? elements * kGradientBytes : keys_and_values;

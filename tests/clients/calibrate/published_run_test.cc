@@ -210,8 +210,8 @@ TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
 
 // Products of two counts have the limit of each.
 TEST(ReadPublishedRuns, ProductsOfCountsStayInRange) {
-  const PublishedRun run = RunOf(With(GptRow(), R"("sp": false)",
-                                      R"("sp": false, "dp_shard": 16777216, "dp_replicate": 1024)"));
+  const PublishedRun run = RunOf(With(
+      GptRow(), R"("sp": false)", R"("sp": false, "dp_shard": 16777216, "dp_replicate": 1024)"));
   EXPECT_EQ(run.parallelism.data_parallel_degree, kMaxImportCount);
 }
 
