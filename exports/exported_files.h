@@ -27,13 +27,14 @@ struct ExportFacts {
   std::string plan_name;
 };
 
-// Returns the variables that every target's environment file has, one `NAME=value` a line:
-// PARPLAN_DEVICE_COUNT, PARPLAN_GLOBAL_BATCH_SIZE, PARPLAN_MICRO_BATCH_SIZE_PER_RANK (samples of
-// one micro-batch on one data-parallel replica) and PARPLAN_GRADIENT_ACCUMULATION_STEPS
-// (micro-batches of a step).
+// Returns the variables that every target's environment file has, one `NAME=value` a line, each
+// ended by a newline: PARPLAN_DEVICE_COUNT, PARPLAN_GLOBAL_BATCH_SIZE,
+// PARPLAN_MICRO_BATCH_SIZE_PER_RANK (samples of one micro-batch on one data-parallel replica) and
+// PARPLAN_GRADIENT_ACCUMULATION_STEPS (micro-batches of a step).
 std::string CommonVariables(const UniformPlan& plan);
-// The same of any plan. Replicas are those of the first layer, which reads the samples. REQUIRES:
-// the plan has a layer, which is not checked.
+// The same of any plan. Replicas are those of the first layer, which reads the samples; the
+// division by their number rounds down. REQUIRES: there is a first stage and it has a layer, which
+// is not checked.
 std::string CommonVariables(const Plan& plan);
 
 }  // namespace parplan

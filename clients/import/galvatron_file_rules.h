@@ -8,10 +8,12 @@
 
 namespace parplan {
 
-// The reason of errors in these files.
+// The reason of errors that these readers return, about the files or the flags that go with them.
 inline constexpr Reason kFileReason = Reason::kProfileInvalid;
 
-// Most types of layers that a file may have. Not measured.
+// Types of layers are numbered from 0 to below this. A key of a higher number is an error, and
+// further entries of `layernum[...]` are not read as types. A chosen value; not measured for
+// others.
 inline constexpr int kMaxLayerTypes = 64;
 
 }  // namespace parplan

@@ -24,10 +24,11 @@ inline constexpr char kMegatronNarrowRuntime[] = "megatron-core-fp8";
 
 struct MegatronRunOptions {
   // Ranks of the job. Above 0 it takes precedence over a launch script, with a note if that has
-  // others. 0: those that the script gives torchrun; arguments and YAML give none.
+  // others. 0: those that the script gives torchrun; arguments and YAML give none. A number below 0
+  // or above kMaxImportCount is an error.
   int device_count = 0;
-  // The model of the run, with which the arguments are then compared (megatron_comparison.h).
-  // Absent: the model is made from the arguments.
+  // The model of the run, which is also the model of the result. Arguments that contradict it are
+  // an error (megatron_comparison.h). Absent: the model is made from the arguments.
   std::optional<v1::ModelSpec> model;
   // Sizes that take precedence over the arguments. Not used with `model`.
   ModelFlags flags;
@@ -44,18 +45,20 @@ struct MegatronRunImport {
 
 // Reads a run of Megatron-LM, core 0.14 to 0.20, from one of these texts:
 //
-//   arguments      `--name value` or `--name=value`, the first word is an argument
-//   a script       a shell script that starts a Python program (launch_script.h)
 //   YAML           a file named *.yaml or *.yml, of Megatron-LM's tests or of Megatron-Bridge
 //                  (megatron_yaml.h)
+//   arguments      `--name value` or `--name=value`; the first word behind blanks and `#` comments
+//                  begins with `--`
+//   a script       a shell script that starts a Python program with --micro-batch-size
+//                  (launch_script.h); every other text is read as one
 //
 // Arguments that change neither shape nor parallelism are ignored and named in one note.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID). It names file and argument for the errors of
-// ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf and MegatronPlanOf,
-// and for a script whose program trains another kind of model (BERT, T5, vision, Mamba, ...); the
-// field of `model` for those of ModelFromProto; `--devices` if neither options nor script give a
-// number of devices. Pure.
+// ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf, MegatronPlanOf and
+// HasMegatronNarrowParameters (megatron_layers.h), and for a script whose program trains another
+// kind of model (BERT, T5, vision, Mamba, ...); the field of `model` for those of ModelFromProto;
+// `--devices` if neither options nor script give a number of devices. Pure.
 absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                                                     const MegatronRunOptions& options);
 

@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// Returns the ids of the processes of a group, in no order, as far as `proc` (where the system
-// shows its processes) can be read. O(processes of the system). REQUIRES, unchecked: `group` is
-// above 0.
+// Returns the ids of the processes of a group, its leader and zombies included, in no order, as far
+// as `proc` (where the system shows its processes) can be read; empty if it cannot be read at all.
+// O(processes of the system). REQUIRES, unchecked: `group` is above 0.
 std::vector<pid_t> ProcessesOfGroup(pid_t group, const std::string& proc = "/proc");
 
 }  // namespace parplan

@@ -17,13 +17,15 @@
 namespace parplan {
 
 struct PassiveOptions {
-  // Folder in which windows are left.
+  // Existing folder in which windows are left, as `PREFIX-NUMBER.window.json`. While it is missing,
+  // windows are lost.
   std::string folder;
   // Prefix of file names; must differ between processes of the machine.
   std::string prefix;
   // Rank in the job, written into the windows.
   int rank = 0;
-  // Time that one window covers, above 0, which is not checked; it ends up to a second later.
+  // Time that one window covers, above 0, which is not checked. A window ends up to a second later
+  // than that.
   std::chrono::milliseconds window = std::chrono::seconds(10);
   // Files that may wait for the agent; further windows are dropped.
   int max_files = 200;
@@ -41,8 +43,9 @@ class PassiveRecorder {
   PassiveRecorder(const PassiveRecorder&) = delete;
   PassiveRecorder& operator=(const PassiveRecorder&) = delete;
 
-  // Both are safe to use from any thread and do not block. Call `ChannelDone` here, and not that of
-  // the tracker, which it calls: it keeps the sample, unless too many wait (SampleQueue).
+  // `ChannelDone` and all methods of `operations()` are safe to use from any thread and do not
+  // block. Call `ChannelDone` here, and not that of the tracker, which it calls: it keeps the
+  // sample, unless too many wait (SampleQueue).
   OperationTracker& operations() { return operations_; }
   void ChannelDone(uint64_t operation);
 

@@ -11,10 +11,15 @@
 
 namespace parplan {
 
-// Reads a window of an execution on `device_count` devices. INVALID_ARGUMENT (SPEC_INVALID) with
-// the path of the field, which begins with `window.`, for a rank outside the devices, a count or
-// time out of range, phases or memory items named twice or above the peak, more than 1024
-// collective timings, and more than `max_byte_count` bytes, unknown fields included.
+// Reads a window of an execution on `device_count` devices. Fields that the contract does not know
+// are left out of the record.
+//
+// Returns INVALID_ARGUMENT (SPEC_INVALID). It names the field `window` if the window has more than
+// `max_byte_count` bytes, unknown fields included. Else the path begins with `window.`, for a rank
+// outside the devices; a count, size or time out of the range that `MeasuredWindow` and its parts
+// give; a collective, phase or kind of memory item that is unspecified or unknown; a phase or kind
+// of memory item named twice; memory items that add up to more than `peak_memory_bytes`; and more
+// than 1024 collective timings.
 absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count,
                                         int64_t max_byte_count);
 

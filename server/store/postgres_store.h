@@ -21,11 +21,16 @@ namespace parplan {
 class PostgresPool;
 
 struct PostgresStoreOptions {
-  // `postgres://...`, without a password.
+  // `postgres://...` or `postgresql://...`, without a password, which libpq takes from PGPASSFILE,
+  // ~/.pgpass or PGPASSWORD.
   std::string uri;
-  // Number of calls that may use the database at the same time, at least 1; others wait.
+  // Number of calls that may use the database at the same time, at least 1 (PARPLAN_CHECK). Others
+  // wait, for at most 30 s, and then get UNAVAILABLE.
   int max_connection_count = 8;
-  // Time that a call waits for a database that cannot be reached.
+  // Time for which a call, `Open` included, tries again to connect to a database that cannot be
+  // reached. The last attempt may end later, by the `connect_timeout` of the URI for each host (5 s
+  // if it has none). A refusal (wrong user or database) is returned at once. During an
+  // outage longer than `PostgresPool` tolerates (25 s), every call fails at once.
   absl::Duration patience = absl::Seconds(5);
 };
 
@@ -38,7 +43,7 @@ class PostgresStore : public Store {
   // the database is not in UTF-8.
   static absl::StatusOr<std::unique_ptr<PostgresStore>> Open(const PostgresStoreOptions& options);
 
-  // REQUIRES: no call is in progress.
+  // REQUIRES, unchecked: no call is in progress.
   ~PostgresStore() override;
 
   absl::Status TryWrite() override;

@@ -23,21 +23,25 @@
 
 namespace parplan {
 
-// The state of a job, as a communicator needs it. `RankContext` (rank_context.h) extends it.
+// The state of a job, as a communicator needs it. `RankContext` (rank_context.h) extends it, and
+// `JobFabric` implements it. All methods may be called from any thread. `Health` and `AwaitCause`
+// are called while the communicator is locked, so they must not call it.
 class JobWatch {
  public:
   virtual ~JobWatch() = default;
   // Returns OK while no rank is lost and none has ended the job; cheap then. Else UNAVAILABLE,
-  // ABORTED, or DEADLINE_EXCEEDED after a stall, naming the rank. May be called from any thread.
+  // ABORTED, or DEADLINE_EXCEEDED after a stall, naming the rank.
   virtual absl::Status Health() = 0;
   // Ends the job for all ranks.
   virtual void Abort(const std::string& why) = 0;
   // Finds out why an operation took too long, which ends the job, and returns the failure:
   // DEADLINE_EXCEEDED naming the rank that is to blame, or an earlier failure. `what` says which
-  // operation; `awaited_rank` of the job is the one it waits for, -1 if that is not known.
+  // operation; `awaited_rank` of the job is the one it waits for, -1 if that is not known. Called
+  // without the lock of the communicator. By default this does not end the job, and only returns
+  // DEADLINE_EXCEEDED with `what` and the awaited rank.
   virtual absl::Status ReportStall(const std::string& what, int awaited_rank);
   // Waits, for seconds at most, for the job to fail because of what broke a connection to another
-  // rank, and returns Health.
+  // rank, and returns Health. By default it returns Health at once.
   virtual absl::Status AwaitCause();
 };
 
@@ -55,19 +59,21 @@ struct CpuGroup {
   std::vector<LinkShape> shapes;
   // Limit on an operation from its start; also how far apart the ranks of a job may be.
   absl::Duration operation_timeout = absl::Minutes(5);
-  // Outlives the communicator. Null in tests.
+  // Outlives the communicator. May be null: then nothing but the operations themselves and `Abort`
+  // of the communicator can end them.
   JobWatch* job = nullptr;
   // Makes the communicator of some of the ranks, given as ranks of the job in their new order. Null
   // if `Split` is never called.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const std::string& name,
                                                               const std::vector<int>& job_ranks)>
       make_part;
-  // Called when an operation was started and no thread waits for it yet. May be null.
+  // Called by `Start`, on its thread and without the lock of the communicator, unless the operation
+  // and all others ended at once. May be null.
   std::function<void()> on_started;
 };
 
 // The communicator of a group over `group.links`. Used by one thread at a time, as `Communicator`
-// says; `Abort`, `Progress` and `IsBusy` may be called from any thread.
+// says; `Abort`, `Progress`, `IsBusy`, `OldestWait` and `Stats` may be called from any thread.
 class CpuCommunicator : public Communicator {
  public:
   explicit CpuCommunicator(CpuGroup group);
@@ -97,8 +103,9 @@ class CpuCommunicator : public Communicator {
     // When the operation began, on SteadyNow().
     absl::Duration since;
   };
-  // Returns the wait of the oldest operation under way, if it waits for a rank; nothing while the
-  // communicator is busy with its failure. Any thread may call it.
+  // Returns the wait of the oldest operation under way. Returns nothing if there is none or it
+  // waits for no rank, or if the communicator stays locked for about 0.2 s, as while it waits for
+  // the cause of a failure. Any thread may call it.
   std::optional<Wait> OldestWait() const;
 
  private:

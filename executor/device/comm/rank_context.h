@@ -17,8 +17,8 @@
 
 namespace parplan {
 
-// One rank's handle to its job. `Publish`, `Await`, `Health` and `Abort` may be called from any
-// thread, everything else by the thread that owns it.
+// One rank's handle to its job. `Publish`, `Await` and the methods of `JobWatch` may be called from
+// any thread, everything else by the thread that owns it.
 class RankContext : public JobWatch {
  public:
   // Number of this rank in the job, from 0, and the number of ranks.

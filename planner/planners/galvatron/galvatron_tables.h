@@ -21,10 +21,16 @@ struct GalvatronOption {
   // [layer of the unit]
   std::vector<Strategy> strategies;
   std::vector<LayerCost> costs;
+  // Index of the layout (tensor- and data-parallel degree and rank order) of the strategy that
+  // leads the unit: that of the last transformer layer, or of the first layer if there is none.
+  // Below `GalvatronTables::layout_count()`.
   int layout = 0;
-  // Sums over the layers: seconds of a micro-batch, both passes, and seconds once per step.
+  // Seconds of a micro-batch: both passes of all layers, and the moves between the layers of the
+  // unit.
   Seconds micro_batch;
+  // Seconds once per step: gradient synchronisation and optimizer step of all layers.
   Seconds once;
+  // Sums over the layers: bytes of the states, and bytes kept for each micro-batch in flight.
   Bytes states;
   Bytes kept;
   // Bytes of the largest transient of any layer.
@@ -41,7 +47,8 @@ struct GalvatronKind {
   bool has_transformer = false;
   // Ascending by strategy.
   std::vector<GalvatronOption> options;
-  // [from * layout_count + to] time to move into a unit of this kind, per micro-batch.
+  // [from * layout_count + to] time to move into a unit of this kind, per micro-batch. Only entries
+  // whose `to` is the layout of one of the `options` have a meaning.
   std::vector<Seconds> transitions;
 };
 
@@ -72,8 +79,9 @@ class GalvatronTables {
   // `usable()`, which is not checked.
   std::vector<GalvatronTables> Choices(const StrategySpace& space) const;
 
-  // Returns a lower bound of the step of any plan with `micro_batch_count` micro-batches: the
-  // larger of two bounds, which step_bound.h proves as its first and third, with memory ignored.
+  // Returns a lower bound of the step of any plan with `micro_batch_count` micro-batches, without
+  // `CostModel::step_overhead`: the larger of two bounds, which step_bound.h proves as its first
+  // and third, with memory ignored.
   // For m micro-batches and P stages the first is X / (1 - (1 - 1/m)^P), where X is the sum over
   // all units of the least time of one micro-batch. The second is the least work of all units in a
   // step, divided by P. REQUIRES: `usable()`, which is not checked.
