@@ -73,7 +73,7 @@ absl::Status ServerCore::DeleteOldExecutions(absl::Time now) {
   while (true) {
     PARPLAN_ASSIGN_OR_RETURN(
         const int64_t deleted,
-        store_->DeleteOldExecutions(now - limits_.execution_retention, kDeleteBatch));
+        store_->DeleteOldExecutions(now, limits_.execution_retention, kDeleteBatch));
     // It ends early after executions with many windows, so that fewer are not the last.
     if (deleted == 0) return absl::OkStatus();
   }
