@@ -279,7 +279,8 @@ absl::StatusOr<v1::ListExecutionsResponse> ExecutionCore::List(
 absl::StatusOr<std::shared_ptr<const ExecutionFigures>> ExecutionCore::FiguresOf(
     const ExecutionRecord& record, const v1::Execution& opened) {
   if (record.window_count == 0) return std::make_shared<const ExecutionFigures>();
-  const std::string key = absl::StrCat(record.name, "\n", record.window_count);
+  const std::string key = absl::StrCat(record.name, "\n", absl::ToUnixNanos(record.start_time),
+                                       "\n", record.window_count);
   if (const auto known = figures_.Get(key)) return *known;
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<WindowRecord> windows,
                            store_.ListWindows(record.name, Store::WindowParts::kFigures));

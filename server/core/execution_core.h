@@ -126,7 +126,8 @@ class ExecutionCore {
   QuotaKeeper& quotas_;
   // When the core was made, on the steady clock.
   const absl::Duration start_;
-  // By name and number of windows, which only grows.
+  // By name, start and number of windows. The number only grows, but an execution that was deleted
+  // may be opened again under its name.
   LruCache<std::shared_ptr<const ExecutionFigures>> figures_;
 };
 
