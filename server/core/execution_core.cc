@@ -236,21 +236,19 @@ absl::StatusOr<v1::Execution> ExecutionCore::ReportClosed(const ExecutionRecord&
   return execution;
 }
 
-absl::Status ExecutionCore::FailSilent() {
+absl::StatusOr<bool> ExecutionCore::FailSilent() {
   const absl::Duration silence = limits_.longest_execution_silence;
   // An execution may be silent because no server ran: it gets the whole time again.
-  if (clock_.Steady() - start_ < silence) return absl::OkStatus();
+  if (clock_.Steady() - start_ < silence) return false;
   const absl::Time now = clock_.Now();
   const std::string reason =
       absl::StrCat("abandoned: no report for ", absl::FormatDuration(silence));
-  while (true) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExecutionRecord> failed,
-                             store_.FailSilentExecutions(now - silence, now, reason, kFailBatch));
-    for (const ExecutionRecord& record : failed) {
-      PARPLAN_RETURN_IF_ERROR(ReportClosed(record).status());
-    }
-    if (static_cast<int64_t>(failed.size()) < kFailBatch) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExecutionRecord> failed,
+                           store_.FailSilentExecutions(now - silence, now, reason, kFailBatch));
+  for (const ExecutionRecord& record : failed) {
+    PARPLAN_RETURN_IF_ERROR(ReportClosed(record).status());
   }
+  return static_cast<int64_t>(failed.size()) == kFailBatch;
 }
 
 absl::StatusOr<v1::Execution> ExecutionCore::Get(const v1::GetExecutionRequest& request) {
