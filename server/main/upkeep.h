@@ -1,6 +1,6 @@
 // The work that a server does for itself now and then, on a thread of its own: a store that does
 // not answer holds up no signal. The server's end waits for the call in progress, and so for the
-// store's answer or time limit; a core that was told to stop begins no further batch of records.
+// store's answer or time limit; after `ServerCore::StopTaking` no further batch of records begins.
 // main.cc owns one.
 //
 //   Upkeep upkeep({.maintain = [&] { core.Maintain(); return core.has_more_to_maintain(); },
