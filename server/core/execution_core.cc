@@ -236,21 +236,19 @@ absl::StatusOr<v1::Execution> ExecutionCore::ReportClosed(const ExecutionRecord&
   return execution;
 }
 
-absl::Status ExecutionCore::FailSilent() {
+absl::StatusOr<bool> ExecutionCore::FailSilent() {
   const absl::Duration silence = limits_.longest_execution_silence;
   // An execution may be silent because no server ran: it gets the whole time again.
-  if (clock_.Steady() - start_ < silence) return absl::OkStatus();
+  if (clock_.Steady() - start_ < silence) return false;
   const absl::Time now = clock_.Now();
   const std::string reason =
       absl::StrCat("abandoned: no report for ", absl::FormatDuration(silence));
-  while (true) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExecutionRecord> failed,
-                             store_.FailSilentExecutions(now - silence, now, reason, kFailBatch));
-    for (const ExecutionRecord& record : failed) {
-      PARPLAN_RETURN_IF_ERROR(ReportClosed(record).status());
-    }
-    if (static_cast<int64_t>(failed.size()) < kFailBatch) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExecutionRecord> failed,
+                           store_.FailSilentExecutions(now - silence, now, reason, kFailBatch));
+  for (const ExecutionRecord& record : failed) {
+    PARPLAN_RETURN_IF_ERROR(ReportClosed(record).status());
   }
+  return static_cast<int64_t>(failed.size()) == kFailBatch;
 }
 
 absl::StatusOr<v1::Execution> ExecutionCore::Get(const v1::GetExecutionRequest& request) {
@@ -279,7 +277,8 @@ absl::StatusOr<v1::ListExecutionsResponse> ExecutionCore::List(
 absl::StatusOr<std::shared_ptr<const ExecutionFigures>> ExecutionCore::FiguresOf(
     const ExecutionRecord& record, const v1::Execution& opened) {
   if (record.window_count == 0) return std::make_shared<const ExecutionFigures>();
-  const std::string key = absl::StrCat(record.name, "\n", record.window_count);
+  const std::string key = absl::StrCat(record.name, "\n", absl::ToUnixNanos(record.start_time),
+                                       "\n", record.window_count);
   if (const auto known = figures_.Get(key)) return *known;
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<WindowRecord> windows,
                            store_.ListWindows(record.name, Store::WindowParts::kFigures));

@@ -98,8 +98,8 @@ class ExecutionCore {
 
   // Marks executions as failed that received no report for `Limits::longest_execution_silence`, all
   // of it while this server ran; a later report reopens them. To be called from time to time.
-  // Returns the first error, after which the rest is left to the next call.
-  absl::Status FailSilent();
+  // Returns whether it left some to the next call, or the first error, which leaves the rest too.
+  absl::StatusOr<bool> FailSilent();
 
  private:
   friend class ReportSession;
@@ -126,7 +126,8 @@ class ExecutionCore {
   QuotaKeeper& quotas_;
   // When the core was made, on the steady clock.
   const absl::Duration start_;
-  // By name and number of windows, which only grows.
+  // By name, start and number of windows. The number only grows, but an execution that was deleted
+  // may be opened again under its name.
   LruCache<std::shared_ptr<const ExecutionFigures>> figures_;
 };
 

@@ -239,9 +239,11 @@ absl::StatusOr<std::vector<ExecutionRecord>> MeteredStore::FailSilentExecutions(
   });
 }
 
-absl::StatusOr<int64_t> MeteredStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
-  return MeteredChange("delete_old_executions",
-                       [&](Store& store) { return store.DeleteOldExecutions(before, limit); });
+absl::StatusOr<int64_t> MeteredStore::DeleteOldExecutions(absl::Time now, absl::Duration retention,
+                                                          int64_t limit) {
+  return MeteredChange("delete_old_executions", [&](Store& store) {
+    return store.DeleteOldExecutions(now, retention, limit);
+  });
 }
 
 absl::StatusOr<AppendResult> MeteredStore::AppendWindows(absl::string_view execution,

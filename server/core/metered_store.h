@@ -99,7 +99,8 @@ class MeteredStore : public Store {
   absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason,
       int64_t limit) override;
-  absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time before, int64_t limit) override;
+  absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time now, absl::Duration retention,
+                                              int64_t limit) override;
   absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                              absl::Span<const WindowRecord> windows,
                                              const ExecutionLimits& limits,

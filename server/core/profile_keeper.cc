@@ -165,19 +165,18 @@ absl::StatusOr<std::vector<StoredKind>> ProfileKeeper::KindsOf(const std::string
   return kinds;
 }
 
-absl::Status ProfileKeeper::CoverOldProfiles() {
-  while (true) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::vector<ProfileRecord> profiles,
-                             store_.ProfilesWithoutCoverage());
-    if (profiles.empty()) return absl::OkStatus();
-    std::map<std::string, std::string> coverages;
-    for (const ProfileRecord& record : profiles) {
-      absl::StatusOr<v1::Profile> profile = ParseStored<v1::Profile>(record.bytes, record.name);
-      // A profile that cannot be read replaces no other, so its coverage is one of its own.
-      coverages[record.name] = profile.ok() ? ProfileCoverage(*std::move(profile)) : record.name;
-    }
-    PARPLAN_RETURN_IF_ERROR(store_.SetCoverages(coverages));
+absl::StatusOr<bool> ProfileKeeper::CoverOldProfiles() {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ProfileRecord> profiles,
+                           store_.ProfilesWithoutCoverage());
+  if (profiles.empty()) return false;
+  std::map<std::string, std::string> coverages;
+  for (const ProfileRecord& record : profiles) {
+    absl::StatusOr<v1::Profile> profile = ParseStored<v1::Profile>(record.bytes, record.name);
+    // A profile that cannot be read replaces no other, so its coverage is one of its own.
+    coverages[record.name] = profile.ok() ? ProfileCoverage(*std::move(profile)) : record.name;
   }
+  PARPLAN_RETURN_IF_ERROR(store_.SetCoverages(coverages));
+  return true;
 }
 
 SnapshotHandle ProfileKeeper::FindCached(const SnapshotKey& key, int64_t revision) {

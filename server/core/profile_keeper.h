@@ -129,10 +129,10 @@ class ProfileKeeper {
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node, absl::string_view runtime_id);
 
-  // Finds the coverage (`ProfileRecord::coverage`) of the profiles that a release before this one
-  // stored, each of which counts in snapshots until then. Returns the first error; what it found
-  // before stays found.
-  absl::Status CoverOldProfiles();
+  // Finds the coverage (`ProfileRecord::coverage`) of a page of the profiles that a release before
+  // this one stored, each of which counts in snapshots until then. Returns whether there were any,
+  // so that the next call may find more.
+  absl::StatusOr<bool> CoverOldProfiles();
 
   // Reports to the observer what each cluster has stored, if that changed since the last report.
   // Returns the first error, after the other clusters were tried as well.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -14,6 +14,10 @@ namespace {
 // Plans or executions deleted in one transaction; few, so that other writers wait briefly. Not
 // measured.
 constexpr int64_t kDeleteBatch = 500;
+
+// Transactions of one task in one `Maintain`: few, since whoever calls it does nothing else for the
+// server meanwhile, but more than one, since each call also tries the disk. Not measured.
+constexpr int kMaxStepCount = 4;
 
 // Returns when the last key that signs, or will sign, expires; 1970 if there is none.
 absl::Time LastExpiry(const TrustBundle& bundle) {
@@ -52,39 +56,49 @@ ServerCore::ServerCore(std::unique_ptr<Store> store, std::unique_ptr<KeyRing> ke
 ServerCore::~ServerCore() { Drain(absl::ZeroDuration()); }
 
 absl::Status ServerCore::Maintain() {
-  const absl::Time now = clock_.Now();
-  absl::Status first = keys_->RotateIfDue(now).status();
-  observer_.SigningKeysSeen(LastExpiry(keys_->Bundle(now)));
+  const absl::Time start = clock_.Now();
+  absl::Status first = keys_->RotateIfDue(start).status();
+  observer_.SigningKeysSeen(LastExpiry(keys_->Bundle(start)));
   first.Update(CheckSigning());
   first.Update(CheckWriting(/*always=*/true));
-  first.Update(executions_.FailSilent());
-  first.Update(profiles_.CoverOldProfiles());
+  bool has_more = false;
+  first.Update(Repeat([this] { return executions_.FailSilent(); }, has_more));
+  first.Update(Repeat([this] { return profiles_.CoverOldProfiles(); }, has_more));
   first.Update(profiles_.ReportKinds());
-  const std::optional<absl::Time> confirmed = clock_check_.ConfirmedNow();
-  if (!confirmed.has_value()) return first;
-  // Plans after their executions, which keep them.
-  first.Update(DeleteOldExecutions(*confirmed));
-  first.Update(DeleteExpiredPlans(*confirmed));
+  if (const auto confirmed = clock_check_.ConfirmedNow(); confirmed.has_value()) {
+    const absl::Time now = *confirmed;
+    // Plans after their executions, which keep them.
+    first.Update(Repeat([this, now] { return DeleteOldExecutions(now); }, has_more));
+    first.Update(Repeat([this, now] { return DeleteExpiredPlans(now); }, has_more));
+  }
+  has_more_to_maintain_ = has_more;
   return first;
 }
 
-absl::Status ServerCore::DeleteOldExecutions(absl::Time now) {
-  if (limits_.execution_retention == absl::ZeroDuration()) return absl::OkStatus();
-  while (true) {
-    PARPLAN_ASSIGN_OR_RETURN(
-        const int64_t deleted,
-        store_->DeleteOldExecutions(now - limits_.execution_retention, kDeleteBatch));
-    // It ends early after executions with many windows, so that fewer are not the last.
-    if (deleted == 0) return absl::OkStatus();
+absl::Status ServerCore::Repeat(const std::function<absl::StatusOr<bool>()>& step,
+                                bool& has_more) const {
+  for (int count = 0; count < kMaxStepCount; ++count) {
+    if (is_stopping_) return absl::OkStatus();
+    PARPLAN_ASSIGN_OR_RETURN(const bool goes_on, step());
+    if (!goes_on) return absl::OkStatus();
   }
+  has_more = true;
+  return absl::OkStatus();
 }
 
-absl::Status ServerCore::DeleteExpiredPlans(absl::Time now) {
-  while (true) {
-    PARPLAN_ASSIGN_OR_RETURN(const int64_t deleted,
-                             store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch));
-    if (deleted < kDeleteBatch) return absl::OkStatus();
-  }
+absl::StatusOr<bool> ServerCore::DeleteOldExecutions(absl::Time now) {
+  if (limits_.execution_retention == absl::ZeroDuration()) return false;
+  PARPLAN_ASSIGN_OR_RETURN(
+      const int64_t deleted,
+      store_->DeleteOldExecutions(now, limits_.execution_retention, kDeleteBatch));
+  // It ends early after executions with many windows, so that fewer are not the last.
+  return deleted > 0;
+}
+
+absl::StatusOr<bool> ServerCore::DeleteExpiredPlans(absl::Time now) {
+  PARPLAN_ASSIGN_OR_RETURN(const int64_t deleted,
+                           store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch));
+  return deleted == kDeleteBatch;
 }
 
 absl::Status ServerCore::CheckSigning() {
@@ -112,6 +126,7 @@ absl::Duration ServerCore::maintenance_interval() const {
 }
 
 void ServerCore::StopTaking() {
+  is_stopping_ = true;
   pool_.StopTaking();
   agents_.Drain();
 }

@@ -5,9 +5,11 @@
 #define PARPLAN_SERVER_CORE_SERVER_CORE_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/system/clock.h"
 #include "server/audit/audit_record.h"
@@ -64,8 +66,11 @@ class ServerCore {
   // only if the clock was not set since the last one, at least ten minutes ago), marks executions
   // as failed that are silent for too long, and looks whether changes can be stored. To be called
   // at start and every `maintenance_interval`; waits for the disk. Returns the first error, of the
-  // key store or the store, after the other tasks were tried as well.
+  // key store or the store, after the other tasks were tried as well. A task with many records ends
+  // after a few transactions, and after the one in progress once `StopTaking` was called.
   absl::Status Maintain();
+  // Returns whether the last `Maintain` left records that the next one need not wait to work on.
+  bool has_more_to_maintain() const { return has_more_to_maintain_; }
   // Returns OK if a key signs plans now. If none does it tries to make one, and returns the error
   // of the key store (FAILED_PRECONDITION or UNAVAILABLE, STORE_UNAVAILABLE) if that fails. Reports
   // the number of keys to the observer. To be called every few seconds; uses the disk only if no
@@ -82,8 +87,9 @@ class ServerCore {
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
   // Refuses new searches (DRAINING) from now on. Searches in flight go on, and calls that need no
-  // search are still answered. Streams of agents end, and with them their leases. When the
-  // transport shuts down it calls this first, then refuses calls, then calls `Drain`.
+  // search are still answered. Streams of agents end, and with them their leases, and `Maintain`
+  // changes no further records. When the transport shuts down it calls this first, then refuses
+  // calls, then calls `Drain`.
   void StopTaking();
 
   // Calls `StopTaking`, and gives searches `grace` to end by themselves; after that they end with
@@ -91,12 +97,18 @@ class ServerCore {
   void Drain(absl::Duration grace);
 
  private:
-  // Delete what is old at `now`.
-  absl::Status DeleteOldExecutions(absl::Time now);
-  absl::Status DeleteExpiredPlans(absl::Time now);
+  // Calls `step`, which returns whether there is more to do, until there is not, `StopTaking` was
+  // called, or it is enough for one `Maintain`: then sets `has_more`. Returns the error of `step`.
+  absl::Status Repeat(const std::function<absl::StatusOr<bool>()>& step, bool& has_more) const;
+
+  // Delete a batch of what is old at `now`, and return whether there may be more.
+  absl::StatusOr<bool> DeleteOldExecutions(absl::Time now);
+  absl::StatusOr<bool> DeleteExpiredPlans(absl::Time now);
 
   const std::unique_ptr<MeteredStore> store_;
   std::atomic<bool> can_write_ = true;
+  std::atomic<bool> has_more_to_maintain_ = false;
+  std::atomic<bool> is_stopping_ = false;
   const std::unique_ptr<KeyRing> keys_;
   const Limits limits_;
   const Clock& clock_;

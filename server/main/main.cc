@@ -191,7 +191,10 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
                        if (!status.ok()) {
                          log.Warn("maintenance", {{"message", std::string(status.message())}});
                        }
+                       // Logged once for calls that follow each other.
+                       if (served.core->has_more_to_maintain()) return true;
                        LogAuditHead(log, served);
+                       return false;
                      },
                  .look = [&state] { state.Look(); },
                  .maintain_interval = served.core->maintenance_interval(),

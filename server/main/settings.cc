@@ -189,6 +189,23 @@ absl::Status CheckDuration(const char* field, absl::Duration value, absl::Durati
                                  "; must be above 0 and at most ", absl::FormatDuration(longest)));
 }
 
+// Checks the retention of executions. One that fell silent may report again: it must still be there
+// a day later, a time in which a job, a node or a network that was away comes back. Not measured.
+absl::Status CheckRetention(absl::Duration retention, absl::Duration silence) {
+  if (retention == absl::ZeroDuration()) return absl::OkStatus();
+  PARPLAN_RETURN_IF_ERROR(
+      CheckDuration("execution_retention", retention, absl::Hours(24 * 366 * 100)));
+  const absl::Duration shortest = silence + absl::Hours(24);
+  if (retention >= shortest) return absl::OkStatus();
+  return FieldError(
+      Reason::kSpecInvalid, "execution_retention",
+      absl::StrCat("is ", absl::FormatDuration(retention), "; must be at least ",
+                   absl::FormatDuration(shortest), ", a day more than execution_silence (",
+                   absl::FormatDuration(silence),
+                   "), so that executions that fell silent can report again; or 0 in the "
+                   "configuration file, which keeps all"));
+}
+
 absl::Status CheckChoice(const char* field, const std::string& value,
                          std::initializer_list<const char*> choices) {
   std::string all;
@@ -250,10 +267,8 @@ absl::Status CheckSettings(const Settings& settings) {
       CheckDuration("default_deadline", settings.default_deadline, absl::Hours(48)));
   PARPLAN_RETURN_IF_ERROR(
       CheckDuration("execution_silence", limits.longest_execution_silence, year));
-  if (limits.execution_retention != absl::ZeroDuration()) {
-    PARPLAN_RETURN_IF_ERROR(
-        CheckDuration("execution_retention", limits.execution_retention, 100 * year));
-  }
+  PARPLAN_RETURN_IF_ERROR(
+      CheckRetention(limits.execution_retention, limits.longest_execution_silence));
   PARPLAN_RETURN_IF_ERROR(CheckDuration("drain_time", settings.drain_time, absl::Hours(1)));
   PARPLAN_RETURN_IF_ERROR(CheckChoice("log_level", settings.log_level,
                                       {"trace", "debug", "info", "warning", "error", "off"}));

@@ -43,8 +43,8 @@ void Upkeep::Run() {
   while (!is_stopped_) {
     if (std::exchange(is_asked_, false) || SteadyNow() >= next_maintenance) {
       lock.unlock();
-      work_.maintain();
-      next_maintenance = SteadyNow() + work_.maintain_interval;
+      const bool has_more = work_.maintain();
+      next_maintenance = SteadyNow() + (has_more ? absl::ZeroDuration() : work_.maintain_interval);
       lock.lock();
       if (is_stopped_) return;
     }

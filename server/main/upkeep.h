@@ -1,8 +1,9 @@
 // The work that a server does for itself now and then, on a thread of its own: a store that does
 // not answer holds up no signal. The server's end waits for the call in progress, and so for the
-// store's answer or time limit, at most once. main.cc owns one.
+// store's answer or time limit; after `ServerCore::StopTaking` no further batch of records begins.
+// main.cc owns one.
 //
-//   Upkeep upkeep({.maintain = [&] { core.Maintain(); },
+//   Upkeep upkeep({.maintain = [&] { core.Maintain(); return core.has_more_to_maintain(); },
 //                  .look = [&] { state.Look(); },
 //                  .maintain_interval = absl::Hours(1),
 //                  .look_interval = absl::Seconds(10)});
@@ -25,9 +26,10 @@ namespace parplan {
 class Upkeep {
  public:
   // The two functions are called one after the other on the thread: first `maintain`, then `look`,
-  // and each again after its interval. Neither may throw.
+  // and each again after its interval. `maintain` returns whether it left something undone, and is
+  // then called again right after the next `look`. Neither may throw.
   struct Work {
-    std::function<void()> maintain;
+    std::function<bool()> maintain;
     std::function<void()> look;
     absl::Duration maintain_interval;
     absl::Duration look_interval;

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/store/page_token.h"
+#include "server/store/postgres_locks.h"
 #include "server/store/postgres_page.h"
 #include "server/store/postgres_pool.h"
 #include "server/store/postgres_store.h"
@@ -178,27 +180,40 @@ absl::StatusOr<std::vector<ExecutionRecord>> PostgresStore::FailSilentExecutions
   return silent;
 }
 
-absl::StatusOr<int64_t> PostgresStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+absl::StatusOr<int64_t> PostgresStore::DeleteOldExecutions(absl::Time now, absl::Duration retention,
+                                                           int64_t limit) {
   if (limit <= 0) return 0;
   int64_t deleted = 0;
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) {
     deleted = 0;
-    int64_t window_count = 0;
-    // Servers that do this at the same time take different rows. An execution that reports again
-    // meanwhile holds its row, or finds it gone.
+    // Two servers that delete executions of the same owners would lock the rows of their usage in
+    // different orders, and wait for each other.
+    const pqxx::result turn = transaction.exec_params(
+        "SELECT pg_try_advisory_xact_lock($1), "
+        "(extract(epoch FROM clock_timestamp()) * 1000000000)::bigint",
+        kDeletionLock);
+    if (!turn[0][0].as<bool>()) return absl::OkStatus();
+    const absl::Time before = std::min(now, TimeOf(turn[0][1])) - retention;
+    // An execution that reports again meanwhile holds its row, or finds it gone.
     const pqxx::result rows = transaction.exec_params(
         "SELECT sequence, window_count FROM executions "
         "WHERE state <> 1 AND end_time <= $1 AND report_time <= $1 "
         "ORDER BY end_time, sequence LIMIT $2 FOR UPDATE SKIP LOCKED",
         ToStoredTime(before), limit);
+    std::vector<int64_t> old;
+    int64_t window_count = 0;
     for (const pqxx::row& row : rows) {
       if (window_count >= kMaxDeletedWindowCount) break;
+      old.push_back(IntegerOf(row[0]));
       window_count += IntegerOf(row[1]);
-      const int64_t sequence = IntegerOf(row[0]);
-      transaction.exec_params("DELETE FROM windows WHERE execution = $1", sequence);
-      transaction.exec_params("DELETE FROM executions WHERE sequence = $1", sequence);
-      ++deleted;
     }
+    if (old.empty()) return absl::OkStatus();
+    // The executions last: from there to the commit, others of their owners wait who open an
+    // execution or report to one.
+    const std::string sequences = absl::StrCat("{", absl::StrJoin(old, ","), "}");
+    transaction.exec_params("DELETE FROM windows WHERE execution = ANY($1::bigint[])", sequences);
+    transaction.exec_params("DELETE FROM executions WHERE sequence = ANY($1::bigint[])", sequences);
+    deleted = static_cast<int64_t>(old.size());
     return absl::OkStatus();
   }));
   return deleted;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -209,10 +210,16 @@ absl::StatusOr<std::vector<ProfileRecord>> PostgresStore::ProfilesWithoutCoverag
 
 absl::Status PostgresStore::SetCoverages(const std::map<std::string, std::string>& coverages) {
   return pool_->Write([&coverages](pqxx::transaction_base& transaction) {
-    // In the order of their names, so that two servers never wait for each other.
-    for (const auto& [name, coverage] : coverages) {
-      transaction.exec_params("UPDATE profiles SET coverage = $2 WHERE name = $1", name, coverage);
-    }
+    // One statement, which locks the rows in the order of their numbers: neither two servers that
+    // do this wait for each other, nor one of them and `EndOlder`, whose index has that order.
+    transaction.exec_params(
+        "WITH locked AS (SELECT profiles.sequence, given.coverage "
+        "FROM profiles JOIN json_each_text($1::json) AS given (name, coverage) "
+        "ON given.name = profiles.name ORDER BY profiles.sequence "
+        "FOR NO KEY UPDATE OF profiles) "
+        "UPDATE profiles SET coverage = locked.coverage FROM locked "
+        "WHERE profiles.sequence = locked.sequence",
+        nlohmann::json(coverages).dump());
     return absl::OkStatus();
   });
 }

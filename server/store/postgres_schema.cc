@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "server/store/postgres_locks.h"
 #include "server/store/postgres_values.h"
 
 namespace parplan {
@@ -15,9 +16,6 @@ struct Migration {
   const char* description;
   const char* statements;
 };
-
-// "parplan" as a number: the id of an advisory lock, of which each database has one set.
-constexpr int64_t kMigrationLock = 0x706172706c616e;
 
 // Migration i changes schema i to i + 1. A released one is never edited; new ones are added at the
 // end.

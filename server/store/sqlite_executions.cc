@@ -231,13 +231,15 @@ absl::StatusOr<std::vector<ExecutionRecord>> SqliteStore::FailSilentExecutions(
   return silent;
 }
 
-absl::StatusOr<int64_t> SqliteStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+absl::StatusOr<int64_t> SqliteStore::DeleteOldExecutions(absl::Time now, absl::Duration retention,
+                                                         int64_t limit) {
   // A negative LIMIT means none to SQLite.
   if (limit <= 0) return 0;
   const std::lock_guard<std::mutex> lock(writer_mutex_);
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
                            SqliteTransaction::Begin(*writer_, Role::kWriter));
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<int64_t> old, FindOld(*writer_, before, limit));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<int64_t> old,
+                           FindOld(*writer_, now - retention, limit));
   for (const int64_t sequence : old) {
     for (const char* const statement : {"DELETE FROM windows WHERE execution = ?1",
                                         "DELETE FROM executions WHERE sequence = ?1"}) {

@@ -275,9 +275,13 @@ class Store {
                                                      absl::Time report_time) = 0;
 
   // Deletes at most `limit` executions with their windows that do not run and whose last report
-  // and end are not after `before`, those that ended first first, and returns how many. Ends early
-  // once the executions had `kMaxDeletedWindowCount` windows, but not before the first.
-  virtual absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time before, int64_t limit) = 0;
+  // and end are not after `now - retention`, those that ended first first, and returns how many.
+  // Ends early once the executions had `kMaxDeletedWindowCount` windows, but not before the first.
+  // A database that several servers share takes its own time if that is before `now`, so that none
+  // whose clock is ahead deletes what is young to the others; it returns 0 while another server
+  // deletes.
+  virtual absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time now, absl::Duration retention,
+                                                      int64_t limit) = 0;
 
   // Returns the number of windows of an execution. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<int64_t> WindowCount(absl::string_view execution) = 0;

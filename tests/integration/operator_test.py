@@ -174,12 +174,13 @@ commonName = supplied
         self.assertIn("--insecure", self.refused("--check-config", "--listen", "0.0.0.0:0"))
         self.assertIn("tls_key", self.refused("--check-config", *self.tls(key="/nowhere")))
         self.refused("--check-config", "--workers", "0", code=2)
-        for retention in ("-1s", "0s", "878401h"):
+        for retention in ("-1s", "0s", "1s", "29h", "878401h"):
             self.assertIn("retention", self.refused("--check-config", "--execution-retention",
                                                     retention, code=2))
         # In a file 0 keeps all.
         config = self.folder / "retention.json"
-        for retention, code in (("0s", 0), ("8760h", 2), ("31536000s", 0), ("-1s", 2)):
+        for retention, code in (("0s", 0), ("8760h", 2), ("31536000s", 0), ("-1s", 2),
+                                ("108000s", 0), ("107999s", 2)):
             config.write_text(json.dumps({"execution_retention": retention}))
             done = self.run_server("--check-config", "--config", config)
             self.assertEqual(done.returncode, code, done.stderr)

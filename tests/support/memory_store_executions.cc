@@ -102,9 +102,11 @@ absl::StatusOr<std::vector<ExecutionRecord>> MemoryStore::FailSilentExecutions(
   return failed;
 }
 
-absl::StatusOr<int64_t> MemoryStore::DeleteOldExecutions(absl::Time before, int64_t limit) {
+absl::StatusOr<int64_t> MemoryStore::DeleteOldExecutions(absl::Time now, absl::Duration retention,
+                                                         int64_t limit) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(BeginChange());
+  const absl::Time before = now - retention;
   // Those that ended first first.
   std::vector<std::pair<absl::Time, int64_t>> old;
   for (const auto& [position, execution] : state_->executions) {

@@ -98,6 +98,20 @@ TEST_F(ExecutionCoreTest, SetsTheMedianOfAllWindowsBesideThePrediction) {
   EXPECT_EQ(observer.windows, 4);
 }
 
+TEST_F(ExecutionCoreTest, AnExecutionThatIsOpenedAgainHasFiguresOfItsOwn) {
+  ASSERT_OK_AND_ASSIGN(const v1::Execution first, Open());
+  const double predicted = first.predicted_step_duration().nanos() * 1e-9;
+  ASSERT_OK(core().executions().StartReport()->Add(Window(first.name(), 0, 0, 2 * predicted)));
+  EXPECT_NEAR(Get(first.name())->step_duration_ratio(), 2.0, 1e-6);
+  ASSERT_OK(Complete(first.name()).status());
+  clock.Advance(absl::Seconds(1));
+  EXPECT_THAT(store().DeleteOldExecutions(clock.Now(), absl::ZeroDuration(), 9), IsOkAndHolds(1));
+  ASSERT_OK_AND_ASSIGN(const v1::Execution second, Open());
+  ASSERT_EQ(second.name(), first.name());
+  ASSERT_OK(core().executions().StartReport()->Add(Window(second.name(), 0, 0, 3 * predicted)));
+  EXPECT_NEAR(Get(second.name())->step_duration_ratio(), 3.0, 1e-6);
+}
+
 TEST_F(ExecutionCoreTest, KeepsWhatCameBeforeAWindowThatIsWrong) {
   ASSERT_OK_AND_ASSIGN(const v1::Execution opened, Open());
   const auto report = core().executions().StartReport();

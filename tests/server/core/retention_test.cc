@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "server/core/clock_check.h"
 #include "tests/server/core/core_fixture.h"
@@ -37,6 +38,23 @@ class RetentionTest : public CoreTest {
     ASSERT_OK(core().Maintain());
   }
 
+  // Stores executions of the plan that have ended, one second after the other.
+  void AddEnded(int count) {
+    for (int i = 0; i < count; ++i) {
+      ExecutionRecord record;
+      record.name = EndedName(i);
+      record.plan = plan_;
+      record.state = ExecutionState::kSucceeded;
+      record.start_time = clock.Now() - absl::Hours(1);
+      record.end_time = record.start_time + absl::Seconds(i);
+      ASSERT_OK(store().CreateExecution(record).status());
+    }
+  }
+
+  std::string EndedName(int number) const {
+    return absl::StrCat(plan_, "/executions/ended-", number);
+  }
+  bool HasEnded(int number) { return store().GetExecution(EndedName(number)).ok(); }
   bool HasExecution() { return store().GetExecution(execution_).ok(); }
   bool HasPlan() { return store().GetPlan(plan_).ok(); }
 
@@ -88,6 +106,31 @@ TEST_F(RetentionTest, AnExecutionThatRunsStays) {
   clock.Advance(absl::Hours(24 * 100));
   MaintainTwice();
   EXPECT_TRUE(HasExecution());
+}
+
+TEST_F(RetentionTest, ManyExecutionsAreDeletedInSeveralCalls) {
+  StartExecution();
+  AddEnded(2100);
+  clock.Advance(absl::Hours(24 * 366));
+  MaintainTwice();
+  EXPECT_FALSE(HasEnded(0));
+  EXPECT_TRUE(HasEnded(2099));
+  EXPECT_TRUE(core().has_more_to_maintain());
+  ASSERT_OK(core().Maintain());
+  EXPECT_FALSE(HasEnded(2099));
+  EXPECT_FALSE(core().has_more_to_maintain());
+}
+
+TEST_F(RetentionTest, AServerThatEndsDeletesNoMore) {
+  StartExecution();
+  AddEnded(1);
+  clock.Advance(absl::Hours(24 * 366));
+  ASSERT_OK(core().Maintain());
+  clock.Advance(ClockCheck::kMinConfirmation);
+  core().StopTaking();
+  ASSERT_OK(core().Maintain());
+  EXPECT_TRUE(HasEnded(0));
+  EXPECT_FALSE(core().has_more_to_maintain());
 }
 
 }  // namespace

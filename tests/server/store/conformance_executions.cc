@@ -334,13 +334,13 @@ TEST_P(StoreConformance, OldExecutionsGoWithTheirWindowsThoseThatEndedFirstFirst
   const std::string reported = create("reported", 60);
   close(reported, 40);
 
-  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(39), 9), IsOkAndHolds(0));
-  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 0), IsOkAndHolds(0));
-  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 2), IsOkAndHolds(2));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(44), absl::Seconds(5), 9), IsOkAndHolds(0));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(55), absl::Seconds(5), 0), IsOkAndHolds(0));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(55), absl::Seconds(5), 2), IsOkAndHolds(2));
   EXPECT_THAT(store().GetExecution(first), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store().GetExecution(second), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_OK(store().GetExecution(abandoned));
-  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 9), IsOkAndHolds(1));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(55), absl::Seconds(5), 9), IsOkAndHolds(1));
   Reopen();
   EXPECT_THAT(store().ListWindows(abandoned), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store().AppendWindows(abandoned, {SampleWindow(2, 0)}, {}, SampleTime(99)),
@@ -356,7 +356,7 @@ TEST_P(StoreConformance, OldExecutionsGoWithTheirWindowsThoseThatEndedFirstFirst
   // The plan stays as long as one of its executions does.
   EXPECT_THAT(store().DeleteExpiredPlans(absl::InfiniteFuture(), 9), IsOkAndHolds(0));
   close(running, 50);
-  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(60), 9), IsOkAndHolds(3));
+  EXPECT_THAT(store().DeleteOldExecutions(SampleTime(65), absl::Seconds(5), 9), IsOkAndHolds(3));
   EXPECT_THAT(store().DeleteExpiredPlans(absl::InfiniteFuture(), 9), IsOkAndHolds(1));
   EXPECT_THAT(store().Usage({}), IsOkAndHolds(StoredUsage{}));
   // A name that is free again has no windows of before.
@@ -380,7 +380,8 @@ TEST_P(StoreConformance, ADeletionOfExecutionsEndsEarlyIfTheyHaveManyWindows) {
                                         ExecutionState::kSucceeded, SampleTime(30 + i), ""));
   }
   for (const int expected : {2, 2, 1, 0}) {
-    EXPECT_THAT(store().DeleteOldExecutions(SampleTime(50), 9), IsOkAndHolds(expected));
+    EXPECT_THAT(store().DeleteOldExecutions(SampleTime(55), absl::Seconds(5), 9),
+                IsOkAndHolds(expected));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -280,6 +281,26 @@ TEST_P(StoreConformance, ProfilesWithoutACoverageAreGivenOne) {
   EXPECT_EQ(set.revision, 2);
   ASSERT_OK_AND_ASSIGN(const StoredUsage usage, store().Usage({.cluster = "c"}));
   EXPECT_EQ(usage.byte_count, static_cast<int64_t>(covered.bytes.size() + first.bytes.size()));
+}
+
+TEST_P(StoreConformance, CoveragesOfManyProfilesAreSetAtOnce) {
+  std::map<std::string, std::string> coverages;
+  for (int i = 0; i < 40; ++i) {
+    const ProfileRecord profile = SampleProfile("c", "n", absl::StrCat(i));
+    ASSERT_OK(store().PutProfile(profile));
+    coverages[profile.name] = absl::StrCat("coverage \"", i, "\" of {\\, '\u00e4'}");
+  }
+  ASSERT_OK(store().SetCoverages(coverages));
+  EXPECT_THAT(store().ProfilesWithoutCoverage(), IsOkAndHolds(testing::IsEmpty()));
+  for (const auto& [name, coverage] : coverages) {
+    EXPECT_EQ(store().GetProfile(name)->coverage, coverage);
+  }
+  // An empty one is none.
+  const std::string name = SampleProfile("c", "n", "7").name;
+  ASSERT_OK(store().SetCoverages({{name, ""}}));
+  EXPECT_EQ(store().GetProfile(name)->coverage, "");
+  EXPECT_EQ(store().ProfilesWithoutCoverage()->size(), 1u);
+  ASSERT_OK(store().SetCoverages({}));
 }
 
 // Profiles of before may be the only ones of another precision.

@@ -13,6 +13,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/store/postgres_locks.h"
 #include "server/store/postgres_pool.h"
 #include "server/store/postgres_schema.h"
 #include "tests/server/store/postgres_process.h"
@@ -381,6 +384,45 @@ TEST(PostgresStore, AUserWhoMayMakeNoTablesCanUseThem) {
     EXPECT_OK(store->PutProfile(SampleProfile("c", "n", "p")));
   }
   PostgresProcess::Shared().Execute("DROP OWNED BY guest; DROP ROLE guest");
+}
+
+// An execution of `plan` that ran for an hour until `end_time`.
+void PutEnded(Store& store, const PlanRecord& plan, const std::string& id, absl::Time end_time) {
+  ExecutionRecord execution = SampleExecution(plan.name, id);
+  execution.start_time = end_time - absl::Hours(1);
+  ASSERT_OK(store.CreateExecution(execution));
+  ASSERT_OK(store.SetExecutionState(execution.name, ExecutionState::kRunning,
+                                    ExecutionState::kSucceeded, end_time, ""));
+}
+
+TEST(PostgresStore, OneServerAtATimeDeletesExecutions) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  const PlanRecord plan = SamplePlan("c", "plan");
+  ASSERT_OK(store->PutPlan(plan));
+  ASSERT_NO_FATAL_FAILURE(PutEnded(*store, plan, "old", SampleTime(50)));
+  {
+    pqxx::connection other(home.uri());
+    pqxx::work deleting(other);
+    deleting.exec_params("SELECT pg_advisory_xact_lock($1)", kDeletionLock);
+    EXPECT_THAT(store->DeleteOldExecutions(SampleTime(60), absl::Seconds(10), 9), IsOkAndHolds(0));
+  }
+  EXPECT_THAT(store->DeleteOldExecutions(SampleTime(60), absl::Seconds(10), 9), IsOkAndHolds(1));
+}
+
+// The other servers and the database agree on the time, and what is young to them stays.
+TEST(PostgresStore, AServerWhoseClockIsAheadDeletesNoYoungExecutions) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  const PlanRecord plan = SamplePlan("c", "plan");
+  ASSERT_OK(store->PutPlan(plan));
+  const absl::Time now = absl::Now();
+  const absl::Duration day = absl::Hours(24);
+  ASSERT_NO_FATAL_FAILURE(PutEnded(*store, plan, "old", now - 3 * day));
+  ASSERT_NO_FATAL_FAILURE(PutEnded(*store, plan, "young", now));
+  EXPECT_THAT(store->DeleteOldExecutions(now - 3 * day, day, 9), IsOkAndHolds(0));
+  EXPECT_THAT(store->DeleteOldExecutions(now + 400 * day, day, 9), IsOkAndHolds(1));
+  EXPECT_OK(store->GetExecution(SampleExecution(plan.name, "young").name));
 }
 
 // Two servers that plan for one job at the same time.
