@@ -78,7 +78,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
   if (options.token_file.empty()) return MakeTransport(options);
   if (!UsesTls(options) && !absl::StartsWith(options.target, "unix:")) {
     return FieldError(Reason::kSpecInvalid, "token_file",
-                      "a token is sent over TLS or a Unix socket only; give --tls-ca or --tls");
+                      "a token is sent over TLS or a Unix socket only; name the CA of the server's "
+                      "certificate, or a server at unix:PATH");
   }
   PARPLAN_RETURN_IF_ERROR(ReadBearerToken(options.token_file).status());
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> transport,

@@ -60,11 +60,11 @@ LookOutcome PlanKeeper::Look(absl::Time now, absl::Duration timeout) {
     status = files.ok() ? volume_->Write(*files) : files.status();
   }
   if (!status.ok()) {
-    // A certificate that is being renewed is no fault of a plan.
+    // A file of a certificate that is being renewed is no fault of a plan.
     const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-    const bool is_passing = MayStillCome(status) || absl::IsUnauthenticated(status) ||
-                            (absl::IsInvalidArgument(status) && detail.has_value() &&
-                             detail->reason == Reason::kSpecInvalid);
+    const bool is_passing =
+        MayStillCome(status) || (absl::IsInvalidArgument(status) && detail.has_value() &&
+                                 detail->reason == Reason::kSpecInvalid);
     LogEvent("warning", is_passing ? "cannot look for a newer plan" : "a newer plan was refused",
              {{"message", std::string(status.message())}});
     return is_passing ? LookOutcome::kFailed : LookOutcome::kRefused;

@@ -172,8 +172,18 @@ absl::StatusOr<SlurmConfig> SlurmConfig::FromJson(absl::string_view text,
         std::pair("slurm_conf", &config.slurm_conf)}) {
     if (!absl::StartsWith(*path, "/")) return wrong(field, "must be an absolute path");
   }
-  if (!config.trust_memory.empty() && !absl::StartsWith(config.trust_memory, "/")) {
-    return wrong("trust_memory", "must be empty or an absolute path");
+  for (const auto& [field, path] :
+       {std::pair("tls_ca", &config.tls_ca), std::pair("tls_certificate", &config.tls_certificate),
+        std::pair("tls_key", &config.tls_key), std::pair("token_file", &config.token_file),
+        std::pair("trust_memory", &config.trust_memory)}) {
+    if (!path->empty() && !absl::StartsWith(*path, "/")) {
+      return wrong(field, "must be empty or an absolute path");
+    }
+  }
+  const bool uses_tls =
+      !config.tls_ca.empty() || !config.tls_certificate.empty() || !config.tls_key.empty();
+  if (!config.token_file.empty() && !uses_tls && !absl::StartsWith(config.server, "unix:")) {
+    return wrong("token_file", "is sent over TLS or a Unix socket only; give tls_ca");
   }
   if (config.log != "syslog" && !absl::StartsWith(config.log, "/")) {
     return wrong("log", "must be `syslog` or an absolute path");

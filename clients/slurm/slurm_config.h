@@ -34,7 +34,8 @@ enum class Policy { kLaunch, kRequeue, kCancel };
 struct SlurmConfig {
   // Reads a JSON object. INVALID_ARGUMENT (SPEC_INVALID) with file, field and, where one member
   // alone is wrong, line: for text that is not JSON, a member that is unknown, repeated, missing or
-  // out of range, a path that is not absolute, and a search that is not shorter than the deadline.
+  // out of range, a path that is not absolute, a token that would be sent without TLS, and a search
+  // that is not shorter than the deadline.
   static absl::StatusOr<SlurmConfig> FromJson(absl::string_view text, absl::string_view file_name);
 
   // Cluster name and server address of the planner; required.
@@ -46,7 +47,7 @@ struct SlurmConfig {
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_server_name;
-  // The value of `ChannelOptions::token_file`.
+  // The value of `ChannelOptions::token_file`; needs TLS or a server at `unix:PATH`.
   std::string token_file;
 
   // Time limit of the whole prolog of one job, at most an hour, and of the search within it, which

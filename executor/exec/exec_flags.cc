@@ -88,7 +88,7 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   app.add_option("--key", flags.server.key_file, "Private key of --cert (PEM)");
   app.add_flag("--tls", flags.server.use_tls, "Use TLS with the CAs of the system");
   app.add_option("--token-file", flags.server.token_file,
-                 "Token of a Kubernetes service account; needs TLS");
+                 "Token of a Kubernetes service account; needs TLS or a Unix socket");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -76,16 +76,25 @@ void Log(const char* level, const char* event, const absl::Status& status) {
            {{"reason", ReasonOf(status)}, {"message", std::string(status.message())}});
 }
 
+// Finds errors of the flags for the server, which the reporter would take for files that are being
+// renewed.
+absl::Status CheckServer(const ExecFlags& flags) {
+  return flags.reports() ? MakeServerSink(flags.server).status() : absl::OkStatus();
+}
+
 int RunAsRank(const ExecFlags& flags, const RankEnvironment& self) {
   bool joined = false;
-  const absl::Status status = RunRank(flags, self, joined);
+  // Rank 0 alone reports. The launcher of this program has checked the flags before.
+  const bool is_first = self.rank == 0 && self.launcher != Launcher::kParplan;
+  absl::Status status = is_first ? CheckServer(flags) : absl::OkStatus();
+  if (status.ok()) status = RunRank(flags, self, joined);
   if (status.ok()) return kOk;
   Log("error", "ended", status);
   const bool is_hearsay = joined && (absl::IsUnavailable(status) || absl::IsAborted(status));
   return is_hearsay ? kExitAfterAnother : ExitStatusOf(status);
 }
 
-// Finds the errors that every rank would find.
+// Finds the errors that every rank would find, and those of the server's flags.
 absl::Status Check(const ExecFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const ExecInputs inputs, ReadInputs(flags, absl::Now()));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
@@ -95,7 +104,7 @@ absl::Status Check(const ExecFlags& flags) {
                              backend->Describe(rank % backend->device_count()));
     PARPLAN_RETURN_IF_ERROR(inputs.plan.CheckDevice(rank, flags.ranks, facts));
   }
-  return absl::OkStatus();
+  return CheckServer(flags);
 }
 
 // Closes executions that rank 0 left open, for example because it was killed.

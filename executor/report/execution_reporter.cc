@@ -75,8 +75,10 @@ bool ExecutionReporter::IsPassing(const absl::Status& status) {
     const std::optional<ErrorDetail> detail = GetErrorDetail(status);
     return !detail.has_value() || detail->reason != Reason::kUploadTooLarge;
   }
+  // A token may be replaced late, and a server may read keys late that sign tokens already.
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsCancelled(status) || absl::IsInternal(status) || absl::IsUnknown(status);
+         absl::IsCancelled(status) || absl::IsInternal(status) || absl::IsUnknown(status) ||
+         absl::IsUnauthenticated(status);
 }
 
 bool ExecutionReporter::WorkOnce() {
@@ -126,7 +128,10 @@ absl::Duration ExecutionReporter::NextPause() {
 
 absl::Status ExecutionReporter::Open() {
   if (sink_ == nullptr) {
-    PARPLAN_ASSIGN_OR_RETURN(sink_, connect_());
+    absl::StatusOr<std::unique_ptr<ExecutionSink>> sink = connect_();
+    // A file that is just being renewed is no reason to give up.
+    if (!sink.ok()) return absl::UnavailableError(sink.status().message());
+    sink_ = *std::move(sink);
   }
   absl::Duration timeout;
   {

@@ -56,12 +56,13 @@ struct ReportSummary {
 };
 
 // Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
-// reached, or has no room or quota left, until `close_timeout` after `Finish` has passed
-// (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN, and RESOURCE_EXHAUSTED but for
-// UPLOAD_TOO_LARGE), and gives up at any other error, for example if the server does not know the
-// plan or the execution; if a call with windows, of at most 256, is INVALID_ARGUMENT, they are
-// lost, and it goes on. Errors of `connect` count as those of a call. After it has given up, all
-// windows are lost.
+// reached, has no room or quota left, or does not accept the token or certificate, until
+// `close_timeout` after `Finish` has passed (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL,
+// UNKNOWN, UNAUTHENTICATED, and RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), and gives up at any
+// other error, for example if the server does not know the plan or the execution; if a call with
+// windows, of at most 256, is INVALID_ARGUMENT, they are lost, and it goes on. Any error of
+// `connect` is retried as UNAVAILABLE, since a file may be being renewed; a caller that wants wrong
+// options refused tries `connect` itself before. After it has given up, all windows are lost.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import pathlib
 import random
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -133,9 +135,23 @@ def _read(field: str, path: str | os.PathLike[str]) -> bytes | None:
         raise field_error("SPEC_INVALID", field, f"cannot be read: {error}") from None
 
 
+def _open_regular(path: str, flags: int) -> int:
+    """Opens a regular file, and waits for no other: a pipe might have no writer."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", path)
+    return descriptor
+
+
 def _read_token(path: str | os.PathLike[str]) -> str:
-    token = (_read("token_file", path) or b"").strip()
-    if not token or len(token) > _MAX_TOKEN_BYTES or any(not 33 <= byte <= 126 for byte in token):
+    try:
+        with open(path, "rb", opener=_open_regular) as file:
+            text = file.read(_MAX_TOKEN_BYTES + 1)
+    except OSError as error:
+        raise field_error("SPEC_INVALID", "token_file", f"cannot be read: {error}") from None
+    token = text.strip()
+    if not token or len(text) > _MAX_TOKEN_BYTES or any(not 33 <= byte <= 126 for byte in token):
         raise field_error("SPEC_INVALID", "token_file",
                           f"`{os.fspath(path)}` holds no token, which is one word of ASCII")
     return token.decode("ascii")

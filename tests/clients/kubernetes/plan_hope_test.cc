@@ -12,7 +12,8 @@ TEST(MayStillCome, SaysWhatPassesByItself) {
       MakeError(absl::StatusCode::kResourceExhausted, Reason::kQueueFull, "come back later");
   for (const absl::Status& status :
        {absl::UnavailableError("x"), absl::DeadlineExceededError("x"), absl::CancelledError("x"),
-        absl::ResourceExhaustedError("x"), absl::NotFoundError("x"), queue_full}) {
+        absl::ResourceExhaustedError("x"), absl::NotFoundError("x"),
+        absl::UnauthenticatedError("x"), queue_full}) {
     EXPECT_TRUE(MayStillCome(status)) << status;
   }
   for (const absl::Status& status :

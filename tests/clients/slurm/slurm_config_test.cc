@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::slurm {
@@ -53,6 +55,11 @@ TEST(SlurmConfig, NamesWhatIsWrong) {
   EXPECT_THAT(error(With(R"("deadline_seconds": 4, "deadline_seconds": 5)")), HasSubstr("twice"));
   EXPECT_THAT(error(With(R"("node_dir": "run")")), HasSubstr("node_dir"));
   EXPECT_THAT(error(With(R"("log": "run.log")")), HasSubstr("log"));
+  for (const char* const field :
+       {"tls_ca", "tls_certificate", "tls_key", "token_file", "trust_memory"}) {
+    EXPECT_THAT(error(With(absl::StrCat("\"", field, "\": \"relative\""))),
+                AllOf(HasSubstr(field), HasSubstr("absolute path")));
+  }
   EXPECT_THAT(error(With(R"("slurm_bin_dir": "bin")")), HasSubstr("slurm_bin_dir"));
   EXPECT_THAT(error(With(R"("deadline_seconds": 5, "search_seconds": 5)")),
               AllOf(HasSubstr("search_seconds"), HasSubstr("deadline_seconds")));
@@ -61,6 +68,18 @@ TEST(SlurmConfig, NamesWhatIsWrong) {
   EXPECT_THAT(error(R"({"cluster": "lab", "devices": {"gpu": {"device_kind": "x"}}})"),
               HasSubstr("device_memory_bytes"));
   EXPECT_THAT(error("[]"), HasSubstr("object"));
+}
+
+TEST(SlurmConfig, ATokenNeedsTlsOrAUnixSocket) {
+  const std::string token = R"("token_file": "/etc/parplan/token")";
+  EXPECT_THAT(SlurmConfig::FromJson(With(token), "c.json").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("token_file"), HasSubstr("give tls_ca"))));
+  EXPECT_OK(SlurmConfig::FromJson(With(token + R"(, "tls_ca": "/etc/parplan/ca.pem")"), "c.json")
+                .status());
+  const std::string socket =
+      absl::StrReplaceAll(With(token), {{"p:9477", "unix:/run/parplan/socket"}});
+  EXPECT_OK(SlurmConfig::FromJson(socket, "c.json").status());
 }
 
 TEST(SlurmConfig, PathsHaveTheNodeInThem) {

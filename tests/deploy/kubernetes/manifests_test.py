@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 
 import yaml
@@ -57,6 +58,20 @@ def find(documents, kind, name):
 
 def pod(documents, kind, name):
     return find(documents, kind, name)["spec"]["template"]["spec"]
+
+
+def container_of(spec, name):
+    (found,) = [one for one in rules.containers_of(spec) if one["name"] == name]
+    return found
+
+
+def token_paths(spec, name):
+    """Paths of the service account tokens that a container of a pod can read."""
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    return [f"{mount['mountPath']}/{source['serviceAccountToken']['path']}"
+            for mount in container_of(spec, name)["volumeMounts"]
+            for source in volumes.get(mount["name"], {}).get("projected", {}).get("sources", ())
+            if "serviceAccountToken" in source]
 
 
 class Valid(unittest.TestCase):
@@ -264,7 +279,7 @@ class CommandLines(unittest.TestCase):
         """Runs the program with the arguments of a container, its ConfigMaps where it looks for
         them and its variables replaced."""
         spec = pod(documents, kind, name)
-        (given,) = [one for one in rules.containers_of(spec) if one["name"] == container]
+        given = container_of(spec, container)
         arguments = [re.sub(r"\$\((\w+)\)", r"value-of-\1".lower(), argument).replace("_", "-")
                      if argument.startswith("--") and "$(" in argument else argument
                      for argument in given["args"]]
@@ -365,19 +380,33 @@ class CommandLines(unittest.TestCase):
             (token,) = [source["serviceAccountToken"] for volume in spec["volumes"]
                         for source in volume.get("projected", {}).get("sources", ())]
             self.assertEqual(token["audience"], audience)
+            # What leaks is worth something for as long.
+            self.assertLessEqual(token["expirationSeconds"], 600)
         # The trainer, which runs code of the job's owner, has no token.
         (trainer,) = spec["containers"]
         self.assertNotIn("token", {mount["name"] for mount in trainer["volumeMounts"]})
 
-    def test_the_agent_sends_its_token(self):
+    def test_tokens_are_read_where_they_are_mounted(self):
         documents = manifests(*CLUSTERS["replicas-tokens"])
-        self.check(self.run_as(documents, "DaemonSet", "parplan-agent", "agent", "parplan-agent",
-                               "--inventory"))
+        settings = tomllib.loads(find(documents, "ConfigMap", "parplan-agent")["data"]
+                                 ["parplan-agent.toml"])
+        agent, job = (pod(documents, "DaemonSet", "parplan-agent"),
+                      pod(documents, "Job", "llama2-7b"))
+        self.assertIn(settings["token-file"], token_paths(agent, "agent"))
+        for name in ("fetch-plan", "sidecar"):
+            (path,) = [argument.partition("=")[2] for argument in container_of(job, name)["args"]
+                       if argument.startswith("--token-file=")]
+            self.assertIn(path, token_paths(job, name), name)
+        (mount,) = [one for one in container_of(job, "sidecar")["volumeMounts"]
+                    if one["name"] == "token"]
+        mount["mountPath"] = "/tokens"
+        self.assertNotIn(path, token_paths(job, "sidecar"))
 
     def test_the_agent_takes_its_configuration(self):
-        documents = manifests(*CLUSTERS["single"])
-        self.check(self.run_as(documents, "DaemonSet", "parplan-agent", "agent", "parplan-agent",
-                               "--inventory"))
+        for cluster in ("replicas-tokens", "single"):
+            documents = manifests(*CLUSTERS[cluster])
+            self.check(self.run_as(documents, "DaemonSet", "parplan-agent", "agent",
+                                   "parplan-agent", "--inventory"))
         config = find(documents, "ConfigMap", "parplan-agent")
         config["data"]["parplan-agent.toml"] += "\nbudgt = \"1m\"\n"
         done = self.run_as(documents, "DaemonSet", "parplan-agent", "agent", "parplan-agent",

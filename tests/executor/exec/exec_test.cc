@@ -309,6 +309,25 @@ TEST_F(ParplanExec, SaysWhatIsMissingWhereNobodyLaunched) {
   EXPECT_THAT(process.output(), HasSubstr("--ranks"));
 }
 
+// Later the reporter takes files that cannot be read for files that are being renewed.
+TEST_F(ParplanExec, RefusesWrongFlagsForTheServerBeforeTheFirstStep) {
+  const std::string plan = world_.WritePlan("p", world_.DataParallel());
+  const std::vector<std::string> flags = {"--server", "127.0.0.1:1", "--ca",
+                                          world_.PathOf("none.pem")};
+  ExecProcess launcher(With(world_.LaunchArguments(plan), flags));
+  EXPECT_EQ(launcher.Wait(), 2);
+  EXPECT_THAT(launcher.output(), AllOf(HasSubstr("tls_ca"), HasSubstr("none.pem")));
+  ExecProcess rank(With(world_.Arguments(plan), flags), {{"RANK", "0"},
+                                                         {"LOCAL_RANK", "0"},
+                                                         {"WORLD_SIZE", "2"},
+                                                         {"LOCAL_WORLD_SIZE", "2"},
+                                                         {"MASTER_ADDR", "127.0.0.1"},
+                                                         {"MASTER_PORT", "1"},
+                                                         {"PARPLAN_TOKEN", "secret"}});
+  EXPECT_EQ(rank.Wait(), 2);
+  EXPECT_THAT(rank.output(), AllOf(HasSubstr("tls_ca"), HasSubstr("none.pem")));
+}
+
 // Takes windows until it is shut down.
 class WindowService : public v1::ExecutionService::Service {
  public:

@@ -179,6 +179,43 @@ TEST(ExecutionReporter, ALostServerLosesWindowsNotTheJob) {
   EXPECT_THAT(summary.trouble, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
 }
 
+// A token was replaced late, or the server does not have the key yet that signed it.
+TEST(ExecutionReporter, ARefusedTokenDelaysWindowsUntilTheNextOne) {
+  FakeServer server;
+  ExecutionReporter reporter(PatientOptions(), server.Connect());
+  reporter.Add(Windows({0}));
+  server.AwaitCalls(2);
+  server.Answer(absl::UnauthenticatedError("the token has expired"));
+  reporter.Add(Windows({10}));
+  server.AwaitCalls(5);
+  server.Answer(absl::OkStatus());
+  reporter.Add(Windows({20}));
+  const ReportSummary summary = reporter.Finish(absl::OkStatus());
+  EXPECT_THAT(server.first_steps(), ElementsAre(0, 10, 20));
+  EXPECT_EQ(summary.lost_count, 0);
+  EXPECT_TRUE(summary.is_closed);
+  EXPECT_THAT(summary.trouble, StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("expired")));
+}
+
+// A file may be half-written at the moment of one attempt.
+TEST(ExecutionReporter, ConnectsAgainWhateverTheErrorWas) {
+  FakeServer server;
+  int attempt_count = 0;
+  ExecutionReporter reporter(
+      PatientOptions(), [&]() -> absl::StatusOr<std::unique_ptr<ExecutionSink>> {
+        if (++attempt_count < 3) {
+          return FieldError(Reason::kSpecInvalid, "token_file", "holds no token");
+        }
+        return server.Connect()();
+      });
+  reporter.Add(Windows({0}));
+  const ReportSummary summary = reporter.Finish(absl::OkStatus());
+  EXPECT_EQ(attempt_count, 3);
+  EXPECT_THAT(server.first_steps(), ElementsAre(0));
+  EXPECT_TRUE(summary.is_closed);
+  EXPECT_THAT(summary.trouble, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("token_file")));
+}
+
 TEST(ExecutionReporter, AddReturnsWhileTheServerHangsAndTheOldestGo) {
   FakeServer server;
   server.Hold(true);

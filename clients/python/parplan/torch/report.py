@@ -35,8 +35,10 @@ _LAST_PAUSE_SECONDS = 30.0
 _CALL_SECONDS = 5.0
 _CLOSE_SECONDS = 20.0
 _MAX_REASON_LENGTH = 1024
-# Codes of a server that may be back later.
-_PASSING = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL", "UNKNOWN"}
+# Codes of a server that may be back later. A token may be replaced late, and the server may read
+# the keys late that sign tokens already.
+_PASSING = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL", "UNKNOWN",
+            "UNAUTHENTICATED"}
 
 
 @dataclasses.dataclass

@@ -10,10 +10,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _python_dispatch
 
 from parplan.errors import field_error
 
@@ -122,6 +125,16 @@ class Wrapper(nn.Module):
         self.layer = layer
 
 
+@contextlib.contextmanager
+def _apart() -> Iterator[None]:
+    """Keeps the pass around it from what is made once: under inference mode, tensors that training
+    may use too; without gradients; and hidden from dispatch modes, since selective recomputation
+    by operator keeps results in the order of the calls, and a second pass has no such calls."""
+    without_modes: Any = _python_dispatch._disable_current_modes
+    with torch.inference_mode(False), torch.no_grad(), without_modes():
+        yield
+
+
 class Rotations:
     """What the attention of layers needs of positions (cosines and sines). It is made once for all
     layers, micro-batches and steps with the same tokens, and kept. No module: a submodule would be
@@ -139,9 +152,10 @@ class Rotations:
         without contents, of which nothing is kept."""
         if type(positions) is not torch.Tensor or positions.is_meta:
             return None
-        for place, one in enumerate(self._positions):
-            if one.device == positions.device and torch.equal(one, positions):
-                return place
+        with _apart():
+            for place, one in enumerate(self._positions):
+                if one.device == positions.device and torch.equal(one, positions):
+                    return place
         self._positions.append(positions)
         return len(self._positions) - 1
 
@@ -151,7 +165,8 @@ class Rotations:
             return self.module(hidden, positions.unsqueeze(0))
         key = place, hidden.dtype
         if key not in self._made:
-            self._made[key] = self.module(hidden, positions.unsqueeze(0))
+            with _apart():
+                self._made[key] = self.module(hidden, positions.unsqueeze(0))
         return self._made[key]
 
     @property
@@ -179,7 +194,9 @@ class Decoder(Wrapper):
         else:
             positions = self.token_positions
             if positions is None:
-                positions = torch.arange(hidden.shape[1], device=hidden.device)
+                # Training may use it too.
+                with torch.inference_mode(False):
+                    positions = torch.arange(hidden.shape[1], device=hidden.device)
                 self.token_positions = positions
             answer = self.layer(hidden, attention_mask=None, position_ids=positions.unsqueeze(0),
                                 position_embeddings=self._rotation(hidden, positions))

@@ -1,6 +1,7 @@
 """The client against a real parplan-server: plans, profiles, executions, TLS, errors, retries."""
 
 import json
+import os
 import threading
 import uuid
 from concurrent import futures
@@ -323,12 +324,17 @@ def test_a_token_that_strangers_could_read_is_refused(tmp_path):
         with pytest.raises(parplan.errors.SpecInvalid, match="TLS or a Unix socket"):
             parplan.Client(target, token_file=token_file)
     parplan.Client("planner:9477", tls=parplan.Tls(), token_file=token_file).close()
-    for text in ("", "two words", "t\xf6ken", "a" * 20000):
+    for text in ("", "two words", "t\xf6ken", "a" * 20000, "token" + " " * 20000):
         token_file.write_text(text)
         with pytest.raises(parplan.errors.SpecInvalid, match="holds no token"):
             parplan.Client(f"unix:{tmp_path}/socket", token_file=token_file)
     with pytest.raises(parplan.errors.SpecInvalid, match="cannot be read"):
         parplan.Client(f"unix:{tmp_path}/socket", token_file=tmp_path / "none")
+    # Nobody writes to the pipe, and the device never ends.
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", tmp_path):
+        with pytest.raises(parplan.errors.SpecInvalid, match="no regular file"):
+            parplan.Client(f"unix:{tmp_path}/socket", token_file=path)
 
 
 def test_exported_files_have_plain_names():

@@ -85,6 +85,19 @@ def test_a_server_that_comes_back_gets_all_windows(socket, monkeypatch):
     assert before <= start <= time.time()
 
 
+@pytest.mark.parametrize("method", ["CreateExecution", "ReportMetrics", "CompleteExecution"])
+def test_a_token_that_is_refused_for_a_while_loses_no_window(socket, monkeypatch, method):
+    monkeypatch.setattr(report, "_FIRST_PAUSE_SECONDS", 0.001)
+    failures = [(method, grpc.StatusCode.UNAUTHENTICATED)] * 3
+    with Executions(socket, failures) as server, parplan.Client(socket) as client:
+        reporter = report.Reporter(client, PLAN)
+        reporter.add([WINDOW])
+        summary = reporter.finish("")
+    assert (summary.delivered_count, summary.lost_count, summary.is_closed) == (1, 0, True)
+    assert summary.trouble.code == "UNAUTHENTICATED"
+    assert [one.first_step for one in server.windows] == [0] and server.ended == [""]
+
+
 def test_windows_that_the_server_refuses_are_lost_and_the_rest_goes_on(socket):
     failures = [("ReportMetrics", grpc.StatusCode.INVALID_ARGUMENT)]
     with Executions(socket, failures) as server, parplan.Client(socket) as client:

@@ -4,7 +4,11 @@ import pytest
 import torch
 
 import parplan
+from parplan.strategy import ContextKind, Recompute, RecomputePolicy
+from parplan.torch.attention import Attention
 from parplan.torch.layers import layers_of
+from parplan.torch.recompute import contexts_of
+from parplan.torch.stage import Layer
 
 transformers = pytest.importorskip("transformers")
 
@@ -96,3 +100,50 @@ def test_what_attention_needs_of_positions_is_made_once_for_layers_with_the_same
     with torch.no_grad():
         layers[1].to(torch.bfloat16)(torch.zeros(1, 16, 48, dtype=torch.bfloat16))
     assert [one.dtype for one in layers[1].rotations.kept[4:]] == [torch.bfloat16] * 2
+
+
+@pytest.mark.parametrize("places", [None, torch.arange(3, 19)])
+def test_a_model_that_ran_for_inference_first_trains(places):
+    def gradients(infers_first):
+        model = make("Llama")
+        layers = layers_of(model)
+        for layer in layers[1:-1]:
+            layer.token_positions = places
+        tokens = torch.arange(32).reshape(2, 16)
+
+        def logits():
+            hidden = tokens
+            for layer in layers:
+                hidden = layer(hidden)
+            return hidden
+
+        if infers_first:
+            with torch.inference_mode():
+                logits()
+            assert not any(one.is_inference() for one in layers[1].constants)
+        logits().square().sum().backward()
+        return [parameter.grad for parameter in model.parameters()]
+
+    for found, expected in zip(gradients(True), gradients(False)):
+        assert torch.equal(found, expected)
+
+
+# Both rotations and layers are made by these.
+@pytest.mark.parametrize("name", ["aten.cat.default", "aten.mul.Tensor"])
+def test_recomputation_by_operator_keeps_nothing_of_what_is_made_once(name):
+    def gradients(policy):
+        layer = layers_of(make("Llama"))[1]
+        layer.token_positions = torch.arange(16)
+        level = Recompute.NONE if policy is None else Recompute.SELECTIVE
+        whole = Layer(layer, level, Attention(0, ContextKind.RING, Recompute.NONE, None,
+                                              is_transformer=True), None,
+                      None if policy is None else contexts_of(policy))
+        torch.manual_seed(1)
+        hidden = torch.randn(2, 16, 48, requires_grad=True)
+        # The first pass makes the rotations, and the second one finds them.
+        for _ in range(2):
+            whole(hidden).square().sum().backward()
+        return [hidden.grad, *(parameter.grad for parameter in layer.parameters())]
+
+    for found, expected in zip(gradients(RecomputePolicy("op", (name,))), gradients(None)):
+        assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
