@@ -49,7 +49,8 @@ struct MegatronRunImport {
 //   YAML           a file named *.yaml or *.yml, of Megatron-LM's tests or of Megatron-Bridge
 //                  (megatron_yaml.h)
 //
-// Arguments that change neither shape nor parallelism are ignored and named in one note.
+// Arguments that change neither shape nor parallelism are ignored and named in one note; those that
+// change when the host launches kernels have notes of their own (megatron_graphs.h).
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID). It names file and argument for the errors of
 // ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf and MegatronPlanOf,
