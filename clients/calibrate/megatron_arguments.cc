@@ -10,13 +10,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
 #include "clients/import/megatron_degrees.h"
+#include "clients/import/megatron_graphs.h"
 #include "clients/import/megatron_layers.h"
 #include "clients/import/megatron_model.h"
 #include "clients/import/megatron_rules.h"
+#include "planner/model/recompute_modules.h"
 
 namespace parplan::accuracy {
 namespace {
@@ -70,14 +73,26 @@ bool MayBeZero(absl::string_view name) {
   return name == "num-experts" || name == "moe-shared-expert-intermediate-size";
 }
 
+// Returns the text of a value on a command line.
+std::string TextOf(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 // Appends the argument in the words of a command line.
-void AppendWords(absl::string_view name, const nlohmann::json& value,
+void AppendWords(const ArgumentRule& rule, const nlohmann::json& value,
                  std::vector<std::string>* words) {
+  const absl::string_view name = rule.name;
   if (value.is_boolean()) {
     if (value.get<bool>()) words->push_back(absl::StrCat("--", name));
     return;
   }
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (value.is_array() && rule.kind == ArgumentKind::kTexts) {
+    std::vector<std::string> items;
+    for (const nlohmann::json& item : value) items.push_back(TextOf(item));
+    if (!items.empty()) words->push_back(absl::StrCat("--", name, "=", absl::StrJoin(items, " ")));
+    return;
+  }
+  std::string text = TextOf(value);
   if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>())) {
     text = absl::StrCat(value.get<double>());
   }
@@ -108,7 +123,7 @@ absl::StatusOr<ArgumentList> ReadArgumentList(const RowFields& fields) {
     for (const RenamedArgument& renamed : kRenamedArguments) {
       if (value == nullptr && name == renamed.today) value = fields.Any({renamed.name});
     }
-    if (value != nullptr) AppendWords(name, *value, &words);
+    if (value != nullptr) AppendWords(rule, *value, &words);
   }
   return ArgumentList::FromWords("model.args", words, ReadRules());
 }
@@ -193,6 +208,10 @@ absl::Status SetParallelism(const ArgumentList& arguments, PublishedRun* run) {
   parallelism.tensor_parallel_degree = degrees.tensor;
   parallelism.pipeline_parallel_degree = degrees.pipeline;
   parallelism.context_parallel_degree = degrees.context;
+  parallelism.context_kind = degrees.context_kind;
+  if (degrees.context_exchange > 1) {
+    run->beyond.push_back("rings of groups that exchange tokens for heads are not read");
+  }
   parallelism.expert_parallel_degree = degrees.expert;
   parallelism.expert_tensor_parallel_degree = degrees.expert_tensor;
   parallelism.sequence_parallel = degrees.sequence_parallel;
@@ -210,12 +229,11 @@ absl::Status SetParallelism(const ArgumentList& arguments, PublishedRun* run) {
         static_cast<int>(degrees.sharding_level) - static_cast<int>(ShardingLevel::kNone);
   }
   const Recomputation& recomputation = degrees.recomputation;
-  run->recompute = recomputation.level == RecomputeLevel::kFull        ? "full"
-                   : recomputation.level == RecomputeLevel::kSelective ? "selective"
-                                                                       : "none";
-  if (recomputation.level == RecomputeLevel::kModules) {
-    run->beyond.push_back(absl::StrCat("it recomputes the modules ",
-                                       recomputation.modules.ToString(", "), " by name"));
+  run->recompute = recomputation.level == RecomputeLevel::kFull   ? "full"
+                   : recomputation.level == RecomputeLevel::kNone ? "none"
+                                                                  : "selective";
+  for (const RecomputeModule module : recomputation.modules.Modules()) {
+    run->recompute_modules.emplace_back(RecomputeModuleName(module));
   }
   run->recompute_layer_count = degrees.recomputed_layer_count;
   run->micro_batch_size = arguments.Count("micro-batch-size", 0);
@@ -235,9 +253,12 @@ void ReadAttention(const RowFields& arguments, PublishedRun* run) {
   }
 }
 
-void ReadRuntimeArguments(const RowFields& arguments, PublishedRun* run) {
+// Reads settings of the runtime, of which `list` has those that the importers read as well.
+void ReadRuntimeArguments(const RowFields& arguments, const ArgumentList& list, PublishedRun* run) {
   ReadAttention(arguments, run);
   PublishedRuntime& runtime = run->runtime;
+  if (!FindMegatronWholeGraphs(list).empty()) runtime.cuda_graphs = true;
+  if (list.Has("moe-pad-expert-input-to-capacity")) runtime.fixed_expert_counts = true;
   runtime.overlap_gradient_sync = arguments.Flag({"overlap-grad-reduce"}).value_or(false);
   runtime.overlap_parameter_gather = arguments.Flag({"overlap-param-gather"}).value_or(false);
   // Rates are numbers from 0 on; only whether there is dropout matters.
@@ -271,7 +292,7 @@ void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run) {
   if (status.ok()) status = SetParallelism(*list, run);
   if (!status.ok()) return arguments.Fault(status);
   if (arguments.Flag({"use-torch-fsdp2"}).value_or(false)) run->parallelism.zero_level = 3;
-  ReadRuntimeArguments(arguments, run);
+  ReadRuntimeArguments(arguments, *list, run);
 }
 
 }  // namespace parplan::accuracy

@@ -17,9 +17,10 @@ namespace parplan::accuracy {
 // Model, degrees, sharding and recomputation are read as `planctl import megatron` reads them
 // (clients/import/megatron_layers.h, megatron_degrees.h), with that program's defaults; members
 // that are no such arguments are ignored, and so are those that the command refuses, except for
-// features as above. The id may also show features, for example `mamba`. The vocabulary is
-// otherwise GPT-2's 50,257, or 30,522 for BERT; there is dropout unless both rates are 0. After a
-// fault the rest of `run` is not set.
+// features as above. Experts that are padded to a capacity, and CUDA graphs of whole layers or
+// steps, are settings of the runtime. The id may also show features, for example `mamba`. The
+// vocabulary is otherwise GPT-2's 50,257, or 30,522 for BERT; there is dropout unless both rates
+// are 0. After a fault the rest of `run` is not set.
 void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy

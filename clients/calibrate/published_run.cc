@@ -131,6 +131,22 @@ void ReadParallelism(const RowFields& fields, PublishedRun* run) {
   if (embedding && loss) parallelism.ends_count_as_layers = true;
 }
 
+// Reads how context-parallel ranks share tokens, in the words of Megatron's --cp-comm-type.
+void ReadContextKind(const RowFields& fields, PublishedRun* run) {
+  const std::optional<std::string> name = fields.Text({"cp_comm"});
+  if (!name.has_value()) return;
+  PublishedParallelism& parallelism = run->parallelism;
+  if (*name == "p2p") {
+    parallelism.context_kind = ContextKind::kRing;
+  } else if (*name == "a2a") {
+    parallelism.context_kind = ContextKind::kUlysses;
+  } else if (*name == "allgather") {
+    parallelism.context_kind = ContextKind::kAllGather;
+  } else if (parallelism.context_parallel_degree > 1) {
+    run->beyond.push_back(absl::StrCat("context parallelism by `", *name, "` is not read"));
+  }
+}
+
 // A text, or true for `full` and false for `none`.
 void ReadRecompute(const RowFields& fields, PublishedRun* run) {
   const RowFields::Names names = {"recompute", "activation_checkpointing", "ac"};
@@ -146,6 +162,8 @@ void ReadRecompute(const RowFields& fields, PublishedRun* run) {
   }
   if (const Json* modules = fields.Any({"recompute_modules"})) {
     if (!modules->is_array()) return fields.Fault("recompute_modules", "must be a list of names");
+    // The row says more than the arguments of its model.
+    run->recompute_modules.clear();
     for (const Json& module : *modules) {
       if (!module.is_string()) return fields.Fault("recompute_modules", "must be a list of names");
       run->recompute_modules.push_back(module.get<std::string>());
@@ -224,10 +242,7 @@ void ReadRow(const RowFields& fields, PublishedRun* run) {
     run->parallelism.ends_count_as_layers |= absl::StrContains(*split, "layer slots");
   }
   run->expert_dispatcher = fields.Text({"moe_dispatcher"}).value_or("");
-  if (const auto exchange = fields.Text({"cp_comm"})) {
-    const bool is_ulysses = *exchange == "a2a";
-    run->parallelism.context_kind = is_ulysses ? ContextKind::kUlysses : ContextKind::kRing;
-  }
+  ReadContextKind(fields, run);
   ReadRuntime(fields, run);
   ReadNotes(fields, run);
   ReadConditions(fields, run);

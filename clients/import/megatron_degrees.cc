@@ -17,6 +17,7 @@ namespace {
 
 constexpr absl::string_view kVirtualStageLayers = "num-layers-per-virtual-pipeline-stage";
 constexpr absl::string_view kVirtualStagesPerRank = "num-virtual-stages-per-pipeline-rank";
+constexpr absl::string_view kContextSizes = "hierarchical-context-parallel-sizes";
 
 absl::Status ReadMegatronSharding(const ArgumentList& arguments, MegatronDegrees* degrees) {
   const bool has_strategy = arguments.Has("data-parallel-sharding-strategy");
@@ -57,11 +58,11 @@ absl::Status ReadMegatronSharding(const ArgumentList& arguments, MegatronDegrees
 // Reads the two levels of `a2a+p2p`: the ranks that exchange tokens for heads, and the rings of
 // such groups.
 absl::Status ReadMegatronContextLevels(const ArgumentList& arguments, MegatronDegrees* degrees) {
-  constexpr absl::string_view kName = "hierarchical-context-parallel-sizes";
-  if (!arguments.Has(kName)) {
-    return arguments.Fault("cp-comm-type", absl::StrCat("is a2a+p2p, which needs --", kName));
+  if (!arguments.Has(kContextSizes)) {
+    return arguments.Fault("cp-comm-type",
+                           absl::StrCat("is a2a+p2p, which needs --", kContextSizes));
   }
-  const std::string text = arguments.Text(kName, "");
+  const std::string text = arguments.Text(kContextSizes, "");
   const std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
   int exchange = 0;
   int ring = 0;
@@ -69,9 +70,10 @@ absl::Status ReadMegatronContextLevels(const ArgumentList& arguments, MegatronDe
       !absl::SimpleAtoi(words[1], &ring) || exchange < 1 || ring < 1 ||
       int64_t{exchange} * ring != degrees->context) {
     return arguments.Fault(
-        kName, absl::StrCat("must be two whole numbers, the ranks of an all-to-all and of a ring, "
-                            "whose product is the --context-parallel-size of ",
-                            degrees->context, ", and is `", text, "`"));
+        kContextSizes,
+        absl::StrCat("must be two whole numbers, the ranks of an all-to-all and of a ring, whose "
+                     "product is the --context-parallel-size of ",
+                     degrees->context, ", and is `", text, "`"));
   }
   if (ring == 1) {
     degrees->context_kind = ContextKind::kUlysses;
@@ -79,6 +81,25 @@ absl::Status ReadMegatronContextLevels(const ArgumentList& arguments, MegatronDe
     degrees->context_exchange = exchange;
   }
   return absl::OkStatus();
+}
+
+// Checks the sizes beside another kind than `a2a+p2p`. The program does not use them then, but
+// refuses another product than the context degree.
+absl::Status CheckUnusedContextSizes(const ArgumentList& arguments, int context) {
+  if (!arguments.Has(kContextSizes)) return absl::OkStatus();
+  const std::string text = arguments.Text(kContextSizes, "");
+  int64_t product = 1;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    int size = 0;
+    if (!absl::SimpleAtoi(word, &size) || size < 1) size = 0;
+    // A product above the degree stays above it, so it need not grow further.
+    product = std::min(product * size, int64_t{context} + 1);
+  }
+  if (product == context) return absl::OkStatus();
+  return arguments.Fault(
+      kContextSizes,
+      absl::StrCat("must be whole numbers whose product is the --context-parallel-size of ",
+                   context, ", and is `", text, "`"));
 }
 
 // Reads how context-parallel ranks attend to each other's tokens. The argument may have a word for
@@ -94,9 +115,10 @@ absl::Status ReadMegatronContextKind(const ArgumentList& arguments, MegatronDegr
                                                "one kind: give one word"));
   }
   const std::string kind = kinds.empty() ? "" : kinds[0];
-  if (kind == "p2p") return absl::OkStatus();
   if (kind == "a2a+p2p") return ReadMegatronContextLevels(arguments, degrees);
-  if (kind == "a2a") {
+  if (kind == "p2p") {
+    degrees->context_kind = ContextKind::kRing;
+  } else if (kind == "a2a") {
     degrees->context_kind = ContextKind::kUlysses;
   } else if (kind == "allgather") {
     degrees->context_kind = ContextKind::kAllGather;
@@ -104,7 +126,7 @@ absl::Status ReadMegatronContextKind(const ArgumentList& arguments, MegatronDegr
     return arguments.Fault(
         kName, absl::StrCat("must be p2p, a2a, a2a+p2p or allgather, and is `", text, "`"));
   }
-  return absl::OkStatus();
+  return CheckUnusedContextSizes(arguments, degrees->context);
 }
 
 // Reads the modules of selective recomputation. Attention alone is a level of its own.

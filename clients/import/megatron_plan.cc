@@ -280,9 +280,14 @@ absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
                                                   const ModelSpec& model, int device_count,
                                                   MegatronModelCheck check) {
   PARPLAN_RETURN_IF_ERROR(RequireDecoderModel(model, kMegatron));
-  if (device_count < 1 || device_count > kMaxImportCount) {
+  if (device_count < 1) {
     return ImportError(Reason::kSpecInvalid, arguments.file_name(), "",
                        "needs the number of devices, which is not among the arguments");
+  }
+  if (device_count > kMaxImportCount) {
+    return ImportError(Reason::kSpecInvalid, arguments.file_name(), "",
+                       absl::StrCat("is for ", device_count, " devices, which is too large a ",
+                                    "number: at most ", kMaxImportCount, " are read"));
   }
   if (check == MegatronModelCheck::kCompare) {
     PARPLAN_RETURN_IF_ERROR(CompareMegatronModel(arguments, model));

@@ -88,6 +88,11 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"decoder-last-pipeline-num-layers", ArgumentKind::kCount},
     {"account-for-embedding-in-pipeline-split", ArgumentKind::kSwitch},
     {"account-for-loss-in-pipeline-split", ArgumentKind::kSwitch},
+    // Launches of kernels.
+    {"cuda-graph-impl", ArgumentKind::kText},
+    {"cuda-graph-scope", ArgumentKind::kTexts},
+    {"external-cuda-graph", ArgumentKind::kSwitch},
+    {"moe-pad-expert-input-to-capacity", ArgumentKind::kSwitch},
     // Changes of the model or of the plan that have no counterpart here.
     {"attention-output-gate", ArgumentKind::kRefused,
      "multiplies the result of attention by a gate, which no layer here has"},
@@ -148,7 +153,7 @@ constexpr char kIgnoredNames[] =
     "ckpt-convert-format ckpt-convert-save ckpt-format ckpt-fully-parallel-load "
     "ckpt-fully-parallel-save ckpt-fully-parallel-save-process-group ckpt-step clip-grad "
     "clone-scatter-output-in-embedding config-logger-dir cross-entropy-fusion-impl "
-    "cross-entropy-loss-fusion cuda-graph-impl cuda-graph-scope cuda-graph-warmup-steps "
+    "cross-entropy-loss-fusion cuda-graph-warmup-steps "
     "data-args-path data-cache-path data-parallel-random-init data-path data-sharding "
     "dataloader-type ddp-average-in-collective ddp-bucket-size ddp-num-buckets "
     "ddp-pad-buckets-for-high-nccl-busbw decoupled-lr decoupled-min-lr "
@@ -160,7 +165,7 @@ constexpr char kIgnoredNames[] =
     "enable-experimental enable-ft-package enable-gloo-process-groups enable-one-logger "
     "end-weight-decay eod-mask-loss error-injection-rate eval-interval eval-iters "
     "exit-duration-in-mins exit-interval exit-on-missing-checkpoint exit-signal-handler "
-    "exit-signal-handler-for-training external-cuda-graph fim-data finetune fp16-lm-cross-entropy "
+    "exit-signal-handler-for-training fim-data finetune fp16-lm-cross-entropy "
     "fp8-amax-compute-algo fp8-amax-history-len fp8-interval fp8-margin "
     "full-validation grad-reduce-in-bf16 hidden-dropout high-priority-stream-groups hysteresis "
     "init-method-std init-method-xavier-uniform initial-loss-scale inprocess-restart "
@@ -176,7 +181,7 @@ constexpr char kIgnoredNames[] =
     "mid-level-dataset-surplus min-loss-scale min-lr mmap-bin-files mock-data "
     "moe-apply-probs-on-input moe-aux-loss-coeff moe-deepep-num-sms moe-enable-deepep "
     "moe-expert-capacity-factor moe-flex-dispatcher-backend moe-grouped-gemm moe-input-jitter-eps "
-    "moe-pad-expert-input-to-capacity moe-per-layer-logging moe-permute-fusion "
+    "moe-per-layer-logging moe-permute-fusion "
     "moe-router-bias-update-rate moe-router-dtype moe-router-enable-expert-bias "
     "moe-router-force-load-balancing moe-router-fusion moe-router-group-topk "
     "moe-router-load-balancing-type moe-router-num-groups moe-router-padding-for-fp8 "

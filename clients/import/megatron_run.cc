@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
 #include "clients/import/launch_script.h"
+#include "clients/import/megatron_graphs.h"
 #include "clients/import/megatron_layers.h"
 #include "clients/import/megatron_model.h"
 #include "clients/import/megatron_plan.h"
@@ -100,6 +101,9 @@ absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
   import.runtime_id = has_narrow ? kMegatronNarrowRuntime : kMegatronRuntime;
   import.plan = std::move(plan.plan);
   import.notes.insert(import.notes.end(), plan.notes.begin(), plan.notes.end());
+  for (std::string& note : NotesOnMegatronLaunches(read.arguments, HasExperts(model))) {
+    import.notes.push_back(std::move(note));
+  }
   return import;
 }
 

@@ -52,7 +52,8 @@ struct MegatronRunImport {
 //   a script       a shell script that starts a Python program with --micro-batch-size
 //                  (launch_script.h); every other text is read as one
 //
-// Arguments that change neither shape nor parallelism are ignored and named in one note.
+// Arguments that change neither shape nor parallelism are ignored and named in one note; those that
+// change when the host launches kernels have notes of their own (megatron_graphs.h).
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID). It names file and argument for the errors of
 // ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf, MegatronPlanOf and

@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
 #include "clients/import/megatron_rules.h"
+#include "clients/import/yaml_arguments.h"
 #include "clients/import/yaml_text.h"
 
 namespace parplan {
@@ -67,12 +67,18 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"model.account_for_loss_in_pipeline_split", "account-for-loss-in-pipeline-split", "true"},
     {"model.context_parallel_size", "context-parallel-size"},
     {"model.cp_comm_type", "cp-comm-type"},
+    {"model.hierarchical_context_parallel_sizes", "hierarchical-context-parallel-sizes"},
     {"model.expert_model_parallel_size", "expert-model-parallel-size"},
     {"model.expert_tensor_parallel_size", "expert-tensor-parallel-size"},
     {"model.sequence_parallel", "sequence-parallel", "true"},
     {"model.recompute_granularity", "recompute-granularity"},
     {"model.recompute_method", "recompute-method"},
     {"model.recompute_num_layers", "recompute-num-layers"},
+    {"model.recompute_modules", "recompute-modules"},
+    {"model.cuda_graph_impl", "cuda-graph-impl"},
+    {"model.cuda_graph_scope", "cuda-graph-scope"},
+    {"model.external_cuda_graph", "external-cuda-graph", "true"},
+    {"model.moe_pad_expert_input_to_capacity", "moe-pad-expert-input-to-capacity", "true"},
     {"model.multi_latent_attention", "multi-latent-attention", "true"},
     {"model.q_lora_rank", "q-lora-rank"},
     {"model.kv_lora_rank", "kv-lora-rank"},
@@ -103,9 +109,10 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"optimizer.optimizer", "optimizer"},
 });
 
-// A name of `mixed_precision` and the arguments that it stands for
-// (src/megatron/bridge/training/mixed_precision.py). Those that are not here multiply some layers
-// in 16 bits and the others in fewer, or have fp16 beside 8 bits.
+// A name of `mixed_precision` and the arguments of products that it stands for
+// (src/megatron/bridge/training/mixed_precision.py). Parameters in 8 bits are read from
+// `model.fp8_param`. Names that are not here also say which layers multiply in 16 bits, which the
+// fields of `model` give, or have fp16 beside 8 bits, which no precision has.
 struct BridgePrecision {
   absl::string_view name;
   absl::string_view sixteen_bits;
@@ -134,6 +141,8 @@ constexpr absl::string_view kIgnoredModelFields[] = {
     "bias_dropout_fusion",
     "cross_entropy_fusion_impl",
     "cross_entropy_loss_fusion",
+    // Its items may be objects, which no argument takes.
+    "cuda_graph_scope",
     "deallocate_pipeline_outputs",
     "embedding_init_method",
     "embedding_init_method_std",
@@ -167,10 +176,6 @@ constexpr absl::string_view kIgnoredModelFields[] = {
     "wgrad_deferral_limit",
 };
 
-bool IsUnset(absl::string_view value) {
-  return value.empty() || value == "null" || value == "~" || value == "None";
-}
-
 bool IsIgnoredArgument(absl::string_view name) {
   return std::any_of(MegatronRules().begin(), MegatronRules().end(),
                      [name](const ArgumentRule& rule) {
@@ -182,23 +187,12 @@ absl::Status RefuseYaml(const NamedText& file, const YamlScalar& scalar, absl::s
   return ImportError(Reason::kSpecInvalid, file.name, absl::StrJoin(scalar.path, "."), rule);
 }
 
-// Returns the items of a list in brackets on one line, without quotation marks.
-std::vector<std::string> ItemsOfLine(absl::string_view list) {
-  std::vector<std::string> items;
-  list.remove_prefix(1);
-  list.remove_suffix(1);
-  for (absl::string_view item : absl::StrSplit(list, ',')) {
-    item = absl::StripAsciiWhitespace(item);
-    if (item.size() > 1 && (item[0] == '"' || item[0] == '\'') && item.back() == item[0]) {
-      item = item.substr(1, item.size() - 2);
-    }
-    if (!item.empty()) items.emplace_back(item);
-  }
-  return items;
-}
-
-bool IsLineList(absl::string_view value) {
-  return absl::StartsWith(value, "[") && absl::EndsWith(value, "]");
+// Returns whether the argument, named without dashes, takes several values.
+bool TakesSeveralValues(absl::string_view name) {
+  return std::any_of(MegatronRules().begin(), MegatronRules().end(),
+                     [name](const ArgumentRule& rule) {
+                       return rule.kind == ArgumentKind::kTexts && rule.name == name;
+                     });
 }
 
 // Reads the map MODEL_ARGS of a test.
@@ -206,6 +200,7 @@ absl::StatusOr<MegatronYaml> ReadTest(const NamedText& file,
                                       const std::vector<YamlScalar>& scalars) {
   MegatronYaml yaml;
   std::set<std::string> others;
+  YamlListArguments lists(&yaml.arguments);
   std::string list;
   for (const YamlScalar& scalar : scalars) {
     if (scalar.path[0] != "MODEL_ARGS") {
@@ -215,21 +210,19 @@ absl::StatusOr<MegatronYaml> ReadTest(const NamedText& file,
     if (scalar.path.size() < 2 || !absl::StartsWith(scalar.path[1], "--")) {
       return RefuseYaml(file, scalar, "must be an argument `--name`");
     }
-    const bool is_item = scalar.path.size() == 3 && absl::StartsWith(scalar.path[2], "[");
+    const bool is_item = IsYamlListItem(scalar);
     if (scalar.path.size() > 2 && !is_item) return RefuseYaml(file, scalar, "must be one value");
+    if (TakesSeveralValues(absl::StripPrefix(scalar.path[1], "--"))) {
+      if (scalar.value != "false") lists.Add(scalar.path[1], scalar.value, is_item);
+      continue;
+    }
     if (is_item && list == scalar.path[1]) {
       yaml.arguments.push_back(scalar.value);
       continue;
     }
-    if (scalar.value == "false" || IsUnset(scalar.value)) continue;
+    if (scalar.value == "false" || IsUnsetYaml(scalar.value)) continue;
     yaml.arguments.push_back(scalar.path[1]);
     if (is_item) list = scalar.path[1];
-    // The one argument with several values whose own text is no list in brackets.
-    if (scalar.path[1] == "--recompute-modules" && IsLineList(scalar.value)) {
-      if (ItemsOfLine(scalar.value).empty()) yaml.arguments.pop_back();
-      for (std::string& item : ItemsOfLine(scalar.value)) yaml.arguments.push_back(std::move(item));
-      continue;
-    }
     if (scalar.value != "true") yaml.arguments.push_back(scalar.value);
   }
   if (!others.empty()) {
@@ -242,7 +235,7 @@ absl::StatusOr<MegatronYaml> ReadTest(const NamedText& file,
 // Appends the argument of one field.
 absl::Status AddBridgeArgument(const NamedText& file, const BridgeField& field,
                                const YamlScalar& scalar, MegatronYaml* yaml) {
-  if (IsUnset(scalar.value)) return absl::OkStatus();
+  if (IsUnsetYaml(scalar.value)) return absl::OkStatus();
   const std::string name = absl::StrCat("--", field.argument);
   if (!field.switched_by.empty()) {
     if (scalar.value != "true" && scalar.value != "false") {
@@ -287,8 +280,9 @@ absl::Status AddBridgePrecision(const NamedText& file, const YamlScalar& scalar,
   return RefuseYaml(
       file, scalar,
       absl::StrCat("is `", scalar.value, "`, and must be one of ", absl::StrJoin(names, ", "),
-                   ": the others have layers of several precisions, or fp16 beside "
-                   "products of fewer bits"));
+                   ": the settings of other names are not known here; leave the name out and give "
+                   "them as fields of `model` (bf16, fp8, fp8_recipe, fp8_param, "
+                   "first_last_layers_bf16)"));
 }
 
 absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
@@ -301,32 +295,25 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
     return absl::StrJoin(scalar.path, ".") == "model.recompute_granularity" &&
            scalar.value == "selective";
   });
-  bool is_first_module = true;
+  YamlListArguments lists(&yaml.arguments);
   std::optional<YamlScalar> precision;
   for (const YamlScalar& scalar : scalars) {
-    if (scalar.path.size() == 3 && scalar.path[0] == "model" &&
-        scalar.path[1] == "recompute_modules" && absl::StartsWith(scalar.path[2], "[")) {
-      if (!has_modules) continue;
-      if (is_first_module) yaml.arguments.push_back("--recompute-modules");
-      is_first_module = false;
-      yaml.arguments.push_back(scalar.value);
-      continue;
-    }
     const std::string path = absl::StrJoin(scalar.path, ".");
-    if (path == "model.recompute_modules" && IsLineList(scalar.value)) {
-      if (!has_modules || ItemsOfLine(scalar.value).empty()) continue;
-      yaml.arguments.push_back("--recompute-modules");
-      for (std::string& item : ItemsOfLine(scalar.value)) yaml.arguments.push_back(std::move(item));
-      continue;
-    }
     if (path == "mixed_precision") {
-      if (!IsUnset(scalar.value)) precision = scalar;
+      if (!IsUnsetYaml(scalar.value)) precision = scalar;
       continue;
     }
+    const bool is_item = IsYamlListItem(scalar);
+    const std::string key = is_item ? absl::StrCat(scalar.path[0], ".", scalar.path[1]) : path;
     const auto* const field =
         std::find_if(kBridgeFields.begin(), kBridgeFields.end(),
-                     [&path](const BridgeField& known) { return known.path == path; });
-    if (field != kBridgeFields.end()) {
+                     [&key](const BridgeField& known) { return known.path == key; });
+    if (field != kBridgeFields.end() && TakesSeveralValues(field->argument)) {
+      if (field->argument == "recompute-modules" && !has_modules) continue;
+      lists.Add(absl::StrCat("--", field->argument), scalar.value, is_item);
+      continue;
+    }
+    if (field != kBridgeFields.end() && !is_item) {
       PARPLAN_RETURN_IF_ERROR(AddBridgeArgument(file, *field, scalar, &yaml));
       continue;
     }
@@ -335,8 +322,8 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
       continue;
     }
     const std::string name = scalar.path.size() > 1 ? scalar.path[1] : "";
-    const bool is_off = IsUnset(scalar.value) || scalar.value == "false" || scalar.value == "0" ||
-                        scalar.value == "0.0";
+    const bool is_off = IsUnsetYaml(scalar.value) || scalar.value == "false" ||
+                        scalar.value == "0" || scalar.value == "0.0";
     const bool is_known = std::find(std::begin(kIgnoredModelFields), std::end(kIgnoredModelFields),
                                     name) != std::end(kIgnoredModelFields) ||
                           IsIgnoredArgument(absl::StrReplaceAll(name, {{"_", "-"}}));

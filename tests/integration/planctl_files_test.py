@@ -123,9 +123,21 @@ class Import(PlanctlTest):
                             "--runtime", "megatron-core", "--out", best)
         self.assertLessEqual(planned["prediction"]["step_seconds"],
                              by_file["prediction"]["step_seconds"] * (1 + 1e-9))
-        rival = self.text("explain", best, "--rival", today, *question).stdout
-        self.assertIn("against the rival", rival)
-        self.assertIn("together", rival)
+        done = self.text("explain", best, "--rival", today, *question)
+        self.assertIn("against the rival", done.stdout)
+        self.assertIn("together", done.stdout)
+        self.assertNotIn("the rival is for", done.stderr)
+        # A rival of another runtime is predicted under that of the plan, which a note says.
+        content = json.loads(today.read_text())
+        self.assertEqual(content["runtime_id"], "megatron-core")
+        other = self.folder / "other.plan.json"
+        other.write_text(json.dumps(dict(content, runtime_id="megatron-2022")))
+        noted = self.text("explain", best, "--rival", other, *question)
+        self.assertIn("the rival is for the runtime `megatron-2022`", noted.stderr)
+        self.assertEqual(noted.stdout, done.stdout)
+        chosen = self.text("explain", best, "--rival", other, *question,
+                           "--runtime", "megatron-core")
+        self.assertNotIn("the rival is for", chosen.stderr)
         # Exported and read again, today's plan is the same.
         self.json("export", today, "--model", model, "--to", "megatron", "--out", folder)
         again = self.json("evaluate", "--megatron-args", folder / "megatron.args", *question)

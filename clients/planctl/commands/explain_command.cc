@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/planctl/commands/command.h"
@@ -66,6 +67,21 @@ absl::StatusOr<ParameterParts> ReadParameters(const std::string& model_path) {
   return ParametersByPart(model);
 }
 
+// Says that a rival of another runtime is predicted under that of the plan, unless a flag chose the
+// runtime.
+void NoteOtherRuntime(const Session& session, const ExplainFlags& flags, const GivenPlan& plan,
+                      const GivenPlan& rival) {
+  if (!flags.question.runtime.empty() || rival.runtime_id.empty() ||
+      rival.runtime_id == plan.runtime_id) {
+    return;
+  }
+  const std::string used =
+      plan.runtime_id.empty() ? "the default" : absl::StrCat("`", plan.runtime_id, "` of the plan");
+  Note(session,
+       absl::StrCat("note: the rival is for the runtime `", rival.runtime_id,
+                    "`, and both are predicted under ", used, "; --runtime chooses another"));
+}
+
 absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   if (!flags.asks_why() && !flags.parameters) {
     PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
@@ -98,6 +114,7 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   if (!flags.rival_path.empty()) {
     PARPLAN_ASSIGN_OR_RETURN(const GivenPlan rival,
                              ReadGivenPlan(session, flags.rival_path, {}, context.spec));
+    NoteOtherRuntime(session, flags, given, rival);
     PARPLAN_ASSIGN_OR_RETURN(answer.against, ExplainOffline(context, plan, rival.plan));
   }
   const InterruptWatch interrupt;

@@ -288,6 +288,16 @@ TEST(QuestionOf, SharesHeadsIfContextRanksExchangeAllToAll) {
   row = With(row, R"("recompute": "full")", R"("cp_comm": "a2a")");
   EXPECT_EQ(QuestionOf(RunOf(row))->plan.stages[0].layer_runs[1].strategy.context_kind,
             ContextKind::kUlysses);
+  EXPECT_EQ(QuestionOf(RunOf(With(row, "a2a", "allgather")))
+                ->plan.stages[0]
+                .layer_runs[1]
+                .strategy.context_kind,
+            ContextKind::kAllGather);
+  EXPECT_EQ(RunOf(With(row, "a2a", "p2p")).parallelism.context_kind, ContextKind::kRing);
+  row = With(row, "a2a", "a2a+p2p");
+  EXPECT_THAT(SkipReasonOf(row), HasSubstr("context parallelism by `a2a+p2p` is not read"));
+  // One rank shares tokens with nobody.
+  EXPECT_EQ(SkipReasonOf(With(row, R"("tp": 2, "cp": 4)", R"("tp": 2, "cp": 1)")), "");
 }
 
 // A run of Megatron's tests: only arguments, and its defaults where they are absent.

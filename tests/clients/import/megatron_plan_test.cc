@@ -189,6 +189,17 @@ TEST(ImportMegatronPlan, ReadsTheWaysInWhichRanksShareTokens) {
   refuse("a2a+p2p", "needs --hierarchical-context-parallel-sizes");
   refuse("a2a+p2p" + levels + "2 2", "whose product is the --context-parallel-size of 8");
   refuse("a2a+p2p" + levels + "2 2 2", "must be two whole numbers");
+  // The program does not use the sizes of another kind, but their product must be right.
+  EXPECT_EQ(of_first_decoder(read("p2p" + levels + "2 4")), "1-1-2-cp8");
+  EXPECT_EQ(of_first_decoder(read("a2a" + levels + "2 2 2")), "1-1-2-sp8");
+  for (const char* const kind : {"p2p", "a2a", "allgather"}) {
+    for (const char* const sizes : {"2 2", "2", "16", "-2 -4", "2 4 x", "0 8", "4.0 2",
+                                    "2147483647 2147483647 2147483647 2147483647"}) {
+      refuse(kind + levels + sizes,
+             "--hierarchical-context-parallel-sizes: must be whole numbers whose product is the "
+             "--context-parallel-size of 8, and is `");
+    }
+  }
 }
 
 TEST(ImportMegatronPlan, NamesAllUnknownArgumentsOnce) {
@@ -230,6 +241,7 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
       "--pipeline-model-parallel-size 8",
       "is 2 x 2 x 8, which does not divide 16 devices");
   refuse("", "needs the number of devices", 0);
+  refuse("", "is for 16777217 devices, which is too large a number", kMaxImportCount + 1);
   refuse("--expert-model-parallel-size 2", "--expert-model-parallel-size: needs --num-experts");
   refuse("--expert-model-parallel-size 3", "does not divide the 16 data- and context-parallel");
   refuse("--expert-tensor-parallel-size 2", "--expert-tensor-parallel-size: needs --num-experts");
