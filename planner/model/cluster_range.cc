@@ -17,10 +17,15 @@ constexpr double kPriorDeviation = 0.10;
 constexpr double kPriorClusterCount = 2.0;
 constexpr double kCoverage = 0.9;
 
-bool Knows(const Calibration& calibration, absl::string_view cluster) {
+// Returns whether the calibration has a value for times of a family's devices on the cluster.
+bool Knows(const Calibration& calibration, absl::string_view cluster,
+           absl::string_view device_family) {
   const std::vector<CoefficientValue>& values = calibration.content().coefficient_values;
-  return std::any_of(values.begin(), values.end(), [cluster](const CoefficientValue& value) {
-    return !value.scope.cluster.empty() && absl::string_view(value.scope.cluster) == cluster;
+  return std::any_of(values.begin(), values.end(), [&](const CoefficientValue& value) {
+    const bool is_of_family =
+        value.scope.device_family.empty() || value.scope.device_family == device_family;
+    return !value.scope.cluster.empty() && value.scope.cluster == cluster && is_of_family &&
+           value.coefficient != Coefficient::kActivationFactor;
   });
 }
 
@@ -46,7 +51,7 @@ RangeFactors StepRangeOn(const Calibration& calibration, absl::string_view clust
   PARPLAN_CHECK(key.quantity == ResidualQuantity::kStepDuration);
   RangeFactors range = calibration.Range(key, kCoverage);
   if (range.residual_count == 0 || key.confidence == Confidence::kMeasured ||
-      Knows(calibration, cluster)) {
+      Knows(calibration, cluster, key.device_family)) {
     return range;
   }
   const double between = NormalScore(0.5 * (1.0 + kCoverage)) * ClusterDeviation(calibration);

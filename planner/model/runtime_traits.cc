@@ -173,6 +173,8 @@ RuntimeTraits MegatronBridge() {
 RuntimeTraits Nanotron() {
   RuntimeTraits traits = MegatronCore();
   traits.runtime_id = "nanotron";
+  // Not known of it: no published run of it has experts.
+  traits.reads_expert_counts = false;
   traits.flash_kernel = FlashKernel::kSecond;
   traits.attention_dropout = false;
   traits.hidden_dropout = false;

@@ -6,6 +6,7 @@
 
 #include "planner/model/schedule_traits.h"
 #include "planner/planners/exact/best_first_search.h"
+#include "planner/search/base/search_numbers.h"
 
 namespace parplan {
 namespace {
@@ -27,7 +28,8 @@ bool BestFirstSearch::Prove(const KindBounds& known, Seconds enough) {
   if (known.uneven >= enough) uneven_.clear();
   if (known.grouped >= enough) grouped_.clear();
   const auto is_closed = [this](const ExactCandidate& candidate) {
-    return candidate.bound_per_sample() >= CutoffPerSample();
+    // Without the wanted gap: a space that is closed up to a gap may have a faster plan.
+    return candidate.bound_per_sample() >= WantedPerSample() * (1.0 - kProofTolerance);
   };
   const auto are_closed = [&](const std::vector<ExactCandidate>& list) {
     return std::all_of(list.begin(), list.end(), is_closed);

@@ -111,8 +111,10 @@ class SpaceFamily {
 
   // Returns the time per sample that a plan must be below to be worth finding.
   Seconds Enough() const { return plans_.CutoffPerSample() * (1.0 - kProofTolerance); }
+  // A proof closes a space at `Enough` up to the tolerance, and rounding takes more from a bound
+  // that is divided by the batch and multiplied again.
   bool IsClosed(const SpaceAnswer& answer) const {
-    return LeastOf(answer.bounds, answer.blocks) >= Enough();
+    return LeastOf(answer.bounds, answer.blocks) >= Enough() * (1.0 - 2.0 * kProofTolerance);
   }
   // Adds what was found of a space to what is known of it.
   void Take(SpaceAnswer found, SpaceAnswer& answer) {

@@ -1,5 +1,9 @@
 // Layers whose host reads how many tokens each expert gets before it launches the experts' kernels.
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "planner/cost/analytic_layer.h"
 #include "planner/cost/layer_operations.h"
@@ -106,6 +110,17 @@ TEST(ExpertCounts, CostLessOnMoreRanks) {
     EXPECT_LT(wait, before);
     before = wait;
   }
+}
+
+// Which programs do so is known of these alone.
+TEST(ExpertCounts, AreReadByMegatronsOfToday) {
+  std::vector<std::string> readers;
+  for (const RuntimeTraits& runtime : KnownRuntimes()) {
+    if (runtime.reads_expert_counts) readers.push_back(runtime.runtime_id);
+  }
+  std::sort(readers.begin(), readers.end());
+  EXPECT_EQ(readers,
+            (std::vector<std::string>{"megatron-bridge", "megatron-core", "megatron-core-fp8"}));
 }
 
 }  // namespace

@@ -101,6 +101,31 @@ TEST(ContextExchange, ExposesAllToAllsBesideARingOfGroups) {
   EXPECT_LT(ContextTime(costs, strategy, 1), exchanges + hops);
 }
 
+// A ring of four pairs: keys and values of two pieces, of half the heads, in three hops, and as
+// many hops with their gradients backward. Each pass has four exchanges in pairs.
+TEST(ContextExchange, HasTheMessagesOfBothKinds) {
+  const PlanningProblem problem = EstimatedProblem(OneNode());
+  const CostModel costs = *CostModel::Create(problem);
+  const GroupCosts& group = costs.group(kFirstGroup);
+  Strategy strategy = Shared(1, 8, 1, ContextKind::kRing);
+  strategy.context_exchange_degree = 2;
+  const PassCollectives calls = group.traffic().ContextCollectives(
+      group.layer_source(kDecoder).definition(), strategy, /*samples=*/1.0);
+  const auto count = [](const CollectiveList& list, Collective kind, GroupShape shape,
+                        double bytes) {
+    double sum = 0.0;
+    for (const LayerCollective& call : list) {
+      if (call.collective == kind && call.group == shape && call.bytes == bytes) sum += call.count;
+    }
+    return sum;
+  };
+  const double bytes = 256.0 * 4096 * 2;
+  EXPECT_EQ(count(calls.forward, Collective::kSendReceive, {4, 2}, 2.0 * bytes), 3.0);
+  EXPECT_EQ(count(calls.backward, Collective::kSendReceive, {4, 2}, 2.0 * bytes), 6.0);
+  EXPECT_EQ(count(calls.forward, Collective::kAllToAll, {2, 1}, bytes), 4.0);
+  EXPECT_EQ(count(calls.backward, Collective::kAllToAll, {2, 1}, bytes), 4.0);
+}
+
 TEST(CheckPlanStructure, KnowsTheRingsOfExchanges) {
   EstimatedOptions options = OneNode();
   options.attention_head_count = 8;

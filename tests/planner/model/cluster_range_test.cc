@@ -16,13 +16,11 @@ constexpr ResidualKey kEstimatedStep{ResidualQuantity::kStepDuration, Confidence
 constexpr double kScore = 1.6448536269514722;
 
 // Runs of one class of estimated steps, whose ln(ratio) has a deviation of 5 % around 2 %.
-Calibration WithFactors(const std::vector<double>& factors, int64_t residual_count = 100) {
+Calibration WithValues(std::vector<CoefficientValue> values) {
+  constexpr int64_t residual_count = 100;
   Calibration::Content content;
   content.provenance.agent = "test 1";
-  for (size_t i = 0; i < factors.size(); ++i) {
-    content.coefficient_values.push_back(
-        {Coefficient::kTimeFactor, {"", "lab-" + std::to_string(i), {}}, factors[i]});
-  }
+  content.coefficient_values = std::move(values);
   for (const Confidence confidence : {Confidence::kMeasured, Confidence::kEstimated}) {
     ResidualClass residuals{{ResidualQuantity::kStepDuration, confidence}, residual_count, {}};
     for (size_t i = 0; i < residuals.log_ratio.size(); ++i) {
@@ -33,6 +31,15 @@ Calibration WithFactors(const std::vector<double>& factors, int64_t residual_cou
   absl::StatusOr<Calibration> calibration = Calibration::Create(std::move(content));
   EXPECT_TRUE(calibration.ok()) << calibration.status();
   return *std::move(calibration);
+}
+
+// One cluster a factor, `lab-0` and so on.
+Calibration WithFactors(const std::vector<double>& factors) {
+  std::vector<CoefficientValue> values;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    values.push_back({Coefficient::kTimeFactor, {"", "lab-" + std::to_string(i), {}}, factors[i]});
+  }
+  return WithValues(std::move(values));
 }
 
 TEST(ClusterDeviation, IsThePriorWithoutClustersAndMovesTowardsTheirSpread) {
@@ -64,6 +71,20 @@ TEST(StepRangeOn, IsThatOfTheClassWhereTheClusterIsKnown) {
   const RangeFactors unknown = StepRangeOn(calibration, "lab-1", kEstimatedStep);
   EXPECT_LT(unknown.lower, known.lower);
   EXPECT_GT(unknown.upper, known.upper);
+}
+
+// Runs on other devices of the cluster, and runs whose memory alone was fitted, say nothing about
+// these times.
+TEST(StepRangeOn, AClusterIsKnownByTimesOfTheSameDevices) {
+  ResidualKey hopper = kEstimatedStep;
+  hopper.device_family = "hopper";
+  const auto upper = [&](Coefficient coefficient, const std::string& family) {
+    return StepRangeOn(WithValues({{coefficient, {family, "lab", {}}, 1.0}}), "lab", hopper).upper;
+  };
+  const double known = upper(Coefficient::kTimeFactor, "hopper");
+  EXPECT_EQ(known, upper(Coefficient::kTimeFactor, ""));
+  EXPECT_GT(upper(Coefficient::kTimeFactor, "blackwell"), known);
+  EXPECT_GT(upper(Coefficient::kActivationFactor, "hopper"), known);
 }
 
 TEST(StepRangeOn, DoesNotWidenMeasuredTimesAndPriors) {

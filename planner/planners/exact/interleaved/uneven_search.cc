@@ -241,7 +241,9 @@ class UnevenLeaves {
   void Run() {
     // Half of the plans for first partitions, half for their improvement.
     const int64_t looks_to_improve = looks_left_ / 2;
-    has_few_looks_ = looks_left_ <= kFewLooks * meter_.effort();
+    // A search of group sizes has what those before it left, which says nothing about it.
+    const bool has_no_groups = group_sizes_.size() == 1 && group_sizes_.front() == 0;
+    has_few_looks_ = has_no_groups && looks_left_ <= kFewLooks * meter_.effort();
     size_t looked = 0;
     int hopeless_count = 0;
     for (; looked < leaves_.size() && looks_left_ > looks_to_improve; ++looked) {

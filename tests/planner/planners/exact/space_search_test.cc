@@ -19,6 +19,11 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kEqual = 1.0 + 2e-9;
 
+// Returns the seconds per sample of the best plan, infinite without one.
+double BestOf(const SpaceAnswer& answer) {
+  return answer.plans.empty() ? kInfinity : answer.plans.front().time_per_sample().value();
+}
+
 // A question whose searches and proofs are asked for one by one, each with fresh knowledge.
 class Question {
  public:
@@ -42,9 +47,6 @@ class Question {
   }
 
  private:
-  static double BestOf(const SpaceAnswer& answer) {
-    return answer.plans.empty() ? kInfinity : answer.plans.front().time_per_sample().value();
-  }
   template <typename Work>
   double With(const Work& work) const {
     const SearchControl control;
@@ -100,6 +102,63 @@ TEST(SpaceProof, LosesNoPlanOfTheSearch) {
   EXPECT_GE(settled_count, 40);
   EXPECT_GE(found_count, 20);
   EXPECT_GE(open_count, 1);
+}
+
+// The same for spaces within a whole that was searched before, whose visits the proofs know.
+TEST(SpaceProof, LosesNoPlanAfterVisitsOfTheWhole) {
+  int settled_count = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const PlanningProblem problem = RandomProblem(seed);
+    const CostModel costs = *CostModel::Create(problem);
+    const SearchControl control;
+    SearchMeter meter(control);
+    SharedKnowledge known;
+    BestFirstSearch whole(problem, costs, control, known.TablesOf(problem), meter, /*wanted=*/1);
+    const SpaceSearches searches = SearchesOfSpaces(problem, costs, control, whole, known, meter);
+    searches.search(problem, Seconds::Infinite());
+    for (const int percent : {100, 70}) {
+      for (const DimensionSet& dimensions : SpacesWithoutGroups(problem)) {
+        PlanningRules rules = problem.rules();
+        rules.dimensions = dimensions;
+        const PlanningProblem part = problem.WithRules(rules).WithUsableMemory(
+            Bytes::Of(problem.usable_memory().count() / 100 * percent));
+        SpaceAnswer alone;
+        const double best = Question(part).Search(alone);
+        if (best == kInfinity) continue;
+        for (const double factor : {1.0, 1.0001, 1.05}) {
+          SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << percent << " %, "
+                                          << dimensions.ToString() << ", factor " << factor);
+          const double enough = best * factor;
+          const SpaceAnswer proved = searches.prove(part, SpaceAnswer(), Seconds::Of(enough));
+          EXPECT_LE(LeastOf(proved), std::min(best, BestOf(proved)) * kEqual);
+          if (!proved.is_settled) continue;
+          ++settled_count;
+          EXPECT_LE(std::min(BestOf(proved), enough), best * kEqual);
+        }
+      }
+    }
+  }
+  EXPECT_GE(settled_count, 20);
+}
+
+// A wanted gap ends a search early, but closes no space that has a faster plan.
+TEST(SpaceProof, AWantedGapSettlesNothingThatIsOpen) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const PlanningProblem problem = RandomProblem(seed);
+    const CostModel costs = *CostModel::Create(problem);
+    SpaceAnswer alone;
+    const double best = Question(problem).Search(alone);
+    if (best == kInfinity) continue;
+    SearchControl control;
+    control.wanted_gap_ratio = 0.05;
+    SearchMeter meter(control);
+    SharedKnowledge known;
+    BestFirstSearch whole(problem, costs, control, known.TablesOf(problem), meter, /*wanted=*/1);
+    const double enough = best * 1.03;
+    const SpaceAnswer proved = SearchesOfSpaces(problem, costs, control, whole, known, meter)
+                                   .prove(problem, SpaceAnswer(), Seconds::Of(enough));
+    if (proved.is_settled) EXPECT_LT(BestOf(proved), enough) << "seed " << seed;
+  }
 }
 
 // Partitions that are not listed are searched until limits are reached. A lower cutoff still loses
