@@ -18,8 +18,9 @@ double ClusterDeviation(const Calibration& calibration);
 // Returns the range that holds a measured step on `cluster` with a probability of 90 %. It is
 // `calibration.Range(key)` if the calibration has a value for times of the cluster and of the key's
 // device family or of all, if the times were measured (on the cluster itself), or if the class is a
-// prior, which is of clusters that were never measured. Otherwise residuals of runs on other clusters say nothing about this one's
-// factor: its ends move away from the median by adding variances.
+// prior, which is of clusters that were never measured. Otherwise residuals of runs on other
+// clusters say nothing about this one's factor: its ends move away from the median by adding
+// variances.
 //
 // REQUIRES: `key` is of step durations.
 RangeFactors StepRangeOn(const Calibration& calibration, absl::string_view cluster,
