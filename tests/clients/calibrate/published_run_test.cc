@@ -208,11 +208,11 @@ TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
               HasSubstr("narrower width"));
 }
 
-// Products of two counts have the limit of each.
+// Products of two counts have the limit of each: sanitizers would see them overflow.
 TEST(ReadPublishedRuns, ProductsOfCountsStayInRange) {
-  const PublishedRun run = RunOf(With(
-      GptRow(), R"("sp": false)", R"("sp": false, "dp_shard": 16777216, "dp_replicate": 1024)"));
-  EXPECT_EQ(run.parallelism.data_parallel_degree, kMaxImportCount);
+  EXPECT_THAT(SkipReasonOf(With(GptRow(), R"("sp": false)",
+                                R"("sp": false, "dp_shard": 16777216, "dp_replicate": 1024)")),
+              HasSubstr("replicas of sharded groups"));
 }
 
 // A condition of the run stands in the row.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
@@ -32,6 +33,9 @@ using testing::HasSubstr;
 class TokenListener : public grpc::CallbackGenericService {
  public:
   explicit TokenListener(const std::string& address) {
+    // A setting of the process, which servers of other tests turn on. The service knows no names of
+    // this server, and the channel would take it for unhealthy.
+    grpc::EnableDefaultHealthCheckService(false);
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address, grpc::InsecureServerCredentials());
     builder.RegisterCallbackGenericService(this);
