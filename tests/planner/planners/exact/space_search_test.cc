@@ -157,7 +157,9 @@ TEST(SpaceProof, AWantedGapSettlesNothingThatIsOpen) {
     const double enough = best * 1.03;
     const SpaceAnswer proved = SearchesOfSpaces(problem, costs, control, whole, known, meter)
                                    .prove(problem, SpaceAnswer(), Seconds::Of(enough));
-    if (proved.is_settled) EXPECT_LT(BestOf(proved), enough) << "seed " << seed;
+    if (proved.is_settled) {
+      EXPECT_LT(BestOf(proved), enough) << "seed " << seed;
+    }
   }
 }
 
