@@ -38,7 +38,7 @@ def random_strategy(draw, kind, rank_count, is_end):
         tensor in (1, rank_count) or draw.random() < 0.5, draw.choice(list(Sharding)),
         Recompute.NONE if is_end else draw.choice(WHOLE_LEVELS),
         tensor > 1 and draw.random() < 0.5, context, expert,
-        draw.choice(list(ContextKind)) if context > 1 else ContextKind.RING)
+        draw.choice([ContextKind.RING, ContextKind.ULYSSES]) if context > 1 else ContextKind.RING)
 
 
 def random_case(seed):

@@ -101,7 +101,8 @@ def random_strategy(draw, rank_count):
     context = draw.choice([1, 1, *(one for one in (2, 4) if rest % one == 0)])
     return Strategy(tensor, rest // context, draw.random() < 0.5, draw.choice(list(Sharding)),
                     draw.choice(WHOLE_LEVELS), tensor > 1 and draw.random() < 0.5, context, 1,
-                    draw.choice(list(ContextKind)) if context > 1 else ContextKind.RING)
+                    draw.choice([ContextKind.RING, ContextKind.ULYSSES]) if context > 1
+                    else ContextKind.RING)
 
 
 def big_plan(stages, micro_batch_count=8, **options):
