@@ -296,7 +296,7 @@ TEST(QuestionOf, SharesHeadsIfContextRanksExchangeAllToAll) {
   EXPECT_EQ(RunOf(With(row, "a2a", "p2p")).parallelism.context_kind, ContextKind::kRing);
   row = With(row, "a2a", "a2a+p2p");
   EXPECT_THAT(SkipReasonOf(row), HasSubstr("context parallelism by `a2a+p2p` is not read"));
-  // One rank shares tokens with nobody.
+  // A group of one rank has no exchange, so its kind does not matter.
   EXPECT_EQ(SkipReasonOf(With(row, R"("tp": 2, "cp": 4)", R"("tp": 2, "cp": 1)")), "");
 }
 

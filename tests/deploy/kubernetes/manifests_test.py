@@ -380,7 +380,7 @@ class CommandLines(unittest.TestCase):
             (token,) = [source["serviceAccountToken"] for volume in spec["volumes"]
                         for source in volume.get("projected", {}).get("sources", ())]
             self.assertEqual(token["audience"], audience)
-            # What leaks is worth something for as long.
+            # A token that leaks can be used until it expires.
             self.assertLessEqual(token["expirationSeconds"], 600)
         # The trainer, which runs code of the job's owner, has no token.
         (trainer,) = spec["containers"]

@@ -112,7 +112,7 @@ TEST(ExpertCounts, CostLessOnMoreRanks) {
   }
 }
 
-// Which programs do so is known of these alone.
+// These are the only programs that are known to read them.
 TEST(ExpertCounts, AreReadByMegatronsOfToday) {
   std::vector<std::string> readers;
   for (const RuntimeTraits& runtime : KnownRuntimes()) {

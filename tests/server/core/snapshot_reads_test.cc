@@ -89,7 +89,7 @@ TEST_F(SnapshotReadsTest, ProfilesOfAnOlderReleaseAreReadOnce) {
     ASSERT_OK(Upload(Measured(i), absl::StrCat("id-", i), absl::StrCat("node-", i)));
   }
   ASSERT_OK_AND_ASSIGN(const SnapshotHandle snapshot, SnapshotOf(core()));
-  // As if that release had stored them.
+  // That release stored profiles without a coverage.
   std::map<std::string, std::string> none;
   PageRequest request = {.page_size = kMaxPageSize};
   do {

@@ -230,7 +230,7 @@ TEST_P(StoreConformance, AProfileThatIsReplacedIsGoneWithItsRequestIdAndItsUsage
 
 TEST_P(StoreConformance, OfProfilesWithOneCoverageTheNewestCounts) {
   std::vector<ProfileRecord> live;  // Oldest first.
-  // What a snapshot of `live` has, newest first.
+  // Returns the profiles that a snapshot of `live` has, newest first.
   const auto expected = [&live] {
     std::vector<ProfileRecord> count;
     std::set<std::string> coverages;

@@ -73,8 +73,8 @@ PlanningProblem RandomProblem(uint64_t seed) {
   return LargeProblem(options);
 }
 
-// Where it is settled, the search by itself has nothing faster than what was to be proved and what
-// the proof found. No bound is above a plan.
+// If a proof settles a space, the search of that space by itself finds no plan faster than both
+// what was to be proved and what the proof found. No bound is above a plan.
 TEST(SpaceProof, LosesNoPlanOfTheSearch) {
   int settled_count = 0;
   int found_count = 0;
