@@ -6,7 +6,10 @@ from one generated file. The key of a unit is a digest of everything that its fi
 the project's files that it includes directly or indirectly, its compile command, the checks, and
 the releases of clang-tidy and of the packages. The keys of clean units are kept in a folder outside
 the build, as a compiler cache is, so a unit is read again only if one of these has changed. Paths in
-a key are relative to the project: another clone has the same keys.
+a key are relative to the project: another clone has the same keys. A record in the tree
+(cmake/lint_clean.txt) has the keys of the units that a run over everything found clean, so that a
+machine that has never seen the project reads what has changed since; a unit whose content, headers,
+flags, checks or packages differ from those of the record is read.
 
 Units that contain the sources of the latest commits come first. With --seconds no unit is begun
 after that time; the last line says how many units are left for the next run, which is no failure.
@@ -89,6 +92,21 @@ def unit_key(unit, command, sources, root, fixed):
     return _digest_of(parts)
 
 
+def read_record(path):
+    """Returns the keys of a record, each under the name of its unit."""
+    if not path or not path.is_file():
+        return {}
+    lines = [line.split() for line in path.read_text().split("\n") if not line.startswith("#")]
+    return {line[0]: line[1] for line in lines if len(line) == 2}
+
+
+def write_record(path, keys):
+    """Writes the keys of clean units, a line each, ascending by the name of the unit."""
+    lines = ["# Units that clang-tidy found clean, each with its key (cmake/lint_units.py).",
+             "# Written by `./parplan-dev lint --all`."]
+    path.write_text("\n".join(lines + [f"{name} {key}" for name, key in sorted(keys.items())] + [""]))
+
+
 def recent_ranks(root):
     """Returns how recently each source was changed: 0 for those of the last commit."""
     names = subprocess.run(["git", "log", "-n", "200", "--name-only", "--format="], cwd=root,
@@ -108,6 +126,9 @@ def main():
     parser.add_argument("--generated", type=pathlib.Path, required=True,
                         help="folder of generated headers")
     parser.add_argument("--cache", type=pathlib.Path, required=True)
+    parser.add_argument("--record", type=pathlib.Path, help="file of keys of clean units")
+    parser.add_argument("--write-record", action="store_true",
+                        help="write the keys of the units of this run that are clean to --record")
     parser.add_argument("--clang-tidy", default="clang-tidy-14")
     parser.add_argument("--packages", default="", help="releases of what sources are compiled with")
     parser.add_argument("--jobs", type=int, default=2)
@@ -128,7 +149,9 @@ def main():
     ranks = recent_ranks(root)
     options.cache.mkdir(parents=True, exist_ok=True)
 
-    known, pending = 0, []
+    recorded = read_record(options.record)
+    recorded_keys = set(recorded.values())
+    known, pending, keys = 0, [], {}
     for unit, command in sorted(commands.items()):
         parts = pathlib.Path(os.path.relpath(unit, root)).parts
         if parts[:1] == ("build",):
@@ -141,26 +164,28 @@ def main():
         if parts[0] == "tests":
             checks = ",".join(part for part in (checks, options.test_checks) if part)
         key = unit_key(unit, command, sources, root, fixed + checks)
-        if (options.cache / key).exists():
+        name = "/".join(parts)
+        keys[name] = key
+        if key in recorded_keys or (options.cache / key).exists():
             known += 1
             continue
         reached = sources.reachable(pathlib.Path(unit))
         rank = min(ranks.get(path, len(ranks)) for path in reached)
-        pending.append((rank, unit, key, checks))
+        pending.append((rank, unit, name, checks))
     pending.sort()
 
     end = time.monotonic() + options.seconds
     failed, left, read = [], [], 0
 
     def run(item):
-        _, unit, key, checks = item
+        _, unit, name, checks = item
         if time.monotonic() > end:
             return item, None
         done = subprocess.run([options.clang_tidy, "--quiet", "-p", str(options.commands),
                                f"--checks={checks}", unit], capture_output=True, text=True,
                               check=False)
         if done.returncode == 0 and "warning:" not in done.stdout:
-            (options.cache / key).touch()
+            (options.cache / keys[name]).touch()
         return item, done
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as workers:
@@ -175,6 +200,12 @@ def main():
                 if done.returncode != 0:
                     print("\n".join(line for line in done.stderr.split("\n")
                                     if "warnings generated" not in line), flush=True)
+    if options.record and options.write_record:
+        unclean = {item[2] for item in failed + left}
+        kept = {name: key for name, key in recorded.items()
+                if options.folders and name.split("/")[0] not in options.folders}
+        write_record(options.record,
+                     kept | {name: key for name, key in keys.items() if name not in unclean})
     print(f"clang-tidy: {read} units read, {len(failed)} with findings; {known} known to be clean; "
           f"{len(left)} left for the next run")
     return 1 if failed else 0

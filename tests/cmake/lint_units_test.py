@@ -108,6 +108,25 @@ def main():
         for path in ("room/deep.h", pathlib.PurePath("proto", "room.proto"), ".clang-tidy"):
             shutil.copy(project / path, other / path)
         expect(world.run(other)[:2], (0, []))
+
+        # Nor is that read which a record in the tree knows to be clean, without any cache.
+        record = folder / "record.txt"
+        (project / "room" / "two.cc").write_text("int mistake;\n")
+        expect(world.run(project, "--record", record, "--write-record")[:2], (1, ["two.cc"]))
+        assert "room/two.cc" not in record.read_text(), record.read_text()
+        shutil.rmtree(folder / "cache")
+        (project / "room" / "two.cc").write_text("int two;\n")
+        expect(world.run(project, "--record", record)[:2], (0, ["two.cc"]))
+        shutil.rmtree(folder / "cache")
+        expect(world.run(project, "--record", record, "--write-record", "room")[:2],
+               (0, ["two.cc"]))
+        assert len(record.read_text().split("\n")) == 2 + 3 + 1, record.read_text()
+        shutil.rmtree(folder / "cache")
+        expect(world.run(project, "--record", record)[:2], (0, []))
+        # Except where it has changed since.
+        (project / "room" / "deep.h").write_text("int deepest;\n")
+        expect(world.run(project, "--record", record)[:2], (0, ["one.cc", "unity_0_cxx.cxx"]))
+        expect(world.run(project, "--record", folder / "absent.txt", "room")[:2], (0, ["two.cc"]))
     print("lint_units.py reads what changed")
 
 
