@@ -86,12 +86,18 @@ function(parplan_optimize_for_size)
 endfunction()
 
 if(PARPLAN_FUZZERS AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  message(FATAL_ERROR "PARPLAN_FUZZERS needs Clang; use `cmake --preset fuzz`")
+  message(FATAL_ERROR "PARPLAN_FUZZERS needs Clang; use `cmake --preset asan`")
 endif()
-if(PARPLAN_FUZZERS)
-  # Coverage of everything a fuzz target reaches, not only of its own source.
-  parplan_add_compile_options(-fsanitize=fuzzer-no-link)
-endif()
+
+# Gives a library what the fuzzers need, where they are built: coverage of everything that a fuzz
+# target reaches, and code that is quick enough for many inputs, and for the searches of the tests.
+# What links gRPC, and the tests, are compiled without optimization, which takes a third of the
+# time: 6.5 s of processor time instead of 20.9 for sixteen sources of proto/wire.
+function(parplan_optimize_for_fuzzing name level)
+  if(PARPLAN_FUZZERS AND level LESS 2)
+    target_compile_options(${name} PRIVATE -O1 -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
 
 find_program(CCACHE_PROGRAM ccache)
 if(PARPLAN_CCACHE AND CCACHE_PROGRAM)

@@ -42,6 +42,10 @@ function(parplan_add_precompiled level use)
     "// Empty on purpose: the target exists for its precompiled header.\n")
   add_library(${name} OBJECT EXCLUDE_FROM_ALL "${source}")
   set(headers ${parplan_headers_${level}})
+  if(use STREQUAL "library")
+    list(FIND PARPLAN_PRECOMPILED_LEVELS ${level} number)
+    parplan_optimize_for_fuzzing(${name} ${number})
+  endif()
   if(use STREQUAL "test")
     # GCC takes a precompiled header only where the flags agree: neither side says anything about
     # position independence, and both get the compiler's default.

@@ -1,11 +1,14 @@
 #include "executor/device/kernels/cpu_product.h"
 
 #include <dnnl.h>
-#include <omp.h>
 
 #include <Eigen/Core>
 
 #include "base/check.h"
+
+// Declared here, since the header that Clang finds may be that of another OpenMP than the one that
+// oneDNN runs on (cmake/FindGomp.cmake).
+extern "C" void omp_set_num_threads(int count);
 
 namespace parplan {
 

@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-constexpr ResidualKey kEstimatedStep{ResidualQuantity::kStepDuration, Confidence::kEstimated};
+const ResidualKey kEstimatedStep{ResidualQuantity::kStepDuration, Confidence::kEstimated};
 constexpr double kScore = 1.6448536269514722;
 
 // Runs of one class of estimated steps, whose ln(ratio) has a deviation of 5 % around 2 %.
