@@ -153,7 +153,8 @@ class Import(PlanctlTest):
             "  --num-attention-heads 32 --ffn-hidden-size 11008 --swiglu --seq-length 2048 \\\n"
             "  --untie-embeddings-and-output-weights --vocab-size 32000 --bf16 \\\n"
             "  --micro-batch-size 1 --global-batch-size 64 --tensor-model-parallel-size 2 \\\n"
-            "  --sequence-parallel --use-distributed-optimizer --pipeline-model-parallel-size 2 \\\n"
+            "  --sequence-parallel --use-distributed-optimizer \\\n"
+            "  --pipeline-model-parallel-size 2 \\\n"
             "  --pipeline-model-parallel-layout 'Et*16|||t*16L'\n")
         model, today = self.folder / "m.model.json", self.folder / "today.plan.json"
         self.json("import", "megatron", script, "--model-out", model, "--out", today)
