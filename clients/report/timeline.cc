@@ -104,10 +104,9 @@ bool DrawPasses(const Excerpt& excerpt, int device_count, Chart& chart) {
 // Returns the times of a stage of the row: of its first one that takes any, since those with layers
 // are equal.
 const StageTimes& TimesOfRow(const std::vector<StageTimes>& times, int row, int device_count) {
+  const auto step = static_cast<size_t>(device_count);
   auto stage = static_cast<size_t>(row);
-  while (times[stage].forward <= Seconds() && stage + device_count < times.size()) {
-    stage += device_count;
-  }
+  while (times[stage].forward <= Seconds() && stage + step < times.size()) stage += step;
   return times[stage];
 }
 
