@@ -183,10 +183,10 @@ TEST(PredictPlan, OfStagesWithoutLayersAgreesWithTheCheck) {
 }
 
 TEST(CheckPlanStructure, HasStagesWithoutLayersBetweenOthersAlone) {
-  const Strategy strategy{.data_parallel_degree = 4};
+  const Strategy strategy{.data_parallel_degree = 2};
   const auto check = [&strategy](const char* runtime_id, const std::vector<int>& counts,
                                  int depth) {
-    const PlanningProblem problem = ProblemFor(runtime_id, 4 * depth);
+    const PlanningProblem problem = ProblemFor(runtime_id, 2 * depth);
     return CheckPlanStructure(problem, PlanOfCounts(problem, counts, depth, 8, strategy));
   };
   const auto refused = [](const char* part) {
