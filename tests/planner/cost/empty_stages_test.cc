@@ -17,6 +17,7 @@
 #include "planner/cost/predict_plan.h"
 #include "planner/model/stage_layers.h"
 #include "tests/support/estimated_problem.h"
+#include "tests/support/large_problem.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/valid.h"
 
@@ -141,6 +142,32 @@ TEST(PredictPlan, ChangesLayoutsBehindTheEmptyStage) {
   EXPECT_EQ(times[2].send, costs.SendTime(kFirstGroup, kFirstGroup, kDecoder, whole, split, 2,
                                           /*leaves_node=*/false, plan.micro_batch_size()));
   EXPECT_GT(times[2].send, times[1].send);
+}
+
+// A layer for a further token hands on its hidden states and those before it, and so do the stages
+// behind it that have no layers.
+TEST(PredictPlan, HandsOnWhatLayersForFurtherTokensMake) {
+  LargeOptions options;
+  options.device_count = 8;
+  options.hidden_size = 1024;
+  options.attention_head_count = 16;
+  options.sequence_length = 1024;
+  options.global_batch_size = 32;
+  options.runs = {{.layer_count = 6, .feed_forward_size = 4096},
+                  {.layer_count = 1, .feed_forward_size = 4096, .prediction_depth = 1}};
+  options.rules.runtime = *FindRuntime("megatron-core");
+  const PlanningProblem problem = LargeProblem(options);
+  const CostModel costs = Valid(CostModel::Create(problem));
+  const Strategy strategy{.data_parallel_degree = 2};
+  const Plan plan = PlanOfCounts(problem, {4, 4, 0, 1}, 4, 8, strategy);
+  PlanEvaluator evaluator(problem, costs);
+  const Prediction prediction = evaluator.Predict(plan);
+  EXPECT_OK(CheckPlan(problem, costs, plan, prediction));
+  EXPECT_EQ(evaluator.stage_times()[2].send, evaluator.stage_times()[1].send);
+  EXPECT_GT(evaluator.stage_times()[1].send, evaluator.stage_times()[0].send);
+  // Two micro-batches in flight, twice as large as those of the layers before.
+  const Bytes message = costs.group(kFirstGroup).MessageSize(kDecoder, strategy, 4);
+  EXPECT_EQ(prediction.stages[2].memory[MemoryItemKind::kActivations], message * 4);
 }
 
 // Embedding or head may be alone in their stage, and any stage between may be empty.
