@@ -193,9 +193,8 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
   if (any_number) legend.push_back({"", "numbers: micro-batches"});
   std::string html = chart.Html() + Legend(legend);
   if (plan.virtual_stage_count > 1) {
-    const bool has_empty =
-        std::any_of(plan.stages.begin(), plan.stages.end(),
-                    [](const StagePlan& stage) { return stage.is_empty(); });
+    const bool has_empty = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                       [](const StagePlan& stage) { return stage.is_empty(); });
     absl::StrAppend(&html, "<p class=\"quiet\">The devices of a row have ",
                     plan.virtual_stage_count, " stages each, one after every ", device_count,
                     ", drawn equally long", has_empty ? " if they have layers" : "",

@@ -67,7 +67,8 @@ bool LeavesNode(const PlanningProblem& problem, const StagePlan& stage, const St
   return false;
 }
 
-// Returns the last run of layers before stage `index`, whose output a stage without layers hands on.
+// Returns the last run of layers before stage `index`, whose output a stage without layers hands
+// on.
 const StageLayerRun& RunBefore(const Plan& plan, int index) {
   for (--index; plan.stages[index].layer_runs.empty();) --index;
   return plan.stages[index].layer_runs.back();
@@ -133,11 +134,10 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
     const bool is_last = index + 1 == static_cast<int>(plan.stages.size());
     if (!is_last && depth > 1) {
       const StagePlan& next = plan.stages[index + 1];
-      part.send = costs.SendTime(recomputed.group, problem.topology().GroupOfRank(next.first_rank),
-                                 definition, *before,
-                                 next.layer_runs.empty() ? *before
-                                                         : next.layer_runs.front().strategy,
-                                 stage.rank_count, LeavesNode(problem, stage, next), micro_batch);
+      part.send = costs.SendTime(
+          recomputed.group, problem.topology().GroupOfRank(next.first_rank), definition, *before,
+          next.layer_runs.empty() ? *before : next.layer_runs.front().strategy, stage.rank_count,
+          LeavesNode(problem, stage, next), micro_batch);
     }
     sum.forward += part.forward;
     sum.backward += part.backward;

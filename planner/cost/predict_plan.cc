@@ -220,10 +220,10 @@ Seconds PlanEvaluator::SendTime(const Plan& plan, int index) {
   // A stage without layers changes no layout.
   const Strategy& received = next.is_empty() ? last.strategy : next.layer_runs.front().strategy;
   last_hop_ = hop;
-  last_send_ = costs_.SendTime(sums_[hop.from_sum].group, sums_[hop.to_sum].group,
-                               problem_.model().definition_of_layer()[last.first_layer_index],
-                               last.strategy, received, stage.rank_count, hop.leaves_node,
-                               plan.micro_batch_size());
+  last_send_ =
+      costs_.SendTime(sums_[hop.from_sum].group, sums_[hop.to_sum].group,
+                      problem_.model().definition_of_layer()[last.first_layer_index], last.strategy,
+                      received, stage.rank_count, hop.leaves_node, plan.micro_batch_size());
   return last_send_;
 }
 

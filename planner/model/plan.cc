@@ -38,8 +38,7 @@ const StageLayerRun& SentRun(const Plan& plan, int stage_index) {
 
 const Strategy& ReceivingStrategy(const Plan& plan, int stage_index) {
   const StagePlan& stage = plan.stages[stage_index];
-  return stage.is_empty() ? SentRun(plan, stage_index).strategy
-                          : stage.layer_runs.front().strategy;
+  return stage.is_empty() ? SentRun(plan, stage_index).strategy : stage.layer_runs.front().strategy;
 }
 
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,

@@ -238,8 +238,7 @@ TEST(ExportMegatronPlan, WritesStagesWithoutLayers) {
   const Plan plan = PlanOf(facts, model);
   ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
                        ExportMegatronPlan(plan, model, MegatronCoreFacts()));
-  EXPECT_THAT(files[0].text,
-              HasSubstr("--pipeline-model-parallel-layout=Et*30|t*16||t*15L\n"));
+  EXPECT_THAT(files[0].text, HasSubstr("--pipeline-model-parallel-layout=Et*30|t*16||t*15L\n"));
   const auto refuse = [&](const std::vector<int>& counts, const std::string& part) {
     facts.stage_layer_counts = counts;
     EXPECT_THAT(ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()).status(),

@@ -385,8 +385,7 @@ TEST(ImportMegatronPlan, PlacesLayersForFurtherTokens) {
   EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2|t*2m*2L"), ElementsAre(3, 5));
   EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*4|m*2L"), ElementsAre(5, 3));
   EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*4||m*2|L"), ElementsAre(5, 0, 2, 1));
-  EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2||t*2m*2|L"),
-              ElementsAre(3, 0, 4, 1));
+  EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2||t*2m*2|L"), ElementsAre(3, 0, 4, 1));
   const auto refuse = [&](const std::string& arguments, const std::string& part) {
     EXPECT_THAT(ImportMegatronPlan({"run.args", shape + arguments}, model, 2).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))

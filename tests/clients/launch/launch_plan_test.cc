@@ -248,9 +248,9 @@ TEST(LaunchPlan, PlacesRanksWithoutLayers) {
   const Topology topology = NodesOf(1, 6, {});
   ASSERT_OK_AND_ASSIGN(
       const LaunchPlan launch,
-      LaunchPlan::Create(Verified(PlanOf(model, 6, {2, 0, 2}, {Dp(2, kZero1)}, 8, 2), model,
-                                  topology),
-                         model, topology));
+      LaunchPlan::Create(
+          Verified(PlanOf(model, 6, {2, 0, 2}, {Dp(2, kZero1)}, 8, 2), model, topology), model,
+          topology));
   for (int rank = 0; rank < 6; ++rank) {
     const Variables variables = MapOf(launch.VariablesOfRank(rank));
     EXPECT_EQ(variables.at("PARPLAN_STAGE"), std::to_string(rank / 2));

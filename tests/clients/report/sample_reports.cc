@@ -269,9 +269,9 @@ std::vector<NamedReport> ReportGallery() {
                            .virtual_stage_count = 3})
       .blocking_messages = true;
   MoveLayersOfStage(2, add("empty-stage", {.stage_count = 6,
-                                            .micro_batch_count = 12,
-                                            .schedule = Schedule::kInterleaved,
-                                            .virtual_stage_count = 2})
+                                           .micro_batch_count = 12,
+                                           .schedule = Schedule::kInterleaved,
+                                           .virtual_stage_count = 2})
                            .plan);
   ReportInput& over = add("does-not-fit", {.stage_count = 4});
   over.prediction.usable_memory = Bytes::Ceil(over.prediction.peak_memory.as_double() * 0.4);
