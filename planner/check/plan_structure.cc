@@ -248,7 +248,7 @@ absl::Status CheckEmptyStage(const PlanningProblem& problem, const Plan& plan, i
         absl::StrCat(fact, ", which the runtime ", runtime.runtime_id, " does not run"));
   }
   if (plan.pipeline_parallel_degree() == 1) {
-    return InvalidPlan(absl::StrCat(fact, ", and its one device has nobody to hand its input to"));
+    return InvalidPlan(absl::StrCat(fact, ", and its one device has no other to hand to"));
   }
   return absl::OkStatus();
 }
