@@ -258,7 +258,8 @@ Seconds PlanEvaluator::Run(const Plan& plan) {
   sum_of_stage_.resize(stage_count);
   devices_.resize(depth);
   sum_count_ = 0;
-  const StageLayerRun* sent = nullptr;
+  // The first stage has layers.
+  const StageLayerRun* sent = &plan.stages.front().layer_runs.back();
   for (int index = 0; index < stage_count; ++index) {
     const StagePlan& stage = plan.stages[index];
     if (!stage.is_empty()) sent = &stage.layer_runs.back();
