@@ -1,5 +1,5 @@
-// What `--target megatron` gives away because its search leaves no virtual stage empty: all layouts
-// of small models, empty stages included, beside its answers.
+// The time that `--target megatron` gives away because it searches no empty virtual stages: all
+// layouts of small models, empty stages included, beside its answers.
 
 #include <cstddef>
 #include <cstdint>
@@ -138,7 +138,7 @@ PlanFound AnswerOf(const PlanningProblem& problem) {
   return std::get<PlanFound>(*std::move(result));
 }
 
-// Where one stage may be the answer too, three of these 48 answers would be faster with empty
+// If one stage may be the answer too, three of these 48 answers would be faster with empty
 // stages, by at most 1 %. That is seen here and proved nowhere.
 TEST(MegatronTarget, LosesLittleToEmptyStagesInSmallQuestions) {
   int faster_count = 0;
