@@ -178,7 +178,8 @@ std::string MegatronReadme(const UniformPlan& plan, const ExportFacts& facts) {
 absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
                                                              const ModelSpec& model,
                                                              const ExportFacts& facts) {
-  PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, "Megatron-LM"));
+  PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform,
+                           UniformPlanOf(plan, model, "Megatron-LM", EmptyStages::kAllowed));
   PARPLAN_ASSIGN_OR_RETURN(const MegatronModel layers, MegatronModelOf(model));
   PARPLAN_RETURN_IF_ERROR(CheckMegatronLimits(uniform, layers));
   PARPLAN_RETURN_IF_ERROR(CheckFurtherTokens(uniform, model));

@@ -206,7 +206,7 @@ absl::Status CheckSchedule(const Plan& plan, absl::string_view program) {
   return absl::OkStatus();
 }
 
-absl::Status CheckStages(const Plan& plan, absl::string_view program) {
+absl::Status CheckStages(const Plan& plan, absl::string_view program, EmptyStages empty_stages) {
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const StagePlan& stage = plan.stages[i];
     const std::string field = absl::StrCat("stages[", i, "]");
@@ -219,6 +219,10 @@ absl::Status CheckStages(const Plan& plan, absl::string_view program) {
     const int place = static_cast<int>(i) % plan.pipeline_parallel_degree();
     if (stage.first_rank != place * rank_count) {
       return RefuseFor(program, absl::StrCat(field, ".first_rank"), "is out of order");
+    }
+    const bool is_end = i == 0 || i + 1 == plan.stages.size();
+    if (stage.is_empty() && (is_end || empty_stages == EmptyStages::kRefused)) {
+      return RefuseFor(program, absl::StrCat(field, ".layer_runs"), "has no layer");
     }
   }
   return absl::OkStatus();
@@ -250,10 +254,10 @@ int DecoderLayerCount(const ModelSpec& model) {
 }
 
 absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& model,
-                                          absl::string_view program) {
+                                          absl::string_view program, EmptyStages empty_stages) {
   absl::Status status = RequireDecoderModel(model, program);
   if (status.ok()) status = CheckSchedule(plan, program);
-  if (status.ok()) status = CheckStages(plan, program);
+  if (status.ok()) status = CheckStages(plan, program, empty_stages);
   if (!status.ok()) return status;
 
   UniformPlan facts;

@@ -25,7 +25,8 @@ struct UniformPlan {
   int virtual_stage_count = 1;
   // The field of `Plan` with this name.
   int64_t micro_batch_group_size = 0;
-  // Layers of each stage with embedding and head, in the order of the model.
+  // Layers of each stage with embedding and head, in the order of the model. The first and the last
+  // are above 0; a 0 between them is a stage that only hands on what it receives.
   std::vector<int> stage_layer_counts;
   // The strategy of a decoder layer; its expert-parallel degree is that of the layers with experts,
   // 1 if the model has none.
@@ -56,6 +57,9 @@ int FurtherTokenCount(const ModelSpec& model);
 // Returns the number of the other decoder layers. REQUIRES: the same.
 int DecoderLayerCount(const ModelSpec& model);
 
+// Whether the program runs stages without layers between the first and the last.
+enum class EmptyStages { kRefused, kAllowed };
+
 // Returns the facts of `plan`, from which `PlanOf` makes `plan` again. Every other plan is
 // INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason, and with `program`:
 //   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
@@ -64,7 +68,8 @@ int DecoderLayerCount(const ModelSpec& model);
 //     under another schedule than interleaved 1F1B, and that schedule without them; groups of
 //     micro-batches that `IsGroupSize` does not allow;
 //   - stages of unequal ranks, of ranks out of order, or of other ranks than the degrees multiply
-//     to;
+//     to; a first or last stage without layers, and other stages without unless `empty_stages`
+//     allows them;
 //   - layers that differ in tensor-, data- or context-parallel degree, kind of context parallelism,
 //     sharding or sequence parallelism; data-parallel ranks innermost;
 //   - expert parallelism, or a tensor degree of experts, that differs between layers with experts,
@@ -74,11 +79,13 @@ int DecoderLayerCount(const ModelSpec& model);
 //     than `UniformPlan::recomputed_layer_count` describes;
 //   - micro-batches that do not divide the batch, or that replicas do not divide.
 absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& model,
-                                          absl::string_view program);
+                                          absl::string_view program,
+                                          EmptyStages empty_stages = EmptyStages::kRefused);
 
 // Returns the plan with these facts. REQUIRES: `RequireDecoderModel(model, ...)` is OK;
-// `stage_layer_counts` are above 0 and add up to the layers of `model`, and `virtual_stage_count`
-// divides their number. Aborts if the counts add up to more layers; the rest is not checked.
+// `stage_layer_counts` are not negative and add up to the layers of `model`, and
+// `virtual_stage_count` divides their number. Aborts if the counts add up to more layers; the rest
+// is not checked.
 Plan PlanOf(const UniformPlan& facts, const ModelSpec& model);
 
 }  // namespace parplan

@@ -74,11 +74,11 @@ absl::Status ReadMegatronLayout(const ArgumentList& arguments, const ModelSpec& 
   }
   std::string layers;
   for (int i = 0; i < stage_count; ++i) {
-    if (stages[i].empty()) {
-      return arguments.Fault(
-          kName, absl::StrCat("leaves stage ", i,
-                              " empty, and every stage of a plan has a layer: move one there from "
-                              "a stage beside it"));
+    if (stages[i].empty() && (i == 0 || i + 1 == stage_count)) {
+      return arguments.Fault(kName,
+                             absl::StrCat("leaves stage ", i, " empty, where the program has ",
+                                          i == 0 ? "the embedding: begin with E"
+                                                 : "the loss: end with L, with no bar behind it"));
     }
     layers += stages[i];
     facts->stage_layer_counts.push_back(static_cast<int>(stages[i].size()));

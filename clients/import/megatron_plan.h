@@ -30,10 +30,11 @@ struct MegatronPlanImport {
 // (all in one message), of a wrong type or twice; for arguments of another model than `model`; for
 // contradictions (degrees that do not divide the devices, micro-batches that do not divide the
 // batch, a layout beside another division of layers, ...); and for plans that Megatron-LM refuses
-// or that have no counterpart here: virtual stages without layers, layers of multi-token prediction
-// in several stages or in one that is not the last virtual stage of its rank, groups of
-// micro-batches of another number than the pipeline's ranks, another kind of context parallelism in
-// each layer, recomputation of several layers at once or of parts that have no name of
+// or that have no counterpart here: layouts that leave the first or the last stage empty, in which
+// the program makes embedding and loss all the same, layers of multi-token prediction in several
+// stages or in one that is not the last virtual stage of its rank, groups of micro-batches of
+// another number than the pipeline's ranks, another kind of context parallelism in each layer,
+// recomputation of several layers at once or of parts that have no name of
 // --recompute-modules.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);

@@ -123,14 +123,15 @@ absl::Status LaunchPlan::PlaceNodes(const Topology& topology) {
 
 void LaunchPlan::PlaceRank(int rank) {
   Member& member = members_[rank];
+  bool has_layers = false;
   const int degree = plan_.pipeline_parallel_degree();
   for (size_t index = 0; index < plan_.stages.size(); ++index) {
     const StagePlan& stage = plan_.stages[index];
     if (rank < stage.first_rank || rank >= stage.first_rank + stage.rank_count) continue;
-    const bool is_first = member.stages.empty();
     member.pipeline_place = static_cast<int>(index) % degree;
     member.stages.push_back(static_cast<int>(index));
-    if (is_first) {
+    if (!has_layers && !stage.is_empty()) {
+      has_layers = true;
       member.strategy = stage.layer_runs.front().strategy;
       member.sharding = member.strategy->sharding_level;
       member.place = PlaceOfRank(*member.strategy, rank - stage.first_rank);
@@ -144,6 +145,11 @@ void LaunchPlan::PlaceRank(int rank) {
       }
     }
   }
+  if (has_layers) return;
+  // A rank that only hands on has its place in the layout of what it receives.
+  const int stage = member.stages.front();
+  member.strategy = ReceivingStrategy(plan_, stage);
+  member.place = PlaceOfRank(*member.strategy, rank - plan_.stages[stage].first_rank);
 }
 
 void LaunchPlan::AddGroups(const ModelSpec& model) {

@@ -78,7 +78,8 @@ class LaunchPlan {
     int node = 0;
     int pipeline_place = 0;
     std::vector<int> stages;
-    // Present if all layers of the rank are split in the same way.
+    // Present if all layers of the rank are split in the same way. The strategy of a rank without
+    // layers is that of what it hands on.
     std::optional<Strategy> strategy;
     std::optional<ShardingLevel> sharding;
     GridPlace place;

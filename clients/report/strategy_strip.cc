@@ -65,6 +65,8 @@ std::string StrategyStrip(const Plan& plan, const std::vector<Strategy>& strateg
   std::vector<std::string> row_names;
   std::vector<Piece> pieces;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
+    // A stage without layers has a row of its own, with nothing in it.
+    if (plan.stages[i].is_empty()) row_names.push_back(absl::StrCat("stage ", i));
     int cell = cells;  // full: the first layer opens a row
     for (const StageLayerRun& run : plan.stages[i].layer_runs) {
       for (int done = 0; done < run.layer_count;) {

@@ -99,13 +99,15 @@ std::string StrategyMark(int index) {
   return absl::StrCat(Swatch(StrategyFillClass(index)), " ", Letter(index));
 }
 
-// Layers of all virtual stages on the device of stage `index`.
+// Layers of all virtual stages on the device of stage `index`; `none` for one without.
 std::string LayersOfDevice(const Plan& plan, size_t index) {
   std::string ranges;
   for (size_t i = index; i < plan.stages.size();
        i += static_cast<size_t>(plan.pipeline_parallel_degree())) {
-    absl::StrAppend(&ranges, ranges.empty() ? "" : ", ",
-                    Range(plan.stages[i].first_layer_index(), plan.stages[i].layer_count()));
+    const StagePlan& stage = plan.stages[i];
+    absl::StrAppend(
+        &ranges, ranges.empty() ? "" : ", ",
+        stage.is_empty() ? "none" : Range(stage.first_layer_index(), stage.layer_count()));
   }
   return ranges;
 }

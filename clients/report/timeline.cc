@@ -60,7 +60,9 @@ Excerpt ExcerptOf(const Plan& plan, const Prediction& prediction, const Pipeline
     }
   }
   for (const PipelineEvent& event : events) {
-    if (event.stage_index % device_count < row_count && event.start < excerpt.end) {
+    // A stage without layers takes no time, so there is nothing to draw of it.
+    if (event.stage_index % device_count < row_count && event.start < excerpt.end &&
+        event.end > event.start) {
       excerpt.events.push_back(event);
     }
   }
@@ -99,6 +101,15 @@ bool DrawPasses(const Excerpt& excerpt, int device_count, Chart& chart) {
   return any_number;
 }
 
+// Returns the times of a stage of the row: of its first one that takes any, since those with layers
+// are equal.
+const StageTimes& TimesOfRow(const std::vector<StageTimes>& times, int row, int device_count) {
+  const auto step = static_cast<size_t>(device_count);
+  auto stage = static_cast<size_t>(row);
+  while (times[stage].forward <= Seconds() && stage + step < times.size()) stage += step;
+  return times[stage];
+}
+
 // All passes of a stage in one direction as one line with gaps.
 void DrawStrokes(const Excerpt& excerpt, const std::vector<StageTimes>& times, int device_count,
                  int row_count, Chart& chart) {
@@ -116,7 +127,7 @@ void DrawStrokes(const Excerpt& excerpt, const std::vector<StageTimes>& times, i
   for (int i = 0; i < 2 * row_count; ++i) {
     if (strokes[i].empty()) continue;
     const bool backward = i % 2 == 1;
-    const StageTimes& stage = times[i / 2];
+    const StageTimes& stage = TimesOfRow(times, i / 2, device_count);
     absl::StrAppend(
         &shapes, "<path class=\"strokes ", backward ? "backward" : "forward", "\" stroke-width=\"",
         chart.bar_height(), "\" d=\"", strokes[i], "\"><title>",
@@ -182,9 +193,12 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
   if (any_number) legend.push_back({"", "numbers: micro-batches"});
   std::string html = chart.Html() + Legend(legend);
   if (plan.virtual_stage_count > 1) {
+    const bool has_empty = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                       [](const StagePlan& stage) { return stage.is_empty(); });
     absl::StrAppend(&html, "<p class=\"quiet\">The devices of a row have ",
                     plan.virtual_stage_count, " stages each, one after every ", device_count,
-                    ", drawn equally long: the prediction has their sums.</p>");
+                    ", drawn equally long", has_empty ? " if they have layers" : "",
+                    ": the prediction has their sums.</p>");
   }
   if (!excerpt.whole) {
     absl::StrAppend(&html, "<p class=\"quiet\">Drawn are the first ", TimeText(excerpt.end), " of ",

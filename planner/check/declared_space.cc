@@ -366,6 +366,12 @@ absl::Status CheckEvenStages(const PlanningProblem& problem, const Plan& plan) {
 }  // namespace
 
 absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan) {
+  for (size_t index = 0; index < plan.stages.size(); ++index) {
+    // No search offers one, and the rest of the check reads the first layer of each stage.
+    if (plan.stages[index].is_empty()) {
+      return Outside(absl::StrCat("stage ", index, " has no layers"));
+    }
+  }
   const DimensionSet dimensions = problem.dimensions();
   const int depth = plan.pipeline_parallel_degree();
   const bool has_pipeline = depth > 1;

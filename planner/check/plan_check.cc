@@ -67,6 +67,13 @@ bool LeavesNode(const PlanningProblem& problem, const StagePlan& stage, const St
   return false;
 }
 
+// Returns the last run of layers before stage `index`, whose output a stage without layers hands
+// on.
+const StageLayerRun& RunBefore(const Plan& plan, int index) {
+  for (--index; plan.stages[index].layer_runs.empty();) --index;
+  return plan.stages[index].layer_runs.back();
+}
+
 RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel& costs,
                                  const Plan& plan, int device,
                                  std::vector<SimulatedStage>& simulated) {
@@ -115,12 +122,22 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
         before = &run.strategy;
       }
     }
+    if (before == nullptr) {
+      const StageLayerRun& handed_on = RunBefore(plan, index);
+      before = &handed_on.strategy;
+      definition = problem.model().definition_of_layer()[handed_on.first_layer_index];
+      place.communicator_count =
+          std::max(place.communicator_count, CommunicatorCount(*before, depth, tied && is_edge));
+      const Bytes message = group.MessageSize(definition, *before, micro_batch);
+      layers.push_back({{.kept = message, .message = message}, 1, chunk});
+    }
     const bool is_last = index + 1 == static_cast<int>(plan.stages.size());
     if (!is_last && depth > 1) {
       const StagePlan& next = plan.stages[index + 1];
-      part.send = costs.SendTime(recomputed.group, problem.topology().GroupOfRank(next.first_rank),
-                                 definition, *before, next.layer_runs.front().strategy,
-                                 stage.rank_count, LeavesNode(problem, stage, next), micro_batch);
+      part.send = costs.SendTime(
+          recomputed.group, problem.topology().GroupOfRank(next.first_rank), definition, *before,
+          next.layer_runs.empty() ? *before : next.layer_runs.front().strategy, stage.rank_count,
+          LeavesNode(problem, stage, next), micro_batch);
     }
     sum.forward += part.forward;
     sum.backward += part.backward;

@@ -235,6 +235,24 @@ absl::Status CheckTiedTable(const ModelSpec& model, const Plan& plan) {
   return absl::OkStatus();
 }
 
+// Checks that a stage may have no layers.
+absl::Status CheckEmptyStage(const PlanningProblem& problem, const Plan& plan, int index) {
+  const std::string fact = absl::StrCat("stage ", index, " has no layers");
+  if (index == 0 || index + 1 == static_cast<int>(plan.stages.size())) {
+    return InvalidPlan(absl::StrCat(
+        fact, ", and the first stage of a plan takes the samples, the last one makes the loss"));
+  }
+  const RuntimeTraits& runtime = problem.rules().runtime;
+  if (!runtime.runs_empty_stages) {
+    return InvalidPlan(
+        absl::StrCat(fact, ", which the runtime ", runtime.runtime_id, " does not run"));
+  }
+  if (plan.pipeline_parallel_degree() == 1) {
+    return InvalidPlan(absl::StrCat(fact, ", and its one device has no other to hand to"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   if (plan.device_count != problem.device_count()) {
     return InvalidPlan(
@@ -317,7 +335,7 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
         problem.topology().GroupOfRank(next_rank - 1)) {
       return InvalidPlan(absl::StrCat(stage_name, " has ranks of several node groups"));
     }
-    if (stage.layer_runs.empty()) return InvalidPlan(absl::StrCat(stage_name, " has no layers"));
+    if (stage.is_empty()) PARPLAN_RETURN_IF_ERROR(CheckEmptyStage(problem, plan, index));
     const StageLayerRun* previous = nullptr;
     for (const StageLayerRun& run : stage.layer_runs) {
       const std::string where = absl::StrCat(stage_name, ", layer ", run.first_layer_index);

@@ -128,6 +128,14 @@ Bytes GroupCosts::MessageSize(int definition_index, const Strategy& strategy,
       traffic_.MessageBytes(layers_[definition_index].definition(), strategy, samples));
 }
 
+LayerMemory GroupCosts::MemoryOfPassage(int definition_index, const Strategy& strategy,
+                                        int64_t micro_batch_size) const {
+  LayerMemory memory;
+  memory.message = MessageSize(definition_index, strategy, micro_batch_size);
+  memory.kept = memory.message;
+  return memory;
+}
+
 CollectiveList GroupCosts::MessageCollectives(int definition_index, const Strategy& from,
                                               int rank_count, bool leaves_node,
                                               int64_t micro_batch_size) const {

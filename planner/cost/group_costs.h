@@ -89,6 +89,10 @@ class GroupCosts {
   // Returns the size of the message that one rank sends to the next stage if the last layer of its
   // own stage is of `definition_index` under `strategy`.
   Bytes MessageSize(int definition_index, const Strategy& strategy, int64_t micro_batch_size) const;
+  // Returns the memory of a stage without layers that hands on such a message: it keeps the message
+  // of each micro-batch in flight, as a layer keeps its input.
+  LayerMemory MemoryOfPassage(int definition_index, const Strategy& strategy,
+                              int64_t micro_batch_size) const;
 
   // Returns whether strategies with tensor parallelism use sequence parallelism on layers of
   // `definition_index`. They do if the memory of these layers was measured that way.

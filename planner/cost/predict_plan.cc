@@ -136,31 +136,39 @@ const LayerCost& PlanEvaluator::CostOf(GroupIndex group, int definition_index,
   return known.cost;
 }
 
-bool PlanEvaluator::SameLayers(const StagePlan& a, const StagePlan& b) const {
+bool PlanEvaluator::AreAlike(const StageLayerRun& one, const StageLayerRun& other) const {
   const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
+  return definition_of_layer[one.first_layer_index] ==
+             definition_of_layer[other.first_layer_index] &&
+         one.strategy == other.strategy;
+}
+
+bool PlanEvaluator::SameLayers(const StagePlan& a, const StagePlan& b) const {
   return std::equal(a.layer_runs.begin(), a.layer_runs.end(), b.layer_runs.begin(),
-                    b.layer_runs.end(), [&](const StageLayerRun& one, const StageLayerRun& other) {
-                      return one.layer_count == other.layer_count &&
-                             definition_of_layer[one.first_layer_index] ==
-                                 definition_of_layer[other.first_layer_index] &&
-                             one.strategy == other.strategy;
+                    b.layer_runs.end(),
+                    [this](const StageLayerRun& one, const StageLayerRun& other) {
+                      return one.layer_count == other.layer_count && AreAlike(one, other);
                     });
 }
 
-int PlanEvaluator::SumOf(const Plan& plan, const StagePlan& stage) {
+int PlanEvaluator::SumOf(const Plan& plan, const StagePlan& stage, const StageLayerRun& sent) {
   const GroupIndex group = GroupOf(stage);
   for (int i = sum_count_ - 1; i >= std::max(0, sum_count_ - kSumsCompared); --i) {
-    if (sums_[i].group == group && SameLayers(*sums_[i].stage, stage)) return i;
+    const StageSum& sum = sums_[i];
+    if (sum.group != group || !SameLayers(*sum.stage, stage)) continue;
+    if (!stage.is_empty() || AreAlike(*sum.sent, sent)) return i;
   }
   if (sum_count_ == static_cast<int>(sums_.size())) sums_.emplace_back();
-  AddSum(plan, stage, sums_[sum_count_]);
+  AddSum(plan, stage, sent, sums_[sum_count_]);
   return sum_count_++;
 }
 
-void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, StageSum& sum) {
+void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, const StageLayerRun& sent,
+                           StageSum& sum) {
   const std::vector<int>& definition_of_layer = problem_.model().definition_of_layer();
   sum = {};
   sum.stage = &stage;
+  sum.sent = &sent;
   sum.group = GroupOf(stage);
   const StageLayerRun* previous = nullptr;
   for (const StageLayerRun& run : stage.layer_runs) {
@@ -187,6 +195,12 @@ void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, StageSum& s
     }
     previous = &run;
   }
+  if (!stage.is_empty()) return;
+  const LayerMemory passage = costs_.group(sum.group).MemoryOfPassage(
+      definition_of_layer[sent.first_layer_index], sent.strategy, plan.micro_batch_size());
+  sum.memory.Add(passage, 1);
+  sum.communicator_count = CommunicatorCount(sent.strategy, plan.pipeline_parallel_degree(),
+                                             /*has_tied_table_elsewhere=*/false);
 }
 
 Seconds PlanEvaluator::SendTime(const Plan& plan, int index) {
@@ -202,12 +216,14 @@ Seconds PlanEvaluator::SendTime(const Plan& plan, int index) {
                    .to_sum = sum_of_stage_[index + 1],
                    .leaves_node = node_changes(0) || node_changes(stage.rank_count - 1)};
   if (last_hop_ == hop) return last_send_;
-  const StageLayerRun& last = stage.layer_runs.back();
+  const StageLayerRun& last = *sums_[hop.from_sum].sent;
+  // A stage without layers changes no layout.
+  const Strategy& received = next.is_empty() ? last.strategy : next.layer_runs.front().strategy;
   last_hop_ = hop;
-  last_send_ = costs_.SendTime(sums_[hop.from_sum].group, sums_[hop.to_sum].group,
-                               problem_.model().definition_of_layer()[last.first_layer_index],
-                               last.strategy, next.layer_runs.front().strategy, stage.rank_count,
-                               hop.leaves_node, plan.micro_batch_size());
+  last_send_ =
+      costs_.SendTime(sums_[hop.from_sum].group, sums_[hop.to_sum].group,
+                      problem_.model().definition_of_layer()[last.first_layer_index], last.strategy,
+                      received, stage.rank_count, hop.leaves_node, plan.micro_batch_size());
   return last_send_;
 }
 
@@ -242,8 +258,12 @@ Seconds PlanEvaluator::Run(const Plan& plan) {
   sum_of_stage_.resize(stage_count);
   devices_.resize(depth);
   sum_count_ = 0;
+  // The first stage has layers.
+  const StageLayerRun* sent = &plan.stages.front().layer_runs.back();
   for (int index = 0; index < stage_count; ++index) {
-    const int sum_index = SumOf(plan, plan.stages[index]);
+    const StagePlan& stage = plan.stages[index];
+    if (!stage.is_empty()) sent = &stage.layer_runs.back();
+    const int sum_index = SumOf(plan, stage, *sent);
     sum_of_stage_[index] = sum_index;
     const StageSum& sum = sums_[sum_index];
     times_[index] = {sum.forward, sum.backward, Seconds(), sum.gradient_sync + sum.optimizer_step};

@@ -58,10 +58,11 @@ class PlanEvaluator {
 
  private:
   // Sums over the layers of a virtual stage, shared by all stages with the same layers under the
-  // same strategies.
+  // same strategies. Stages without layers share them if they send the output of the same layer.
   struct StageSum {
-    // One of these stages, and the node group of all of them.
+    // One of these stages, its `SentRun`, and the node group of all of them.
     const StagePlan* stage = nullptr;
+    const StageLayerRun* sent = nullptr;
     GroupIndex group;
     Seconds forward;
     Seconds backward;
@@ -98,10 +99,11 @@ class PlanEvaluator {
   // Returns the cost of a layer; the reference is valid until the next call.
   const LayerCost& CostOf(GroupIndex group, int definition_index, const Strategy& strategy,
                           const Plan& plan);
+  bool AreAlike(const StageLayerRun& one, const StageLayerRun& other) const;
   bool SameLayers(const StagePlan& a, const StagePlan& b) const;
-  // Returns the index of the stage's sum in `sums_`.
-  int SumOf(const Plan& plan, const StagePlan& stage);
-  void AddSum(const Plan& plan, const StagePlan& stage, StageSum& sum);
+  // Returns the index of the stage's sum in `sums_`. `sent` is its `SentRun`.
+  int SumOf(const Plan& plan, const StagePlan& stage, const StageLayerRun& sent);
+  void AddSum(const Plan& plan, const StagePlan& stage, const StageLayerRun& sent, StageSum& sum);
   // Returns the group of a stage. Stages do not cross groups.
   GroupIndex GroupOf(const StagePlan& stage) const {
     return problem_.topology().GroupOfRank(stage.first_rank);

@@ -24,7 +24,7 @@ class StepLister {
     for (size_t index = 0; index < plan_.stages.size(); ++index) {
       const StagePlan& stage = plan_.stages[index];
       if (rank_ < stage.first_rank || rank_ >= stage.first_rank + stage.rank_count) continue;
-      AddStage(index);
+      AddStage(static_cast<int>(index));
     }
     if (costs_.runtime().sums_loss && plan_.device_count > 1) {
       std::vector<int> everyone(plan_.device_count);
@@ -80,7 +80,7 @@ class StepLister {
     return ranks;
   }
 
-  void AddStage(size_t index) {
+  void AddStage(int index) {
     const StagePlan& stage = plan_.stages[index];
     const GroupCosts& costs = CostsOf(stage);
     const StageLayerRun* previous = nullptr;
@@ -95,13 +95,13 @@ class StepLister {
       previous = &run;
     }
     if (!has_pipeline()) return;
-    if (index > 0) AddMessages(plan_.stages[index - 1], stage);
-    if (index + 1 == plan_.stages.size()) return;
-    const StagePlan& next = plan_.stages[index + 1];
-    AddMessages(stage, next);
+    if (index > 0) AddMessages(index - 1);
+    if (index + 1 == static_cast<int>(plan_.stages.size())) return;
+    AddMessages(index);
+    const StageLayerRun& sent = SentRun(plan_, index);
     Add(CollectivePurpose::kLayout, stage,
-        costs.TransitionCollectives(DefinitionOf(*previous), previous->strategy,
-                                    next.layer_runs.front().strategy, plan_.micro_batch_size()),
+        costs.TransitionCollectives(DefinitionOf(sent), sent.strategy,
+                                    ReceivingStrategy(plan_, index + 1), plan_.micro_batch_size()),
         micro_batches_);
   }
 
@@ -156,13 +156,15 @@ class StepLister {
     if (has_pipeline() && traffic.SharesTable(definition)) AddTiedTable(stage, footprint, traffic);
   }
 
-  // Adds what `from` and `to` send each other, of which the rank is in one.
-  void AddMessages(const StagePlan& from, const StagePlan& to) {
+  // Adds what a stage and the next one send each other, of which the rank is in one.
+  void AddMessages(int index) {
+    const StagePlan& from = plan_.stages[index];
+    const StagePlan& to = plan_.stages[index + 1];
     const bool is_sender = rank_ >= from.first_rank && rank_ < from.first_rank + from.rank_count;
     const int place = rank_ - (is_sender ? from : to).first_rank;
     const int first = from.first_rank + place;
     const int second = to.first_rank + place;
-    const StageLayerRun& last = from.layer_runs.back();
+    const StageLayerRun& last = SentRun(plan_, index);
     const Topology& topology = problem_.topology();
     const bool leaves_node =
         topology.NodeOfRank(from.first_rank) != topology.NodeOfRank(to.first_rank) ||

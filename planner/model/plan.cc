@@ -12,6 +12,7 @@ std::string PlanGist(const Plan& plan) {
   std::string gist;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (i > 0) gist += " | ";
+    if (plan.stages[i].is_empty()) gist += "empty";
     // Runs of different layers under one strategy are printed as one entry.
     const std::vector<StageLayerRun>& runs = plan.stages[i].layer_runs;
     for (size_t r = 0; r < runs.size();) {
@@ -27,6 +28,17 @@ std::string PlanGist(const Plan& plan) {
     }
   }
   return gist;
+}
+
+const StageLayerRun& SentRun(const Plan& plan, int stage_index) {
+  int index = stage_index;
+  while (plan.stages[index].is_empty()) --index;
+  return plan.stages[index].layer_runs.back();
+}
+
+const Strategy& ReceivingStrategy(const Plan& plan, int stage_index) {
+  const StagePlan& stage = plan.stages[stage_index];
+  return stage.is_empty() ? SentRun(plan, stage_index).strategy : stage.layer_runs.front().strategy;
 }
 
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,

@@ -28,9 +28,13 @@ struct StageLayerRun {
 struct StagePlan {
   int first_rank = 0;
   int rank_count = 0;
-  // The layers in order, at least one run. Adjacent runs differ in definition or strategy.
+  // The layers in order. Adjacent runs differ in definition or strategy. A stage without layers
+  // hands on what it receives, which only some runtimes do (`RuntimeTraits::runs_empty_stages`);
+  // the first and the last stage of a plan have layers.
   std::vector<StageLayerRun> layer_runs;
 
+  bool is_empty() const { return layer_runs.empty(); }
+  // REQUIRES: the stage is not empty.
   int first_layer_index() const { return layer_runs.front().first_layer_index; }
   int layer_count() const {
     int count = 0;
@@ -66,6 +70,15 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// Returns the run whose last layer makes what stage `stage_index` sends to the next one: the last
+// run of the stage or, if it is empty, of the nearest stage before it that has layers. REQUIRES:
+// the plan has the stage, and its first stage is not empty. O(empty stages before it).
+const StageLayerRun& SentRun(const Plan& plan, int stage_index);
+
+// Returns the strategy under which stage `stage_index` reads what it receives: that of its first
+// layer or, if it is empty, that of `SentRun`, because it changes nothing. REQUIRES: as there.
+const Strategy& ReceivingStrategy(const Plan& plan, int stage_index);
+
 // Largest number of forward passes of one step over all stages in a plan. Schedules are simulated
 // pass by pass, so this bounds the time of a prediction and the memory of `PassOrder` and
 // `PipelineEvents`, some 80 bytes per forward pass and its backward pass. Not measured: a larger
@@ -73,7 +86,8 @@ struct Plan {
 inline constexpr int64_t kMaxForwardPassCount = int64_t{1} << 22;
 
 // Returns the plan in one line, for example `2-4-1-c x16 | 2-4-1-c x15, 2-4-1 x1`: stages are
-// divided by bars, and layers of several definitions under one strategy are counted together.
+// divided by bars, and layers of several definitions under one strategy are counted together. A
+// stage without layers is `empty`.
 std::string PlanGist(const Plan& plan);
 
 // Returns the number of micro-batches whose activations stage `stage_index` of

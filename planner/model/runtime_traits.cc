@@ -83,6 +83,8 @@ RuntimeTraits MegatronCore() {
   traits.forward_launch_ratio = 5.0;
   // MoEAlltoAllTokenDispatcher.preprocess: a synchronization before the exchange of tokens.
   traits.reads_expert_counts = true;
+  // TransformerBlock.forward clones its input if it has no layers.
+  traits.runs_empty_stages = true;
   traits.fused_gradient_accumulation = true;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;
@@ -175,6 +177,7 @@ RuntimeTraits Nanotron() {
   traits.runtime_id = "nanotron";
   // Not known of it: no published run of it has experts.
   traits.reads_expert_counts = false;
+  traits.runs_empty_stages = false;
   traits.flash_kernel = FlashKernel::kSecond;
   traits.attention_dropout = false;
   traits.hidden_dropout = false;

@@ -186,6 +186,9 @@ struct RuntimeTraits {
   // Each tensor-parallel rank sends its part of a pipeline message; the receivers
   // gather the parts (Narayanan et al., SC'21, section 4.1).
   bool scattered_pipeline_messages = false;
+  // Stages without layers hand on what they receive, and keep it from the forward to the backward
+  // pass. Otherwise each stage of a plan has a layer.
+  bool runs_empty_stages = false;
 
   // The remaining traits affect memory only.
 

@@ -107,7 +107,11 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
       return Refuse(StageName(index), absl::StrCat("it is on ranks ", index % degree * rank_count,
                                                    " to ", (index % degree + 1) * rank_count - 1));
     }
-    if (stage.layer_runs.empty()) return Refuse(StageName(index), "it has no layer");
+    if (stage.is_empty()) {
+      return Refuse(StageName(index),
+                    "it has no layer, and the executor has no stages that only hand on what they "
+                    "receive");
+    }
     for (const StageLayerRun& run : stage.layer_runs) {
       if (run.first_layer_index != next_layer || run.layer_count < 1 ||
           run.layer_count > model.layer_count() - next_layer) {

@@ -187,9 +187,6 @@ absl::StatusOr<StagePlan> StageFromProto(const v1::StagePlan& message, absl::str
   StagePlan stage;
   stage.first_rank = message.first_rank();
   stage.rank_count = message.rank_count();
-  if (message.layer_runs().empty()) {
-    return Malformed(JoinPath(field, "layer_runs"), "a stage has at least one layer");
-  }
   for (int i = 0; i < message.layer_runs_size(); ++i) {
     PARPLAN_ASSIGN_OR_RETURN(StageLayerRun run, LayerRunFromProto(message.layer_runs(i),
                                                                   JoinPath(field, "layer_runs", i),
@@ -342,6 +339,16 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
   if (!schedule.ok()) return MoveFieldError(schedule.status(), "", "", kMalformed);
   plan.schedule = *schedule;
   if (payload.stages().empty()) return Malformed("stages", "a plan has at least one stage");
+  // Stages without layers are not bounded by the layers.
+  if (payload.stages_size() > kMaxLayerCount) {
+    return Malformed("stages", absl::StrCat("must not be more than ", kMaxLayerCount));
+  }
+  for (const int i : {0, payload.stages_size() - 1}) {
+    if (payload.stages(i).layer_runs().empty()) {
+      return Malformed(JoinPath(JoinPath("", "stages", i), "layer_runs"),
+                       "the first and the last stage of a plan have at least one layer");
+    }
+  }
   plan.virtual_stage_count = std::max(payload.virtual_stage_count(), 1);
   if (payload.virtual_stage_count() < 0 || payload.stages_size() % plan.virtual_stage_count != 0) {
     return Malformed("virtual_stage_count", "must divide the number of stages");

@@ -35,14 +35,14 @@ void FillRecomputePolicy(SelectiveRecompute selective, v1::PlanPayload* payload)
 v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& model);
 
 // Returns the plan of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field if there is
-// no stage, or a stage without layers, ranks or layers are not consecutive from 0, `device_count`
-// is not that of all ranks, the batch is below 1, degrees are below 1 or their product is not the
-// number of ranks of the stage, a rank order does not name both axes, an enum value is unknown, the
-// micro-batch count does not divide the batch, the virtual stages do not divide the stages or need
-// another schedule, a `micro_batch_group_size` other than 0 is no larger than the pipeline degree
-// or not one that `IsGroupSize` allows, or there are more than kMaxDeviceCount ranks or
-// kMaxLayerCount layers; and what `StrategyFromProto` returns. `CheckPlanStructure` decides whether
-// the plan answers a problem.
+// no stage, the first or the last has no layers, ranks or layers are not consecutive from 0,
+// `device_count` is not that of all ranks, the batch is below 1, degrees are below 1 or their
+// product is not the number of ranks of the stage, a rank order does not name both axes, an enum
+// value is unknown, the micro-batch count does not divide the batch, the virtual stages do not
+// divide the stages or need another schedule, a `micro_batch_group_size` other than 0 is no larger
+// than the pipeline degree or not one that `IsGroupSize` allows, or there are more than
+// kMaxDeviceCount ranks, or kMaxLayerCount layers or stages; and what `StrategyFromProto` returns.
+// `CheckPlanStructure` decides whether the plan answers a problem.
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
 // Returns one strategy. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exports/exporters.h"
 #include "tests/clients/import/decoder_models.h"
 #include "tests/support/status_matchers.h"
 
@@ -225,6 +226,38 @@ TEST(ExportMegatronPlan, RefusesWithLayerAndReason) {
   refuse([](Plan& plan) { plan.micro_batch_count = 64; }, "do not divide the batch of 128");
   refuse([](Plan& plan) { plan.stages.pop_back(); }, "hold 48 layers of the model's 63");
   refuse([](Plan& plan) { plan.device_count = 32; }, "other ranks than their degrees");
+}
+
+// Two devices of two stages each: the second stage of the first device only hands on.
+TEST(ExportMegatronPlan, WritesStagesWithoutLayers) {
+  const ModelSpec model = DeepModel();
+  UniformPlan facts = UnevenPlan();
+  facts.virtual_stage_count = 2;
+  facts.device_count = 32;
+  facts.stage_layer_counts = {31, 16, 0, 16};
+  const Plan plan = PlanOf(facts, model);
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportMegatronPlan(plan, model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr("--pipeline-model-parallel-layout=Et*30|t*16||t*15L\n"));
+  const auto refuse = [&](const std::vector<int>& counts, const std::string& part) {
+    facts.stage_layer_counts = counts;
+    EXPECT_THAT(ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)));
+  };
+  refuse({0, 31, 16, 16}, "stages[0].layer_runs: has no layer; Megatron-LM can't run that");
+  refuse({31, 16, 16, 0}, "stages[3].layer_runs: has no layer; Megatron-LM can't run that");
+  // Every other program has a layer in each stage.
+  for (const PlanExporter& exporter : AllExporters()) {
+    if (exporter.target == "megatron") continue;
+    for (const int virtual_stages : {1, 2}) {
+      facts.virtual_stage_count = virtual_stages;
+      facts.stage_layer_counts = {31, 16, 0, 16};
+      facts.device_count = facts.strategy.rank_count() * facts.pipeline_parallel_degree();
+      EXPECT_THAT(ExportPlan(exporter, PlanOf(facts, model), model, MegatronCoreFacts()).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument))
+          << exporter.target;
+    }
+  }
 }
 
 TEST(ExportMegatronPlan, NamesModulesLineByLine) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -83,6 +84,8 @@ std::map<std::string, bool> FeaturesOf(const Plan& plan, const ModelSpec& spec,
   return {
       {"pipeline", plan.pipeline_parallel_degree() > 1},
       {"interleaved", plan.virtual_stage_count > 1},
+      {"empty stages", std::any_of(plan.stages.begin(), plan.stages.end(),
+                                   [](const StagePlan& stage) { return stage.is_empty(); })},
       {"groups", plan.micro_batch_group_size > 0},
       {"tensor", has([](const Strategy& each) { return each.tensor_parallel_degree > 1; })},
       {"context", has([](const Strategy& each) { return each.context_parallel_degree > 1; })},
@@ -165,9 +168,10 @@ std::vector<ProgramUnderTest> Programs() {
       {"megatron",
        "megatron-core",
        RandomMegatronModel,
-       DrawUniform<RandomMegatronPlan>,
+       DrawUniform<RandomMegatronLayout>,
        ReadMegatron,
        {{"interleaved", 50},
+        {"empty stages", 20},
         {"groups", 20},
         {"block", 20},
         {"experts", 20},

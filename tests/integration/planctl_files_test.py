@@ -146,6 +146,38 @@ class Import(PlanctlTest):
         again = self.json("evaluate", "--megatron-args", text, *question)
         self.assertEqual(again["prediction"], by_file["prediction"])
 
+    def test_a_layout_with_empty_stages_goes_through_every_command(self):
+        script, folder = self.folder / "run.sh", self.folder / "launch"
+        script.write_text(
+            "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 \\\n"
+            "  --num-attention-heads 32 --ffn-hidden-size 11008 --swiglu --seq-length 2048 \\\n"
+            "  --untie-embeddings-and-output-weights --vocab-size 32000 --bf16 \\\n"
+            "  --micro-batch-size 1 --global-batch-size 64 --tensor-model-parallel-size 2 \\\n"
+            "  --sequence-parallel --use-distributed-optimizer \\\n"
+            "  --pipeline-model-parallel-size 2 \\\n"
+            "  --pipeline-model-parallel-layout 'Et*16|||t*16L'\n")
+        model, today = self.folder / "m.model.json", self.folder / "today.plan.json"
+        self.json("import", "megatron", script, "--model-out", model, "--out", today)
+        question = ["--model", model, *self.question()[2:4]]
+        ours = self.json("evaluate", today, *question)
+        self.assertIn(" | empty | empty | ", ours["plan"]["gist"])
+        self.assertEqual([len(stage["layer_runs"]) > 0 for stage in ours["plan"]["stages"]],
+                         [True, False, False, True])
+        text = self.text("evaluate", today, *question).stdout
+        self.assertEqual(text.count("no layers: hands on what it receives"), 2)
+        self.json("export", today, "--model", model, "--to", "megatron", "--out", folder)
+        self.assertIn("--pipeline-model-parallel-layout=Et*16|||t*16L\n",
+                      (folder / "megatron.args").read_text())
+        again = self.json("evaluate", "--megatron-args", folder / "megatron.args", *question)
+        self.assertEqual(again["prediction"], ours["prediction"])
+        error = self.json("export", today, "--model", model, "--to", "torchtitan", "--out", folder,
+                          code=BAD_INPUT)["error"]
+        self.assertIn("stages[1]", error["message"])
+        error = self.json("evaluate", today, *question, "--runtime", "torch",
+                          code=BAD_INPUT)["error"]
+        self.assertIn("stage 1 has no layers, which the runtime torch does not run",
+                      error["message"])
+
     def test_a_run_of_megatron_that_cannot_be_read_is_named(self):
         path = self.folder / "run.args"
         shape = ("--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "

@@ -98,6 +98,7 @@ std::string StageText(const PlanView& view, int index, const RunColumns& columns
                           TimeText(prediction.backward), Percent(prediction.idle_ratio));
   }
   text += "\n";
+  if (stage.is_empty()) text += "  no layers: hands on what it receives\n";
   for (size_t i = 0; i < stage.layer_runs.size(); ++i) {
     const StageLayerRun& run = stage.layer_runs[i];
     const int last = run.first_layer_index + run.layer_count - 1;

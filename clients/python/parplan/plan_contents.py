@@ -37,7 +37,8 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A pipeline stage, counted from 0, with its layers in the order of the model."""
+    """A pipeline stage, counted from 0, with its layers in the order of the model. A stage between
+    the first and the last may have none: it hands on what it receives."""
     index: int
     first_rank: int
     rank_count: int
@@ -78,10 +79,10 @@ class PlanContents:
 
 def read_contents(payload: Any) -> PlanContents:
     """Returns the contents of a `PlanPayload`. Raises PayloadMalformed naming the field if there is
-    no stage, ranks or layers are not consecutive from 0, degrees are below 1 or their product is
-    not the number of ranks of the stage, a rank order does not name both axes, an enum value is
-    unknown, the micro-batch count does not divide the batch, or the virtual stages do not divide
-    the stages or need another schedule."""
+    no stage or too many, the first or the last has no layers, ranks or layers are not consecutive
+    from 0, degrees are below 1 or their product is not the number of ranks of the stage, a rank
+    order does not name both axes, an enum value is unknown, the micro-batch count does not divide
+    the batch, or the virtual stages do not divide the stages or need another schedule."""
     if payload.global_batch_size < 1:
         raise _malformed("global_batch_size", "must be at least 1")
     if payload.micro_batch_count < 1 or payload.global_batch_size % payload.micro_batch_count:
@@ -89,6 +90,12 @@ def read_contents(payload: Any) -> PlanContents:
     schedule = _enum(Schedule, payload.schedule, "schedule", Schedule.ONE_FORWARD_ONE_BACKWARD)
     if not payload.stages:
         raise _malformed("stages", "a plan has at least one stage")
+    if len(payload.stages) > MAX_LAYER_COUNT:
+        raise _malformed("stages", f"must not be more than {MAX_LAYER_COUNT}")
+    for index in (0, len(payload.stages) - 1):
+        if not payload.stages[index].layer_runs:
+            raise _malformed(f"stages[{index}].layer_runs",
+                             "the first and the last stage of a plan have at least one layer")
     virtual_stage_count = max(payload.virtual_stage_count, 1)
     if payload.virtual_stage_count < 0 or len(payload.stages) % virtual_stage_count:
         raise _malformed("virtual_stage_count", "must divide the number of stages")
@@ -144,8 +151,6 @@ def _read_stage(message: Any, index: int, next_rank: int, next_layer: int) -> St
     if message.rank_count < 1 or next_rank + message.rank_count > MAX_DEVICE_COUNT:
         raise _malformed(f"{field}.rank_count",
                          f"must be at least 1, and all ranks at most {MAX_DEVICE_COUNT}")
-    if not message.layer_runs:
-        raise _malformed(f"{field}.layer_runs", "a stage has at least one layer")
     layers: list[Layer] = []
     for number, run in enumerate(message.layer_runs):
         path = f"{field}.layer_runs[{number}]"

@@ -206,6 +206,21 @@ UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) 
   return plan;
 }
 
+UniformPlan RandomMegatronLayout(std::mt19937_64& random, const ModelSpec& model) {
+  UniformPlan plan = RandomMegatronPlan(random, model);
+  if (Toss(random)) return plan;
+  // Stages of decoder layers alone, which the stage before takes; layers for further tokens stay.
+  int end = plan.stage_layer_counts.front();
+  for (size_t i = 1; i + 1 < plan.stage_layer_counts.size(); ++i) {
+    const int count = plan.stage_layer_counts[i];
+    end += count;
+    if (end > 1 + DecoderLayerCount(model) || Draw(random, 0, 2) > 0) continue;
+    plan.stage_layer_counts[i - 1] += count;
+    plan.stage_layer_counts[i] = 0;
+  }
+  return plan;
+}
+
 UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model) {
   // Stages, degrees and batch are drawn alike.
   UniformPlan plan = RandomPlanOfWholeGroups(random, model);

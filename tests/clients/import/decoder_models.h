@@ -42,6 +42,10 @@ DecoderModelOptions RandomMegatronModel(std::mt19937_64& random);
 // recomputation that docs/exports.md lists.
 UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model);
 
+// The same with stages without layers between the first and the last, in half of the plans whose
+// stages allow it.
+UniformPlan RandomMegatronLayout(std::mt19937_64& random, const ModelSpec& model);
+
 // The same for torchtitan, without recomputation of attention alone. `model` is neither in fp16 nor
 // has a tied head.
 UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model);

@@ -103,6 +103,32 @@ TEST(ImportMegatronPlan, RecomputesTheFirstLayersOfEachStage) {
   EXPECT_EQ(levels, "-ccc|cccc--|");
 }
 
+// `E||t|L` is the example of the program's guide. The first and the last stage have what the
+// program makes in them, whatever the letters say.
+TEST(ImportMegatronPlan, ReadsStagesWithoutLayers) {
+  const auto sizes_of = [](const std::string& layout, int pipeline) {
+    std::vector<int> sizes;
+    const auto import = ReadEight(absl::StrCat("--pipeline-model-parallel-size ", pipeline,
+                                               " --pipeline-model-parallel-layout ", layout));
+    EXPECT_OK(import);
+    if (!import.ok()) return sizes;
+    for (const StagePlan& stage : import->plan.stages) sizes.push_back(stage.layer_count());
+    EXPECT_EQ(import->plan.virtual_stage_count, static_cast<int>(sizes.size()) / pipeline);
+    return sizes;
+  };
+  EXPECT_THAT(sizes_of("E||t*8|L", 2), ElementsAre(1, 0, 8, 1));
+  EXPECT_THAT(sizes_of("E||t*8|L", 4), ElementsAre(1, 0, 8, 1));
+  EXPECT_THAT(sizes_of("Et*4(|)*3t*4L", 2), ElementsAre(5, 0, 0, 5));
+  const auto refuse = [](const std::string& layout, const std::string& part) {
+    const std::string pipeline =
+        "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout ";
+    EXPECT_THAT(ReadEight(pipeline + layout).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)));
+  };
+  refuse("|Et*4|t*4|L", "leaves stage 0 empty, where the program has the embedding: begin with E");
+  refuse("Et*4|t*4|L|", "leaves stage 3 empty, where the program has the loss: end with L");
+}
+
 TEST(ImportMegatronPlan, ReadsTheTensorDegreeOfExperts) {
   const ModelSpec model = DecoderModel({.dense_layer_count = 1, .expert_layer_count = 3});
   const auto read = [&model](const std::string& degrees) {
@@ -254,7 +280,6 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse(pipeline + "Et*4|t*3L", "must hold the embedding E, then the model's 8 layers t");
   refuse(pipeline + "t*4E|t*4L", "must hold the embedding E");
   refuse(pipeline + "Et*4|t*4mL", "its 0 layers m for further tokens, then the loss L");
-  refuse(pipeline + "Et*8||t|L", "leaves stage 1 empty");
   refuse(pipeline + "Ex|L", "run.args: --pipeline-model-parallel-layout: has `x`");
   refuse("--pipeline-model-parallel-layout Et*4|t*4L", "virtual stages need a pipeline");
   refuse("--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3",
@@ -359,6 +384,8 @@ TEST(ImportMegatronPlan, PlacesLayersForFurtherTokens) {
   EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2|t*2|m*2|L"), ElementsAre(3, 2, 2, 1));
   EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2|t*2m*2L"), ElementsAre(3, 5));
   EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*4|m*2L"), ElementsAre(5, 3));
+  EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*4||m*2|L"), ElementsAre(5, 0, 2, 1));
+  EXPECT_THAT(sizes_of("--pipeline-model-parallel-layout Et*2||t*2m*2|L"), ElementsAre(3, 0, 4, 1));
   const auto refuse = [&](const std::string& arguments, const std::string& part) {
     EXPECT_THAT(ImportMegatronPlan({"run.args", shape + arguments}, model, 2).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))

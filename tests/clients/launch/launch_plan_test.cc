@@ -242,5 +242,26 @@ TEST(LaunchPlan, SaysWhyThereAreNoGroups) {
   EXPECT_EQ(MapOf(launch.VariablesOfRank(5)).at("PARPLAN_TENSOR_RANK"), "5");
 }
 
+// The executor runs no such plan, and other programs are started with the same variables.
+TEST(LaunchPlan, PlacesRanksWithoutLayers) {
+  const ModelSpec model = SmallGpt(2);
+  const Topology topology = NodesOf(1, 6, {});
+  ASSERT_OK_AND_ASSIGN(
+      const LaunchPlan launch,
+      LaunchPlan::Create(
+          Verified(PlanOf(model, 6, {2, 0, 2}, {Dp(2, kZero1)}, 8, 2), model, topology), model,
+          topology));
+  for (int rank = 0; rank < 6; ++rank) {
+    const Variables variables = MapOf(launch.VariablesOfRank(rank));
+    EXPECT_EQ(variables.at("PARPLAN_STAGE"), std::to_string(rank / 2));
+    EXPECT_EQ(variables.at("PARPLAN_DATA_DEGREE"), "2");
+    EXPECT_EQ(variables.at("PARPLAN_DATA_RANK"), std::to_string(rank % 2));
+    EXPECT_EQ(variables.count("PARPLAN_SHARDING"), rank / 2 == 1 ? 0 : 1);
+  }
+  EXPECT_EQ(MapOf(launch.VariablesOfNode(0)).at("PARPLAN_MICRO_BATCH_SIZE_PER_RANK"), "2");
+  const Json map = Json::parse(launch.RankMapJson());
+  EXPECT_THAT(map["no_groups_because"].get<std::string>(), HasSubstr("stages[1]: it has no layer"));
+}
+
 }  // namespace
 }  // namespace parplan

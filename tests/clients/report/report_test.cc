@@ -222,6 +222,26 @@ TEST(RenderReport, DrawsVirtualStagesOnTheRowOfTheirDevices) {
   EXPECT_THAT(VisibleText(RenderReport(SampleReport({}))), Not(HasSubstr("stages each, one")));
 }
 
+TEST(RenderReport, DrawsNothingOfStagesWithoutLayers) {
+  const SampleShape shape = {.stage_count = 8,
+                             .micro_batch_count = 8,
+                             .schedule = Schedule::kInterleaved,
+                             .virtual_stage_count = 2};
+  ReportInput input = SampleReport(shape);
+  MoveLayersOfStage(5, input.plan);
+  // Stage 1 takes twice as long, so the passes end later than in the plan that was predicted, and
+  // nothing behind the end of the step is drawn.
+  input.prediction.step = input.prediction.step * 1.5;
+  const std::string page = RenderReport(input);
+  EXPECT_EQ(FaultOfForm(page), "");
+  EXPECT_EQ(CountOf(page, "<rect class=\"forward\" x="), 7 * 8);
+  EXPECT_EQ(CountOf(page, "<rect class=\"backward\" x="), 7 * 8);
+  EXPECT_THAT(page, Not(HasSubstr("stage 5, micro-batch")));
+  const std::string text = VisibleText(page);
+  EXPECT_THAT(text, HasSubstr(", none"));
+  EXPECT_THAT(text, HasSubstr("drawn equally long if they have layers"));
+}
+
 TEST(RenderReport, DrawsInterleavedPassesInsideTheStep) {
   // Equal stages and no messages: what is drawn ends when the prediction does.
   ReportInput input = SampleReport({.stage_count = 8,

@@ -174,6 +174,13 @@ ReportInput SampleReport(const SampleShape& shape) {
   return input;
 }
 
+void MoveLayersOfStage(int index, Plan& plan) {
+  std::vector<StageLayerRun>& from = plan.stages[index].layer_runs;
+  std::vector<StageLayerRun>& to = plan.stages[index - 1].layer_runs;
+  to.insert(to.end(), from.begin(), from.end());
+  from.clear();
+}
+
 std::vector<ReportRival> SampleRivals() {
   const auto feasible = [](std::string planner, double rate, double gigabytes, std::string gist) {
     ReportRival rival;
@@ -261,6 +268,11 @@ std::vector<NamedReport> ReportGallery() {
                            .schedule = Schedule::kInterleaved,
                            .virtual_stage_count = 3})
       .blocking_messages = true;
+  MoveLayersOfStage(2, add("empty-stage", {.stage_count = 6,
+                                           .micro_batch_count = 12,
+                                           .schedule = Schedule::kInterleaved,
+                                           .virtual_stage_count = 2})
+                           .plan);
   ReportInput& over = add("does-not-fit", {.stage_count = 4});
   over.prediction.usable_memory = Bytes::Ceil(over.prediction.peak_memory.as_double() * 0.4);
   over.search = SearchSummary();

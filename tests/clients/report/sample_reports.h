@@ -28,6 +28,10 @@ struct SampleShape {
 // REQUIRES: at least as many layers as stages.
 ReportInput SampleReport(const SampleShape& shape);
 
+// Gives the layers of stage `index`, which is neither the first nor the last, to the stage before
+// it. No prediction changes.
+void MoveLayersOfStage(int index, Plan& plan);
+
 // The five plain strategies, two of which do not fit.
 std::vector<ReportRival> SampleRivals();
 

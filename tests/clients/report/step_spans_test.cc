@@ -65,6 +65,24 @@ TEST(PredictedSpans, HandWorkedStepOfTwoStages) {
                                    "0 step 0.000000 7.500000"));
 }
 
+// Stages 1 and 4 are on the second of three devices, and the first of them does all its work.
+TEST(VirtualStageTimes, AreSharedByStagesWithLayers) {
+  ReportInput input = SampleReport({.stage_count = 6,
+                                    .micro_batch_count = 6,
+                                    .schedule = Schedule::kInterleaved,
+                                    .virtual_stage_count = 2});
+  MoveLayersOfStage(4, input.plan);
+  const std::vector<StageTimes> times = VirtualStageTimes(input.plan, input.prediction);
+  const StagePrediction& device = input.prediction.stages[1];
+  EXPECT_EQ(times[1].forward, device.forward);
+  EXPECT_EQ(times[1].backward, device.backward);
+  EXPECT_EQ(times[1].gradient_sync, device.gradient_sync);
+  EXPECT_EQ(times[4].forward, Seconds());
+  EXPECT_EQ(times[4].backward, Seconds());
+  EXPECT_EQ(times[4].gradient_sync, Seconds());
+  EXPECT_EQ(times[4].send, times[1].send);
+}
+
 TEST(PredictedSpans, HaveEachPassOnceAndNoTwoAtATime) {
   for (const SampleShape& shape : Shapes()) {
     const ReportInput input = SampleReport(shape);

@@ -271,6 +271,27 @@ TEST(CheckDeclaredSpace, HasGroupsOfAnySizeForMegatronAlone) {
   EXPECT_THAT(check(Target::kParplan, 8, all), refused);
 }
 
+// Megatron-LM runs them, and no search makes them.
+TEST(CheckDeclaredSpace, HasNoStagesWithoutLayers) {
+  EstimatedOptions options;
+  options.device_count = 2;
+  options.decoder_count = 2;
+  options.global_batch_size = 8;
+  options.tied_embedding = false;
+  options.rules.schedule.reset();
+  options.rules.target = Target::kMegatron;
+  options.rules.runtime = *FindRuntime("megatron-core");
+  const PlanningProblem problem = EstimatedProblem(options);
+  // Two decoders in four stages: the third has none.
+  const Plan plan = PlanOf(problem, UniformPlan{.pipeline_parallel_degree = 2,
+                                                .virtual_stage_count = 2,
+                                                .micro_batch_count = 8,
+                                                .strategy = Strategy{.data_parallel_degree = 1}});
+  EXPECT_OK(CheckPlanStructure(problem, plan));
+  EXPECT_THAT(CheckDeclaredSpace(problem, plan),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("stage 2 has no layers")));
+}
+
 // DeepSpeed's engines know one axis beside data parallelism; Accelerate has FSDP alone.
 TEST(CheckDeclaredSpace, KnowsWhichSplitsATargetCombines) {
   EstimatedOptions options;

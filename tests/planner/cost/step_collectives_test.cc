@@ -195,5 +195,18 @@ TEST(CollectivesOfStep, ChangesLayoutsOnceEachWay) {
               ::testing::Each(::testing::Not(::testing::HasSubstr("layout"))));
 }
 
+// The second of four stages hands on what the first makes, in two messages of each micro-batch on
+// either side.
+TEST(CollectivesOfStep, HasMessagesAloneInAStageWithoutLayers) {
+  const PlanningProblem problem = PlainProblem("megatron-core", 0);
+  Plan plan = PlanOf(problem, {.pipeline_parallel_degree = 4,
+                               .micro_batch_count = 4,
+                               .strategy = {.data_parallel_degree = 2}});
+  plan.stages[0].layer_runs.back().layer_count += plan.stages[1].layer_count();
+  plan.stages[1].layer_runs.clear();
+  EXPECT_THAT(Listed(problem, plan, 3), ElementsAre("pipeline send-receive 1-3 of 2 x8",
+                                                    "pipeline send-receive 3-5 of 2 x8"));
+}
+
 }  // namespace
 }  // namespace parplan

@@ -45,7 +45,34 @@ TEST(PlanGist, KeepsTheOrderOfStrategiesThatComeBack) {
   EXPECT_EQ(PlanGist(plan), "1-4-1-c x2, 1-4-1 x1, 1-4-1-c x4");
 }
 
+TEST(PlanGist, NamesStagesWithoutLayers) {
+  Plan plan = TwoStagesOfEight();
+  plan.virtual_stage_count = 2;
+  plan.stages.insert(plan.stages.begin() + 1, 2, StagePlan{});
+  EXPECT_EQ(PlanGist(plan), "2-4-1-c x16 | empty | empty | 2-4-1-c x15, 2-4-1 x1");
+}
+
 TEST(PlanGist, OfNoStagesIsEmpty) { EXPECT_EQ(PlanGist(Plan()), ""); }
+
+TEST(SentRun, IsThatOfTheNearestStageWithLayers) {
+  Plan plan = TwoStagesOfEight();
+  plan.stages.insert(plan.stages.begin() + 1, 2, StagePlan{});
+  for (int stage = 0; stage < 3; ++stage) {
+    EXPECT_EQ(&SentRun(plan, stage), &plan.stages[0].layer_runs.back()) << stage;
+  }
+  EXPECT_EQ(&SentRun(plan, 3), &plan.stages[3].layer_runs.back());
+}
+
+// A stage without layers changes no layout: the change is in the message to the next one.
+TEST(ReceivingStrategy, IsThatOfTheLayerBeforeAnEmptyStage) {
+  Plan plan = TwoStagesOfEight();
+  plan.stages[0].layer_runs.back().strategy.data_parallel_degree = 2;
+  plan.stages.insert(plan.stages.begin() + 1, 2, StagePlan{});
+  EXPECT_EQ(ReceivingStrategy(plan, 0), plan.stages[0].layer_runs.front().strategy);
+  EXPECT_EQ(ReceivingStrategy(plan, 1), plan.stages[0].layer_runs.back().strategy);
+  EXPECT_EQ(ReceivingStrategy(plan, 2), plan.stages[0].layer_runs.back().strategy);
+  EXPECT_EQ(ReceivingStrategy(plan, 3), plan.stages[3].layer_runs.front().strategy);
+}
 
 TEST(Plan, CountsWhatItIsMadeOf) {
   const Plan plan = TwoStagesOfEight();
@@ -53,6 +80,9 @@ TEST(Plan, CountsWhatItIsMadeOf) {
   EXPECT_EQ(plan.micro_batch_size(), 4);
   EXPECT_EQ(plan.stages[1].first_layer_index(), 16);
   EXPECT_EQ(plan.stages[1].layer_count(), 16);
+  EXPECT_FALSE(plan.stages[1].is_empty());
+  EXPECT_TRUE(StagePlan{}.is_empty());
+  EXPECT_EQ(StagePlan{}.layer_count(), 0);
 }
 
 TEST(InFlightMicroBatchCount, OfOneForwardOneBackwardFallsFromStageToStage) {

@@ -177,6 +177,8 @@ TEST_F(RefusedPlan, IsRefusedWholeWithItsReason) {
   plan = good;
   plan.virtual_stage_count = 2;
   Refuses(plan, "interleaved");
+  Refuses(PlanOf(model, 6, {3, 0, 3}, {data}, 8, 2),
+          "stages[1]: it has no layer, and the executor");
 }
 
 TEST_F(RefusedPlan, TablesOfEmbeddingAndHeadSpreadInTwoWays) {

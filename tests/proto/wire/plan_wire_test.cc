@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/model/planning_problem.h"
 #include "proto/wire/model_wire.h"
 #include "tests/proto/wire/random_values.h"
 #include "tests/support/rejection.h"
@@ -163,6 +164,28 @@ TEST(PlanWire, FillsInTheDefaultsOfEnums) {
   EXPECT_EQ(plan.stages[1].layer_runs[0].strategy.recompute_level, RecomputeLevel::kNone);
 }
 
+// A stage without layers between the two: that it hands on is for a program to say.
+TEST(PlanWire, CarriesStagesWithoutLayers) {
+  v1::PlanPayload payload = SmallPayload();
+  payload.set_device_count(6);
+  *payload.add_stages() = payload.stages(1);
+  payload.mutable_stages(1)->clear_layer_runs();
+  payload.mutable_stages(2)->set_first_rank(4);
+  ASSERT_OK_AND_ASSIGN(const Plan plan, PlanFromPayload(payload));
+  ASSERT_EQ(plan.stages.size(), 3u);
+  EXPECT_EQ(plan.stages[1], (StagePlan{.first_rank = 2, .rank_count = 2}));
+  EXPECT_EQ(plan.stages[2].first_layer_index(), 1);
+  RandomValues random(30);
+  v1::ModelSpec model = random.Model();
+  model.mutable_layer_runs(0)->set_layer_count(2);
+  ASSERT_OK_AND_ASSIGN(const ModelSpec spec, ModelFromProto(model));
+  v1::PlanPayload again;
+  FillPayload(plan, random.PredictionOf(3), {}, spec, &again);
+  EXPECT_EQ(again.stages(1).layer_runs_size(), 0);
+  ASSERT_OK_AND_ASSIGN(const Plan back, PlanFromPayload(again));
+  EXPECT_EQ(back, plan);
+}
+
 TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
   struct Case {
     std::string field;
@@ -183,6 +206,12 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
       {"stages[1].rank_count", [&](auto& p) { stage(p)->set_rank_count(0); }},
       {"stages[1].rank_count", [&](auto& p) { stage(p)->set_rank_count(2'147'483'647); }},
       {"stages[1].layer_runs", [&](auto& p) { stage(p)->clear_layer_runs(); }},
+      {"stages[0].layer_runs", [](auto& p) { p.mutable_stages(0)->clear_layer_runs(); }},
+      {"stages",
+       [](auto& p) {
+         const v1::StagePlan last = p.stages(1);
+         while (p.stages_size() <= kMaxLayerCount) *p.add_stages() = last;
+       }},
       {in_run + ".first_layer_index", [&](auto& p) { run(p)->set_first_layer_index(2); }},
       {in_run + ".layer_count", [&](auto& p) { run(p)->set_layer_count(0); }},
       {in_run + ".layer_count", [&](auto& p) { run(p)->set_layer_count(2'147'483'647); }},

@@ -323,6 +323,10 @@ Plan RandomValues::PlanOf(int layer_count) {
     StagePlan stage;
     stage.first_rank = i % depth * rank_count;
     stage.rank_count = rank_count;
+    if (i > 0 && i + 1 < stage_count && Integer(0, 3) == 0) {
+      plan.stages.push_back(stage);
+      continue;
+    }
     const int end =
         i + 1 == stage_count ? layer_count : next_layer + (layer_count - next_layer) / 2;
     while (next_layer < std::max(end, i + 1)) {

@@ -86,9 +86,9 @@ def make_rank_program(contents: PlanContents, sequence_lengths: Sequence[int], r
 
 
 def check_divisions(contents: PlanContents, sequence_lengths: Sequence[int]) -> None:
-    """Raises SpecInvalid if stages are on unequal numbers of ranks, interleaved stages have
-    micro-batches left over or groups of another size than the pipeline degree, or a layer divides
-    samples or tokens unevenly."""
+    """Raises SpecInvalid if stages have no layers or are on unequal numbers of ranks, interleaved
+    stages have micro-batches left over or groups of another size than the pipeline degree, or a
+    layer divides samples or tokens unevenly."""
     degree = contents.pipeline_parallel_degree
     if len(contents.layers) != len(sequence_lengths):
         raise _refuse("stages", f"they have {len(contents.layers)} layers, the model "
@@ -104,6 +104,9 @@ def check_divisions(contents: PlanContents, sequence_lengths: Sequence[int]) -> 
         raise _refuse("micro_batch_count",
                       "must be a multiple of the pipeline degree if stages are interleaved")
     for stage in contents.stages:
+        if not stage.layers:
+            raise _refuse(f"stages[{stage.index}]", "it has no layer, and only programs that hand "
+                          "on what such a stage receives run it: export the plan for Megatron-LM")
         if stage.rank_count * degree != contents.device_count:
             raise _refuse(f"stages[{stage.index}]", f"it must be on {contents.device_count} / "
                           f"{degree} ranks, as all stages are")

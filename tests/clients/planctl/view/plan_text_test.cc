@@ -58,6 +58,16 @@ TEST(PlanText, HasEveryStageRunAndItem) {
   }
 }
 
+TEST(PlanText, NamesStagesWithoutLayers) {
+  ASSERT_OK_AND_ASSIGN(PlanView view, View("pp"));
+  ASSERT_GT(view.plan.stages.size(), 2u);
+  EXPECT_THAT(PlanText(view), Not(HasSubstr("no layers")));
+  view.plan.stages[1].layer_runs.clear();
+  view.payload.mutable_stages(1)->clear_layer_runs();
+  EXPECT_THAT(PlanText(view), HasSubstr("\n  no layers: hands on what it receives\n"));
+  ExpectTidy(PlanText(view));
+}
+
 TEST(PlanText, IsTidyForEveryPlanner) {
   for (int node_count : {1, 2}) {
     for (const std::string& planner : QuickPlannerNames()) {

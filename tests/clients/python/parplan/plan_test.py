@@ -94,7 +94,8 @@ SPOILED = [
     ("virtual_stage_count", -1), ("virtual_stage_count", 2), ("device_count", 3),
     ("micro_batch_group_size", -1), ("micro_batch_group_size", 4),
     ("stages.0.first_rank", 1), ("stages.1.first_rank", 0), ("stages.0.rank_count", 0),
-    ("stages.0.rank_count", 70000), ("stages.0.rank_count", 1), ("stages.1.layer_runs", None),
+    ("stages.0.rank_count", 70000), ("stages.0.rank_count", 1), ("stages.0.layer_runs", None),
+    ("stages.1.layer_runs", None),
     ("stages.0.layer_runs.1.first_layer_index", 2), ("stages.0.layer_runs.1.layer_count", 0),
     ("stages.0.layer_runs.1.layer_count", 20000), (f"{STRATEGY}.tensor_parallel_degree", 0),
     (f"{STRATEGY}.tensor_parallel_degree", 2**31 - 1), (f"{STRATEGY}.data_parallel_degree", -2),
@@ -137,6 +138,24 @@ def test_the_c_interface_refuses_the_same_payloads_at_the_same_field(library, pa
     assert ours.value.reason == theirs.value.reason
     if ours.value.reason == "PAYLOAD_MALFORMED":
         assert f"{ours.value.metadata['field']}:" in str(theirs.value)
+
+
+def test_a_stage_without_layers_is_read_and_no_program_is_made_of_it(library):
+    executor, loaded = library
+    model, topology, payload = payload_of([[Strategy(1, 2)] * 2, [], [Strategy(1, 2)] * 2])
+    contents = plan_contents.read_contents(payload)
+    assert [len(stage.layers) for stage in contents.stages] == [2, 0, 2]
+    assert contents.stages[1].ranks() == range(2, 4)
+    assert [layer.stage_index for layer in contents.layers] == [0, 0, 2, 2]
+    signed = plans.sign(payload.SerializeToString(), plans.FIRST)
+    trust = plans.trust(plans.FIRST)
+    files = [plans.json_text(one) for one in (model, topology)]
+    with pytest.raises(parplan.errors.SpecInvalid, match="it has no layer") as ours:
+        parplan.Plan.load(signed.to_json(), trust, *files, time=plans.ISSUE_TIME)
+    assert ours.value.metadata["field"] == "stages[1]"
+    with pytest.raises(executor.Error, match=r"stages\[1\]: it has no layer") as theirs:
+        executor.Plan(loaded, signed.to_json().encode(), trust, *files, time=plans.ISSUE_TIME)
+    assert ours.value.reason == theirs.value.reason
 
 
 def test_a_field_of_the_contract_that_the_code_does_not_know_is_refused(monkeypatch):
