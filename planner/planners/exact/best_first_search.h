@@ -48,7 +48,8 @@ struct KindBounds {
 // the result is the same on any number of threads. docs/glossary.md draws the life of a candidate.
 class BestFirstSearch {
  public:
-  // Finds the best `wanted` plans, at least 1. `meter` is made of `control`.
+  // Finds the best `wanted` plans, at least 1, within the limits of `control` and of `meter`, which
+  // counts the states.
   BestFirstSearch(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, TableCache& tables, SearchMeter& meter, int wanted)
       : costs_(costs),
@@ -64,7 +65,8 @@ class BestFirstSearch {
   // Lists only candidates of interleaved plans with partitions that are not listed, for `RunUneven`
   // instead of `Run`.
   bool ListUneven();
-  // Replaces `List`: takes the candidates of a search with more memory, whose bounds hold here too.
+  // Replaces `List`: takes the candidates as another search listed them, or those of a search with
+  // more memory, whose bounds hold here too.
   void Take(CandidateList list);
   // Searches until no candidate can be better than the incumbent, or a limit ends it.
   void Run();

@@ -1,5 +1,5 @@
 // The decision tree of Galvatron: every way to spread a layer over the ranks of a stage. The
-// baselines (baseline_search.h) and some ILP planners list strategies by it.
+// baselines of baseline_search.h and the study of the 2022 code list strategies by it.
 //
 // It has the three rules of docs/papers.md 1.1 (reading notes and authors' code): the pipeline
 // comes first, between equal groups of devices; every split is into equal groups; data parallelism

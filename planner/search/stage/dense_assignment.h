@@ -58,8 +58,8 @@ struct DenseSolution {
   int64_t units = 0;
 };
 
-// The table of one stage. Not thread-safe. Times are rounded to ticks of less than 2^-28 of the
-// longest time of any assignment, but the times of solutions are sums of those given.
+// The table of one stage. Not thread-safe. Times are rounded to ticks of at most 2^-28 of an upper
+// bound of the time of any assignment, but the times of solutions are sums of those given.
 class DenseAssignment {
  public:
   // Rows of all layers are stored up to this many bytes (256 MiB); above it, one row in sqrt(L) is

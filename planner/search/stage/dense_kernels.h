@@ -1,6 +1,6 @@
-// The inner loops of the dense dynamic programme. Used by `DenseAssignment`. Both use AVX2 if the
-// processor has it; the numbers are the same. Arrays may have any alignment, sums must fit an
-// int32_t, and nothing is checked.
+// The two inner loops of the dense dynamic programme. Used by `DenseAssignment`. They use AVX2 if
+// the processor has it; the numbers are the same. They may run on several threads at once. Arrays
+// may have any alignment, sums must fit an int32_t, and nothing is checked.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_DENSE_KERNELS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_DENSE_KERNELS_H_

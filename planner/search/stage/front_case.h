@@ -174,9 +174,9 @@ struct FrontCase {
   }
 };
 
-// Returns cases that together contain all assignments that fit and satisfy the cuts; none if no
-// assignment does. `stage` must outlive them. The largest transient varies little within a case, so
-// the bounds of a case can use it; an assignment may be in several cases.
+// Returns cases that together contain all assignments that fit and satisfy the cuts; none if bounds
+// show that no assignment does. `stage` must outlive them. The largest transient varies little
+// within a case, so the bounds of a case can use it; an assignment may be in several cases.
 std::vector<FrontCase> CasesOf(const TickStage& stage);
 
 }  // namespace parplan

@@ -40,8 +40,8 @@ std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> tr
 
 // Returns the price at which the sum, over all layers, of the least (time + price * bytes), less
 // price * room, is largest, where `room` is in bytes. It is 0 if the fastest choices fit, or if
-// none do; otherwise choices that fit cost as much at it as choices that do not. Takes a few passes
-// over the options.
+// none do; otherwise, up to rounding, choices that fit cost as much at it as choices that do not.
+// Takes a few passes over the options.
 MemoryPrice BestMemoryPrice(const std::vector<FreeLayers>& layers, double room);
 
 }  // namespace parplan

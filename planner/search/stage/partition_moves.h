@@ -12,9 +12,8 @@ namespace parplan {
 
 // Improves a partition in rounds. A round tries every move of one layer from the best partition so
 // far: from any stage to any other with at most 8 stages, else only from the slowest; the nearest
-// first.
-// Ends after a round in which no move improved, or after `max_trial_count` moves. No stage becomes
-// empty. O(stages^2) moves a round.
+// first. Ends after a round in which no move improved, or after `max_trial_count` moves. No stage
+// becomes empty. O(stages^2) moves a round.
 //
 //   max_trial_count   calls of `improves` at most
 //   slowest_stage     returns the slowest stage, from 0 on, of the best partition so far; called

@@ -25,7 +25,9 @@ namespace parplan {
 // are searched apart are bounded only.
 inline constexpr size_t kMaxDefinitionsChosen = 12;
 
-// Lower bounds for all micro-batch counts of one pipeline degree, regardless of memory.
+// Lower bounds for all micro-batch counts of one pipeline degree, regardless of memory. Keeps no
+// reference. REQUIRES, unchecked: `least` is usable and of this degree, and the micro-batch count
+// is a multiple of the degree, except for `GroupSizeBound`.
 class InterleavedBounds {
  public:
   InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree);

@@ -33,10 +33,9 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
 // the overhead, for each number of virtual stages by itself; infinite if it is not below the cutoff
 // that `finds` had; 0 if `meter` stopped before all of them were bounded.
 //
-//   group_sizes   `Plan::micro_batch_group_size` of the plans: only 0, or at least one size above
-//   the pipeline
-//                 degree, which are tried on a partition one after the other; the bound then holds
-//                 for all sizes there are
+//   group_sizes   `Plan::micro_batch_group_size` of the plans: 0 alone, or one or more sizes above
+//                 the pipeline degree, which are tried on a partition one after the other; the
+//                 bound then holds for all sizes there are
 double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
                     const std::vector<int>& virtual_stage_counts,
                     const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,

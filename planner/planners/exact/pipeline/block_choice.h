@@ -13,8 +13,9 @@
 namespace parplan {
 
 // The options of the layers of such plans, whatever their partition and their number of recomputed
-// layers. All options have the same degrees, rank order and kind of context parallelism, so layers
-// reshard nothing, unless the runtime exchanges layouts where sequence parallelism begins or ends.
+// layers. All options have the same tensor-, data- and context-parallel degrees, rank order and
+// kind of context parallelism, so layers reshard nothing, unless the runtime exchanges layouts
+// where sequence parallelism begins or ends.
 struct BlockChoice {
   // [definition] index of the option without recomputation; -1 for definitions without layers.
   std::vector<int> whole;

@@ -54,9 +54,8 @@ class FrontCache {
   //  grain            share of the least time of a stage that may be lost by rounding the times of
   //                   its choices (`StageQuestion::pass_grain`), so that they are few; 0: exact
   //  layout_classes   as in `StageQuestion`; only with a grain
-  //  rule             replaces the choice of options, if it is not null; only without a grain,
-  //  which
-  //                   nothing checks
+  //  rule             replaces the choice of options, if it is not null; only without a grain (not
+  //                   checked)
   FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
              double grain = 0.0, std::vector<int> layout_classes = {}, StageRule* rule = nullptr);
 

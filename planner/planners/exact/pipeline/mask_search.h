@@ -65,8 +65,8 @@ class MaskSearch {
   Bytes max_excess() const { return max_excess_; }
 
  private:
-  // Builds the graph for plans of at most `target` seconds; if that is too large, the graph of one
-  // partition.
+  // Builds the graph for plans of at most `target` seconds; if its stages have too many runs of
+  // layers to solve, keeps only its best partition.
   PartitionGraph::Outcome Prepare(double target);
   int64_t RunCount() const;
   // Returns fronts whose times are rounded down by the share `grain` of about a stage's time.

@@ -37,7 +37,7 @@ class PlanList {
   // Adds a plan; keeps the better of plans that are alike. Returns whether the list changed.
   bool Offer(PredictedPlan plan);
 
-  // Returns the plans, best first by `IsBetterPlan`.
+  // Returns the plans, best first by `IsBetterPlan`. Valid until the list changes.
   const std::vector<PredictedPlan>& plans() const { return plans_; }
   // Returns them and leaves the list empty.
   std::vector<PredictedPlan> Take() { return std::move(plans_); }

@@ -1,5 +1,5 @@
 // A fast heuristic for the options of a stage, to have an incumbent early, used by `MaskSearch` and
-// `SearchPricedPipeline`; and the times of a stage, used by the other searches of this folder too.
+// `SearchPricedPipeline`; and the times of a stage, which `FrontCache` and `BlockRule` set too.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
