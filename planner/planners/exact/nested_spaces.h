@@ -52,7 +52,7 @@ using SpaceSearch = std::function<SpaceAnswer(const PlanningProblem& problem, Se
 // that it met.
 using SpaceProof = std::function<SpaceAnswer(const PlanningProblem& problem,
                                              const SpaceAnswer& known, Seconds enough)>;
-// Both are set.
+// The two ways to search a space within another. Neither function is empty.
 struct SpaceSearches {
   SpaceSearch search;
   SpaceProof prove;

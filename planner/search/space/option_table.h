@@ -112,8 +112,8 @@ class OptionTable {
   // between two neighbouring layers of a stage, the second of which is of `definition_index`.
   // `Seconds::Infinite()` if the space has no such neighbours: with `per-layer` and without
   // `end-strategies`, an embedding or head must have the degrees, rank order, kind of context
-  // parallelism and sharding level of its neighbours. (Without both, masks see to that.) REQUIRES,
-  // here and below, unchecked: a layer has the definition.
+  // parallelism and sharding level of its neighbours. (With neither option, `PlanWideMasks` sees to
+  // that.) REQUIRES, here and below, unchecked: a layer has the definition.
   Seconds Transition(int definition_index, int from_layout, int to_layout) const {
     const Layout& from = layouts_[from_layout];
     const Layout& to = layouts_[to_layout];
