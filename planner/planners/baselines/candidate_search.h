@@ -25,13 +25,13 @@ struct CandidateOutcome {
   std::optional<Seconds> proved_bound;
 };
 
-// Tries several partitions: even, balanced by memory, balanced by time, and as balanced by time as
-// memory allows; then moves layers away from the slowest stage. Each stage is solved by itself for
-// all its work in a step, which is the step time if there is one stage; with several, other weights
-// of synchronisation are tried too. Replaces `best`, which may be empty and is a plan of the same
-// problem, if a plan is better. Counts states on `meter`, and tries less once that has stopped.
-// REQUIRES: `tables` are of `problem` and `costs`, which is not checked, and `tables.usable()`;
-// aborts otherwise.
+// Tries several partitions, unless rules, dimensions or target leave one: even, balanced by time,
+// by memory and greedily by memory, and as balanced by time as memory allows; then moves layers
+// between stages (partition_moves.h). Each stage is solved by itself for all its work in a step,
+// which is the step time if there is one stage; with several, other weights of synchronisation are
+// tried too. Replaces `best`, which may be empty and is a plan of the same problem, if a plan is
+// better. Counts states on `meter`, and tries less once that has stopped. REQUIRES: `tables` are of
+// `problem` and `costs`, which is not checked, and `tables.usable()`; aborts otherwise.
 CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
                                  const StageTables& tables, SearchMeter& meter,
                                  std::optional<PredictedPlan>& best);

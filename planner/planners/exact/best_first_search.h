@@ -1,5 +1,6 @@
 // The main loop of `exact`: bounds candidates and searches those whose bound allows a plan better
-// than the best one found (the incumbent). Used by `SearchExact` and `FindLeastMemoryPlan`.
+// than the best one found (the incumbent). Used by `SearchExact`, by its searches of smaller spaces
+// (space_search.h) and by `FindLeastMemoryPlan`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
@@ -40,13 +41,15 @@ struct KindBounds {
 };
 
 // A best-first branch-and-bound search over the candidates of one problem. A memory front uses
-// several, which differ in memory only. Keeps references to its arguments.
+// several, which differ in memory only. Keeps references to its arguments. The caller uses it on
+// one thread; it uses those of `control.parallel_for`.
 //
 // Candidates are visited in rounds of fixed size, each with the incumbent of the rounds before, so
 // the result is the same on any number of threads. docs/glossary.md draws the life of a candidate.
 class BestFirstSearch {
  public:
-  // Finds the best `wanted` plans.
+  // Finds the best `wanted` plans, at least 1, within the limits of `control` and of `meter`, which
+  // counts the states.
   BestFirstSearch(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, TableCache& tables, SearchMeter& meter, int wanted)
       : costs_(costs),
@@ -62,7 +65,8 @@ class BestFirstSearch {
   // Lists only candidates of interleaved plans with partitions that are not listed, for `RunUneven`
   // instead of `Run`.
   bool ListUneven();
-  // Replaces `List`: takes the candidates of a search with more memory, whose bounds hold here too.
+  // Replaces `List`: takes the candidates as another search listed them, or those of a search with
+  // more memory, whose bounds hold here too.
   void Take(CandidateList list);
   // Searches until no candidate can be better than the incumbent, or a limit ends it.
   void Run();
@@ -98,10 +102,12 @@ class BestFirstSearch {
   bool has_none() const { return candidates_.empty() && uneven_.empty() && grouped_.empty(); }
   // Returns the candidates with the bounds found so far.
   CandidateList list() const { return {candidates_, uneven_, grouped_, listed_all_}; }
-  // Returns the lower bound of the time per sample of interleaved plans.
+  // Returns the lower bound of the time per sample of interleaved plans; infinite if there are
+  // none.
   Seconds InterleavedBoundPerSample() const;
-  // Returns the lower bounds of the time per sample by kind of plan.
+  // Returns the lower bounds of the time per sample by kind of plan; 0 if candidates are missing.
   KindBounds BoundsPerSample() const;
+  // Returns the number of candidates except those of `KindBounds::uneven` and `grouped`.
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
@@ -109,7 +115,8 @@ class BestFirstSearch {
   // Returns the time per sample below which plans are looked for.
   Seconds WantedPerSample() const { return std::min(plans_.CutoffPerSample(), ceiling_); }
   Seconds ceiling() const { return ceiling_; }
-  // Returns the proved lower bound of the time per sample of any plan.
+  // Returns the proved lower bound of the time per sample of any plan. 0 if candidates are missing,
+  // and also if no plan fits, which `IsEmpty` says.
   Seconds BoundPerSample() const;
 
  private:

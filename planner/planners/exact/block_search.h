@@ -1,7 +1,7 @@
 // The search of plans with block recomputation: one strategy for all layers, and the first layers
-// of each stage recomputed (`AllowsBlocks`). Used by `SearchExact` and `FindLeastMemoryPlan` after
-// all other plans have been searched, so that questions whose spaces have no such plans cost
-// nothing.
+// of each stage recomputed (`AllowsBlocks`). Used by `SearchExact`, by its searches of smaller
+// spaces and by `FindLeastMemoryPlan` after all other plans have been searched, so that questions
+// whose spaces have no such plans cost nothing.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BLOCK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BLOCK_SEARCH_H_
@@ -32,8 +32,9 @@ class BlockTables {
     OptionTable table;
     std::vector<BlockChoice> choices;
   };
-  // Returns the entry of a candidate; the reference is valid as long as the tables. It is empty if
-  // the meter stopped. The first call for a pipeline degree and micro-batch size makes the entry:
+  // Returns the entry of a candidate; the reference is valid as long as the tables. If the meter
+  // stopped, or some definition has no option, its table is not usable and it has no choices. The
+  // first call for a pipeline degree and micro-batch size makes the entry:
   // `space` and `costs` of later calls may differ from those of the first only in memory.
   const Entry& Of(const StrategySpace& space, const CostModel& costs,
                   const PipelineCandidate& candidate, SearchMeter& meter);

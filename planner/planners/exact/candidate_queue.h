@@ -4,6 +4,7 @@
 #define PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,21 +12,22 @@
 
 namespace parplan {
 
-// A priority queue by lower bound per sample (`MorePromising`). Until there is a plan, candidates
-// of one preferred batch size come before all others. Keeps a reference to the candidates; a
+// A priority queue by lower bound per sample (`MorePromising`). Candidates of the preferred batch
+// size, if there is one (`Prefer`), come before all others. Keeps a reference to the candidates; a
 // candidate in the queue must not change.
 class CandidateQueue {
  public:
   explicit CandidateQueue(const std::vector<ExactCandidate>& candidates)
       : candidates_(candidates) {}
 
+  // Adds a candidate, given by its place in the list of the constructor.
   void Put(size_t index) {
     heap_.push_back(index);
     std::push_heap(heap_.begin(), heap_.end(), Later(*this));
   }
   bool empty() const { return heap_.empty(); }
-  // Returns the index of the candidate to visit next; `Pop` removes it. REQUIRES, of both: the
-  // queue is not empty.
+  // Returns the index of the candidate to visit next; `Pop` removes it. REQUIRES, of both,
+  // unchecked: the queue is not empty.
   size_t first() const { return heap_.front(); }
   void Pop() {
     std::pop_heap(heap_.begin(), heap_.end(), Later(*this));

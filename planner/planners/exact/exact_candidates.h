@@ -1,5 +1,5 @@
 // The parts of the space that `exact` bounds and searches one by one, and the tables they share.
-// Used by `BestFirstSearch` and its callers.
+// Used by `BestFirstSearch`, its callers and `SearchBlocks`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
@@ -26,7 +26,7 @@ namespace parplan {
 // All plans of one batch size, pipeline degree, micro-batch count and schedule.
 struct ExactCandidate {
   PipelineCandidate pipeline;
-  // Lower bound of the step of its plans.
+  // Lower bound of the step of its plans; infinite if there are none.
   Seconds bound;
   // The states of a candidate's life, in order (docs/glossary.md).
   enum class State {
@@ -61,6 +61,7 @@ inline bool MorePromising(const ExactCandidate& a, const ExactCandidate& b) {
 // of devices, so searches with different memories share them. Not thread-safe.
 class TableCache {
  public:
+  // Pipeline degree and micro-batch size.
   using Key = std::pair<int, int64_t>;
   static Key KeyOf(const PipelineCandidate& candidate) {
     return {candidate.pipeline_parallel_degree,
@@ -92,8 +93,9 @@ struct CandidateList {
   bool complete = true;
 };
 // Lists the candidates in which every layer definition has at least one strategy. If only one plan
-// is wanted, dominated candidates are dropped: those for whose plans another candidate has a plan
-// at least as good. Ends early, with `complete` false, when `meter` stops.
+// is wanted, candidates of one stage are dropped for whose plans one with more micro-batches of the
+// same size has a plan at least as good. Returns empty lists, with `complete` false, when `meter`
+// stops.
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
                              SearchMeter& meter);
 

@@ -15,11 +15,13 @@ namespace parplan {
 // Finds the plan with the least time per sample over batch sizes, pipeline degrees, micro-batch
 // counts, schedules, partitions and strategies, under the whole cost model (`PlanEvaluator`).
 //
-// `kOptimal` if the proved lower bound equals the plan's time; otherwise `kFeasible` with the gap
-// and the limit that ended the search (`kMethod`: the enumeration's own limits, which
-// `SearchControl::wanted_gap_ratio` makes it raise; `kGap`: that gap). A limit
-// ends the search with the best plan so far. Deterministic on any number of threads. Returns
-// nothing if no pipeline degree has a strategy for every layer, or the target runs no plan of them.
+// `kOptimal` if the proved lower bound equals the plan's time up to `kProofTolerance`; otherwise
+// `kFeasible` with the gap and the limit that ended the search (`kMethod`: the enumeration's own
+// limits, which `SearchControl::wanted_gap_ratio` makes it raise; `kGap`: that gap). A limit ends
+// the search with the best plan so far, or `StoppedEmpty` if there is none. `NothingFits` if no
+// plan is found and the least memory that suffices is. Deterministic on any number of threads.
+// Returns nothing if no pipeline degree has a strategy for every layer, or the target runs no plan
+// of them.
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
                                           const SearchControl& control);
 

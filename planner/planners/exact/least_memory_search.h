@@ -15,7 +15,7 @@ namespace parplan {
 
 // A plan and the claims about it that are proved.
 struct LeastMemoryPlan {
-  // Predicted for the problem as asked.
+  // Predicted for the problem as asked, whose memory it may exceed.
   PredictedPlan predicted;
   // Whether no plan of the space has a smaller `peak_memory_upper`.
   bool memory_is_proved = false;

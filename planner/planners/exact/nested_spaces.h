@@ -52,6 +52,7 @@ using SpaceSearch = std::function<SpaceAnswer(const PlanningProblem& problem, Se
 // that it met.
 using SpaceProof = std::function<SpaceAnswer(const PlanningProblem& problem,
                                              const SpaceAnswer& known, Seconds enough)>;
+// The two ways to search a space within another. Neither function is empty.
 struct SpaceSearches {
   SpaceSearch search;
   SpaceProof prove;
@@ -60,15 +61,16 @@ struct SpaceSearches {
 // Returns whether the model has few enough definitions and layers for searches within others.
 bool IsNestingCheap(const PlanningProblem& problem);
 
-// Returns [group] what is left of the dimensions of a problem without each group that it has:
-// rings and Ulysses; uneven stages; virtual stages. A group that the rules ask for is not left out.
-// Empty if the model has too many definitions or layers (`IsNestingCheap`).
+// Returns what is left of the dimensions of a problem without each group that it has: virtual
+// stages; uneven stages; rings and Ulysses, in this order. Groups that it lacks, and virtual stages
+// if the rules ask for them, have no entry. Empty if the model has too many definitions or layers
+// (`IsNestingCheap`).
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
-// Searches the spaces within that of `problem`, of which `whole` is known, and then, on few
+// Searches the spaces within that of `problem`, of which `whole` is known, and then, on at most 64
 // devices, all of them for each smaller device, and offers their plans to `plans`, which may be
-// empty. Passes over those whose bounds, or a proof, say that none of their plans is faster than
-// the best one. Ends when `meter` stops.
+// empty. Does nothing unless `IsNestingCheap`. Passes over those whose bounds, or a proof, say that
+// none of their plans is faster than the best one. Ends when `meter` stops.
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
                         const SpaceSearches& searches, PlanList& plans, SearchMeter& meter);
 

@@ -35,19 +35,21 @@ struct SharedKnowledge {
   void KeepVisitsOf(Bytes usable_memory);
 };
 
-// Lists the candidates of the search of a space, once for all memories. Returns false if a limit
-// ended it.
+// Lists the candidates of the search of a space, or takes them from `known` if a search of the same
+// dimensions has listed them, with whatever memory. Returns false if a limit ended it.
 bool ListOnce(BestFirstSearch& search, SharedKnowledge& known);
 
 // Searches uneven virtual stages in plans of one strategy by themselves, as a question for a
-// program that runs no others does. Not all strategies of such plans are looked at, so the larger
-// space alone might give a slower plan than this part of it.
+// program that runs no others does, and adds what it finds to the plans of `search`. Not all
+// strategies of such plans are looked at, so the larger space alone might give a slower plan than
+// this part of it.
 void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
                        const SearchControl& control, BestFirstSearch& search,
                        SharedKnowledge& known, SearchMeter& meter);
 
 // Returns how to search, and prove, spaces within that of `whole`, whose progress the searches
-// report and on whose `meter` they count. Keeps references to all arguments.
+// report and on whose `meter` they count. The result keeps references to all arguments but
+// `problem`, of which it forgets visits with other memories.
 SpaceSearches SearchesOfSpaces(const PlanningProblem& problem, const CostModel& costs,
                                const SearchControl& control, BestFirstSearch& whole,
                                SharedKnowledge& known, SearchMeter& meter);

@@ -17,7 +17,7 @@ namespace parplan {
 // Returns a lower bound of (step time / m) for any number m of micro-batches that is at least the
 // number of stages: a step takes at least m times the result, or m times `cutoff` if that is less.
 // Valid for all batch sizes of the table's degree and micro-batch size. Infinite if nothing fits
-// and `cutoff` is infinite.
+// and `cutoff` is infinite; of no meaning if `meter` stopped.
 //
 // Any plan that fits with m micro-batches also fits with one per stage, because 1F1B has no more in
 // flight than that, and interleaved pipelines have no fewer. The other terms of a step (messages,

@@ -3,7 +3,7 @@
 // A visit depends on the strategies of the space, the memory, the candidate and the cutoff. Spaces
 // that differ only in virtual stages, or in how stages are cut where there is one stage, have the
 // same visits, which take nearly all the time of a search. A recorded visit is what the search
-// would have found itself, so it changes no answer.
+// would have found itself, so it changes no answer. `BestFirstSearch` reads and records visits.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
@@ -27,13 +27,14 @@
 
 namespace parplan {
 
-// The outcome of one visit.
+// The outcome of one visit. Bound, plans and `is_exact` are those of `PipelineOutcome`.
 struct CandidateVisit {
   Seconds bound;
   std::vector<PredictedPlan> plans;
   bool is_exact = true;
   // Whether the candidate must be searched again, to its end.
   bool is_open = false;
+  // States that the visit expanded and pruned, and the limit that ended it.
   int64_t expanded = 0;
   int64_t pruned = 0;
   SearchLimit limit = SearchLimit::kNone;
@@ -68,7 +69,7 @@ class VisitCache {
     const auto found = visits_.find(key);
     return found == visits_.end() ? nullptr : &found->second;
   }
-  // Records a visit that no limit ended.
+  // Records a visit that no limit ended; ignores others.
   void Record(const Key& key, const CandidateVisit& visit) {
     if (visit.limit != SearchLimit::kNone) return;
     visits_.emplace(key, visit);
@@ -77,8 +78,8 @@ class VisitCache {
     known.bound = std::max(known.bound, visit.bound);
     known.usable_memory = std::min(known.usable_memory, key.usable_memory);
   }
-  // Returns a lower bound of the step of a candidate, for any state and cutoff, that visits with at
-  // least the memory have found; 0 if there is none.
+  // Returns a lower bound of the step of a candidate, for any state and cutoff, that visits have
+  // found; 0 if there were none, or one with less memory.
   Seconds BoundOf(const Key& key) const {
     const auto found = known_.find(WithoutMemory(key));
     if (found == known_.end() || found->second.usable_memory < key.usable_memory) return Seconds();

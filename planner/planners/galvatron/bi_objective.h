@@ -1,6 +1,6 @@
 // The queue of partitions of Galvatron-BMW: from the one that balances memory towards the one that
 // balances time (docs/papers.md 2.4: from memory, unverified; rules of ours in 2.6). Used by
-// `WalkPartitions`.
+// `WalkPartitions` (bmw_walk.h), whose callers read the steps.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
@@ -14,7 +14,7 @@
 
 namespace parplan {
 
-// The time in a step and the peak memory of each stage of a solved partition.
+// The time in a step and the peak memory of each stage of a solved partition, [stage] both.
 struct StageFigures {
   std::vector<Seconds> times;
   std::vector<Bytes> peaks;
@@ -47,8 +47,8 @@ enum class PartitionVerdict {
 struct AdjustmentStep {
   Partition partition;
   PartitionVerdict verdict = PartitionVerdict::kStart;
-  // Index of the step whose partition this one was made from, and the stages that gave and got a
-  // layer; -1 for the two ends.
+  // Index, in the order of calls of `on_step` from 0 on, of the step whose partition this one was
+  // made from, and the stages that gave and got a layer; -1 for the two ends.
   int parent = -1;
   int from_stage = -1;
   int to_stage = -1;

@@ -29,7 +29,8 @@ enum class MemoryMeasure {
 // Returns `fastest`, `nothing_recomputed` or `least`.
 absl::string_view MeasureName(MemoryMeasure measure);
 
-// Returns a partition with as many transformer units in each stage (stage_balance.h).
+// Returns a partition with as many transformer units in each stage (`EvenSplit` of
+// stage_balance.h). REQUIRES: `tables.usable()`; it aborts if there are fewer units than stages.
 Partition EvenUnits(const GalvatronTables& tables);
 
 // States after which a walk adjusts nothing more, so that a search of many layers has time for its
@@ -74,8 +75,9 @@ struct ExplainedWalk {
 };
 
 // Returns the walks of `galvatron-bmw` for the batch, pipeline degree and micro-batch count of
-// `plan`; none if it has one stage, or the rules leave one partition. `control` limits the work,
-// and `max_state_count` that of the walks with one table of strategies.
+// `plan`; none if it has one stage, the dimensions lack `uneven-stages`, or some layer has no
+// strategy. `control` limits the work, and `max_state_count` that of the walks with one table of
+// strategies.
 std::vector<ExplainedWalk> ExplainWalks(const PlanningProblem& problem, const CostModel& costs,
                                         const Plan& plan, const SearchControl& control,
                                         int64_t max_state_count = kMaxWalkStates);

@@ -23,6 +23,7 @@
 
 namespace parplan {
 
+// The method: one of the combinations that a variant of the planners has (galvatron_search.h).
 struct GalvatronMethod {
   // Whether layers may be recomputed.
   bool with_recompute = false;
@@ -39,8 +40,8 @@ class GalvatronTableCache {
   GalvatronTableCache(const StrategySpace& space, const CostModel& costs)
       : space_(space), costs_(costs) {}
 
-  // Returns the tables that together cover the strategies; none if some layer has no strategy.
-  // They live as long as this object.
+  // Returns the tables that together cover the strategies; none if some layer has no strategy or
+  // there are fewer units than stages. They live as long as this object.
   const std::vector<GalvatronTables>& Of(int pipeline_parallel_degree, int64_t micro_batch_size,
                                          bool with_recompute);
 

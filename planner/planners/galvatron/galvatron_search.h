@@ -1,5 +1,6 @@
 // The planners of the Galvatron papers, as far as texts and public code bear them (docs/papers.md 1
-// and 2; rules of ours in 1.10 and 2.6). `FindPlan` calls it, and `exact` for a plan to start from.
+// and 2; rules of ours in 1.10 and 2.6). `FindPlan` calls `SearchGalvatron`; `exact` calls
+// `SearchGalvatronMethod` for a plan to start from, and so do studies.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_SEARCH_H_
@@ -38,7 +39,8 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control);
 
-// Searches with one method alone, for a plan to start from. No baselines and no notes; otherwise as
+// Searches with one method alone, for a plan to start from. No baselines, no notes, and no search
+// as if devices were smaller (docs/galvatron.md, *More memory*), which the other has; otherwise as
 // above.
 std::optional<PlanningResult> SearchGalvatronMethod(const PlanningProblem& problem,
                                                     const CostModel& costs, GalvatronMethod method,

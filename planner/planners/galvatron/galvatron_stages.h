@@ -1,5 +1,5 @@
 // The stages of one pipeline degree, micro-batch count and schedule, solved by the dense dynamic
-// programme. Used by `GalvatronMethodSearch` and `WalkPartitions`.
+// programme. Used by `GalvatronMethodSearch`, the walks of bmw_walk.h and studies of the papers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_

@@ -1,5 +1,5 @@
 // The options of a model's layers in Galvatron's decision tree, with their costs. Used by
-// `GalvatronMethodSearch` and `GalvatronStages`.
+// `GalvatronMethodSearch`, `GalvatronStages`, the walks of bmw_walk.h and studies of the papers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_

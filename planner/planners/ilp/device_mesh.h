@@ -31,7 +31,7 @@ struct DeviceMesh {
 };
 
 // Returns all meshes of so many devices: the one with one axis, then those with two by ascending
-// size of the outer axis. REQUIRES: device_count >= 1.
+// size of the outer axis. REQUIRES, unchecked: device_count >= 1.
 std::vector<DeviceMesh> MeshesOf(int device_count);
 
 // How an axis splits a matrix.

@@ -50,7 +50,8 @@ struct GraphAnswer {
 // ended a solve. Not thread-safe.
 class GraphSearch {
  public:
-  // Keeps a reference to `graph`. `limits` apply to all solves together.
+  // Keeps a reference to `graph`. `limits.max_iteration_count` is for all solves together, the
+  // other limits are for each; after a limit ended one, the later ones return nothing.
   GraphSearch(const StrategyGraph& graph, SolveLimits limits);
 
   // Minimises (5), memory + alpha * time, in bytes, with alpha in bytes per second; memory is on

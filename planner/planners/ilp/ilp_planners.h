@@ -1,5 +1,6 @@
 // Planners that choose operator by operator with an integer programme. `IlpSearches` hands them to
-// callers.
+// `FindPlan`. They search on the calling thread and keep no reference. REQUIRES: every layer has
+// the usual parts (`HasUsualParts`), which `FindPlan` checks; they abort otherwise.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_

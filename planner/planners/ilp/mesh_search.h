@@ -33,7 +33,8 @@ struct MeshSolution {
   std::vector<std::string> choices;
 };
 
-// Solves the programme on all meshes. Keeps references to its arguments. Not thread-safe.
+// Solves the programme on all meshes. Keeps references to `problem` and `costs`. Not thread-safe.
+// REQUIRES: every layer has the usual parts (`HasUsualParts`); solves abort otherwise.
 class MeshSearch {
  public:
   MeshSearch(const PlanningProblem& problem, const CostModel& costs, SolveLimits limits,

@@ -38,8 +38,9 @@ std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const C
 // difference of states plus that of kept memory, in bytes, rounded to a hundredth of the share;
 // then the least time per step; then the order of strategies. Without `per-layer`, transformer
 // layers share the strategy nearest to all of them; without `end-strategies`, embedding and head
-// follow their neighbours. Layers that hold a tied table share one strategy. Returns nothing if
-// some layer has no strategy, or layers that must share one have none in common.
+// follow their neighbours. Layers that hold a tied table share one strategy, and so do embedding
+// and head if the target wants them alike. The schedule is that of the rules. Returns nothing if
+// some definition has no strategy, or layers that must share one have none in common.
 std::optional<Plan> NearestPlan(const PlanningProblem& problem, const CostModel& costs,
                                 const std::vector<LayerShare>& shares, const BatchCut& cut);
 

@@ -73,8 +73,8 @@ struct OperatorGraph {
 // first product, activation, second product, addition. A cross-decoder has the first five twice;
 // its cross-attention takes keys and values from the decoder's own tokens, since a definition has
 // no sequence length of the encoder. Experts are one feed-forward part as wide as those a token
-// passes, with the weights of all. If `has_tied_table`, the head uses the embedding's table and has
-// none of its own.
+// passes, with the weights of all. An embedding has its table alone, a head has norm, product and
+// loss. If `has_tied_table`, the head uses the embedding's table and has none of its own.
 //
 // REQUIRES: HasUsualParts(definition); aborts otherwise.
 OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision,

@@ -1,4 +1,5 @@
-// The times of operators and collectives on a mesh. Used by `GraphOfModel` and `OptionsOf`.
+// The times of operators and collectives on a mesh. `MeshSearch` and `DrawGraph` make them,
+// `GraphOfModel` and `OptionsOf` read them.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_OPERATOR_TIMES_H_

@@ -1,5 +1,5 @@
 // Recomputation chosen after the strategies: which layers of a plan recompute so that it fits.
-// `SearchColossalAutoLike` calls it.
+// `SearchColossalAutoLike` calls it, and `SearchMinMemoryIlp` for one of its first plans.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_RECOMPUTED_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_RECOMPUTED_PLAN_H_

@@ -85,7 +85,8 @@ struct GraphTotals {
   double memory_bytes() const { return state_bytes + kept_bytes; }
 };
 
-// Returns the costs as plain sums over nodes and edges. REQUIRES: a valid option of every node.
+// Returns the costs as plain sums over nodes and edges. REQUIRES, here and below, unchecked: a
+// valid option of every node.
 GraphTotals EvaluateChoice(const StrategyGraph& graph, const GraphChoice& choice);
 
 // Returns states, kept bytes and seconds by `GraphNode::group`, up to the largest; edges belong to

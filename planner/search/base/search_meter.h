@@ -1,4 +1,5 @@
-// Counts the states of a search and says when it must end. Every planner has one.
+// Counts the states of a search and says when it must end. Each planner makes one for a search, and
+// some make more for its parts.
 
 #ifndef PARPLAN_PLANNER_SEARCH_BASE_SEARCH_METER_H_
 #define PARPLAN_PLANNER_SEARCH_BASE_SEARCH_METER_H_
@@ -12,7 +13,8 @@
 namespace parplan {
 
 // Counts expanded and pruned states and remembers which limit ended the search. One meter belongs
-// to one search and is used on one thread. Once stopped, it stays stopped.
+// to one search and is used on one thread at a time. Once stopped, it stays stopped; it still
+// counts, but does not ask `should_stop` again.
 class SearchMeter {
  public:
   // States between two questions to `SearchControl::should_stop`. Fewer would make the cost of the
@@ -54,7 +56,7 @@ class SearchMeter {
     return limit_ == SearchLimit::kNone;
   }
 
-  // Returns `Work` as a function, which refers to this meter.
+  // Returns `Work` as a function. The meter must outlive it.
   std::function<bool(int64_t operations)> Worker() {
     return [this](int64_t operations) { return Work(operations); };
   }
@@ -65,7 +67,8 @@ class SearchMeter {
   }
 
   // Returns the control of a part of the search that may expand at most `limit` states, and no more
-  // than this search may still expand.
+  // than this search may still expand, but at least one. REQUIRES: limit >= 1, since 0 would be no
+  // limit; nothing checks it. The caller keeps the control as long as the meter of the part.
   SearchControl PartOf(int64_t limit) const {
     SearchControl control = control_;
     if (control_.max_state_count > 0) {
@@ -88,7 +91,7 @@ class SearchMeter {
 
   void Prune(int64_t count) { pruned_ += count; }
 
-  // Asks `should_stop` now. Returns false if the search must end.
+  // Asks `should_stop` now, unless the search has ended. Returns false if the search must end.
   bool ShouldContinue() {
     if (limit_ == SearchLimit::kNone && control_.should_stop && control_.should_stop()) {
       limit_ = SearchLimit::kTime;

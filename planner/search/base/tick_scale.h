@@ -17,7 +17,8 @@ namespace parplan {
 // sum, and a sum of two such numbers is exact both as an integer and as a double.
 class TickScale {
  public:
-  // A `largest` of 0 gives ticks of 2^-50 s. REQUIRES: largest is finite and not negative.
+  // A `largest` of 0 gives ticks of 2^-50 s. REQUIRES: largest is finite and not negative; aborts
+  // otherwise.
   explicit TickScale(Seconds largest) {
     PARPLAN_CHECK(largest.is_finite() && largest.value() >= 0.0);
     const int exponent = largest.value() > 0.0 ? std::ilogb(largest.value()) : 0;
@@ -25,7 +26,8 @@ class TickScale {
   }
 
   // Rounds to the nearest tick; above `largest` sums may be inexact as doubles. REQUIRES: `time` is
-  // finite and below 2^12 times `largest`, since an int64_t holds no more.
+  // finite and below 2^12 times `largest` (2^13 s if that is 0), since an int64_t holds no more.
+  // Nothing checks it.
   int64_t ToTicks(Seconds time) const {
     return std::llround(std::ldexp(time.value(), -seconds_per_tick_exponent_));
   }

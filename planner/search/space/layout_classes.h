@@ -1,5 +1,5 @@
-// Classes of layouts that a relaxation may treat as one layout at little loss. Used by
-// `MaskSearch`.
+// Classes of layouts that a relaxation may treat as one layout at little loss. `MaskSearch` asks
+// for them; its callers make one object for all masks of a candidate.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_
@@ -13,13 +13,15 @@
 namespace parplan {
 
 // Computes classes of layouts on demand. Keeps references to its arguments. Not thread-safe.
+// REQUIRES, unchecked: `table` is usable and was made for `model`.
 class LayoutClasses {
  public:
   LayoutClasses(const ModelSpec& model, const OptionTable& table) : model_(model), table_(table) {}
 
-  // Returns, for each layout, the layout that represents its class. Two layouts share a class if a
-  // layer gets from one to the other, through other members of the class, in moves of at most
-  // `limit` each, and if the same layers may follow both.
+  // Returns [layout] the member that represents its class. Two layouts share a class if one is
+  // reached from the other, through other members of the class, in moves that take at most `limit`
+  // each in either direction, and if the same layouts may precede and follow both. Moves count with
+  // their longest time over the first 16 definitions of the model.
   std::vector<int> Within(Seconds limit);
 
  private:
@@ -29,7 +31,8 @@ class LayoutClasses {
   const ModelSpec& model_;
   const OptionTable& table_;
   int definition_ = -1;
-  // [a * layout count + b] the longest time any layer takes to move from layout a to b.
+  // [a * layout count + b] the longest time of a move between layouts a and b, in either direction,
+  // over the definitions that are compared.
   std::vector<Seconds> resharding_;
 };
 

@@ -1,5 +1,6 @@
 // The costs of every strategy of every layer definition, for one pipeline degree and one
-// micro-batch size. Used by `exact`.
+// micro-batch size. Used by the searches of planner/planners/exact and by the solvers of stages
+// that they share (planner/search/stage).
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
@@ -23,8 +24,8 @@ namespace parplan {
 // One strategy of one definition, with its costs (an "option", docs/glossary.md).
 struct StageOption {
   Strategy strategy;
-  // Index of the layout. Strategies share a layout if activations move between them at no cost and
-  // their messages to other stages cost the same.
+  // Index of the layout, below `OptionTable::layout_count`. Activations move at no cost between
+  // strategies of one layout, and their messages to other stages cost the same.
   int layout = 0;
   // Time of the forward pass of one micro-batch, with the collectives that it waits for.
   Seconds forward;
@@ -42,7 +43,8 @@ struct StageOption {
   Bytes step;
   // Bytes of flat gradient copies, bounded by the runtime's bucket.
   Bytes bucket;
-  // Communicators a rank needs for this option; a device has the largest number of its layers.
+  // Communicators that a rank needs for this option, without that of a tied table on another stage.
+  // A device has as many as that layer of it that needs the most.
   int communicator_count = 0;
   // The part of `states` that is also held in the optimizer's step.
   Bytes states_in_step;
@@ -66,9 +68,10 @@ class OptionTable {
     kAll,
   };
 
-  // Prices all strategies for `micro_batch_size` samples per micro-batch over a whole stage. About
-  // 0.2 us per strategy. The table does not refer to its arguments afterwards. If `should_stop` is
-  // set, it is asked for each definition; once it returns true, the table is not complete.
+  // Prices all strategies for micro-batches of `micro_batch_size` samples, which all replicas of a
+  // stage share. About 0.2 us per strategy. The table does not refer to its arguments afterwards.
+  // If `should_stop` is set, it is asked for each definition; once it returns true, the table is
+  // not complete. REQUIRES, unchecked: the degree divides the number of devices.
   OptionTable(const PlanningProblem& problem, const CostModel& costs, const StrategySpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_size,
               Keeps keeps = Keeps::kUndominated,
@@ -80,8 +83,8 @@ class OptionTable {
   // Returns whether the table was made to its end. If not, `usable` is false and does not say
   // whether every definition has an option.
   bool is_complete() const { return is_complete_; }
-  // Returns whether every definition of the model has an option. If not, no other method than those
-  // above may be called.
+  // Returns whether every definition that a layer of the model has, has an option. If not, no other
+  // method than those above may be called.
   bool usable() const { return usable_; }
   int layout_count() const { return static_cast<int>(layouts_.size()); }
   // Returns the number of options of all definitions together.
@@ -98,17 +101,19 @@ class OptionTable {
   // good in every cost and, if the space constrains pairs of layers (`PlanWideMasks`), constrained
   // alike. Dominated layouts are dropped too: those for which another layout of the same
   // tensor-parallel degree has, for each option of each definition, one at least as good, and whose
-  // moves take no longer. Costs are those of `GroupCosts::CostOfLayer`, so their sums are what
-  // `PlanEvaluator` computes.
+  // moves and messages take no longer. They stay if the runtime exchanges layouts at once, or if
+  // the space has `per-layer` without `end-strategies`. Costs are those of
+  // `GroupCosts::CostOfLayer`, so their sums are what `PlanEvaluator` computes.
   const std::vector<StageOption>& options(int definition_index) const {
     return options_[definition_index];
   }
 
   // Returns the resharding time, forward and backward together (half each), per micro-batch,
   // between two neighbouring layers of a stage, the second of which is of `definition_index`.
-  // `Seconds::Infinite()` if the space has no such neighbours: without `end-strategies`, an
-  // embedding or head must have the degrees, rank order, kind of context parallelism and sharding
-  // level of its neighbours.
+  // `Seconds::Infinite()` if the space has no such neighbours: with `per-layer` and without
+  // `end-strategies`, an embedding or head must have the degrees, rank order, kind of context
+  // parallelism and sharding level of its neighbours. (With neither option, `PlanWideMasks` sees to
+  // that.) REQUIRES, here and below, unchecked: a layer has the definition.
   Seconds Transition(int definition_index, int from_layout, int to_layout) const {
     const Layout& from = layouts_[from_layout];
     const Layout& to = layouts_[to_layout];
@@ -124,13 +129,14 @@ class OptionTable {
   }
   // Returns the time of one message, one direction, from a stage whose last layer is of
   // `definition_index` under `from_layout` to one that begins under `to_layout`. 0 with one stage;
-  // infinite when `Transition` is. For `leaves_node` see `CostModel::SendTime`.
+  // otherwise infinite when `Transition` is. For `leaves_node` see `CostModel::SendTime`.
   Seconds Send(int definition_index, int from_layout, int to_layout, bool leaves_node) const {
     if (pipeline_parallel_degree_ == 1) return Seconds();
     return messages_[definition_index][from_layout].time(leaves_node) +
            Transition(definition_index, from_layout, to_layout) * 0.5;
   }
-  // Returns the bytes the last layer of a stage sends, which some runtimes keep. 0 with one stage.
+  // Returns the bytes of the message that a rank sends to the next stage for one micro-batch, if
+  // the last layer is of this definition and layout; some runtimes keep them. 0 with one stage.
   Bytes Message(int definition_index, int layout) const {
     return messages_[definition_index][layout].size;
   }
@@ -192,10 +198,11 @@ class OptionTable {
 // [definition][option] whether a plan under the mask may use the option.
 using OptionMask = std::vector<std::vector<char>>;
 
-// Says whether masks with these options of the transformer layers are wanted, so that those of
+// Returns whether masks with these options of the transformer layers are wanted, so that those of
 // which a bound is known to be too high are not made.
 //
-//   chosen   [definition] index of the option that all its layers have; -1 if not decided
+//   chosen   [definition] index of the option that all its layers have; -1 if not decided, as for
+//            embeddings and heads, and for all definitions in spaces with `per-layer`
 using MaskFilter = std::function<bool(absl::Span<const int> chosen)>;
 
 // Counts operations and returns whether to go on (`SearchMeter::Work`).
@@ -209,7 +216,8 @@ using WorkCounter = std::function<bool(int64_t operations)>;
 // does not keep.
 //
 // There may be very many where layers of several definitions choose together, so `works` is asked,
-// if it is set. Once it has returned false, masks are missing.
+// if it is set. Once it has returned false, masks are missing. There is none if `table` is not
+// usable.
 std::vector<OptionMask> PlanWideMasks(const StrategySpace& space, const OptionTable& table,
                                       const MaskFilter& keeps = nullptr,
                                       const WorkCounter& works = nullptr);
@@ -220,24 +228,25 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
                                      const MaskFilter& keeps = nullptr,
                                      const WorkCounter& works = nullptr);
 
-// Returns the part of `mask` in which a definition that has options of `layout` uses only those.
+// Returns the part of `mask` in which a definition that has options of `layout` in it uses only
+// those, and the others use what they have.
 OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout);
 
 // Least times of each definition over its strategies, regardless of memory. Quick to compute, for
 // bounds.
 struct LeastTimes {
-  // [definition] times of one micro-batch. Each of the three is a minimum by itself, so the third
-  // may be more than the sum of the first two.
+  // [definition] times of one micro-batch, infinite for definitions without layers. Each of the
+  // three is a minimum by itself, so the third may be more than the sum of the first two.
   std::vector<Seconds> forward;
   std::vector<Seconds> backward;
   std::vector<Seconds> forward_and_backward;
-  // Whether every definition has a strategy; the times mean nothing if not.
+  // Whether every definition with layers has a strategy; the times mean nothing if not.
   bool usable = true;
 };
 
 // Returns the least times. Only strategies that neither recompute nor shard are looked at, since
 // they are never slower than those that do. O(strategies, not counting recomputation and sharding
-// levels).
+// levels). For one question only; `exact` uses the class below.
 LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_size);

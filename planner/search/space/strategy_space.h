@@ -1,6 +1,7 @@
 // The strategies of the declared space (docs/search.md): every way to spread a layer over the ranks
-// of a stage that rules, space dimensions and target allow. All planners but those of
-// baseline_search.h list strategies by it.
+// of a stage that rules, space dimensions and target allow. `exact`, the Galvatron planners and
+// uniform_search.h list strategies by it; so does recomputed_plan.h of the ILP planners. The
+// planners of baseline_search.h use strategy_tree.h.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_
@@ -16,7 +17,9 @@
 
 namespace parplan {
 
-// The declared space of one problem. Keeps references to its arguments.
+// The declared space of one problem. Keeps references to its arguments. Its methods change nothing
+// and may be called on several threads. REQUIRES, unchecked: a `pipeline_parallel_degree` divides
+// the number of devices.
 class StrategySpace {
  public:
   StrategySpace(const PlanningProblem& problem, const CostModel& costs);
@@ -26,8 +29,8 @@ class StrategySpace {
   // degrees that divide the number of transformer layers.
   std::vector<int> PipelineDegrees() const;
   // Returns the micro-batch counts of a batch, ascending: its divisors, or the count the rules give
-  // if it is a divisor. At most `kMaxForwardPassCount`; the caller must check the product with the
-  // number of stages.
+  // if it is a divisor, and none if it is not. Each is at most `kMaxForwardPassCount`; the caller
+  // must check the product with the number of stages.
   std::vector<int64_t> MicroBatchCounts(int64_t global_batch_size) const;
   // Returns the schedules that dimensions and rules allow for so many stages, 1F1B first. One stage
   // has at most one schedule, because GPipe is the same there: the one the rules give, if any, and
@@ -52,7 +55,8 @@ class StrategySpace {
   // recomputation.
   absl::InlinedVector<ShardingLevel, 4> ShardingLevels(int definition_index, const Strategy& bare,
                                                        int pipeline_parallel_degree) const;
-  // Returns the recomputations of a layer; selective only if it keeps less than none does. Sets of
+  // Returns the recomputations of a layer that the dimensions have, beginning with none, which is
+  // the only one of an embedding or head; selective only if it keeps less than none does. Sets of
   // modules come last: all that the model has in common, whether the layer has them or not.
   absl::InlinedVector<Recomputation, 4> Recomputations(const LayerFootprint& footprint) const;
 
@@ -73,9 +77,9 @@ class StrategySpace {
   std::optional<ShardingLevel> CommonLevel(const Strategy& strategy) const;
   std::optional<bool> CommonSequenceParallel(const Strategy& strategy) const;
 
-  // Returns whether replacing `strategy` by `other`, which has the same degrees, on any layers of
-  // the definition keeps every plan in the space. This holds if no rule that constrains pairs of
-  // layers distinguishes the two.
+  // Returns whether replacing `strategy` by `other` on any layers of the definition keeps every
+  // plan in the space. This holds if no rule that constrains pairs of layers distinguishes the two.
+  // REQUIRES, unchecked: both are strategies of the definition in one stage.
   bool MayReplace(int definition_index, const Strategy& strategy, const Strategy& other) const;
   // Returns whether `MayReplace` is true for any strategies of the definition.
   bool MayReplaceAny(int definition_index) const;

@@ -1,4 +1,5 @@
-// The decision tree of Galvatron: every way to spread a layer over the ranks of a stage.
+// The decision tree of Galvatron: every way to spread a layer over the ranks of a stage. The
+// baselines of baseline_search.h and the study of the 2022 code list strategies by it.
 //
 // It has the three rules of docs/papers.md 1.1 (reading notes and authors' code): the pipeline
 // comes first, between equal groups of devices; every split is into equal groups; data parallelism
@@ -20,19 +21,20 @@
 
 namespace parplan {
 
-// Returns the divisors of `number`, ascending. REQUIRES: number >= 1.
+// Returns the divisors of `number`, ascending. REQUIRES, unchecked: number >= 1.
 std::vector<int64_t> Divisors(int64_t number);
 
 // Returns the strategies of a stage of `rank_count` ranks in ascending order, each with and without
 // recomputation if `with_recompute`. None is sequence-parallel, because the profile decides that,
-// not the tree. REQUIRES: rank_count >= 1.
+// not the tree. REQUIRES, unchecked: rank_count >= 1.
 std::vector<Strategy> StageStrategies(int rank_count, bool with_recompute);
 
 // The part of the tree a planner uses.
 struct SearchSpace {
   enum class Sharding { kAny, kNever, kAlways };
 
-  // The only degree allowed, if set; `tensor_parallel_degree` likewise.
+  // The only degree allowed, if set; `tensor_parallel_degree` likewise. `AllowedStrategies` does
+  // not read the pipeline degree, which its callers choose.
   std::optional<int> pipeline_parallel_degree;
   std::optional<int> tensor_parallel_degree;
   // `kAlways` shards whenever the data-parallel degree is above 1.
@@ -41,7 +43,8 @@ struct SearchSpace {
   // Whether tensor-parallel groups must have consecutive ranks.
   bool only_tensor_innermost = false;
   // The strategy of all transformer layers, if set. Embedding and head have it too, except for
-  // recomputation, if the problem has no `end-strategies`.
+  // recomputation, if the problem has no `end-strategies`. Its sequence parallelism is not
+  // compared.
   std::optional<Strategy> transformer_strategy;
   // The strategy whose sharding of the tied table all layers that hold it use, if set.
   std::optional<Strategy> table_strategy;
@@ -53,9 +56,10 @@ struct SearchSpace {
 };
 
 // Returns whether a layer of `definition` can run under `strategy` in micro-batches of
-// `micro_batch_size` samples: the tensor-parallel degree divides attention and key/value heads (for
-// an embedding or head: the hidden size; vocabularies are padded), the data-parallel degree divides
-// the micro-batch, and an embedding or head does not recompute.
+// `micro_batch_size` samples: the tensor-parallel degree can split the layer
+// (`SplitsOverTensorRanks`; for an embedding or head it divides the hidden size, and vocabularies
+// are padded), the data-parallel degree divides the micro-batch, and an embedding or head does not
+// recompute.
 bool StrategyApplies(const LayerDefinition& definition, const Strategy& strategy,
                      int64_t micro_batch_size);
 

@@ -68,14 +68,16 @@ struct TreeLimits {
   bool only_powers_of_two = false;
 };
 
-// Returns all ordered paths of `device_count` devices: by axis and degree of the first level, then
-// of the second, and so on. The paths that no rule leaves out are, degree by degree, exactly
-// `StageStrategies` within the limits. Linear in the number of paths, at most 24 times that of the
-// ordered products of four factors. REQUIRES: device_count >= 1.
+// Returns all ordered paths of `device_count` devices: by axis (in the order of `kTreeAxes`) and
+// degree of the first level, then of the second, and so on. The paths that no rule leaves out are,
+// pipeline degree by pipeline degree, exactly `StageStrategies` without recomputation, within the
+// limits. Linear in the number of paths, at most 24 times that of the ordered products of four
+// factors. REQUIRES: device_count >= 1; aborts otherwise.
 std::vector<TreePath> TreePaths(int device_count, const TreeLimits& limits = {});
 
-// Returns the strategy of a path that no rule leaves out, without recomputation: of two axes in a
-// stage, the inner one has consecutive ranks. REQUIRES: not `pruned_by`.
+// Returns the strategy within a stage of a path that no rule leaves out, without recomputation: of
+// two axes in a stage, the inner one has consecutive ranks. REQUIRES: no `pruned_by`; aborts
+// otherwise.
 Strategy StrategyOfPath(const TreePath& path);
 
 }  // namespace parplan

@@ -10,6 +10,7 @@
 #define PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "planner/search/stage/capped_stage.h"
@@ -18,6 +19,7 @@ namespace parplan {
 
 // An assignment and its cost.
 struct CappedAssignment {
+  // Sums over the layers; the ticks include those of transitions.
   int64_t ticks = 0;
   int64_t extra_bytes = 0;
   // [layer] index into `CappedChoices::options`.
@@ -73,8 +75,9 @@ struct Relaxation {
 
 // Solves the relaxation for `room` bytes of extra memory, those that all layers of the stage may
 // keep together beyond the least of each (`CappedStage::ExtraRoom`). Finds at most 66 shortest
-// paths, usually few, each in O(layers * layouts^2 + options) time. REQUIRES: room >= 0. Then an
-// assignment fits, since each layer has an option without extra memory.
+// paths, usually few, each in O(layers * layouts^2 + options) time. REQUIRES: room >= 0; aborts
+// otherwise. Then an assignment fits, since each layer has an option without extra memory.
+// REQUIRES, unchecked: the stage has a layer.
 Relaxation Relax(const CappedStage& stage, int64_t room);
 
 }  // namespace parplan

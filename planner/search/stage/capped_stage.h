@@ -1,5 +1,5 @@
 // A stage whose layers may not exceed a given transient memory; what remains is a trade of kept
-// memory against time. Used by `AssignStrategies` and `Relax`.
+// memory against time. Used by `AssignStrategies`, `Relax` and `StepLowerBound`.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
@@ -21,12 +21,12 @@ struct CappedOption {
   // The option's layout and time.
   int layout = 0;
   int64_t ticks = 0;
-  // Bytes kept beyond the least that any option of the layer keeps.
+  // Bytes kept beyond the least that any option of the layer within the cap keeps.
   int64_t extra_bytes = 0;
 };
 
-// The options, under the cap, of layers that cost alike; none if no layer of the stage has this
-// kind.
+// The options, under the cap, of layers that cost alike. There may be none if no layer of the stage
+// has this kind.
 struct CappedChoices {
   // Ascending by `option`. An option dominated by another of its layout is left out.
   std::vector<CappedOption> options;
@@ -50,15 +50,16 @@ struct CappedStage {
   int layer_count() const { return static_cast<int>(kind_of_layer.size()); }
 };
 
-// Returns the longest time any assignment of `stage` can take.
+// Returns an upper bound of the time that any assignment of `stage` takes.
 Seconds LongestTime(const StageChoices& stage);
 
 // Returns the values the largest transient of an assignment can have, ascending. REQUIRES: every
-// kind has an option.
+// kind that a layer has, has an option; aborts otherwise.
 std::vector<Bytes> TransientCaps(const StageChoices& stage);
 
 // Returns `stage` restricted to options of at most `cap` transient bytes; nothing if a layer has
-// none. REQUIRES: `scale` is made of `LongestTime(stage)`, so that sums of ticks are exact.
+// none. REQUIRES, unchecked: `scale` is made of `LongestTime(stage)`, so that sums of ticks are
+// exact.
 std::optional<CappedStage> CapStage(const StageChoices& stage, Bytes cap, const TickScale& scale);
 
 }  // namespace parplan

@@ -10,7 +10,7 @@
 // taken per layout. States that no plan of the stage can reach, or that repeat their neighbour
 // because memory does not bind, are skipped. Only costs are stored; the assignment is traced back
 // by looking for the predecessor that gives the cost. Memory is O(sqrt(L) * E * K) if all rows
-// would exceed `kMaxRowBytes`. Used by `GalvatronStages` and by the study of the 2022 code.
+// would exceed `kMaxRowBytes`. Used by `GalvatronStages` and by the studies of the papers' code.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_DENSE_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_DENSE_ASSIGNMENT_H_
@@ -58,7 +58,8 @@ struct DenseSolution {
   int64_t units = 0;
 };
 
-// The table of one stage. Times are rounded to 2^-29 of the longest time of any assignment.
+// The table of one stage. Not thread-safe. Times are rounded to ticks of at most 2^-28 of an upper
+// bound of the time of any assignment, but the times of solutions are sums of those given.
 class DenseAssignment {
  public:
   // Rows of all layers are stored up to this many bytes (256 MiB); above it, one row in sqrt(L) is
@@ -66,9 +67,10 @@ class DenseAssignment {
   // measured for other values.
   static constexpr int64_t kMaxRowBytes = int64_t{1} << 28;
 
-  // Computes the table for capacities from `least_capacity` to `capacity` units. Keeps a reference
-  // to `stage`. Counts states on `meter`; if it ends the search, `complete()` is false and there is
-  // no answer. REQUIRES: `stage` has a layer, and 0 <= least_capacity <= capacity.
+  // Computes the table for capacities from `least_capacity` to `capacity` units. Keeps references
+  // to `stage` and `meter`. Counts states on `meter`; if it ends the search, `complete()` is false
+  // and there is no answer. REQUIRES: `stage` has a layer, times are finite, and least_capacity <=
+  // capacity, else this aborts; 0 <= least_capacity, which is not checked.
   DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
                   SearchMeter& meter, int64_t max_row_bytes = kMaxRowBytes);
 
@@ -76,7 +78,8 @@ class DenseAssignment {
 
   // Returns the best assignment of at most `capacity` units; nothing if there is none. Any capacity
   // from the units of a solution up to the capacity it was asked for gives the same solution.
-  // REQUIRES: least_capacity <= capacity <= the constructor's, and `complete()`.
+  // REQUIRES: `complete()`, else this aborts; least_capacity <= capacity <= the constructor's,
+  // which is not checked.
   std::optional<DenseSolution> At(int64_t capacity);
 
  private:

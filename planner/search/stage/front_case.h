@@ -11,17 +11,20 @@
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "planner/search/base/tick_scale.h"
 #include "planner/search/stage/front_stage.h"
 
 namespace parplan {
 
-// Sums over some layers, in ticks and bytes.
+// Sums over some layers, in ticks and bytes. The three numbers of bytes are those of `FrontOption`:
+// `held`, `step_held` and `step_held_with_bucket`.
 struct FrontSum {
   int64_t forward = 0;
   int64_t backward = 0;
@@ -53,7 +56,7 @@ struct FrontSum {
 
 // The stage with times in ticks.
 struct TickStage {
-  // A strategy option of a layer, in ticks and bytes.
+  // A `FrontOption` in ticks and bytes.
   struct Option {
     // Index into the options of the definition.
     int option = 0;
@@ -82,8 +85,8 @@ struct TickStage {
   bool first_layout_matters = true;
   bool last_layout_matters = true;
   // [first layout * layout count + last layout] if only the sum of forward and backward matters: a
-  // time that is already reached, in ticks, or `kNever`. Empty if other times matter too. A layout
-  // that does not matter counts as 0.
+  // time that is already reached, in ticks, or `kNever`. Empty if other times matter too, or if
+  // there is not exactly one cut. A layout that does not matter counts as 0.
   std::vector<int64_t> known_times;
   // The cuts, with limits in ticks, enlarged by what rounding can have moved; at least one.
   std::vector<LinearCut> cuts;
@@ -100,7 +103,7 @@ struct TickStage {
 // those of the result.
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts);
 
-// A cut and its price of memory.
+// A cut and its price of memory, in weighted ticks per byte.
 struct PricedCut {
   LinearCut cut;
   double price = 0.0;
@@ -171,9 +174,9 @@ struct FrontCase {
   }
 };
 
-// Returns cases that together contain all assignments that fit and satisfy the cuts. The largest
-// transient varies little within a case, so the bounds of a case can use it; an assignment may be
-// in several cases.
+// Returns cases that together contain all assignments that fit and satisfy the cuts; none if bounds
+// show that no assignment does. `stage` must outlive them. The largest transient varies little
+// within a case, so the bounds of a case can use it; an assignment may be in several cases.
 std::vector<FrontCase> CasesOf(const TickStage& stage);
 
 }  // namespace parplan

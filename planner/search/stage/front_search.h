@@ -28,7 +28,7 @@ struct FrontBlock {
   int layer_count = 0;
 };
 
-// The search of one case of a stage. Not thread-safe.
+// The search of one case of a stage. Keeps references to its arguments. Not thread-safe.
 class FrontSearch {
  public:
   // The last action of a label, if it is not a change of some layers to an option.
@@ -64,11 +64,12 @@ class FrontSearch {
   // `known_times` is as in `TickStage`; times that are found are added.
   FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_times, SearchMeter& meter);
 
-  // Computes the labels of the whole stage. Among labels of the same first and last layout none
-  // dominates another. Some are missing if the meter stopped.
+  // Computes the labels of the whole stage. Among labels of the same first and last layout, as far
+  // as these matter, none dominates another. Returns none if the meter stopped. Call it once; the
+  // labels are valid as long as this object.
   const std::vector<Label>& Run();
 
-  // Returns the layers of a label, from the first.
+  // Returns the layers of a label of `Run`, from the first.
   std::vector<FrontBlock> Blocks(const Label& label);
 
  private:

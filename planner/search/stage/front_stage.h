@@ -16,10 +16,11 @@ namespace parplan {
 
 // An option of a layer in this stage.
 struct FrontOption {
-  // Index into the options of the definition, and into the layouts of the table.
+  // Index into the options of the definition, and the class of the layout
+  // (`StageQuestion::ClassOf`).
   int option = 0;
   int layout = 0;
-  // The times of `StageOption`.
+  // The times of `StageOption`, changed by the relaxations of the question.
   Seconds forward;
   Seconds backward;
   Seconds sync;
@@ -27,8 +28,8 @@ struct FrontOption {
   Bytes held;
   // Memory held only while the layer runs.
   Bytes transient;
-  // States and everything else held in the optimizer's step; `step_held_with_bucket` includes all
-  // gradient buckets.
+  // States and everything else held in the optimizer's step; `step_held_with_bucket` includes the
+  // gradient bucket of the layer. Both are 0 unless `FrontStage::has_step`.
   Bytes step_held;
   Bytes step_held_with_bucket;
   // Bytes of tensors that fit on a device with the communicators of this option.
@@ -68,8 +69,9 @@ struct FrontStage {
   bool last_layout_matters = true;
 };
 
-// Returns the stage of a question without options that never fit, of which a kind may have none
-// left. REQUIRES: the question has a run.
+// Returns the stage of a question. Options that by themselves need more than their budget are left
+// out, so a kind may have no option. REQUIRES: the question has a run, and `budget` an entry for
+// each number of communicators; aborts otherwise. `allowed` is as in `SolveStage`.
 FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& question,
                           const BudgetByCommunicators& budget, const OptionMask& allowed);
 

@@ -1,5 +1,5 @@
-// The memory-balanced partition of Galvatron's public code. Used by the baselines and the Galvatron
-// planners.
+// The memory-balanced partition of Galvatron's public code. Used by the baselines, the Galvatron
+// planners and the study of the 2022 code.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_GREEDY_SPLIT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_GREEDY_SPLIT_H_
@@ -21,14 +21,14 @@ inline constexpr double kTooFull = 1.3;
 //  shared_memory   counts in the mean but in no stage
 //  too_full        infinite in the authors' program of 2022, whose stages hand nothing on
 //
-// REQUIRES: 1 <= stage_count <= layers. If layers are so uneven that a stage ends with less than
-// one layer, the partition is returned as it is.
+// REQUIRES: 1 <= stage_count <= layers; aborts otherwise. If layers are so uneven that a stage ends
+// with less than one layer, the partition is returned as it is, with a number of 0 or below.
 Partition GreedyMemorySplit(absl::Span<const double> layer_memory, double shared_memory,
                             int stage_count, double too_full = kTooFull);
 
-// Balances without shared memory into as many stages as `even` has; returns `even` where a stage
-// would end with less than one layer. REQUIRES: `even` has at least one stage, and no more than
-// there are layers.
+// Balances without shared memory into as many stages as `even` has; returns `even` if a stage would
+// end with less than one layer. REQUIRES: `even` has at least one stage, and no more than there are
+// layers; aborts otherwise.
 Partition GreedyMemorySplitOr(absl::Span<const double> layer_memory, const Partition& even);
 
 }  // namespace parplan

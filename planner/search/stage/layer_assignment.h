@@ -5,8 +5,8 @@
 // c(L,S) + R(L,S',S) }, with two differences. Memory is not rounded to a grid: the states of a
 // layer are the Pareto-optimal pairs of memory and time (labels), so the answer is exact. And
 // transient memory counts: for each value the largest transient can have, layers may use only
-// strategies that stay below it, and the rest of the budget is for what they keep. That is the peak
-// of docs/papers.md 2.2 without the scan that can miss plans. Used by the baselines
+// strategies that do not exceed it, and the rest of the budget is for what they keep. That is the
+// peak of docs/papers.md 2.2 without the scan that can miss plans. Used by the baselines
 // (candidate_search.h) and by the study of the engine.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
@@ -25,7 +25,7 @@ namespace parplan {
 // The cost of a layer under one strategy.
 struct LayerOption {
   Strategy strategy;
-  // Strategies share a layout if activations move between them at no cost.
+  // Below `StageChoices::layout_count`. Activations move at no cost between strategies of a layout.
   int layout = 0;
   // Time over all micro-batches of a step, including gradient synchronisation. Finite, not
   // negative.
@@ -79,13 +79,15 @@ struct BudgetTooSmall {
 // Solves the stage. Among equally fast assignments the one with the smaller peak wins, then the one
 // whose options come first, layer by layer; so the answer depends only on the arguments.
 //
-// REQUIRES: at least one run. Counts states on `meter`; if it ends the search, the answer is an
-// assignment that fits but may not be the best. O(L * S * labels) time, where bounds of a
-// Lagrangian relaxation keep the labels few.
+// REQUIRES: at least one run, and an option for each kind that a layer has; aborts otherwise. Does
+// not refer to its arguments afterwards. Counts states on `meter`; if it ends the search, the
+// answer is an assignment that fits but may not be the best. O(L * S * labels) time, where bounds
+// of a Lagrangian relaxation keep the labels few.
 std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoices& stage,
                                                                Bytes budget, SearchMeter& meter);
 
-// Returns the smallest budget with which `stage` can be solved.
+// Returns the smallest budget with which `stage` can be solved. REQUIRES: as for
+// `AssignStrategies`; without a run, which is not checked here, it is `Bytes::Max()`.
 Bytes SmallestBudget(const StageChoices& stage);
 
 }  // namespace parplan

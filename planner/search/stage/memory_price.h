@@ -26,20 +26,22 @@ struct FreeLayers {
 struct MemoryPrice {
   // Time per byte at which the bound is largest; not negative.
   double price = 0.0;
-  // Lower bound of the time of all choices that fit, up to rounding; infinite if none fits.
+  // Lower bound of the time of all choices that fit, up to rounding; infinite if none fits, also
+  // because some layers have no options.
   double bound = 0.0;
 };
 
 // Returns ranges (least, largest) of transient memory, in bytes, those of the largest first, that
 // together contain all `transients`; none if there are none. The ends of a range differ by a small
 // part of `budget` only, so that assignments whose largest transient is in one range have nearly
-// the same room.
+// the same room. REQUIRES, unchecked: budget >= 0.
 std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> transients,
                                                          int64_t budget);
 
-// Returns the price at which the sum of (time + price * bytes) less price * room is largest, where
-// `room` is in bytes. At that price, choices that fit cost as much as choices that do not. Takes a
-// few passes over the options.
+// Returns the price at which the sum, over all layers, of the least (time + price * bytes), less
+// price * room, is largest, where `room` is in bytes. It is 0 if the fastest choices fit, or if
+// none do; otherwise, up to rounding, choices that fit cost as much at it as choices that do not.
+// Takes a few passes over the options.
 MemoryPrice BestMemoryPrice(const std::vector<FreeLayers>& layers, double room);
 
 }  // namespace parplan

@@ -5,7 +5,8 @@
 //
 // Galvatron's public code balances memory by a greedy fill with correction factors (docs/papers.md
 // 2.4); here the largest stage is the smallest possible. Among the partitions that achieve it, the
-// one closest to a preferred partition is taken. Used by the baselines and the Galvatron planners.
+// one closest to a preferred partition is taken. Used by the baselines, the Galvatron planners and
+// studies of the papers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
@@ -28,7 +29,7 @@ using Partition = std::vector<int>;
 //
 //   is_transformer   [layer]
 //
-// REQUIRES: 1 <= stage_count <= layers.
+// REQUIRES: 1 <= stage_count <= layers; aborts otherwise.
 Partition EvenSplit(absl::Span<const char> is_transformer, int stage_count);
 
 // Makes the slowest stage as fast as possible, with boundaries as close to those of `preferred` as
@@ -37,11 +38,11 @@ Partition EvenSplit(absl::Span<const char> is_transformer, int stage_count);
 //   layer_times   [layer], finite and not negative
 //
 // REQUIRES, as all functions below: the argument `preferred` or `partition` is a partition of all
-// layers.
+// layers. Nothing checks it.
 Partition TimeBalancedSplit(absl::Span<const Seconds> layer_times, const Partition& preferred);
 
-// The least bytes a layer holds in a stage where no layer exceeds a given transient memory. A layer
-// in a later stage never holds more than in an earlier one.
+// The least bytes a layer holds in a stage where no layer exceeds a given transient memory.
+// REQUIRES, unchecked: a layer in a later stage never holds more than in an earlier one.
 struct LeastMemory {
   // Values the cap on transient memory may have, ascending. A stage needs its cap in addition to
   // what its layers hold.

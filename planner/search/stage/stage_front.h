@@ -48,8 +48,8 @@ struct StageQuestion {
   // `RuntimeTraits::gradient_bucket`: upper bound of the flat copies of gradients.
   Bytes gradient_bucket;
   // Relaxations that leave fewer Pareto-optimal choices. If `joins_passes`, only the sum of forward
-  // and backward counts, and choices have it in `forward`; if `ignores_sync`, synchronisation does
-  // not count, and choices have a `sync` of 0.
+  // and backward counts, choices have it in `forward`, and cuts weigh it by `LinearCut::forward`;
+  // if `ignores_sync`, synchronisation does not count, and choices have a `sync` of 0.
   bool joins_passes = false;
   bool ignores_sync = false;
   // Times already reached, if only the sum of forward and backward counts; slower choices are not
@@ -74,8 +74,8 @@ struct StageQuestion {
   int ClassOf(int layout) const { return layout_classes.empty() ? layout : layout_classes[layout]; }
 };
 
-// A necessary condition of plans worth finding: forward * f + backward * b + sync * s <= limit, in
-// seconds.
+// A necessary condition of plans worth finding: forward * f + backward * b + sync * s <= limit,
+// where f, b and s are the seconds of a choice. A cut with an infinite limit is ignored.
 struct LinearCut {
   double forward = 0.0;
   double backward = 0.0;
@@ -106,9 +106,9 @@ struct StageFront {
 };
 
 // Computes the front with the options of `allowed`; with all if it is empty. REQUIRES: at least one
-// run, and a `budget` for every number of communicators an option can need. An assignment fits if
-// `PlanEvaluator` says so by its upper bound of tensors; memory the allocator keeps for later is
-// not considered.
+// run, and a `budget` for every number of communicators an option can need; aborts otherwise. An
+// assignment fits if `PlanEvaluator` says so by its upper bound of tensors; memory the allocator
+// keeps for later is not considered.
 //
 // Equal layers are counted, so a long run costs no more than a short one. Labels are few if the
 // cuts are tight: some tens within 1 % of the least time. Counts labels on `meter`.
@@ -117,7 +117,9 @@ StageFront SolveStage(const OptionTable& table, const StageQuestion& question,
                       const OptionMask& allowed, SearchMeter& meter);
 
 // Returns a lower bound of forward * f + backward * b + sync * s over all assignments that fit;
-// infinite if none does. Lagrangian relaxation, O(runs * options * prices).
+// infinite only if none fits. It leaves out resharding, and reads neither the limit of `weights`
+// nor the relaxations of the question. Lagrangian relaxation, O(runs * options * prices). REQUIRES,
+// unchecked: as `SolveStage`.
 double StageBound(const OptionTable& table, const StageQuestion& question,
                   const BudgetByCommunicators& budget, const LinearCut& weights);
 

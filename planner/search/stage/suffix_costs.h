@@ -1,5 +1,5 @@
-// Lower bounds of the layers after a run of a stage, by the layout the run ends with. `CasesOf`
-// calls it.
+// Lower bounds of the layers after a run of a stage, by the layout the run ends with. `ToTicks` and
+// `CasesOf` (front_case.h) call them.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_
@@ -20,7 +20,8 @@ namespace parplan {
 std::vector<double> ShortestHalfResharding(absl::Span<const int64_t> half_resharding,
                                            int layout_count, absl::Span<const int> layouts);
 
-// Sets `suffix_cost_of_layout` from options, cuts and `suffix`. Solves a shortest path from run to
+// Sets `suffix_cost_of_layout` from options, cuts and `suffix`, and from the runs and resharding of
+// the case's stage, all of which must be there. Solves a shortest path from run to
 // run, with moves between runs and, within a run, from its first layout through the cheapest to its
 // last. O(cuts * runs * layouts^2).
 void AddSuffixCostsByLayout(FrontCase& front_case);

@@ -15,6 +15,7 @@ namespace parplan {
 // power of the width. The first window has none before it, so it grows slowly unless it is small.
 class WindowGrowth {
  public:
+  // `first` is the width of the first window, as a share of the first bound.
   explicit WindowGrowth(double first) : excess_(first) {}
 
   // Returns the width as a share of the first bound.

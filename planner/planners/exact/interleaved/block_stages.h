@@ -24,8 +24,8 @@ namespace parplan {
 // Searches the plans of one candidate and choice with these partitions, and adds to `plans` those
 // that are faster than its last one. Simulates plans while `looks_left` is above 0 and counts them
 // off. Returns a lower bound of the step of the plans that may be faster than that and were not
-// looked at, overhead included; infinite if there are none. One virtual stage a device, among the
-// numbers that are not listed, is 1F1B.
+// looked at, overhead included; infinite if there are none. Plans of one virtual stage a device
+// have the schedule of the setting, all others are interleaved.
 Seconds SearchBlockStages(const PipelineSetting& setting, const BlockChoice& choice,
                           const InterleavedPartitions& partitions, PlanEvaluator& evaluator,
                           PlanList& plans, int64_t& looks_left, SearchMeter& meter);

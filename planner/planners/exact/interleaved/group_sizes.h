@@ -1,5 +1,6 @@
 // The sizes of groups of micro-batches above the pipeline degree, in which `exact` looks for
-// interleaved plans. Used by the list of candidates and by the searches of this folder.
+// interleaved plans. Used by the list of candidates, by the searches of this folder and by
+// `FindSmallestMemory`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_GROUP_SIZES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_GROUP_SIZES_H_

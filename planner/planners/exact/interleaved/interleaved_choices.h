@@ -1,5 +1,5 @@
 // The choice of one option for each definition of an interleaved plan: bounds and search. Used by
-// `SearchInterleaved`.
+// the searches and bounds of this folder. Steps and bounds include the overhead of a step.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
@@ -24,7 +24,8 @@ namespace parplan {
 struct MaskedOptions {
   // Definitions that layers have, most layers first.
   std::vector<int> order;
-  // [definition] allowed options, fastest first; `least` has the least of each time.
+  // [definition] allowed options, fastest first; `least` has the least of each time. Only the
+  // entries of definitions in `order` mean something, here and below.
   std::vector<std::vector<int>> allowed;
   DefinitionTimes least;
   // [definition] the least bytes of each kind.
@@ -36,7 +37,7 @@ struct MaskedOptions {
 };
 
 // Returns the options that `mask` leaves to each definition of the model, with their least times
-// and bytes. REQUIRES: `mask` is one of the table of `setting`.
+// and bytes. REQUIRES, unchecked: `mask` is one of the table of `setting`, and not empty.
 MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& mask);
 
 // The plans found in one candidate, and what the search may still spend.
@@ -56,7 +57,8 @@ struct InterleavedFinds {
 // Returns the step, in seconds, that a plan must stay below.
 double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds);
 
-// The plans of one partition. Keeps references to its arguments. Not thread-safe.
+// The plans of one partition. Keeps references to its arguments. Not thread-safe. REQUIRES,
+// unchecked: `masked.usable`.
 class PartitionChoices {
  public:
   // The plans in which the definition with most layers uses one option and the others any.
@@ -80,7 +82,7 @@ class PartitionChoices {
   // Returns the least bound of the plans that may fit, or `cutoff` seconds if that is less.
   double LeastBound(double cutoff);
 
-  // Searches the plans of one start.
+  // Searches the plans of one of `Starts`, and adds what it finds to `finds`.
   void Search(const Start& start, PlanEvaluator& evaluator, InterleavedFinds& finds,
               SearchMeter& meter);
 

@@ -30,7 +30,8 @@ class InterleavedLoads {
   //
   //  layer_counts   layers of each virtual stage, in the order of the model
   //
-  // REQUIRES: the stages are a multiple of the setting's depth and have all layers together.
+  // REQUIRES, unchecked: the stages are a multiple of the setting's depth and have all layers
+  // together. Keeps no reference.
   InterleavedLoads(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                    int64_t micro_batch_count);
 

@@ -1,5 +1,5 @@
-// The partitions of interleaved pipelines (docs/search.md). Used by the list of candidates and by
-// the searches of this folder.
+// The partitions of interleaved pipelines (docs/search.md). Used by the searches of this folder, by
+// `SearchBlocks` and by `FindSmallestMemory`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
@@ -15,17 +15,19 @@ namespace parplan {
 struct InterleavedPartition {
   // Virtual stages per device.
   int virtual_stage_count = 2;
-  // Layers of each virtual stage, in the order of the model.
+  // Layers of each virtual stage, in the order of the model, at least one. Virtual stage i is on
+  // device i modulo the pipeline degree.
   std::vector<int> layer_counts;
 };
 
 // The partitions of one pipeline degree.
 struct InterleavedPartitions {
-  // By ascending number of virtual stages per device, at least 2: all partitions of a number that
-  // has few, else the even ones.
+  // By ascending number of virtual stages per device, at least 2: with `uneven-stages` all
+  // partitions of a number that has few, else the even ones, in which embedding and head count as a
+  // layer or (always without `uneven-stages`) as none.
   std::vector<InterleavedPartition> listed;
   // The numbers of virtual stages per device that have more partitions, ascending. All numbers in
-  // between have more too.
+  // between have more too. Empty without `uneven-stages`.
   std::vector<int> unlisted;
 
   bool empty() const { return listed.empty() && unlisted.empty(); }

@@ -16,8 +16,8 @@ namespace parplan {
 // Number of layers of each definition in each virtual stage.
 class StageCounts {
  public:
-  // `layer_counts` is [virtual stage], in the order of the model. REQUIRES: they add up to the
-  // layers of `model`.
+  // `layer_counts` is [virtual stage], in the order of the model. REQUIRES, unchecked: they add up
+  // to the layers of `model`.
   StageCounts(const ModelSpec& model, const std::vector<int>& layer_counts);
   // `counts` is [virtual stage * definition_count + definition].
   StageCounts(int definition_count, std::vector<int> counts)
@@ -34,7 +34,7 @@ class StageCounts {
   std::vector<int> counts_;
 };
 
-// Seconds of one layer of each definition: forward pass and both passes of a micro-batch, and
+// [definition] seconds of one layer: forward pass and both passes of a micro-batch, and
 // synchronisation of a step.
 struct DefinitionTimes {
   std::vector<double> forward;
@@ -54,7 +54,8 @@ struct DefinitionTimes {
 // for all strategies.
 class InterleavedPaths {
  public:
-  // REQUIRES: the number of stages is a multiple of `device_count`, which is above 0.
+  // REQUIRES, unchecked: the number of stages is a multiple of `device_count`, which is above 0.
+  // Keeps no reference.
   InterleavedPaths(const StageCounts& counts, int device_count);
 
   // Returns a lower bound of the step of any order of passes that takes micro-batches in groups of

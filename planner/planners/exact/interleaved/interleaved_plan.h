@@ -1,5 +1,6 @@
 // Interleaved plans in which every definition has one strategy, but for block recomputation. Used
-// by the searches of this folder and of the least memory.
+// by the searches of this folder and of the least memory. The plans are interleaved whatever the
+// schedule of the setting.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
@@ -15,12 +16,12 @@ namespace parplan {
 
 // Returns whether the space allows these options on neighbouring layers.
 //
-//  options   [definition] index into the table's options
+//  options   [definition] index into the table's options; not read for definitions without layers
 bool NeighboursAgree(const PipelineSetting& setting, const std::vector<int>& options);
 
 // Returns the plan with these options.
 //
-//  layer_counts   [virtual stage]
+//  layer_counts   [virtual stage], all layers of the model; a multiple of the pipeline degree
 //  group_size     `Plan::micro_batch_group_size`
 Plan InterleavedPlan(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                      const std::vector<int>& options, int64_t group_size);

@@ -21,7 +21,8 @@
 
 namespace parplan {
 
-// The relaxation of one partition. Keeps a reference to the menus.
+// The relaxation of one partition. Bounds are in seconds, without the overhead of a step. Keeps a
+// reference to the menus.
 class InterleavedRelaxation {
  public:
   // One pair of weights and prices, with the resulting bound.
@@ -51,6 +52,7 @@ class InterleavedRelaxation {
     std::vector<double> memory_prices;
   };
 
+  // `loads` are those of the setting and of this number of micro-batches.
   InterleavedRelaxation(const PipelineSetting& setting, const LayerMenus& menus,
                         InterleavedLoads loads, int64_t micro_batch_count);
 
@@ -62,8 +64,8 @@ class InterleavedRelaxation {
   // Returns the bound. REQUIRES: `QuickBound` was finite.
   double Improve(double wanted, int step_count);
 
-  // Returns the multipliers tried so far that are worth keeping, each with its bound. Call after
-  // `QuickBound`.
+  // Returns the multipliers tried so far that are worth keeping, each with its bound, the largest
+  // bound first; none before `QuickBound` or if that was infinite.
   const std::vector<Dual>& duals() const { return duals_; }
 
   // Returns, for each definition, an option that is good at the best multipliers, such that

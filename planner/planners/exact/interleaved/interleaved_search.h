@@ -4,7 +4,7 @@
 // all if there are few, are enumerated, and each is simulated unless a bound excludes it. Those of
 // all other partitions are searched by uneven_search.h, in large spaces apart from the others.
 // Groups of more micro-batches than the pipeline degree are searched apart, at the end.
-// `BestFirstSearch` calls it.
+// `BestFirstSearch` calls the searches; the list of candidates and `SteadyBound` call the bounds.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
@@ -25,7 +25,9 @@ namespace parplan {
 // are searched apart are bounded only.
 inline constexpr size_t kMaxDefinitionsChosen = 12;
 
-// Lower bounds for all micro-batch counts of one pipeline degree, regardless of memory.
+// Lower bounds for all micro-batch counts of one pipeline degree, regardless of memory. Keeps no
+// reference. REQUIRES, unchecked: `least` is usable and of this degree, and the micro-batch count
+// is a multiple of the degree, except for `GroupSizeBound`.
 class InterleavedBounds {
  public:
   InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree);
@@ -70,14 +72,16 @@ Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& cost
                                SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, over all numbers of virtual stages, except for partitions that
-// the space searches apart. REQUIRES: the degree is above 1 and divides the micro-batch count.
+// the space searches apart. The candidate's schedule is not read. REQUIRES, unchecked: the degree
+// is above 1 and divides the micro-batch count; `table` as for `SearchPipeline`.
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
                                   const OptionTable& table, const PipelineCandidate& candidate,
                                   Seconds cutoff, int wanted, SearchMeter& meter);
 
 // Searches the plans of the candidate's partitions that are not listed, for spaces that search them
 // apart (interleaved_partitions.h). Simulates plans while `looks_left` is above 0 and counts them
-// off. The bound of the outcome is `cutoff` or that of all those partitions. REQUIRES: as
+// off. The bound of the outcome is the lesser of `cutoff` and that of all those partitions, or 0 if
+// the meter stopped too early; `is_exact` of the outcome means nothing. REQUIRES: as
 // `SearchInterleaved`.
 PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& costs,
                                    const OptionTable& table, const PipelineCandidate& candidate,
@@ -86,9 +90,9 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
 
 // Searches the plans of the candidate, of any partition, with groups of more micro-batches than the
 // pipeline degree. Simulates plans of partitions that are not listed while `looks_left` is above 0
-// and counts them off. The bound of the outcome holds for all such plans, or is 0 if the model has
-// too many definitions to look at them. REQUIRES: `HasGroupSizes` for the candidate, and an option
-// table as for `SearchInterleaved`; the micro-batch count may be any.
+// and counts them off. The bound of the outcome holds for all such plans. If the model has too many
+// definitions to look at them, it is 0, and `is_exact` means nothing. REQUIRES: `HasGroupSizes` for
+// the candidate, and an option table as for `SearchInterleaved`; the micro-batch count may be any.
 PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& costs,
                                  const OptionTable& table, const PipelineCandidate& candidate,
                                  Seconds cutoff, int wanted, int64_t& looks_left,

@@ -39,7 +39,8 @@ struct PricedOptions {
   double room = 0.0;
 };
 
-// The bounds of one model and pipeline degree. Keeps no reference to the model.
+// The bounds of one model and pipeline degree, without the overhead of a step. Keeps no reference
+// to the model. Immutable.
 class UnevenBound {
  public:
   // A question: steps of `micro_batch_count` with any number of virtual stages a device in a range.
@@ -56,6 +57,7 @@ class UnevenBound {
     bool any_group_size = false;
   };
 
+  // `device_count` is the pipeline degree.
   UnevenBound(const ModelSpec& model, int device_count);
 
   // Returns the definition that most layers have, the first of equal ones.

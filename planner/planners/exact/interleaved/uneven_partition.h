@@ -20,9 +20,10 @@ using UnevenPartition = std::vector<int>;
 
 // How good a plan is: one that needs less beyond the memory first, then the faster one.
 struct UnevenScore {
-  // Bytes that the fullest device needs beyond its memory; infinite if nothing is known.
+  // Bytes that the fullest device needs beyond its memory, 0 if the plan fits; infinite if nothing
+  // is known.
   double excess = std::numeric_limits<double>::infinity();
-  // Seconds.
+  // Seconds, with the overhead of a step.
   double step = std::numeric_limits<double>::infinity();
 
   bool is_known() const { return excess < std::numeric_limits<double>::infinity(); }
@@ -37,18 +38,19 @@ class UnevenSimulation {
   UnevenSimulation(const PipelineSetting& setting, const std::vector<int>& options,
                    int64_t group_size, PlanEvaluator& evaluator)
       : setting_(setting), options_(options), group_size_(group_size), evaluator_(evaluator) {}
-  // Plans recompute the first layers of each virtual stage, as many as `SetCount` was given last,
-  // in groups of as many micro-batches as there are devices.
+  // Plans recompute the first layers of each virtual stage, as many as `SetCount` was given last
+  // and one at first, in groups of as many micro-batches as there are devices.
   UnevenSimulation(const PipelineSetting& setting, const BlockChoice& choice,
                    PlanEvaluator& evaluator)
       : setting_(setting), options_(choice.whole), choice_(&choice), evaluator_(evaluator) {}
 
   void SetCount(int count) { count_ = count; }
 
+  // Returns the plan, which is interleaved.
   Plan PlanOf(const UnevenPartition& partition) const;
   UnevenScore Score(const UnevenPartition& partition);
 
-  // The passes of each virtual stage on a longest path through the schedule of a partition.
+  // [virtual stage] numbers of passes on a longest path through the schedule of a partition.
   struct Path {
     std::vector<double> forward;
     std::vector<double> backward;
@@ -68,17 +70,19 @@ class UnevenSimulation {
   PlanEvaluator& evaluator_;
 };
 
-// Returns a few partitions in which devices and virtual stages have about the same work. Each is
-// found by giving one layer after the other to the device, and there to the virtual stage, with the
-// least work; they differ in who is first among equals.
+// Returns a few partitions in which devices and virtual stages have about the same work, all
+// different. The last one that is tried cuts the layers into shares of equal work. The others give
+// one layer after the other to the device, and there to the virtual stage, with the least work;
+// they differ in who is first among equals. REQUIRES, unchecked: a layer for each virtual stage.
 std::vector<UnevenPartition> FirstPartitions(const PipelineSetting& setting,
                                              const std::vector<int>& options,
                                              int virtual_stage_count);
 
-// Returns the partitions that differ from `partition` in one layer taken from a virtual stage and
-// one given to another, the layers between them moving up, most promising first: those that take
-// memory from the fullest device if it has too much, else those that shorten the longest path. A
-// step is a maximum of sums over paths, so a move that does not shorten that path helps nothing.
+// Returns at most 40 of the partitions that differ from `partition` in one layer taken from a
+// virtual stage and one given to another, the layers between them moving up, most promising first:
+// those that take memory from the fullest device if it has too much, else those that shorten the
+// longest path. A step is a maximum of sums over paths, so a move that does not shorten that path
+// helps nothing.
 std::vector<UnevenPartition> NeighboursOf(const PipelineSetting& setting,
                                           const std::vector<int>& options,
                                           const UnevenPartition& partition,

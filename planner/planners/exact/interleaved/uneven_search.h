@@ -3,7 +3,8 @@
 // A bound over all partitions (uneven_bound.h) orders the strategies of the definition with most
 // layers and the numbers of virtual stages. For the most promising, partitions of about equal loads
 // are simulated and improved by moving layers between virtual stages. The bound proves what the
-// best plan cannot be below; between the two a gap may stay. Used by interleaved_search.h.
+// best plan cannot be below; between the two a gap may stay. The functions of interleaved_search.h
+// call it.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
@@ -20,7 +21,8 @@ namespace parplan {
 
 // Returns the least bound, in seconds and with the overhead of a step, of the plans with options of
 // `masked` and any partition into one of the ascending numbers of virtual stages, with the memory
-// of the setting's micro-batches and steps of `micro_batch_count`; `cutoff` if that is less.
+// of the setting's micro-batches and steps of `micro_batch_count`; `cutoff` if that is less, or if
+// there are no numbers.
 double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& masked,
                         const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
                         int64_t micro_batch_count, double cutoff);
@@ -31,9 +33,9 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
 // the overhead, for each number of virtual stages by itself; infinite if it is not below the cutoff
 // that `finds` had; 0 if `meter` stopped before all of them were bounded.
 //
-//   group_sizes   `Plan::micro_batch_group_size` of the plans: only 0, or sizes above the pipeline
-//                 degree, which are tried on a partition one after the other; the bound then holds
-//                 for all sizes there are
+//   group_sizes   `Plan::micro_batch_group_size` of the plans: 0 alone, or one or more sizes above
+//                 the pipeline degree, which are tried on a partition one after the other; the
+//                 bound then holds for all sizes there are
 double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
                     const std::vector<int>& virtual_stage_counts,
                     const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,

@@ -12,6 +12,7 @@ namespace parplan {
 
 // Returns the interleaved plan of the candidate that needs the least memory among those of listed
 // partitions (interleaved_partitions.h), if less than `limit`; the best so far if `meter` ended it.
+// `is_proved` means nothing in it, and the candidate's schedule is not read.
 // Branches definition by definition, with undecided definitions at their least memory.
 std::optional<SmallestMemory> SmallestInterleavedMemory(const StrategySpace& space,
                                                         const CostModel& costs,

@@ -16,8 +16,9 @@
 
 namespace parplan {
 
-// The plans of one table and mask under 1F1B. GPipe keeps all micro-batches where 1F1B keeps one
-// per later stage, and is alike otherwise, so it never needs less memory.
+// The plans of one table and mask under the schedule of the setting. GPipe keeps all micro-batches
+// where 1F1B keeps one per later stage, and is alike otherwise, so it never needs less memory, and
+// `FindSmallestMemory` asks about it only if the rules want it.
 //
 // The memory of a stage is taken as a sum over its layers; kept outputs and the optimizer's step
 // are not counted. REQUIRES: `setting` outlives this object; `mask` as for `LeanOptions`.
@@ -28,7 +29,7 @@ class PipelineMemory {
   // Returns whether some partition fits into `usable` bytes on every device.
   bool Fits(Bytes usable) const;
 
-  // Returns a plan that fits. REQUIRES: Fits(usable).
+  // Returns a plan that fits. REQUIRES, unchecked: Fits(usable).
   Plan PlanWithin(Bytes usable) const;
 
  private:

@@ -31,13 +31,17 @@ struct SmallestMemory {
   //   optimizer step;
   // - the space has interleaved plans, whose sums are not lower bounds if the runtime keeps stage
   //   outputs or some option has memory of the optimizer step or of a bucket;
-  // - the space has interleaved plans of partitions that are not listed (interleaved_partitions.h),
-  //   and no plan of one stage per device is known to need less than all of them.
+  // - the space has interleaved plans of partitions that are not listed (interleaved_partitions.h)
+  //   or of other group sizes (group_sizes.h), and no plan of one stage per device is known to need
+  //   less than all of them;
+  // - the space has plans with block recomputation of several definitions of transformer layers,
+  //   which were not searched and may need less.
   bool is_proved = true;
 };
 
-// Searches the declared space but for the plans that `is_proved` names. Returns nothing if it has
-// no plan at any memory, or a limit ended the search before the first plan.
+// Searches the declared space, whatever memory the problem has, but for the plans that `is_proved`
+// names. Returns nothing if it has no plan at any memory, or a limit ended the search before the
+// first plan.
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter);
 

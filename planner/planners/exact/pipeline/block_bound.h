@@ -6,7 +6,7 @@
 // micro-batch to a stage, through the work of its device, and back with the last one
 // (uneven_bound.h). Memory says how many layers a device holds without recomputation, and how many
 // of more layers it must recompute at least. The least step in which the devices can take all
-// layers is the bound. Used by `SearchBlocks`.
+// layers is the bound. Used by `SearchBlocks` and, for its memory alone, by smallest_memory.h.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_BOUND_H_
@@ -23,13 +23,14 @@ namespace parplan {
 // refer to its arguments afterwards.
 class BlockBound {
  public:
-  // Devices have from `fewest_virtual_stages` to `most_virtual_stages` virtual stages. With one,
-  // the schedule is the setting's; with more, it is interleaved.
+  // Devices have from `fewest_virtual_stages` to `most_virtual_stages` virtual stages. If that is
+  // at most one, the schedule is the setting's; with more, it is interleaved. `choice` is one of
+  // `BlockChoicesOf`.
   BlockBound(const PipelineSetting& setting, const BlockChoice& choice, int fewest_virtual_stages,
              int most_virtual_stages);
 
-  // Returns a lower bound of the step, whatever the number of recomputed layers, or `cutoff` if
-  // that is less. Infinite if memory never suffices.
+  // Returns a lower bound of the step, whatever the number of recomputed layers, or `cutoff`, which
+  // may be infinite, if that is less. Infinite if memory never suffices.
   double Bound(double cutoff) const;
 
   // Returns whether a step below `cutoff` is possible in which each virtual stage recomputes its

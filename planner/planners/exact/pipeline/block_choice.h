@@ -1,6 +1,6 @@
 // Plans with block recomputation (`AllowsBlocks`): one strategy for all layers, and the first
-// layers of each stage recomputed. Used by the searches of such plans (block_pipeline.h,
-// block_interleaved.h).
+// layers of each stage recomputed. Used by the searches of such plans (block_search.h,
+// block_pipeline.h, ../interleaved/block_stages.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_CHOICE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_CHOICE_H_
@@ -13,7 +13,9 @@
 namespace parplan {
 
 // The options of the layers of such plans, whatever their partition and their number of recomputed
-// layers. All options have the same layout place, so nothing is resharded within a plan.
+// layers. All options have the same tensor-, data- and context-parallel degrees, rank order and
+// kind of context parallelism, so layers reshard nothing, unless the runtime exchanges layouts
+// where sequence parallelism begins or ends.
 struct BlockChoice {
   // [definition] index of the option without recomputation; -1 for definitions without layers.
   std::vector<int> whole;
@@ -22,7 +24,8 @@ struct BlockChoice {
   std::vector<int> recomputed;
 };
 
-// Lists the choices of the space. REQUIRES: `AllowsBlocks`; the table keeps all options.
+// Lists the choices of the space in which some definition is recomputed. REQUIRES, unchecked:
+// `AllowsBlocks`; the table is usable and keeps all options (`OptionTable::Keeps::kAll`).
 std::vector<BlockChoice> BlockChoicesOf(const StrategySpace& space, const OptionTable& table);
 
 // Returns the choices that no other dominates; of equal ones the first. One dominates another if
@@ -35,8 +38,8 @@ std::vector<BlockChoice> UndominatedBlocks(const OptionTable& table,
 // of the choice.
 OptionMask MaskOf(const OptionTable& table, const BlockChoice& choice);
 
-// Returns [layer] the options of layers [first, end) as a stage that recomputes its first `count`
-// layers that can be.
+// Returns the options of layers [first, end), one for each, as a stage that recomputes the first
+// `count` of those layers that can be recomputed.
 std::vector<int> BlockOptions(const PipelineSetting& setting, const BlockChoice& choice, int count,
                               int first_layer, int end_layer);
 

@@ -27,10 +27,12 @@ class BlockRule : public StageRule {
  public:
   BlockRule(const PipelineSetting& setting, const BlockChoice& choice);
 
-  // Recomputes `count` layers from now on, which drops all fronts.
+  // Recomputes `count` layers of each stage from now on, which ends the validity of all fronts. At
+  // first it is one layer.
   void SetCount(int count);
 
-  // Returns the choice if the stage fits into the memory as `PlanEvaluator` has it.
+  // Returns the choice if the stage fits into the memory as `PlanEvaluator` has it. The front is
+  // valid until `SetCount`.
   const StageFront& Front(int stage, int first_layer, int end_layer) override;
 
  private:
@@ -51,9 +53,9 @@ class BlockRule : public StageRule {
 double BlockPipelineBound(const PipelineSetting& setting, const BlockChoice& choice,
                           PlanEvaluator& evaluator, double cutoff, SearchMeter& meter);
 
-// Adds the best `wanted` plans with steps below `cutoff` and returns their lower bound, or `cutoff`
-// if that is less. Clears `is_exact` if the best of them may be missing. `bound` is that of the
-// same setting and choice.
+// Adds the best `wanted` plans with steps below `cutoff` to `plans` and returns a lower bound of
+// the steps of all such plans, or `cutoff` if that is less. Clears `is_exact` if the best of them
+// may be missing, and never sets it. `bound` is that of the same setting and choice.
 double SearchBlockPipeline(const PipelineSetting& setting, const BlockChoice& choice,
                            const BlockBound& bound, PlanEvaluator& evaluator, double cutoff,
                            int wanted, PlanList& plans, bool& is_exact, SearchMeter& meter);

@@ -54,7 +54,8 @@ class FrontCache {
   //  grain            share of the least time of a stage that may be lost by rounding the times of
   //                   its choices (`StageQuestion::pass_grain`), so that they are few; 0: exact
   //  layout_classes   as in `StageQuestion`; only with a grain
-  //  rule             replaces the choice of options, if it is not null; only without a grain
+  //  rule             replaces the choice of options, if it is not null; only without a grain (not
+  //                   checked)
   FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
              double grain = 0.0, std::vector<int> layout_classes = {}, StageRule* rule = nullptr);
 
@@ -65,13 +66,14 @@ class FrontCache {
   // cache; with a rule it is the rule's front, and valid as long as that. A front solved for fewer
   // micro-batches in flight is reused for more if all its choices still fit. Incomplete
   // (`StageFront::is_complete`) if `meter`, which is asked before each front is solved, ended the
-  // search. Times are those of the layers, less what grains and layout classes lose, whichever
-  // times are compared.
+  // search. Without a grain, the times of choices are those of their layers, whichever are
+  // compared. With one they are less what grains and layout classes lose, and with
+  // `kForwardBackward` the backward time is counted in `forward` (`StageQuestion::joins_passes`).
   const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
                          SearchMeter& meter);
 
-  // Returns `OptionTable::Send` between layouts of choices: the least between members of their
-  // classes.
+  // Returns `OptionTable::Send` between layouts of choices: with layout classes, the least between
+  // members of their classes.
   Seconds Send(int definition, int from_layout, int to_layout, bool leaves_node) const;
 
  private:

@@ -22,6 +22,7 @@ struct LayerItem {
   // Index into the options of the definition.
   int option = 0;
 };
+// Returns the cost of an option; `index` becomes `LayerItem::option`.
 LayerItem ItemOf(const StageOption& option, int index);
 
 // The menus of a table under a mask: for each definition its items that no other dominates.
@@ -33,7 +34,7 @@ class LayerMenus {
   LayerMenus(const PipelineSetting& setting, const OptionMask& mask, SearchMeter& meter,
              int layout = -1);
 
-  // Returns the items; empty for definitions no layer has.
+  // Returns the items, the fastest first; empty for definitions no layer has.
   const std::vector<LayerItem>& items(int definition) const { return items_[definition]; }
   // Returns the least transient bytes of an offered option; infinite for definitions no layer has.
   double least_transient(int definition) const { return least_transients_[definition]; }

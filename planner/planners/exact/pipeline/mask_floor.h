@@ -20,12 +20,13 @@ class MaskFloor {
   // candidate's schedule is interleaved whatever the setting says.
   MaskFloor(const PipelineSetting& setting, bool interleaves, double cutoff);
 
-  // Returns a filter that keeps what may fit all devices together and be within the cutoff. It
-  // refers to this object.
+  // Returns a filter that keeps what may fit all devices together and be within the cutoff. This
+  // object must outlive it.
   MaskFilter Filter() {
     return [this](absl::Span<const int> chosen) { return Keeps(chosen); };
   }
-  // Returns whether some options would have fitted and were dropped for their time.
+  // Returns whether the filter has dropped options for their time that would have fitted. If so,
+  // the plans that are left out take at least the cutoff.
   bool dropped_slow() const { return dropped_slow_; }
 
  private:

@@ -6,8 +6,9 @@
 // that few sums differ: that raises the bound to within a grain of the best step and finds a plan
 // close to it. Finer grains, and finally none, repeat this for the step times between bound and
 // plan. The first plan without grains is the best by the bound of the schedule; if its simulated
-// step is longer than the bound, all plans that may be faster are simulated. `SearchPipeline` makes
-// one per mask, `SearchBlockPipeline` one per choice.
+// step is longer than the bound, all plans that may be faster are simulated. The searches and
+// bounds of pipeline_search.h make one per mask or part of it, those of block_pipeline.h one per
+// choice.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
@@ -38,20 +39,21 @@ class MaskSearch {
   MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, LayoutClasses& classes,
              PlanEvaluator& evaluator, SearchMeter& meter, StageRule* rule = nullptr);
 
-  // Returns a lower bound of the step of any plan, or `cutoff` if that is less.
+  // Returns a lower bound of the step of any plan, or `cutoff` if that is less; infinite if there
+  // is no plan.
   double LowerBound(double cutoff);
 
-  // Offers the plan of the lower bound's partition whose stages mix what is good at the price of
-  // memory. Returns its step; infinite if it does not fit. REQUIRES: `LowerBound` was finite and
-  // below its `cutoff`.
+  // Makes the plan of the lower bound's partition whose stages mix what is good at the price of
+  // memory, and offers it to `plans` if its step is below `cutoff`. Returns its step; infinite if
+  // it does not fit. REQUIRES, unchecked: `LowerBound` was finite and below its `cutoff`.
   double TryMix(double cutoff, PlanList& plans);
 
   // Adds the best plans by coarsely rounded times with steps below `cutoff`. REQUIRES: `lower` is a
   // result of `LowerBound`.
   void SearchCoarsely(double lower, double cutoff, int wanted, PlanList& plans);
 
-  // Adds plans with steps below `cutoff` and returns the lower bound. Clears `is_exact` if the best
-  // of them may be missing.
+  // Adds plans with steps below `cutoff` and returns the lower bound, as `LowerBound` does. Clears
+  // `is_exact` if the best of them may be missing, and never sets it.
   double Search(double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
   // Adds the plans whose stages follow the rule, with steps below `cutoff`, and returns their lower
@@ -63,8 +65,8 @@ class MaskSearch {
   Bytes max_excess() const { return max_excess_; }
 
  private:
-  // Builds the graph for plans of at most `target` seconds; if that is too large, the graph of one
-  // partition.
+  // Builds the graph for plans of at most `target` seconds; if its stages have too many runs of
+  // layers to solve, keeps only its best partition.
   PartitionGraph::Outcome Prepare(double target);
   int64_t RunCount() const;
   // Returns fronts whose times are rounded down by the share `grain` of about a stage's time.
@@ -87,7 +89,8 @@ class MaskSearch {
   // Returns whether all neighbouring layers are allowed, given their real layouts instead of the
   // representatives of their classes.
   bool MayFollow(absl::Span<const ChosenStage> stages);
-  // Returns the step of the plan if it fits and is below `cutoff`; otherwise infinite.
+  // Returns the step of the plan if it fits, else infinite. Adds the plan if its step is below
+  // `cutoff`.
   double Offer(absl::Span<const ChosenStage> stages, double cutoff, PlanList& plans);
 
   const PipelineSetting& setting_;

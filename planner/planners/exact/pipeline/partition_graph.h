@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/planners/exact/pipeline/range_bound.h"
 #include "planner/search/base/search_meter.h"
@@ -37,7 +38,8 @@ class PartitionGraph {
     kNothing,
     // There is no plan at all: memory suffices for no partition.
     kImpossible,
-    // The graph would have more than `kMaxEdges` edges, or the meter stopped; nothing is proved.
+    // The graph would have more than `kMaxEdges` edges, times the effort of the meter, or the meter
+    // stopped; nothing is proved.
     kTooLarge,
   };
   // Largest number of edges, which limits memory and time of one graph; models that exceed it are
@@ -76,8 +78,10 @@ class PartitionGraph {
   }
 
   // Returns a bound of all plans that uses only the sum of all layers and the longest of them.
+  // Needs no `Build`.
   double SpreadBound() const;
-  // Returns the bound of one partition; infinite if memory does not suffice.
+  // Returns the bound of one partition, given as first layers of all stages and the number of
+  // layers; infinite if memory does not suffice.
   static double BoundOf(const PipelineSetting& setting, RangeBounds& ranges,
                         absl::Span<const int> boundaries);
 

@@ -16,10 +16,11 @@ class PartitionSeams {
   // `layer_counts` is [virtual stage].
   PartitionSeams(const PipelineSetting& setting, const std::vector<int>& layer_counts);
 
-  // Returns the options of `allowed`, in the same order, that no other dominates in times, memory
-  // and the resharding to and from the neighbours already decided. Options of different layouts are
-  // not compared if a neighbour is undecided. Options that the decided neighbours exclude are
-  // dropped.
+  // Returns the options of `allowed` (indices into those of the definition), in the same order,
+  // that no option before them dominates in times, memory and the resharding to and from the
+  // neighbours already decided. Options of different layouts are not compared if a neighbour is
+  // undecided or the runtime keeps outputs of stages. Options that the decided neighbours exclude
+  // are dropped.
   //
   //  chosen   [definition] option, or -1 if undecided
   std::vector<int> Undominated(int definition, const std::vector<int>& allowed,

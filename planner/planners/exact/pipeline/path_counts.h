@@ -37,7 +37,7 @@ struct LayerRate {
 // becomes negative. Then no partition gains by having more layers in one stage and fewer in
 // another.
 //
-//  rates   [stage], one for each of the recurrence and at least one
+//  rates   [stage], one for each of the recurrence and at least one; not checked
 //
 // O(stages), repeated a few times.
 PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates);

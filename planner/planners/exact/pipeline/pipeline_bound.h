@@ -6,7 +6,8 @@
 // those along which micro-batches delay each other: within a stage, through the later stages and
 // back, and round after round of as many micro-batches as a stage may have in flight. The bound
 // equals the simulated time except for rare mixtures of them. For GPipe, which runs all forward
-// passes and then all backward passes, it is always exact. Used by the searches of this folder.
+// passes and then all backward passes, it is always exact. Used by the searches of this folder and,
+// for first bounds, by exact_candidates.h.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
@@ -39,11 +40,14 @@ using SuffixTimes = std::array<double, 5>;
 // Extends suffixes of the pipeline by the stage in front of them.
 class SuffixRecurrence {
  public:
-  // REQUIRES: `schedule` is 1F1B or GPipe; both numbers are at least 1.
+  // GPipe with one stage counts as 1F1B. REQUIRES: `schedule` is 1F1B or GPipe; both numbers are at
+  // least 1; aborts otherwise.
   SuffixRecurrence(Schedule schedule, int pipeline_parallel_degree, int64_t micro_batch_count);
 
   // Returns the suffix of the last stage; `stage.send` is ignored.
   SuffixTimes LastStage(const StageTimes& stage) const;
+  // Returns the suffix that begins with stage `stage_index`, where `later` is that of the next
+  // stage.
   SuffixTimes Before(int stage_index, const StageTimes& stage, const SuffixTimes& later) const;
 
   // Returns a lower bound of the end of any schedule, counted from when the first micro-batch
@@ -66,11 +70,12 @@ class SuffixRecurrence {
   }
 
   bool is_gpipe() const { return is_gpipe_; }
-  // Returns the micro-batches that stage `stage_index` admits before it waits for the first.
+  // Returns the micro-batches that stage `stage_index` admits before it waits for the first, under
+  // 1F1B.
   double in_flight(int stage_index) const;
   double micro_batch_count() const { return others_ + 1.0; }
   // Returns the number of whole rounds of as many micro-batches as stage `stage_index` has in
-  // flight: the step takes at least so many round trips from there.
+  // flight: the step takes at least so many round trips from there. 1 under GPipe.
   double RoundCount(int stage_index) const;
   // Returns a lower bound of the time until the last backward pass of the stage, where `work` is
   // the time of both of its passes: round trips, and between them one micro-batch after the other.
@@ -97,7 +102,8 @@ class SuffixRecurrence {
   double others_;
 };
 
-// Returns a lower bound of `StepTime` under the same rules, for one stage per device.
+// Returns a lower bound of `StepTime` under the same rules, for one stage per device. REQUIRES: at
+// least one stage, and those of `SuffixRecurrence`.
 Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages,
                           int64_t micro_batch_count);
 

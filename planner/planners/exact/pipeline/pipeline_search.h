@@ -39,7 +39,7 @@ struct PipelineOutcome {
   // (`AreAlike`).
   std::vector<PredictedPlan> plans;
   // Lower bound of the step of the candidate's plans, or `cutoff` if that is less. Infinite if
-  // there is no plan at all.
+  // there is no plan at all; 0 if nothing is proved.
   Seconds bound;
   // Whether the best plan below `cutoff` was found, or it is proved that there is none.
   bool is_exact = true;
@@ -47,9 +47,10 @@ struct PipelineOutcome {
 
 // Searches the best `wanted` plans whose step is below `cutoff` (infinite: any): the first is the
 // best there is if the outcome `is_exact`, the others are those met on the way. It is not exact if
-// `meter`, which counts states and says when to stop, or a limit of states ended a part, or if the
-// model has `kManyLayers` layers or more and prices of memory (priced_search.h) leave a gap.
-// REQUIRES: `table` is usable and made for the candidate's degree and micro-batch size.
+// `meter`, which counts states and says when to stop, or a limit of states ended a part, if plans
+// fit except for memory that the allocator keeps, or if the model has `kManyLayers` layers or more
+// and prices of memory (priced_search.h) leave a gap. REQUIRES, here and below, unchecked: `table`
+// is usable and made for the candidate's degree and micro-batch size.
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, int wanted, SearchMeter& meter);
@@ -61,7 +62,7 @@ PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             Seconds cutoff, int wanted, SearchMeter& meter);
 
 // Returns only the first lower bound of the search: no plan has a shorter step than this or
-// `cutoff`, whichever is less; infinite if memory never suffices.
+// `cutoff`, whichever is less; infinite if memory never suffices, and 0 if `meter` stopped.
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                       const PipelineCandidate& candidate, Seconds cutoff, SearchMeter& meter);
 

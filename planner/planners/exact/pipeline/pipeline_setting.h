@@ -1,4 +1,5 @@
-// The facts about one candidate that all parts of its search share.
+// The facts about one candidate that all parts of its search share. Each search of a candidate
+// under planner/planners/exact makes one.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
@@ -17,21 +18,26 @@
 
 namespace parplan {
 
-// The facts about one candidate. Keeps references to its arguments.
+// The facts about one candidate. Keeps references to its arguments but the candidate. Immutable.
 class PipelineSetting {
  public:
   // The facts about a stage that do not depend on its layers.
   struct Stage {
+    // Micro-batches that it holds activations of at once, at most.
     int64_t in_flight = 1;
+    // Whether the runtime keeps what the stage sends.
     bool keeps_outputs = false;
     // Whether messages to the next stage leave the node.
     bool leaves_node = false;
+    // Communicators beyond those of options: that of a tied table.
     int extra_communicator_count = 0;
     // Least seconds of any message to the next stage; 0 for the last stage.
     double least_send = 0.0;
   };
 
-  // `usable_memory` is that of one device.
+  // `usable_memory` is that of one device. REQUIRES: the schedule is 1F1B or GPipe, else this
+  // aborts; searches of interleaved plans make one of 1F1B, and read only what no schedule changes.
+  // `table` is usable and made for the candidate's degree, which is not checked.
   PipelineSetting(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                   const PipelineCandidate& candidate, Bytes usable_memory);
 
@@ -51,7 +57,8 @@ class PipelineSetting {
     return leaves_node ? least_send_between_nodes_ : least_send_within_node_;
   }
   const BudgetByCommunicators& budget() const { return budget_; }
-  // Returns the largest budget for tensors over all numbers of communicators.
+  // Returns the largest budget for tensors over all numbers of communicators; negative if nothing
+  // fits.
   Bytes largest_budget() const { return largest_budget_; }
 
   // Returns the first layers of all stages, followed by the number of layers, if the space fixes
@@ -59,7 +66,7 @@ class PipelineSetting {
   absl::Span<const int> fixed_boundaries() const { return fixed_boundaries_; }
   // Returns the boundaries with equal numbers of transformer layers, whatever the space allows:
   // layers before the first belong to the first stage, those after the last to the last. Empty if
-  // the number is no multiple of the stages. O(layers).
+  // the number is no multiple of the stages, or 0 with several stages. O(layers).
   std::vector<int> EvenBoundaries() const;
   // Returns whether there is any partition at all.
   bool has_partition() const { return has_partition_; }
@@ -104,8 +111,8 @@ class PipelineSetting {
   std::vector<int> end_of_run_;
 };
 
-// Returns [communicator count] the bytes of tensors that fit on a device with so many
-// communicators.
+// Returns [communicator count, from 0 to `max_communicators`] the bytes of tensors that fit on a
+// device with so many communicators; negative if none do.
 BudgetByCommunicators BudgetsOf(const MemoryOverheads& overheads, Bytes usable_memory,
                                 int pipeline_parallel_degree, int ranks_per_stage,
                                 int max_communicators);

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -14,10 +15,11 @@
 
 namespace parplan {
 
-// Returns the plan with these stages, layers grouped in maximal runs.
+// Returns the plan with these stages, which are all of it in order, layers grouped in maximal runs.
 Plan AssemblePlan(const PipelineSetting& setting, absl::Span<const ChosenStage> stages);
 
-// Sets the stage times with which the schedule is simulated.
+// Sets `times` to the stage times with which the schedule is simulated; `send` is infinite if the
+// space has no such neighbours.
 void StageTimesOf(const PipelineSetting& setting, absl::Span<const ChosenStage> stages,
                   std::vector<StageTimes>& times);
 
@@ -29,18 +31,19 @@ bool AreAlike(const Plan& a, const Plan& b);
 // The best plans, at most `wanted`, no two alike.
 class PlanList {
  public:
-  // REQUIRES: `wanted` is at least 1.
+  // REQUIRES, unchecked: `wanted` is at least 1.
   explicit PlanList(int wanted) : wanted_(wanted) {}
 
   // Adds a plan; keeps the better of plans that are alike. Returns whether the list changed.
   bool Offer(PredictedPlan plan);
 
-  // Returns the plans, best first by `IsBetterPlan`.
+  // Returns the plans, best first by `IsBetterPlan`. Valid until the list changes.
   const std::vector<PredictedPlan>& plans() const { return plans_; }
+  // Returns them and leaves the list empty.
   std::vector<PredictedPlan> Take() { return std::move(plans_); }
   bool is_full() const { return static_cast<int>(plans_.size()) == wanted_; }
-  // Returns the cutoff: a plan must take less time per sample to enter the list; infinite while the
-  // list is not full.
+  // Returns the cutoff: a plan that takes more time per sample cannot enter the list; infinite
+  // while the list is not full.
   Seconds CutoffPerSample() const;
 
  private:

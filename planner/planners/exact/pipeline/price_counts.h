@@ -6,8 +6,8 @@
 
 namespace parplan {
 
-// Stages for which prices are computed; the others follow from these. Prices change slowly from
-// stage to stage, because only the number of micro-batches in flight differs. Not measured for
+// About how many stages prices are computed for; the others follow from these. Prices change slowly
+// from stage to stage, because only the number of micro-batches in flight differs. Not measured for
 // other numbers.
 inline constexpr int kPricedStages = 24;
 // Prices tried for one stage; the loop usually ends earlier, at a vertex of the lower hull. Not

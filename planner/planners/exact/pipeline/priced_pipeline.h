@@ -53,7 +53,8 @@ class PricedPipeline {
   // cheapest first. REQUIRES: `Bound` was finite.
   std::vector<int> CheapestLayouts(const OptionMask& mask, int limit) const;
 
-  // Returns the seconds of one micro-batch, both directions, at the prices.
+  // Returns the seconds of one micro-batch, both directions, at the prices. REQUIRES: `Bound` was
+  // called.
   double StageTime(int stage, int first_layer, int end_layer) const;
 
  private:

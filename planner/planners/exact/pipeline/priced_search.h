@@ -14,13 +14,14 @@ namespace parplan {
 // (docs/search.md, "How time grows").
 inline constexpr int kManyLayers = 256;
 
-// Returns a bound as `PipelineBound` does.
+// Returns a bound as `PipelineBound` does, for any number of layers.
 Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds cutoff, SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, but the plan need not be the best: stages are balanced at the
-// prices, mixed of what is good at them, and boundaries are moved until stage times are even.
+// prices, mixed of what is good at them, and boundaries are moved until stage times are even. The
+// outcome is exact only if its bound reaches `cutoff`, so that no plan is below it.
 PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel& costs,
                                      const OptionTable& table, const PipelineCandidate& candidate,
                                      Seconds cutoff, int wanted, SearchMeter& meter);

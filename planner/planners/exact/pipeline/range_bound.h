@@ -37,7 +37,7 @@ struct RangeTimes {
   double forward = 0.0;
 };
 
-// Computes the bounds. Keeps references to its arguments. Not thread-safe.
+// Computes the bounds. Keeps references to `setting` and `meter`. Not thread-safe.
 class RangeBounds {
  public:
   // Numbers of prices and weights. Each adds one addition per layer and range; more prices give
@@ -54,8 +54,9 @@ class RangeBounds {
     double transient = 0.0;
   };
 
-  // `boundaries` is a reference partition. Only options in `allowed` are considered; all if it is
-  // empty. Looks at options are counted on the meter, but bounds hold after it has stopped too.
+  // `boundaries` is a reference partition (reference_partition.h). Only options in `allowed` are
+  // considered; all if it is empty. Looks at options are counted on the meter, but bounds hold
+  // after it has stopped too.
   RangeBounds(const PipelineSetting& setting, const OptionMask& allowed,
               absl::Span<const int> boundaries, SearchMeter& meter);
 

@@ -10,10 +10,13 @@
 
 namespace parplan {
 
-// Returns the first layers of all stages, followed by the number of layers. Balanced by the least
-// times of layers: even for GPipe, shrinking by 1 - 1/m from stage to stage for 1F1B
-// (`SpreadStepBound`). The only partition if the space has just one; with more
-// stages than layers there is none, and the result must not be used.
+// Returns the first layers of all stages, from 0 on, followed by the number of layers. Each stage
+// gets about its share of the sum of the layers' least forward and backward times. Shares are equal
+// for GPipe and for one micro-batch; otherwise each is 1 - 1/m of the share of the stage before,
+// where m is the number of micro-batches (`SpreadStepBound`). Boundaries that the space fixes are
+// returned unchanged. An empty `allowed` allows all options.
+//
+// If `setting.has_partition()` is false, the result is no partition and must not be used.
 std::vector<int> ReferencePartition(const PipelineSetting& setting, const OptionMask& allowed);
 
 }  // namespace parplan

@@ -1,29 +1,31 @@
-// A fast heuristic for the options of a stage, to have an incumbent early. Used by `MaskSearch` and
-// `SearchPricedPipeline`.
+// A fast heuristic for the options of a stage, to have an incumbent early, used by `MaskSearch` and
+// `SearchPricedPipeline`; and the times of a stage, which `FrontCache` and `BlockRule` set too.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
 
 #include <optional>
 
+#include "absl/types/span.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/search/stage/stage_front.h"
 
 namespace parplan {
 
-// Chooses options for layers [first, end) as stage `stage`. At the price of memory at which the
-// best options just fit, each definition has a fast option and a small one; as many layers as fit
-// take the fast one. Near the optimum if neither causes resharding. Returns nothing if even the
-// small ones do not fit, a definition has no option that `allowed` permits, or two neighbours
-// chosen have no transition. O(rounds * prices * definitions * options + layers), with 3 rounds of
-// up to 24 prices.
+// Chooses options for layers [first, end) as stage `stage`; an empty `allowed` permits all. At the
+// price of memory at which the best options just fit, each definition has a fast option and a small
+// one; as many layers as fit take the fast one. Near the optimum if neither causes resharding.
+// Returns nothing if even the small ones do not fit, a definition has no option that `allowed`
+// permits, or two neighbours chosen have no transition. O(rounds * prices * definitions * options +
+// layers), with 3 rounds of up to 24 prices.
 std::optional<StageChoice> MixStage(const PipelineSetting& setting, const OptionMask& allowed,
                                     int stage, int first_layer, int end_layer);
 
 // Sets the times of a choice (`forward`, `backward`, `sync`) and the layouts of its ends
 // (`first_layout`, `last_layout`) from its options. Adds up consecutive layers of one option
 // together, as `PlanEvaluator` does. Times are infinite if two neighbours have no transition.
-// REQUIRES: `choice.options` has an entry for each layer of `runs`, of which there is at least one.
+// REQUIRES, unchecked: `choice.options` has an entry for each layer of `runs`, of which there is at
+// least one.
 void SumTimes(const OptionTable& table, absl::Span<const DefinitionRun> runs, StageChoice& choice);
 
 }  // namespace parplan

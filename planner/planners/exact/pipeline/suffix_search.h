@@ -55,10 +55,9 @@ class SuffixSearch {
   // Returns the stages of a plan, [stage]; their choices live as long as the fronts.
   std::vector<ChosenStage> Stages(int result) const;
 
-  // Calls `visit` with every plan whose bound is below `cutoff`; `visit` returns the new cutoff,
-  // which never grows.
-  // Ends after `max_nodes` stages. Returns false if not everything was visited. REQUIRES: `Run` was
-  // complete.
+  // Calls `visit` with the stages, first to last, of every plan whose bound is at most `cutoff`;
+  // `visit` returns the new cutoff, and a larger one than before is ignored. Ends after `max_nodes`
+  // stages. Returns false if not everything was visited. REQUIRES: `Run` returned true.
   bool Enumerate(double cutoff, int64_t max_nodes,
                  const std::function<double(absl::Span<const ChosenStage>)>& visit);
 
