@@ -1,4 +1,5 @@
-// How a search ended, and its counts. Every `PlanningResult` has one.
+// How a search ended, and its counts. A `PlanningResult` has one. Fields without a comment mean
+// what those of `SearchSummary` in proto/parplan/v1/plan.proto mean.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
