@@ -87,7 +87,7 @@ struct LayerMemoryRun {
   int virtual_stage_index = 0;
 };
 
-// The rank's place in the pipeline.
+// The rank's place in the pipeline; `stage_index` is the position of its device, from 0.
 struct RankPlace {
   Schedule schedule = kDefaultSchedule;
   int pipeline_parallel_degree = 1;
