@@ -44,8 +44,8 @@ absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model
 // whose layers are not frozen; the last two are checked by `ExportPlan` (exporters.h) alone.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for a
-// `micro_batch_group_size`, and
-// for what `UniformPlanOf`, GPipe included, or `CheckTorchtitanPlan` refuses.
+// `micro_batch_group_size`, and for what `UniformPlanOf`, GPipe included, or `CheckTorchtitanPlan`
+// refuses.
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts);

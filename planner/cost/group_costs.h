@@ -44,8 +44,9 @@ class GroupCosts {
   // Returns the cost of a layer of definition `definition_index` in a plan of
   // `pipeline_parallel_degree` stages. `micro_batch_size` is the number of samples of one
   // micro-batch over the whole stage, a multiple of `strategy.data_parallel_degree`; aborts if it
-  // is none. A call takes some microseconds and allocates nothing. Here and below, a definition is
-  // one of `ModelSpec::layer_definitions`, and `micro_batch_size` counts samples over the whole
+  // is none. May abort for degrees that no plan of the problem can have, whose numbers were not
+  // looked up. A call takes some microseconds and allocates nothing. Here and below, a definition
+  // is one of `ModelSpec::layer_definitions`, and `micro_batch_size` counts samples over the whole
   // stage.
   LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
                         int pipeline_parallel_degree) const;

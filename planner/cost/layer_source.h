@@ -80,7 +80,8 @@ class LayerSource {
   const LayerDefinition& definition() const { return definition_; }
 
   // Returns the times for `samples` samples of a micro-batch on this device, which may be a
-  // fraction. Context-parallel ranks that share a sample each count it whole.
+  // fraction. Context-parallel ranks that share a sample each count it whole. REQUIRES: the
+  // tensor-parallel degree was in `needs`; aborts otherwise if the layer was measured.
   LayerPasses Passes(const Strategy& strategy, double samples) const;
 
   // Returns the times of `Passes` for recomputation of all `parts`, in little more time than one

@@ -33,10 +33,10 @@ class LogLogCurve {
 
   // Makes a curve through `points`. REQUIRES: at least one point, rising sizes, durations that do
   // not fall, and `ends` as above; aborts otherwise. Without `ends`, the fixed cost is that of the
-  // line through the
-  // first two points, at least 0, and 0 for a single point. The cost per unit above the last point
-  // is the best fit to the points from a quarter of its size on, and never more than that of the
-  // last point alone, which is used if there is one point or the points show no cost per unit.
+  // line through the first two points, at least 0, and 0 for a single point. The cost per unit
+  // above the last point is the best fit to the points from a quarter of its size on, and never
+  // more than that of the last point alone, which is used if there is one point or the points show
+  // no cost per unit.
   explicit LogLogCurve(const std::vector<Point>& points);
   LogLogCurve(std::vector<Point> points, Ends ends);
 

@@ -19,9 +19,8 @@ double ClusterDeviation(const Calibration& calibration);
 // `calibration.Range(key)` if the calibration has a value of any coefficient but
 // `activation_factor` for the cluster and the key's device family or all families, if the times
 // were measured (on the cluster itself), or if the class is a prior, which is of clusters that were
-// never measured. Otherwise residuals of runs on other
-// clusters say nothing about this one's factor: its ends move away from the median by adding
-// variances.
+// never measured. Otherwise residuals of runs on other clusters say nothing about this one's
+// factor: its ends move away from the median by adding variances.
 //
 // REQUIRES: `key` is of step durations; aborts otherwise.
 RangeFactors StepRangeOn(const Calibration& calibration, absl::string_view cluster,

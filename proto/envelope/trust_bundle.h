@@ -79,7 +79,6 @@ struct BundleSignature {
 
 // An immutable set of at most 64 different keys, ordered by the start of their windows, then by key
 // id. Safe to use from any thread.
-// id.
 class TrustBundle {
  public:
   static constexpr size_t kMaxKeyCount = 64;

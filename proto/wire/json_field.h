@@ -22,8 +22,7 @@ namespace parplan {
 // that is broken; the caller adds file, line and path.
 
 // Reads a whole number within [min, max], with `allow_string` also from a string of digits, perhaps
-// behind `-`. A
-// number such as 1e9 is whole.
+// behind `-`. A number such as 1e9 is whole.
 absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t max,
                                     bool allow_string);
 absl::StatusOr<double> JsonNumber(const JsonValue& value);

@@ -27,9 +27,9 @@ namespace parplan {
 // micro_batch_size), their memories by (tensor_parallel_degree, sequence_parallel,
 // sequence_length), collectives by (collective, participant_count, rank_stride,
 // message_size_bytes), optimizer steps by (optimizer, precision, parameter_count), and
-// `overlap_slowdown` and `context_memory_bytes` each by itself. So a
-// profile that is uploaded in two halves gives the snapshot of the whole, and its digest (digest.h)
-// depends neither on the order of points nor on local ids.
+// `overlap_slowdown` and `context_memory_bytes` each by itself. So a profile that is uploaded in
+// two halves gives the snapshot of the whole, and its digest (digest.h) depends neither on the
+// order of points nor on local ids.
 class SnapshotBuilder {
  public:
   SnapshotBuilder(absl::string_view device_kind, int devices_per_node,
