@@ -1,6 +1,6 @@
 // The shape of one layer: its kind, its sizes, and the structures that only some layers have.
-// proto/wire/model_wire.h and the importers of models (clients/import) make definitions, and a
-// `ModelSpec` holds those of its layers.
+// proto/wire/model_wire.h and clients/calibrate/run_model.h make definitions, and a `ModelSpec`
+// holds those of its layers.
 
 #ifndef PARPLAN_PLANNER_MODEL_LAYER_DEFINITION_H_
 #define PARPLAN_PLANNER_MODEL_LAYER_DEFINITION_H_

@@ -1,5 +1,5 @@
 // The model to train: layer definitions and the order they come in. proto/wire/model_wire.h makes
-// it from messages, and the importers of models (clients/import) from files.
+// it from messages, and `planctl calibrate` from published runs (clients/calibrate/run_model.h).
 
 #ifndef PARPLAN_PLANNER_MODEL_MODEL_SPEC_H_
 #define PARPLAN_PLANNER_MODEL_MODEL_SPEC_H_

@@ -1,4 +1,5 @@
-// The strategy of a layer: how it is spread over the ranks of its stage.
+// The strategy of a layer: how it is spread over the ranks of its stage. A plan (plan.h) holds one
+// for each run of layers.
 
 #ifndef PARPLAN_PLANNER_MODEL_STRATEGY_H_
 #define PARPLAN_PLANNER_MODEL_STRATEGY_H_

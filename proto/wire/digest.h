@@ -10,6 +10,9 @@
 // Lines whose order has no meaning are sorted by their bytes. A form never
 // changes: a new field gets a new version number, and hence new digests.
 // digest_test.cc has golden values.
+//
+// The server and `planctl plan` write the digests of model and topology into a plan; launch and
+// executor compare both with what they are given, exports that of the model.
 
 #ifndef PARPLAN_PROTO_WIRE_DIGEST_H_
 #define PARPLAN_PROTO_WIRE_DIGEST_H_
