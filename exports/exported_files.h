@@ -21,7 +21,7 @@ struct ExportedFile {
 
 // The circumstances of a plan that its files must repeat.
 struct ExportFacts {
-  // The program that the prediction assumes.
+  // The program that the prediction assumes; parplan's own unless set.
   RuntimeTraits runtime;
   // How the plan is named in README.txt; may be empty.
   std::string plan_name;
@@ -32,7 +32,7 @@ struct ExportFacts {
 // PARPLAN_MICRO_BATCH_SIZE_PER_RANK (samples of one micro-batch on one data-parallel replica) and
 // PARPLAN_GRADIENT_ACCUMULATION_STEPS (micro-batches of a step).
 std::string CommonVariables(const UniformPlan& plan);
-// The same of any plan. Replicas are those of the first layer, which reads the samples; the
+// Returns the same of any plan. Replicas are those of the first layer, which reads the samples; the
 // division by their number rounds down. REQUIRES: there is a first stage and it has a layer, which
 // is not checked.
 std::string CommonVariables(const Plan& plan);

@@ -24,18 +24,21 @@ struct PlanExporter {
   // Whether the program reads the first file alone, so that `planctl export --out` may name a file
   // in place of a folder.
   bool reads_one_file;
-  // Pure. The files are at least one, the last is README.txt, and their names differ. REQUIRES: the
-  // layers of the plan are those of the model. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
-  // and reason for plans that the program cannot run exactly.
+  // Returns the files; `ExportPlan` calls it. It is pure. The files are at least one, the last is
+  // README.txt, and their names differ. REQUIRES: the layers of the plan are those of the model,
+  // whose precision quantises nothing and whose layers are not frozen. INVALID_ARGUMENT
+  // (SPEC_INVALID) with field and reason, and in most cases the layer, for plans that the program
+  // cannot run exactly.
   absl::StatusOr<std::vector<ExportedFile>> (*write)(const Plan& plan, const ModelSpec& model,
                                                      const ExportFacts& facts);
 };
 
-// Returns all exporters in the order of the alphabet of their targets.
+// Returns all exporters in the order of the alphabet of their targets. They live as long as the
+// program.
 absl::Span<const PlanExporter> AllExporters();
 
-// Returns the exporter of that target. INVALID_ARGUMENT (SPEC_INVALID) that names `field` and lists
-// the targets if there is none.
+// Returns the exporter of that target, a row of `AllExporters`. INVALID_ARGUMENT (SPEC_INVALID)
+// that names `field` and lists the targets if there is none.
 absl::StatusOr<const PlanExporter*> FindExporter(absl::string_view target, absl::string_view field);
 
 // Returns the targets in the order of `AllExporters`.
@@ -48,8 +51,9 @@ absl::StatusOr<ExportFacts> ExportFactsOf(absl::string_view runtime_id,
                                           absl::string_view plan_name);
 
 // Returns the files of `plan` for the program of `exporter`, a row of the table. INVALID_ARGUMENT
-// (SPEC_INVALID) if the layers of the plan are not those of `model` in their order, or if the
-// exporter refuses the plan.
+// (SPEC_INVALID) with the field if the layers of the plan are not those of `model` in their order,
+// if its precision quantises matrices (FP8, FP4), if it has frozen layers, or if the exporter
+// refuses the plan.
 absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporter, const Plan& plan,
                                                      const ModelSpec& model,
                                                      const ExportFacts& facts);

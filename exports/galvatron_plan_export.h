@@ -14,8 +14,10 @@
 
 namespace parplan {
 
-// Returns `plan` as a strategy file, which `ImportGalvatronPlan` reads back as an equal plan if it
-// is given the same `sequence_parallel`. REQUIRES: the layers of `plan` are those of `model`.
+// Returns `plan` as the JSON of a strategy file, which `ImportGalvatronPlan`
+// (clients/import/galvatron_plan.h) reads back as an equal plan if it is given the same
+// `sequence_parallel`. REQUIRES: the layers of `plan` are those of `model`, in their order;
+// precision and frozen layers of the model are not read.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason for models that are not an embedding,
 // transformer layers and a head, or whose layers lack one of the usual parts (`HasUsualParts`), for
@@ -25,10 +27,11 @@ namespace parplan {
 // head under different strategies or recomputed, a strided tensor-parallel group for them,
 // recomputation of attention or of modules by name, optimizer state sharded alone, layers that
 // shard gradients beside layers that shard nothing, anything sharded with a data-parallel degree of
-// 1, sequence parallelism in some layers only, tensor parallelism beside Ulysses in one layer.
+// 1, sequence parallelism in some tensor-parallel layers only, context parallelism that is neither
+// a plain ring nor Ulysses, tensor parallelism beside Ulysses in one layer.
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
 
-// Returns a text that says how Galvatron is started with the file.
+// Returns the README.txt, which says how Galvatron is started with the file.
 std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts);
 
 }  // namespace parplan

@@ -18,14 +18,14 @@ struct LayerStrategies {
   std::vector<Strategy> strategies;
 };
 
-// Returns the layers of `plan`. O(layers).
+// Returns the layers of `plan`, whose stages are taken as they stand. O(layers).
 LayerStrategies LayerStrategiesOf(const Plan& plan);
 
-// Returns the stages of a plan with these layers, `rank_count` ranks each, over
-// `pipeline_parallel_degree` devices in turn; `LayerStrategiesOf` gives the layers again.
-// O(layers). REQUIRES: `pipeline_parallel_degree` and the counts are positive, and these add up to
-// the strategies, which are as many as the layers of `model`. Aborts if the counts add up to more
-// layers than `model` has; the rest is not checked.
+// Returns the stages of a plan with these layers, `rank_count` ranks each: stage i is on the ranks
+// from `rank_count` times (i modulo `pipeline_parallel_degree`) on. `LayerStrategiesOf` gives the
+// layers again. O(layers). REQUIRES: `pipeline_parallel_degree` and the counts are positive, and
+// these add up to the strategies, which are as many as the layers of `model`. Aborts if the counts
+// add up to more layers than `model` has; the rest is not checked.
 std::vector<StagePlan> StagesOf(const LayerStrategies& layers, const ModelSpec& model,
                                 int pipeline_parallel_degree, int rank_count);
 

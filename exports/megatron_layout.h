@@ -27,8 +27,9 @@ namespace parplan {
 inline constexpr size_t kMaxLayoutSize = size_t{1} << 17;
 
 // Returns the letters of each stage, which may be empty. INVALID_ARGUMENT (SPEC_INVALID) with
-// `field` for another character than those above, for nested or open parentheses, and for more than
-// kMaxLayoutSize characters. An empty text is one stage without layers. Whether the layout fits a
+// `field` for another character than those above; for parentheses that are nested, open, empty or
+// without a number behind them; and for more than kMaxLayoutSize characters, before or after
+// repetitions are written out. An empty text is one stage without layers. Whether the layout fits a
 // model is not checked.
 absl::StatusOr<std::vector<std::string>> ParseMegatronLayout(absl::string_view text,
                                                              absl::string_view field);

@@ -17,10 +17,11 @@
 
 namespace parplan {
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the program's name.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the program's name. `reason`
+// goes on after the name of the field, such as `is 3 with ...`.
 absl::Status RefuseMegatron(absl::string_view field, absl::string_view reason);
 
-// Arguments in the order of the file.
+// The lines of `megatron.args` in their order: one argument a line, `--name` or `--name=value`.
 class MegatronArguments {
  public:
   void Add(absl::string_view name) { lines_.push_back(absl::StrCat("--", name)); }
@@ -49,7 +50,8 @@ struct MegatronModel {
   const LayerDefinition* any = nullptr;
   const LayerDefinition* dense = nullptr;
   const LayerDefinition* with_experts = nullptr;
-  // Whether each decoder layer that predicts the next token has experts, and a window.
+  // [decoder layer, from 0] Whether each decoder layer that predicts the next token has experts,
+  // and a window.
   std::vector<bool> has_experts;
   std::vector<bool> has_window;
   // Tokens of the windows; 0 without any.
@@ -59,15 +61,17 @@ struct MegatronModel {
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with layer and reason for decoder layers that differ in
 // more than experts and windows, have no feed-forward part, have windows of several sizes or attend
 // within chunks; for layers of further tokens that are unlike the last layer before them; and for
-// further tokens if only some layers have windows. REQUIRES:
-// `RequireDecoderModel`. The result points into `model`.
+// further tokens if only some layers have windows. REQUIRES: `RequireDecoderModel`
+// (exports/uniform_plan.h) is OK for the model. The result points into `model`.
 absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model);
 
-// Adds the arguments of the model, its precision and its optimizer.
+// Adds the arguments of the model, its precision and its optimizer. A precision other than bf16 and
+// fp16 has no argument. `layers` is that of `MegatronModelOf(model)`.
 void AddMegatronModel(const ModelSpec& model, const MegatronModel& layers,
                       MegatronArguments* arguments);
 
-// Returns the letters of each stage, as of megatron_layout.h.
+// Returns the letters of each stage, as `FormatMegatronLayout` (megatron_layout.h) takes them.
+// REQUIRES: `plan` is one of `UniformPlanOf` for `model`, here and below.
 std::vector<std::string> MegatronStages(const UniformPlan& plan, const ModelSpec& model);
 
 // Checks that all layers for further tokens are in one stage, and that no later virtual stage is on

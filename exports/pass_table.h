@@ -1,4 +1,5 @@
-// The order of passes as the comma-separated table of torch.distributed.pipelining.
+// The order of passes as the comma-separated table of torch.distributed.pipelining. The exporters
+// for PyTorch and torchtitan write it, and their importers (clients/import) check it.
 //
 // One line for each pipeline rank (all ranks of its stages have that line), one cell for each pass
 // in order: the stage, a letter, the micro-batch; ranks, stages and micro-batches count from 0. `F`

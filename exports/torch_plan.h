@@ -16,20 +16,25 @@ namespace parplan {
 
 // Returns the modules of layer `layer` by the names that torchtitan's decoders give them:
 // `tok_embeddings`; `layers.0`, counted without the embedding; `norm` and `lm_head` for the head.
-// REQUIRES: the model is an embedding, other layers and a head.
+// REQUIRES: the model is an embedding, other layers and a head, and has layer `layer`, counted from
+// 0.
 std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer);
 
 // Checks for a model of an embedding, encoder or decoder layers and a head, and a plan of it that
-// can run at all: stages of equal ranks in order, virtual stages only of the interleaved schedule
-// and beside a pipeline, no `micro_batch_group_size`, degrees that multiply to the ranks of a stage
-// and divide samples, tokens, heads and matrices, recomputation and experts only where the layer
-// has them, no modules recomputed by name, experts on no other ranks than the rest of their layer,
-// at most `kMaxForwardPassCount` forward passes, and a tied head that is spread as the embedding is
-// and, on other ranks, not sharded. INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason.
-// `program` is named in the error. O(layers).
+// can run at all: stages of equal ranks in order with at least one layer, virtual stages only of
+// the interleaved schedule and beside a pipeline, no `micro_batch_group_size`, degrees that
+// multiply to the ranks of a stage and divide samples, tokens, heads and matrices, context
+// parallelism by a plain ring or Ulysses, no rank order or kind of context parallelism without the
+// degrees that give it a meaning, recomputation and experts only where the layer has them, no
+// modules recomputed by name, experts on no other ranks than the rest of their layer, at most
+// `kMaxForwardPassCount` (planner/model/plan.h) forward passes, and a tied head that is spread as
+// the embedding is and, on other ranks, not sharded. INVALID_ARGUMENT (SPEC_INVALID) with field and
+// reason, and the layer if it is about one. `program` is named in the error. Precision and frozen
+// layers are not checked. O(layers).
 absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program);
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason; `program` can't run that.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason; `program` can't run that. `reason`
+// goes on after the name of the field, such as `is 3 with ...`.
 absl::Status RefuseForTorch(absl::string_view program, absl::string_view field,
                             absl::string_view reason);
 

@@ -19,22 +19,24 @@ inline constexpr char kTorchPipeliningProgram[] = "torch.distributed.pipelining"
 inline constexpr char kFsdp2Program[] = "plain PyTorch";
 
 // Checks that torch.distributed.pipelining runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID)
-// with field, layer and reason for what `CheckTorchPlan` refuses, for plans of one stage, and for
-// neighbouring stages that hold activations differently, since the program sends each rank's
-// activations to one rank of the next stage as they are.
+// with field and reason, and in most cases the layer, for what `CheckTorchPlan`
+// (exports/torch_plan.h) refuses, for plans of one stage, and for neighbouring stages that hold
+// activations differently, since the program sends each rank's activations to one rank of the next
+// stage as they are.
 absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model);
 
-// Checks that plain PyTorch runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID) with field,
-// layer and reason for what `CheckTorchPlan` refuses; for experts spread over ranks and context
-// parallelism by all-to-alls, neither of which PyTorch has by itself; and for latent attention that
-// is tensor-parallel, whose matrices fsdp2.json does not name.
+// Checks that plain PyTorch runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID) with field and
+// reason, and in most cases the layer, for what `CheckTorchPlan` refuses; for experts spread over
+// ranks and context parallelism by all-to-alls, neither of which PyTorch has by itself; and for
+// latent attention that is tensor-parallel, whose matrices fsdp2.json does not name.
 absl::Status CheckFsdp2Plan(const Plan& plan, const ModelSpec& model);
 
 // Returns the stages of a pipeline for torch.distributed.pipelining: `stages.json`, the modules of
 // each stage and the strategies inside; `schedule.csv`, the passes of every device
 // (exports/pass_table.h); `torch-pipelining.env`; and `README.txt`. `ImportTorchPlan`
 // (clients/import/torch_plan.h) reads the first two back as an equal plan. Errors are those of
-// `CheckTorchPipelining`.
+// `CheckTorchPipelining`; precisions that quantise and frozen layers are refused by `ExportPlan`
+// (exporters.h) alone, here and below.
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchPipelining(const Plan& plan,
                                                                 const ModelSpec& model,
                                                                 const ExportFacts& facts);

@@ -1,4 +1,5 @@
 // Plans as JSON for programs that run them with plain PyTorch. docs/exports.md has the schema.
+// torch_plan_export.h writes it, and clients/import/torch_plan.h reads it.
 //
 // Two formats have most members in common. `parplan.fsdp2` says all that is needed to apply a plan:
 // what to shard and to recompute in each layer, and how activations move between layers.
@@ -42,11 +43,12 @@ struct TorchPlanTraits {
 nlohmann::ordered_json TorchPlanJson(TorchPlanFormat format, const Plan& plan,
                                      const ModelSpec& model, const TorchPlanTraits& traits);
 
-// Returns one strategy as a member of `strategies`.
+// Returns one strategy as an element of the list `strategies`.
 nlohmann::ordered_json TorchStrategyJson(const Strategy& strategy,
                                          SelectiveRecompute selective_recompute);
 
-// Returns the name in PyTorch of the numbers that layers compute with: `bfloat16`, `float16` or
+// Returns the name in PyTorch of the numbers that layers compute with: `bfloat16` (also for
+// precisions that quantise matrices, whose weights and activations lie in memory so), `float16` or
 // `float32`.
 absl::string_view TorchTypeName(Precision precision);
 
@@ -63,7 +65,8 @@ struct GradientScale {
 GradientScale GradientScaleBetween(const Strategy& from, const Strategy& to);
 
 // Returns whether the ranks of a stage hold the same activations and gradients under both, so that
-// nothing happens between a layer of one and a layer of the other.
+// nothing happens between a layer of one and a layer of the other. REQUIRES: `CheckTorchPlan`
+// accepts both.
 bool HoldActivationsAlike(const Strategy& from, const Strategy& to);
 
 }  // namespace parplan

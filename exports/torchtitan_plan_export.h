@@ -18,25 +18,34 @@ namespace parplan {
 // The release whose fields the module uses. Its successors name the sizes of batches otherwise.
 inline constexpr char kTorchtitanRelease[] = "0.3.0";
 
-// Checks that this release runs a plan exactly. INVALID_ARGUMENT (SPEC_INVALID) with field, layer
-// and reason for what it cannot run: recomputation of some layers only, of modules by name, or
-// selectively unless `runtime` repeats operators (`SelectiveRecompute::kOperators`); all-to-alls
-// for context parallelism; replicas that nothing shards beside context parallelism or over several
-// accumulation steps; sharding other than of parameters or, in one accumulation step, of gradients
-// without a pipeline, and of optimizer states with one; sharding over more virtual stages than its
-// schedule keeps whole, or over one rank; experts spread over ranks beside tensor parallelism or
-// without sharding, or split over other ranks than the rest of their layer; a tied head in a
-// pipeline; fp16; degrees that do not divide heads or tokens. docs/exports.md has the reasons.
+// Checks that this release runs a plan exactly; `ExportTorchtitanPlan` and the importer
+// (clients/import/torchtitan_plan.h) call it. REQUIRES: `plan` is one of `UniformPlanOf` for
+// `model`. INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for:
+//   - recomputation of some layers only, of modules by name, or selectively unless `runtime`
+//     repeats operators (`SelectiveRecompute::kOperators`);
+//   - context parallelism by anything but a plain ring;
+//   - anything sharded over one rank, and nothing sharded beside context parallelism;
+//   - without a pipeline, optimizer states sharded alone, and in several accumulation steps
+//     gradients sharded alone or replicas with nothing sharded;
+//   - with a pipeline, gradients or parameters sharded, and optimizer states sharded over more
+//     virtual stages than its schedule keeps whole (3 a device);
+//   - experts spread over ranks beside tensor parallelism or without sharding, or split over other
+//     ranks than the rest of their layer;
+//   - a tied head in a pipeline; fp16; degrees that do not divide heads or tokens.
+//
+// docs/exports.md has the reasons.
 absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,
                                  const RuntimeTraits& runtime);
 
 // Returns `parplan_config.py`, whose function `plan` returns a `Trainer.Config`; with a pipeline
 // `schedule.csv` (exports/pass_table.h); `torchtitan.env`; and `README.txt`.
 // `ImportTorchtitanPlan` (clients/import/torchtitan_plan.h) reads the first two back as an equal
-// plan. REQUIRES: the layers of `plan` are those of `model`.
+// plan. REQUIRES: the layers of `plan` are those of `model`, whose precision quantises nothing and
+// whose layers are not frozen; the last two are checked by `ExportPlan` (exporters.h) alone.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason for a `micro_batch_group_size`, and
-// for what `UniformPlanOf`, GPipe included, or `CheckTorchtitanPlan` refuses.
+// INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for a
+// `micro_batch_group_size`, and for what `UniformPlanOf`, GPipe included, or `CheckTorchtitanPlan`
+// refuses.
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts);

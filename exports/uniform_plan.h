@@ -61,7 +61,8 @@ int DecoderLayerCount(const ModelSpec& model);
 enum class EmptyStages { kRefused, kAllowed };
 
 // Returns the facts of `plan`, from which `PlanOf` makes `plan` again. Every other plan is
-// INVALID_ARGUMENT (SPEC_INVALID) with field, layer and reason, and with `program`:
+// INVALID_ARGUMENT (SPEC_INVALID) with field and reason, the layer if it is about one, and
+// `program`:
 //   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
 //     layers in another order;
 //   - GPipe; no stages; virtual stages that do not divide the stages, in a pipeline of degree 1, or

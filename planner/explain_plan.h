@@ -40,8 +40,7 @@ struct StepTerms {
   }
 };
 
-// The memory of the fullest device: the one with the highest probability of exceeding its bounds,
-// the first of equals.
+// The memory of the fullest device: the one with the highest upper bound, the first of equals.
 struct MemoryTerms {
   int stage_index = 0;
   MemoryItems items;
@@ -76,13 +75,13 @@ struct PlanExplanation {
   double time_ratio = 1.0;
   // One part of each step; the rival's is scaled to as many samples as the plan's step has.
   struct Difference {
-    // For example `recompute` or `waiting for other stages`.
+    // For example `recompute` or `waiting for other stages`; lives as long as the program.
     absl::string_view name;
     Seconds plan;
     Seconds rival;
   };
-  // Parts that are not 0 in both, by descending difference; then in the order of `StepTerms`. They
-  // add up to the whole difference.
+  // Parts that are above 0 in at least one of the two steps, by descending difference; then in the
+  // order of `StepTerms`. They add up to the whole difference.
   std::vector<Difference> differences;
 };
 // Compares the terms of two plans.
@@ -100,13 +99,13 @@ inline constexpr int kResourceCount = 4;
 absl::string_view ResourceName(Resource resource);
 
 // Returns whether more of the resource can change any plan of the problem: whether it has links of
-// that kind.
+// that kind, and true for memory and devices.
 bool HasResource(const PlanningProblem& problem, Resource resource);
 
 // Returns the same problem with `factor` times as much of a resource, in measurements and in data
 // sheets. Latencies stay: for a measured collective the time of its smallest message is taken as
 // the latency, unless it is the only message; for a data sheet its own latency. The profile keeps
-// its digest, so plans for the result must not be signed. REQUIRES: factor >= 1.
+// its digest, so plans for the result must not be signed. REQUIRES: factor >= 1; aborts otherwise.
 PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, double factor);
 
 // The gain from more of a resource.
@@ -129,7 +128,7 @@ using PlannerOfProblem = std::function<absl::StatusOr<PlanningResult>(const Plan
 
 // Asks `planner` again with `factor` times as much of every available resource, in the order of
 // `Resource`. `plan` answers `problem`; it is not searched again. Returns the errors of the
-// planner and of `CostModel::Create`. REQUIRES: factor >= 1.
+// planner and of `CostModel::Create`. REQUIRES: factor >= 1; aborts otherwise.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(const PlanningProblem& problem,
                                                        const Plan& plan, double factor,
                                                        const PlannerOfProblem& planner);

@@ -66,7 +66,8 @@ PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
 //                                         (`ilp_alpha_bytes_per_second`), a partitioner, a memory
 //                                         granule or fused layers that it does not have; or it
 //                                         plans operators and does not know those of a layer
-//                                         (`HasUsualParts`)
+//                                         (`HasUsualParts`); or sizes add up beyond what
+//                                         `CostModel::Create` allows
 //   FAILED_PRECONDITION (PROFILE_MISSING) the cost model lacks a measurement
 //   FAILED_PRECONDITION (NO_FEASIBLE_PLAN) regardless of memory, no degrees of the planner divide
 //                                         devices, heads and batch within rules, space and target

@@ -14,7 +14,8 @@
 
 namespace parplan {
 
-// One search per planner; null if the build has none (ilp_planners.h says what they do).
+// One search per planner; null if the build has none (ilp_planners.h says what they do). A search
+// returns nothing if no plan exists at any memory, which `FindPlan` reports as NO_FEASIBLE_PLAN.
 struct IlpSearches {
   using Search = std::optional<PlanningResult> (*)(const PlanningProblem&, const CostModel&,
                                                    const SearchControl&);

@@ -38,7 +38,7 @@ struct FitParameter {
 };
 
 // Writes the residual ln(measured / predicted) of every run, predicted at `values`, one per
-// parameter. A run that cannot be predicted has NaN, at all values.
+// parameter, in the units of coefficients.h. A run that cannot be predicted has NaN, at all values.
 using ResidualFunction =
     std::function<void(absl::Span<const double> values, absl::Span<double> residuals)>;
 
@@ -85,7 +85,8 @@ struct Fit {
 // before, is of another coefficient or has other bounds.
 //
 // Calls `residual_function` 2 * parameters + 1 times per iteration, and once more for each step
-// that improves nothing; usually for 5 to 20 iterations.
+// that improves nothing; usually for 5 to 20 iterations. Calls come one at a time from the calling
+// thread; without runs there are none. `options` are not checked.
 absl::StatusOr<Fit> FitCoefficients(absl::Span<const FitParameter> parameters, int64_t run_count,
                                     const ResidualFunction& residual_function,
                                     const FitOptions& options = {});

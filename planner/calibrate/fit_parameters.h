@@ -30,7 +30,8 @@ struct FitPlace {
   friend auto operator<=>(const FitPlace&, const FitPlace&) = default;
 };
 
-// Lists the parameters of a fit, in the order of coefficients, wider scopes first.
+// Lists the parameters of a fit to runs of this quantity, in the order of coefficients, wider
+// scopes first.
 //
 // Runs that move wider scopes change the global scope and that of their family. Runs of a cluster
 // change the scope of their family within the cluster; it follows the wider scopes if these are

@@ -29,7 +29,7 @@ struct ReplayedMemory {
 // the first. Of equal moments the first counts.
 //
 // `layers` are those of the device in the order of the model, one per entry; their `layer_count` is
-// ignored. O(layers + passes) time.
+// ignored. `coefficients` are `GroupCosts::memory_coefficients`. O(layers + passes) time.
 ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const RankPlace& place,
                             const RuntimeTraits& runtime, const Coefficients& coefficients);
 

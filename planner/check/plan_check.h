@@ -22,13 +22,13 @@ absl::Status CheckPlanStructure(const PlanningProblem& problem, const Plan& plan
 
 // Runs `CheckPlanStructure`, then recomputes memory and time of every stage from the layer costs,
 // by plain sums and a simulation of its own, without tables or short cuts. Returns INTERNAL
-// (CHECK_FAILED) if a number of `prediction` is off by more than 1e-6 relative, or the plan does
-// not fit. It shares with the search only the cost of single layers, transitions and messages
-// (`CostModel`).
+// (CHECK_FAILED), without the `fact`, if a number of `prediction` is off by more than 1e-6 relative
+// (`idle_ratio`: absolute), or the plan does not fit. Its bottleneck is not checked. It shares with
+// the search only the cost of single layers, transitions and messages (`CostModel`).
 absl::Status CheckPlan(const PlanningProblem& problem, const Plan& plan,
                        const Prediction& prediction);
-// Does the same with given costs, for many plans of one problem. The function above makes them, and
-// returns the errors of `CostModel::Create` too.
+// Does the same with given costs, those of `problem`, for many plans of one problem. The function
+// above makes them, and returns the errors of `CostModel::Create` too.
 absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan,
                        const Prediction& prediction);
 

@@ -32,7 +32,7 @@ absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 //                  than the rules allow.
 //   nothing fits   More memory is needed than there is; the size of the device follows from it; the
 //                  plan that needs it, if there is one, fits in it, and in no less if that is said
-//                  to be proved; more devices are whole nodes.
+//                  to be proved; a number of devices is one of whole nodes, other than the present.
 //   stopped empty  No count is negative and a limit is named.
 //
 // It does not check that no other plan needs less memory or fewer devices, which takes a search.

@@ -13,7 +13,8 @@
 
 namespace parplan {
 
-// The times of one (virtual) stage.
+// The times of one (virtual) stage, with the meaning of `StageTimes`
+// (planner/cost/pipeline_schedule.h).
 struct SimulatedStage {
   Seconds forward;
   Seconds backward;

@@ -43,6 +43,7 @@ enum class TensorLifetime {
   kFreed = 8,
 };
 
+// One tensor, or the named part of one. Its texts live as long as the program.
 struct ActivationTensor {
   absl::string_view name;
   // The formula in the symbols of docs/cost-model-memory.md: s tokens of a rank, S of a sample, h
@@ -113,7 +114,7 @@ class ActivationTensors {
   ActivationBytes Sum() const;
 
   // Appends a tensor unless it has no bytes, the last `share` of which `module` makes again, if
-  // any. REQUIRES: size() < kCapacity.
+  // any. REQUIRES: size() < kCapacity, else it aborts.
   void Add(absl::string_view name, absl::string_view formula, double bytes, TensorLifetime lifetime,
            std::optional<RecomputeModule> module = std::nullopt, double share = 1.0);
 
@@ -124,7 +125,9 @@ class ActivationTensors {
 
 // Lists the tensors of a layer under the tensor, context, sequence and expert parallelism of
 // `strategy`. Its recompute level is ignored; `ActivationBytes` applies it. Tokens are spread
-// evenly over context-parallel ranks and over experts.
+// evenly over context-parallel ranks and over experts. REQUIRES: `LayerDefinition::Create` made the
+// definition, which is not checked, and an opaque layer lists the tensor-parallel degree; aborts
+// otherwise.
 ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precision precision,
                                       const RuntimeTraits& traits, const Strategy& strategy);
 

@@ -48,10 +48,11 @@ class AnalyticLayer {
   AnalyticLayer(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                 const DeviceDescription& device, const Coefficients& coefficients);
 
-  // Returns the times for `samples` samples on this device, a number that may be a fraction. Of
-  // expert-parallel ranks it is the one with most tokens, whatever `shape.expert_load` says.
-  // Collectives are not included (`FabricTime` has them). A call takes about a microsecond and
-  // allocates nothing.
+  // Returns the times for `samples` samples on this device, a number above 0 that may be a
+  // fraction; with those of `modules` if `with_modules`. If ranks share experts, the times are
+  // those of the rank with most tokens, whatever `shape.expert_load` says. Collectives are not
+  // included (`FabricTime` has them); an opaque layer has no times. A call takes about a
+  // microsecond and allocates nothing.
   AnalyticTimes Times(const LayerShape& shape, double samples, bool with_modules = false) const;
 
  private:

@@ -20,14 +20,15 @@ namespace parplan {
 class CollectiveCosts {
  public:
   CollectiveCosts() = default;
-  // `fabric` is absent when the links are unknown, or estimates are not allowed.
+  // `fabric` is absent when the links are unknown, and ignored unless estimates are allowed.
   CollectiveCosts(const ProfileSnapshot& profile, int devices_per_node,
                   std::optional<FabricTime> fabric, bool allow_estimates);
 
-  // Finds the source of `collective` for each of `shapes`, and adds shapes that are missing or not
-  // measured to `notes`. Measurements of the shape itself, half of its all-reduce, or measurements
-  // of as many ranks with another stride come before the data sheet; those of unlike groups come
-  // after it.
+  // Finds the source of `collective` for each of `shapes`. Measurements of the shape itself or half
+  // of its all-reduce come first, then measurements of as many ranks with another stride, then the
+  // data sheet or, without one, measurements of unlike groups. The data sheet and unlike groups
+  // need `allow_estimates`. Shapes without a source are added to `notes.missing`, and those of any
+  // source but the first two to `notes.estimated`.
   void Resolve(Collective collective, const std::set<GroupShape>& shapes, ResolutionNotes& notes);
 
   // Returns the time for a message whose size is counted as in nccl-tests; 0 for one rank.

@@ -1,5 +1,5 @@
 // Measured times of collectives, by the shape of the group of ranks. `CollectiveCosts` reads
-// measured curves from it.
+// measured curves from it, and the server's report of a snapshot the shapes and bus factors.
 
 #ifndef PARPLAN_PLANNER_COST_COLLECTIVE_TIME_H_
 #define PARPLAN_PLANNER_COST_COLLECTIVE_TIME_H_

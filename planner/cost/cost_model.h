@@ -35,16 +35,17 @@ class CostModel {
   // samples adds up to more than 2^61 bytes. The model keeps no reference to `problem`.
   static absl::StatusOr<CostModel> Create(const PlanningProblem& problem);
 
-  // The costs on the devices of one node group.
+  // The costs on the devices of one node group of the problem, which is not checked.
   const GroupCosts& group(GroupIndex group) const { return groups_[group.value()]; }
   // The costs by which searches price every layer.
   const GroupCosts& searched_group() const { return group(kSearchedGroup); }
 
   // Returns the time, one way, to hand the output of a layer of `definition_index` under `from` to
-  // the next stage, whose first layer is under `to`: each rank sends its part, then the
-  // receivers gather what `to` needs. Between groups a message takes as long as the slower end
-  // needs, and each strategy reshards on its own group. `leaves_node` means that some rank's
-  // counterpart is on another node, which can happen even if stages are smaller than a node.
+  // the next stage, whose first layer is under `to`: each rank sends its part, then the receivers
+  // gather what `to` needs. Between groups a message takes as long as the slower end needs, and
+  // each strategy reshards on its own group. `rank_count` is that of either stage. `leaves_node`
+  // means that some rank's counterpart is on another node, which can happen even if stages are
+  // smaller than a node. `micro_batch_size` counts samples over the whole stage.
   Seconds SendTime(GroupIndex from_group, GroupIndex to_group, int definition_index,
                    const Strategy& from, const Strategy& to, int rank_count, bool leaves_node,
                    int64_t micro_batch_size) const;

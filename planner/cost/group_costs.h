@@ -44,7 +44,10 @@ class GroupCosts {
   // Returns the cost of a layer of definition `definition_index` in a plan of
   // `pipeline_parallel_degree` stages. `micro_batch_size` is the number of samples of one
   // micro-batch over the whole stage, a multiple of `strategy.data_parallel_degree`; aborts if it
-  // is none. A call takes some microseconds and allocates nothing.
+  // is none. May abort for degrees that no plan of the problem can have, whose numbers were not
+  // looked up. A call takes some microseconds and allocates nothing. Here and below, a definition
+  // is one of `ModelSpec::layer_definitions`, and `micro_batch_size` counts samples over the whole
+  // stage.
   LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
                         int pipeline_parallel_degree) const;
 
@@ -95,7 +98,9 @@ class GroupCosts {
                               int64_t micro_batch_size) const;
 
   // Returns whether strategies with tensor parallelism use sequence parallelism on layers of
-  // `definition_index`. They do if the memory of these layers was measured that way.
+  // `definition_index`. They do if the memory of these layers was measured that way or, where it
+  // was not measured with tensor parallelism, if the problem allows estimates and the runtime has
+  // it.
   bool sequence_parallel(int definition_index) const {
     return layers_[definition_index].sequence_parallel();
   }
@@ -112,7 +117,7 @@ class GroupCosts {
   const RuntimeTraits& runtime() const { return runtime_; }
 
   // Returns the time of the optimizer's step over the parameters of a layer that `replica_count`
-  // ranks have in common.
+  // ranks have in common; 0 if it was not measured and the device is unknown.
   Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
   // Returns the time to quantise the weights of a layer once a step: those of its shard, if ranks
   // gather quantised weights. 0 if the precision quantises none or the device is unknown.

@@ -37,7 +37,7 @@ class CollectiveList {
   const LayerCollective* end() const { return calls_.data() + size_; }
 
   // Appends `count` calls, of which full recomputation repeats all but `not_repeated`. Does nothing
-  // for no calls or a group of one rank. REQUIRES: there is room.
+  // for no calls or a group of one rank. REQUIRES: there is room, else it aborts.
   void Add(Collective collective, const GroupShape& group, double bytes, double count,
            double not_repeated = 0.0) {
     if (count <= 0.0 || group.participant_count <= 1) return;

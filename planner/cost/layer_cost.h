@@ -11,13 +11,14 @@
 namespace parplan {
 
 struct LayerCost {
-  // Times of one micro-batch, without gradient synchronisation.
+  // Times of one micro-batch, communication that nothing hides included. What is exchanged once a
+  // step is in `gradient_sync` alone.
   Seconds forward;
   Seconds backward;
   // The parts of forward + backward.
   TimeItems time;
-  // Part of the gradient synchronisation that the layer's backward pass does not hide and that the
-  // end of a step therefore pays.
+  // Part of the gradient synchronisation, and of the gathering of parameters after it, that
+  // computation does not hide and that the end of a step therefore pays.
   Seconds gradient_sync;
   // The layer's share of the optimizer's step, once per step.
   Seconds optimizer_step;

@@ -23,6 +23,8 @@ struct LayerTimeEstimate {
   Seconds backward;  // > 0
 };
 
+// The memory of one device; members mean what those of `LayerMemoryPoint` (profile_snapshot.h)
+// mean.
 struct LayerMemoryEstimate {
   int64_t parameter_count = 0;
   Bytes activation_per_sample;

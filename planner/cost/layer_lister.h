@@ -12,7 +12,7 @@
 
 namespace parplan {
 
-// Appends to the lists of `operations`. All references outlive it.
+// Appends to the lists of `operations`. The arguments of the constructor must outlive it.
 class LayerLister {
  public:
   LayerLister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,

@@ -12,7 +12,7 @@ namespace parplan {
 
 // Sentences for people, one per entry, collected while measurements are resolved.
 struct ResolutionNotes {
-  // Measurements that are needed and absent, for the PROFILE_MISSING error.
+  // Measurements that are needed and absent, for the PROFILE_MISSING error of `CostModel::Create`.
   std::vector<std::string> missing;
   // Numbers that are used and were not measured, for `Prediction::estimated_items`.
   std::vector<std::string> estimated;

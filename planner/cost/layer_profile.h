@@ -34,7 +34,8 @@ class LayerProfile {
   const LayerDefinition& definition() const { return definition_; }
 
   // Return the computing time of one micro-batch on one device. `micro_batch_size` is the number of
-  // samples this device works on.
+  // samples this device works on. REQUIRES, here and below: the degree was in `needs`; aborts
+  // otherwise.
   Seconds Forward(int tensor_parallel_degree, double micro_batch_size) const {
     return times_.Forward(tensor_parallel_degree, micro_batch_size);
   }
@@ -62,7 +63,7 @@ class LayerProfile {
   // True if memory was measured with Megatron's sequence parallelism. Strategies with
   // tensor_parallel_degree > 1 then use it.
   bool sequence_parallel() const { return memory_.sequence_parallel(); }
-  // True if any of the times was measured.
+  // Returns whether any of the timings was measured or derived from a measurement.
   bool measured() const { return times_.measured(); }
 
  private:

@@ -79,8 +79,9 @@ class LayerSource {
 
   const LayerDefinition& definition() const { return definition_; }
 
-  // Returns the times for `samples` samples of a micro-batch on this device. Context-parallel ranks
-  // that share a sample each count it whole.
+  // Returns the times for `samples` samples of a micro-batch on this device, which may be a
+  // fraction. Context-parallel ranks that share a sample each count it whole. REQUIRES: the
+  // tensor-parallel degree was in `needs`; aborts otherwise if the layer was measured.
   LayerPasses Passes(const Strategy& strategy, double samples) const;
 
   // Returns the times of `Passes` for recomputation of all `parts`, in little more time than one
@@ -88,12 +89,12 @@ class LayerSource {
   LayerWork Work(const Strategy& strategy, double samples, RepeatedParts parts) const;
 
   // Returns the sizes that `MemoryOfLayer` needs. With several stages a head that shares the
-  // embedding's table holds a copy of it.
+  // embedding's table, and a layer that predicts a further token, hold a copy of it.
   LayerFootprint Footprint(const Strategy& strategy, int pipeline_parallel_degree) const;
 
   // True if strategies with tensor parallelism use sequence parallelism.
   bool sequence_parallel() const { return sequence_parallel_; }
-  // True if any of the times was measured.
+  // True if any of the times was measured or derived from a measurement.
   bool measured() const { return profile_.has_value() && profile_->measured(); }
 
  private:

@@ -1,5 +1,6 @@
 // The times of the collectives of one layer on the devices of one node group, and the part of them
-// that computation does not hide.
+// that computation does not hide. `GroupCosts` has one, by which `LayerPricing` prices and
+// `CollectivesOfStep` lists.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_TRAFFIC_H_
 #define PARPLAN_PLANNER_COST_LAYER_TRAFFIC_H_
@@ -98,7 +99,8 @@ class LayerTraffic {
   double OutputBytes(const LayerDefinition& definition, const Strategy& strategy,
                      double samples) const;
 
-  // Lists the all-reduce of the table's gradient between the first and the last stage.
+  // Lists the exchange of the table's gradient between the first and the last stage: an all-reduce
+  // or, if the links are unknown, a message that takes as long.
   CollectiveList TiedTableCollectives(const LayerFootprint& footprint,
                                       int pipeline_parallel_degree) const;
 

@@ -39,14 +39,17 @@ class MeasuredLayerMemory {
   };
 
   // Resolves the sizes for `needs`. Missing ones are added to `notes.missing`; the object is then
-  // unusable. `estimator` may be null or have no memory.
+  // unusable. Sentences about numbers that were not measured are added to `notes.estimated`.
+  // `memories` are points of one layer of a `ProfileSnapshot`, in any order, perhaps none: then
+  // every size is the estimator's. `estimator` is read only with `allow_estimates`, and may be null
+  // or have no memory.
   static MeasuredLayerMemory Resolve(const LayerDefinition& definition, Precision precision,
                                      const std::vector<LayerMemoryPoint>& memories,
                                      const LayerNeeds& needs, const LayerEstimator* estimator,
                                      ResolutionNotes& notes);
 
-  // Returns the sizes at a degree. REQUIRES: the degree was in `needs`, and nothing was missing;
-  // aborts otherwise.
+  // Returns the sizes at a degree; the reference is valid as long as the object. REQUIRES: the
+  // degree was in `needs` and not missing; aborts otherwise.
   const AtDegree& At(int tensor_parallel_degree) const;
 
   // Returns whether the sizes at degrees above 1 are those with sequence parallelism.

@@ -20,7 +20,10 @@ namespace parplan {
 // definition, by tensor-parallel degree and micro-batch. Immutable.
 //
 // Sequence lengths are compared by the work of a sample: `ForwardFlopsPerSample`, or tokens if that
-// is 0. For each degree that is needed, the first case that applies:
+// is 0. `allow_estimates` is that of `LayerNeeds`. If there is no timing at all, every time is the
+// estimator's; without an estimator or without `allow_estimates`, the times are missing. Without
+// `allow_estimates` they are also missing if no degree was measured at lengths around the wanted
+// one. Otherwise each degree that is needed takes the first case that applies:
 //
 //   1. The degree was measured at lengths around the wanted one: its `TimeTable`.
 //   2. It was measured at other lengths, and another degree at lengths around the wanted one: its
@@ -31,8 +34,8 @@ namespace parplan {
 //   4. It lies between measured degrees: a straight line in logarithms between them.
 //   5. It lies beyond them: the estimate, scaled by the ratio of measured to estimated time at the
 //      nearest degree (with `allow_estimates`; geometric mean over its points); without an
-//      estimator, the nearest degree at the micro-batch of as much work. Degrees below the
-//      measured ones only with `allow_estimates`.
+//      estimator or without `allow_estimates`, the nearest degree at the micro-batch of as much
+//      work. Degrees below the measured ones only with `allow_estimates`, else they are missing.
 //
 // Backward times that were not measured are the forward times multiplied by the mean ratio of the
 // measured ones; without any, by the estimator's ratio (with `allow_estimates`), else by 2, for the
@@ -40,21 +43,28 @@ namespace parplan {
 class MeasuredLayerTimes {
  public:
   // Resolves the times for `needs`. Missing ones are added to `notes.missing`; the object is then
-  // unusable. `sequence_parallel` is passed to `estimator`, which may be null or have no times.
+  // unusable. Sentences about numbers that were not measured are added to `notes.estimated`.
+  // `timings` are points of one layer of a `ProfileSnapshot`, in any order, perhaps none.
+  // `sequence_parallel` is passed to `estimator` for degrees above 1; that of `needs` is not read.
+  // `estimator` may be null or have no times; its function is copied.
   static MeasuredLayerTimes Resolve(const LayerDefinition& definition,
                                     const std::vector<LayerTimingPoint>& timings,
                                     const LayerNeeds& needs, bool sequence_parallel,
                                     const LayerEstimator* estimator, ResolutionNotes& notes);
 
-  // Return the time of one pass. `micro_batch_size` >= 0 is the number of samples on this device;
-  // the time never falls as it grows. Allocate nothing if the degree was measured. REQUIRES: the
-  // degree was in `needs`, and nothing was missing; aborts otherwise.
+  // Return the time of one pass, 0 for no samples. `micro_batch_size` >= 0 is the number of samples
+  // on this device; the time never falls as it grows. Allocate nothing if the degree was measured.
+  // REQUIRES: the degree was in `needs`, else this aborts; and nothing was missing, which is not
+  // checked.
   Seconds Forward(int tensor_parallel_degree, double micro_batch_size) const;
   Seconds Backward(int tensor_parallel_degree, double micro_batch_size) const;
 
+  // Returns the source of the forward time; a backward time made from it in a ratio counts as the
+  // same. REQUIRES: as for `Forward`.
   MeasurementSource SourceOf(int tensor_parallel_degree, double micro_batch_size) const;
 
-  // True if any of the times was measured.
+  // Returns whether any of the timings was measured or derived from a measurement, also if no
+  // degree needs it.
   bool measured() const { return measured_; }
 
  private:

@@ -32,10 +32,11 @@ class LogLogCurve {
   LogLogCurve() = default;
 
   // Makes a curve through `points`. REQUIRES: at least one point, rising sizes, durations that do
-  // not fall; aborts otherwise. Without `ends`, the fixed cost is that of the line through the
-  // first two points, at least 0, and 0 for a single point. The cost per unit above the last point
-  // is the best fit to the points from a quarter of its size on, and never more than that of the
-  // last point alone, which is used if there is one point or the points show no cost per unit.
+  // not fall, and `ends` as above; aborts otherwise. Without `ends`, the fixed cost is that of the
+  // line through the first two points, at least 0, and 0 for a single point. The cost per unit
+  // above the last point is the best fit to the points from a quarter of its size on, and never
+  // more than that of the last point alone, which is used if there is one point or the points show
+  // no cost per unit.
   explicit LogLogCurve(const std::vector<Point>& points);
   LogLogCurve(std::vector<Point> points, Ends ends);
 
@@ -57,7 +58,7 @@ class LogLogCurve {
 };
 
 // Returns the curve between two in logarithms: `a` for a weight of 0, `b` for 1. It has points at
-// the sizes of both and never falls. REQUIRES: neither is empty.
+// the sizes of both and never falls. REQUIRES: neither is empty; aborts otherwise.
 LogLogCurve Between(const LogLogCurve& a, const LogLogCurve& b, double weight);
 
 // Time over two sizes at once: the work of one sample, and the samples of one micro-batch. The
@@ -81,9 +82,8 @@ class TimeTable {
     Seconds duration;               // > 0
   };
 
-  // Makes the table from points in any order. REQUIRES: at least one point; no two of equal sizes,
-  // which is not checked.
-  // O(points^2 + cells * points).
+  // Makes the table from points in any order. REQUIRES: at least one point, no two of equal sizes,
+  // and sizes and times above 0; aborts otherwise. O(points^2 + cells * points).
   explicit TimeTable(std::vector<Point> points);
 
   // The measured points, ascending by work and micro-batch.

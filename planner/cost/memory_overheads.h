@@ -35,7 +35,7 @@ struct MemoryOverheads {
   Bytes Upper(Bytes memory) const { return Bytes::Ceil(memory.as_double() * upper_factor); }
 
   // Returns the largest peak of tensors for which the upper bound of `DeviceMemory` fits into
-  // `usable`; negative if not even the overheads fit. O(1).
+  // `usable`; negative if not even the overheads fit. Arguments are those of `DeviceMemory`. O(1).
   Bytes TensorBudget(Bytes usable, int pipeline_parallel_degree, int ranks_per_stage,
                      int communicator_count = 0) const;
 };

@@ -20,8 +20,9 @@ double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
                                   const RuntimeTraits& runtime);
 
 // Returns the time of the step on one rank. `parameter_count` is the number of parameters the rank
-// would hold without sharding, tensor and pipeline parallelism applied; with any sharding level
-// each of `data_parallel_degree` ranks updates its part. Collectives are not included.
+// would hold without sharding, tensor and pipeline parallelism applied; with any sharding level but
+// `kNone` each of the `data_parallel_degree` ranks that have the same parameters, context-parallel
+// ones included, updates its part. Collectives are not included.
 Seconds OptimizerStepTime(double parameter_count, ShardingLevel sharding_level,
                           int data_parallel_degree, Precision precision, Optimizer optimizer,
                           const RuntimeTraits& runtime, const DeviceDescription& device,

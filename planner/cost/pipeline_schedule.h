@@ -106,7 +106,7 @@ class ScheduleEvaluator {
 // Returns what `ScheduleEvaluator::StepTime` does, for a single call.
 Seconds StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
                  int64_t micro_batch_count);
-// The same with one stage per device and messages that occupy no device.
+// Returns the same with one stage per device and messages that occupy no device.
 Seconds StepTime(Schedule schedule, absl::Span<const StageTimes> stages, int64_t micro_batch_count);
 
 // One pass of one virtual stage over one micro-batch, with its times.

@@ -1,4 +1,5 @@
-// Prediction of a plan: time of a step and memory of every device.
+// Prediction of a plan: time of a step and memory of every device. Searches, `planctl` and the
+// check of results (planner/check/result_check.h) call it.
 
 #ifndef PARPLAN_PLANNER_COST_PREDICT_PLAN_H_
 #define PARPLAN_PLANNER_COST_PREDICT_PLAN_H_
@@ -131,7 +132,8 @@ class PlanEvaluator {
   size_t next_known_ = 0;
 };
 
-// Returns `kAcrossNodes` if some tensor-parallel group of the plan has ranks on several nodes.
+// Returns `kAcrossNodes` if some tensor-parallel group of the plan has ranks on several nodes, else
+// `kWithinNode`.
 TensorParallelReach ReachOf(const Plan& plan, const Topology& topology);
 
 // Predicts a single plan.

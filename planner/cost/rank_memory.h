@@ -87,7 +87,7 @@ struct LayerMemoryRun {
   int virtual_stage_index = 0;
 };
 
-// The rank's place in the pipeline.
+// The rank's place in the pipeline; `stage_index` is the position of its device, from 0.
 struct RankPlace {
   Schedule schedule = kDefaultSchedule;
   int pipeline_parallel_degree = 1;
@@ -124,7 +124,8 @@ struct RankMemory {
   int64_t in_flight_micro_batch_count = 0;
 };
 
-// Returns the peak over the backward passes of all layers and the optimizer's step.
+// Returns the peak over the backward passes of all layers and the optimizer's step. `coefficients`
+// are `GroupCosts::memory_coefficients`.
 //
 // The peak is exact for every schedule: for interleaved devices all moments of
 // planner/model/in_flight.h are compared, since a device with a heavy first chunk is fullest some

@@ -35,7 +35,8 @@ enum class CollectivePurpose {
   kLoss = 9,
 };
 
-// Returns the name for messages and JSON, for example `change of layout`.
+// Returns the name for messages and JSON, for example `change of layout`, which lives as long as
+// the program.
 absl::string_view CollectivePurposeName(CollectivePurpose purpose);
 
 // The collectives of one kind for one purpose in one group.

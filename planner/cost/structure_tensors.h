@@ -30,7 +30,8 @@ struct TensorSizes {
   double heads = 0.0;     // a
   double tensor = 1.0;    // t
   double sequence = 1.0;  // r
-  // Whether ranks share the tokens of a sample, and how; both false for a context degree of 1.
+  // Whether keys and values go round a ring of ranks, and whether ranks exchange tokens for heads;
+  // both for rings of such groups, and neither for a context degree of 1.
   bool is_ring = false;
   bool is_ulysses = false;
   // Ranks whose keys and values attention gathers; 0 if it gathers none.

@@ -37,7 +37,8 @@ struct TensorParallelTraffic {
 // it gathers its input in both passes, or once if it computes its logits in the backward pass,
 // keeps what it gathered, or is frozen. Frozen parts without adapters gather no input for gradients
 // of weights. With `experts_apart`, experts are split over other ranks, so that of
-// their part only a shared expert exchanges anything here.
+// their part only a shared expert exchanges anything here. None for an opaque layer, which lists
+// its own.
 TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
                                 const RuntimeTraits& runtime, bool experts_apart = false);
 

@@ -2,7 +2,8 @@
 // choice of least memory.
 //
 // Shi et al., FITEE 26(1), 2025, figures 1 and 2 (docs/min-memory-ilp.md). Plain values, which
-// every build has; only builds with PARPLAN_WITH_ILP make them (planner/ilp_searches.h).
+// every build has; only builds with PARPLAN_WITH_ILP make them (planner/ilp_searches.h). `planctl
+// graph` draws them.
 
 #ifndef PARPLAN_PLANNER_MODEL_AUXILIARY_GRAPH_H_
 #define PARPLAN_PLANNER_MODEL_AUXILIARY_GRAPH_H_
@@ -40,7 +41,7 @@ struct AuxiliaryOperator {
   std::optional<int> chosen;
 };
 
-// A tensor from one operator to another.
+// A tensor from one operator to another, given by their indices in `AuxiliaryGraph::operators`.
 struct AuxiliaryEdge {
   int from = 0;
   int to = 0;
@@ -59,8 +60,10 @@ struct AuxiliaryGraph {
   int64_t micro_batch_count = 1;
   std::vector<AuxiliaryOperator> operators;  // in the order of the forward pass
   std::vector<AuxiliaryEdge> edges;
-  // Totals of the choice, in bytes a device and seconds a step; 0 if there is none. `memory_bytes`
-  // is the sum of states and of what is kept from forward to backward, second copies included.
+  // Totals in bytes a device and seconds a step. `even_share_bytes` is the share of a device if
+  // everything is held once. The others are those of the choice, and 0 if there is none;
+  // `memory_bytes` is the sum of states and of what is kept from forward to backward, second copies
+  // included.
   double memory_bytes = 0.0;
   double state_bytes = 0.0;
   double even_share_bytes = 0.0;

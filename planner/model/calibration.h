@@ -142,7 +142,8 @@ class Calibration {
   // `coefficient_values[2].value`, for a value outside its coefficient's bounds, two values of one
   // coefficient and scope, a layer kind with a coefficient that has none, quantiles that fall or
   // lie outside [-5, 5], two classes of one key, negative counts, an empty `agent`, a source
-  // without a name or rows, texts that are too long, or too many entries. `digest` is not checked.
+  // without a name or rows, texts that are too long, or too many entries. `digest` and the length
+  // of notes are not checked.
   static absl::StatusOr<Calibration> Create(Content content);
 
   // Returns the priors of coefficients and ranges, from data sheets and literature, which hold if
@@ -160,10 +161,11 @@ class Calibration {
 
   // Return factors of the predicted value: the range that holds a measured value with probability
   // `coverage`, and the bound that one exceeds with probability `risk` at most. The class is the
-  // first of `WiderKeys(key)` in this calibration or in `BuiltIn()`. With fewer than
-  // `kEnoughResiduals` runs, the wider of its quantiles and those of the next class are taken.
-  // Between the nine quantiles, and beyond them, ln(ratio) is linear in the normal score of the
-  // probability. Call them once per problem, not per plan.
+  // first of `WiderKeys(key)` in this calibration or, if it has none of them, in `BuiltIn()`. With
+  // fewer than `kEnoughResiduals` runs, the wider of its quantiles and those of the next class are
+  // taken, and so on up to a class with enough runs or a prior; the median stays. Between the nine
+  // quantiles, and beyond them, ln(ratio) is linear in the normal score of the probability. Call
+  // them once per problem, not per plan.
   //
   // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5. Aborts otherwise, also for NaN.
   RangeFactors Range(const ResidualKey& key, double coverage = 0.9) const;

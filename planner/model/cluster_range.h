@@ -1,5 +1,5 @@
 // The range of step times on one cluster: how far predictions are off where the cluster is known,
-// and, where it is not, how much clusters differ.
+// and, where it is not, how much clusters differ. `CostModel::Create` asks it.
 
 #ifndef PARPLAN_PLANNER_MODEL_CLUSTER_RANGE_H_
 #define PARPLAN_PLANNER_MODEL_CLUSTER_RANGE_H_
@@ -16,13 +16,13 @@ namespace parplan {
 double ClusterDeviation(const Calibration& calibration);
 
 // Returns the range that holds a measured step on `cluster` with a probability of 90 %. It is
-// `calibration.Range(key)` if the calibration has a value for times of the cluster and of the key's
-// device family or of all, if the times were measured (on the cluster itself), or if the class is a
-// prior, which is of clusters that were never measured. Otherwise residuals of runs on other
-// clusters say nothing about this one's factor: its ends move away from the median by adding
-// variances.
+// `calibration.Range(key)` if the calibration has a value of any coefficient but
+// `activation_factor` for the cluster and the key's device family or all families, if the times
+// were measured (on the cluster itself), or if the class is a prior, which is of clusters that were
+// never measured. Otherwise residuals of runs on other clusters say nothing about this one's
+// factor: its ends move away from the median by adding variances.
 //
-// REQUIRES: `key` is of step durations.
+// REQUIRES: `key` is of step durations; aborts otherwise.
 RangeFactors StepRangeOn(const Calibration& calibration, absl::string_view cluster,
                          const ResidualKey& key);
 

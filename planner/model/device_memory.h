@@ -14,11 +14,12 @@
 namespace parplan {
 
 // Returns the least device memory, in whole MiB, of which `usable` is left under the problem's
-// headroom and reserve.
+// headroom and the reserve of its first node group.
 Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable);
 
-// Returns the sizes in GiB that devices are sold with, or nearly so, from 4 to 96, that are smaller
-// than the problem's devices, the largest first, with the memory that would be usable of each.
+// Returns the sizes in GiB that devices are sold with, or nearly so, from 4 to 96, with the memory
+// that would be usable of each: those whose usable memory is above 0 and below
+// `problem.usable_memory()`, the largest first.
 std::vector<std::pair<int, Bytes>> SmallerDevices(const PlanningProblem& problem);
 
 }  // namespace parplan

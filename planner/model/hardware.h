@@ -38,9 +38,9 @@ struct DeviceDescription {
   // The most that the device draws for longer than moments, in watts; 0 if unknown.
   double power_limit_watts = 0.0;
 
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) if a number is not finite and above 0, or a name is
-  // empty; the rates of 8 and 4 bits and the power limit may be 0. The error names the member below
-  // `field`.
+  // Returns `raw`, or INVALID_ARGUMENT (SPEC_INVALID) if a number is not finite and above 0, or a
+  // name is empty; the rates of 8 and 4 bits and the power limit may be 0. The error names the
+  // member below `field` as library files name it, for example `FIELD.memory_bytes`.
   static absl::StatusOr<DeviceDescription> Create(DeviceDescription raw, const std::string& field);
 
   // Returns the rate of the matrix units for operands in `format`. Narrow operands that they do not
@@ -80,7 +80,8 @@ struct LinkDescription {
   // Time to the first byte, one way, software included.
   Seconds latency;
 
-  // Returns the errors of `DeviceDescription::Create`; `bytes_per_second_per_node` may be 0.
+  // Returns `raw`, or the errors of `DeviceDescription::Create`, also for a latency that is not
+  // above 0; `bytes_per_second_per_node` may be 0.
   static absl::StatusOr<LinkDescription> Create(LinkDescription raw, const std::string& field);
   friend bool operator==(const LinkDescription&, const LinkDescription&) = default;
 };
@@ -92,7 +93,7 @@ struct FabricDescription {
   LinkDescription intra_node;
   LinkDescription inter_node;
 
-  // Returns the errors of `DeviceDescription::Create`.
+  // Returns `raw`, or the errors of `LinkDescription::Create` for either level.
   static absl::StatusOr<FabricDescription> Create(FabricDescription raw, const std::string& field);
   friend bool operator==(const FabricDescription&, const FabricDescription&) = default;
 };

@@ -39,18 +39,19 @@ struct InFlightMoment {
 
 // Returns the moment at which the device needs most, the first of equal ones. A micro-batch keeps
 // `kept[c]` bytes in chunk c, and a backward pass of chunk c needs `extra[c]` more, which may be
-// negative. `counts`, unless empty, receives the number of micro-batches that each chunk has in
-// flight at that moment. The result is exact. With P = 1 there is one micro-batch, and the chunks
-// after the one that runs are freed. O(V), allocates nothing.
+// negative; an empty `extra` is one of zeros. `counts`, unless empty, receives the number of
+// micro-batches that each chunk has in flight at that moment. The result is exact. With P = 1 there
+// is one micro-batch, and the chunks after the one that runs are freed. O(V), allocates nothing.
+// Aborts for a device that `PassOrder` (pass_order.h) refuses, if P is above 1.
 //
-//   kept, extra, counts   [chunk], V of them, which is not checked
+//   kept, extra, counts   [chunk], V of them, which is not checked; the last two may be empty
 InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Bytes> kept,
                            absl::Span<const Bytes> extra, absl::Span<int64_t> counts);
 
-// Returns the most bytes the device keeps of all chunks together, and sets `counts` at that moment.
-// Chunks peak at different moments, so this is less than the sum of their peaks: with equal chunks
-// device 0 keeps 1 + (P - 1) / (P V) times what all its layers keep of P micro-batches (Narayanan
-// et al., SC'21, 2.2; Korthikanti et al., 4.2.3). O(V).
+// Returns the most bytes the device keeps of all chunks together, and sets `counts`, unless empty,
+// at that moment. Chunks peak at different moments, so this is less than the sum of their peaks:
+// with equal chunks device 0 keeps 1 + (P - 1) / (P V) times what all its layers keep of P
+// micro-batches (Narayanan et al., SC'21, 2.2; Korthikanti et al., 4.2.3). O(V).
 //
 //   kept, counts   [chunk], V of them
 Bytes InFlightPeak(const InterleavedDevice& device, absl::Span<const Bytes> kept,

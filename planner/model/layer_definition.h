@@ -1,4 +1,6 @@
 // The shape of one layer: its kind, its sizes, and the structures that only some layers have.
+// proto/wire/model_wire.h and clients/calibrate/run_model.h make definitions, and a `ModelSpec`
+// holds those of its layers.
 
 #ifndef PARPLAN_PLANNER_MODEL_LAYER_DEFINITION_H_
 #define PARPLAN_PLANNER_MODEL_LAYER_DEFINITION_H_
@@ -121,9 +123,9 @@ struct LayerDefinition {
   int attention_window = 0;
   int attention_chunk_size = 0;
   std::optional<LatentAttention> latent_attention;
-  // Only and always of `kStateSpace`.
+  // Present if and only if the kind is `kStateSpace`.
   std::optional<StateSpace> state_space;
-  // Only and always of `kOpaque`.
+  // Present if and only if the kind is `kOpaque`.
   std::optional<OpaqueLayer> opaque;
   // A decoder that predicts the n-th further token; 0 for the others.
   int prediction_depth = 0;

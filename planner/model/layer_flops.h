@@ -16,7 +16,8 @@ double ForwardFlopsPerSample(const LayerDefinition& definition, int sequence_len
 
 // Returns the part of `ForwardFlopsPerSample` that scores and their product with the values take:
 // two operations for each pair of tokens that `AttentionPairs` counts and each element of a key and
-// of a value.
+// of a value, over all heads; of cross decoders also for each pair of a token and an encoded one. 0
+// for layers without attention.
 double AttentionFlopsPerSample(const LayerDefinition& definition, int sequence_length);
 
 // The part of a state space after its projections. Each pass over a token does `products`
@@ -34,7 +35,7 @@ struct ScanFlops {
 // vector units make. Convolutions are vector work.
 ScanFlops ScanFlopsPerToken(const StateSpace& space, int sequence_length);
 
-// Returns the number of tokens that the products of a scan handle at once.
+// Returns the number of tokens that the products of a scan handle at once; 0 for `kSelective`.
 double ScanChunk(const StateSpace& space, int sequence_length);
 
 }  // namespace parplan

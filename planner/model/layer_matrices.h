@@ -1,5 +1,6 @@
 // The parameters of a layer by part, and how tensor-parallel ranks split them. The cost model, the
-// operators of the ILP and `ParametersByPart` count by it.
+// operators of the ILP and `ParametersByPart` count by it. REQUIRES for all functions of a layer:
+// `LayerDefinition::Create` made it, which is not checked.
 
 #ifndef PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_
 #define PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_
@@ -25,7 +26,8 @@ struct SplitElements {
 // The elements of one part of a layer.
 struct PartElements {
   SplitElements matrices;
-  // Convolutions, norms inside the part, and other vectors. Without biases.
+  // Convolutions, norms inside the part, and other vectors. Without biases but those of state
+  // spaces.
   SplitElements vectors;
 
   int64_t Sum() const { return matrices.Sum() + vectors.Sum(); }
@@ -39,7 +41,7 @@ int AttentionBlockCount(LayerKind kind);
 int NormCount(const LayerDefinition& layer);
 
 // Returns the elements of the parts before the feed-forward part: all attention blocks, or the
-// state space.
+// state space. 0 for layers with neither.
 //
 // Attention: queries and output, keys and values (Vaswani et al., arXiv 1706.03762; grouped heads:
 // arXiv 2305.13245). Latent attention: the maps to compressed vectors and their norms are whole on
@@ -90,7 +92,8 @@ struct AttentionWidths {
 AttentionWidths AttentionWidthsOf(const LayerDefinition& layer);
 
 // Returns the width of what tensor-parallel ranks exchange at the input of an attention block: the
-// residual stream, or the compressed vectors of latent attention.
+// residual stream, or the compressed vectors of latent attention, beside the stream if its queries
+// are not compressed.
 int64_t AttentionInputWidth(const LayerDefinition& layer);
 
 // Returns the number of parts into which `degree` ranks split keys and values: each has one head at

@@ -1,4 +1,5 @@
-// The model to train: layer definitions and the order they come in.
+// The model to train: layer definitions and the order they come in. proto/wire/model_wire.h makes
+// it from messages, and `planctl calibrate` from published runs (clients/calibrate/run_model.h).
 
 #ifndef PARPLAN_PLANNER_MODEL_MODEL_SPEC_H_
 #define PARPLAN_PLANNER_MODEL_MODEL_SPEC_H_
@@ -26,12 +27,13 @@ struct ModelLayerRun {
   friend bool operator==(const ModelLayerRun&, const ModelLayerRun&) = default;
 };
 
-// A valid model. Immutable. proto/wire/model_wire.h makes it from messages.
+// A valid model. Immutable.
 class ModelSpec {
  public:
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field if a rule of model.proto is broken.
-  // `layer_definitions` must come from `LayerDefinition::Create`, whose rules are not checked
-  // again.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field if a rule of model.proto is broken, or
+  // if there are more than `kMaxLayerCount` (planning_problem.h) layers. `layer_definitions` must
+  // come from `LayerDefinition::Create`, whose rules are not checked again; a definition may be in
+  // no run.
   static absl::StatusOr<ModelSpec> Create(std::string model_id,
                                           std::vector<LayerDefinition> layer_definitions,
                                           std::vector<ModelLayerRun> layer_runs,
@@ -46,10 +48,12 @@ class ModelSpec {
   int layer_count() const { return static_cast<int>(definition_of_layer_.size()); }
   // Indices into `layer_definitions()`, one per layer, first to last.
   const std::vector<int>& definition_of_layer() const { return definition_of_layer_; }
+  // Returns the definition of a layer, counted from 0. REQUIRES: 0 <= index < layer_count(), which
+  // is not checked.
   const LayerDefinition& layer(int index) const {
     return layer_definitions_[definition_of_layer_[index]];
   }
-  // Parameters of all layers; a tied head adds only its norm.
+  // Parameters of all layers; a tied head adds only its norm, unless its definition says otherwise.
   int64_t parameter_count() const { return parameter_count_; }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;

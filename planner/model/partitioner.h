@@ -1,5 +1,5 @@
 // How the planners of the Galvatron papers, and the baselines they are compared with, divide layers
-// into pipeline stages.
+// into pipeline stages. `PlanningRules` has one.
 
 #ifndef PARPLAN_PLANNER_MODEL_PARTITIONER_H_
 #define PARPLAN_PLANNER_MODEL_PARTITIONER_H_

@@ -49,7 +49,7 @@ enum class PassKind {
 // One pass of one virtual stage over one micro-batch.
 struct PipelinePass {
   PassKind kind = PassKind::kForward;
-  // Stage of the plan, counted over the whole model.
+  // Stage of the plan, counted from 0 over the whole model, and micro-batch, counted from 0.
   int stage_index = 0;
   int64_t micro_batch = 0;
   // Time at which the pass runs, counted in ticks: if all devices work in lock-step and a tick is
@@ -59,8 +59,8 @@ struct PipelinePass {
   // a tick a device goes forward before it goes backward. A device may have no pass in some ticks.
   int64_t tick = 0;
 
-  // Returns true for both halves of a backward pass in two parts. Only `kBackwardInputs` sends a
-  // message, so senders must read `kind`.
+  // Returns whether it is a backward pass, whole or either half. Of two halves only
+  // `kBackwardInputs` sends a message, so senders must read `kind`.
   bool is_backward() const { return kind != PassKind::kForward; }
   friend bool operator==(const PipelinePass&, const PipelinePass&) = default;
 };

@@ -45,7 +45,8 @@ struct StagePlan {
 };
 
 // The way to train a model on some devices: the answer of every planner. Plain data; `CheckPlan`
-// finds out whether it is a valid answer to a problem.
+// (planner/check/plan_check.h) finds out whether it is a valid answer to a problem. Its functions
+// divide by `virtual_stage_count` and `micro_batch_count`, which must not be 0.
 struct Plan {
   int device_count = 0;
   // Samples of one step.

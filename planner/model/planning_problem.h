@@ -129,6 +129,7 @@ class PlanningProblem {
 
   const ModelSpec& model() const { return *model_; }
   const Topology& topology() const { return *topology_; }
+  // A `GroupIndex` is below `group_count()` here and below, which is not checked.
   const NodeGroup& node_group(GroupIndex group) const { return topology_->node_group(group); }
   int group_count() const { return topology_->group_count(); }
   const ProfileSnapshot& profile(GroupIndex group) const {
@@ -170,12 +171,12 @@ class PlanningProblem {
   // Returns the question with this batch only. REQUIRES: AllowsGlobalBatchSize(size); aborts
   // otherwise.
   PlanningProblem WithGlobalBatchSize(int64_t size) const;
-  // Returns the question with other rules. REQUIRES: `Create` accepts them for the batch; they are
-  // not checked again.
+  // Returns the question with other rules. Usable memory stays that of the headroom before.
+  // REQUIRES: `Create` accepts the rules for the batch; they are not checked again.
   PlanningProblem WithRules(PlanningRules rules) const;
   // Returns the question for `node_count` nodes of the same kind, without names; the last link tier
-  // reaches them all. REQUIRES: one node group and at least one node; aborts otherwise. At most
-  // kMaxDeviceCount devices, which is not checked.
+  // reaches them all. Usable memory stays. REQUIRES: one node group and at least one node; aborts
+  // otherwise. At most kMaxDeviceCount devices, which is not checked.
   PlanningProblem WithNodeCount(int node_count) const;
 
  private:

@@ -93,8 +93,8 @@ struct PlanFound {
   // The Pareto front of time and memory from the fastest to the smallest plan if
   // `PlanningRules::wants_memory_front` is set; `plan` is the first.
   std::vector<PredictedPlan> memory_front;
-  // Facts about the planner's method, one line each: the partitioner, alpha_t and alpha_m of
-  // `galvatron-bmw`, nodes and bound of `min-memory-ilp`.
+  // Facts about the planner's method, one line each: for example the partitioner, alpha_t and
+  // alpha_m of `galvatron-bmw`, nodes and bound of `min-memory-ilp`.
   std::vector<std::string> notes;
 };
 

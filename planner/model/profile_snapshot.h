@@ -1,10 +1,12 @@
-// The measurements that a planner reads: an immutable set of points for one kind of node, which the
-// caller has merged from stored profiles. proto/wire/snapshot_builder.h makes one, and
-// `PlanningProblem` holds those of its groups.
+// The measurements that a planner reads: an immutable set of points for one kind of node, merged
+// from stored profiles. proto/wire/snapshot_builder.h merges them and makes one, and
+// `PlanningProblem` holds those of its groups. Fields mean what those of
+// proto/parplan/v1/profile.proto mean.
 
 #ifndef PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
 #define PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +31,7 @@ enum class Collective {
 // Returns the name for messages, for example `all-reduce`.
 const char* CollectiveName(Collective collective);
 
-// Compute time of one layer on one device for one micro-batch.
+// Compute time of one layer on one device for one micro-batch, collectives excluded.
 struct LayerTimingPoint {
   int tensor_parallel_degree = 1;
   int micro_batch_size = 1;  // samples on this device
@@ -44,8 +46,11 @@ struct LayerMemoryPoint {
   int tensor_parallel_degree = 1;
   bool sequence_parallel = false;
   int sequence_length = 0;  // never 0 here
+  // Parameters that the device holds.
   int64_t parameter_count = 0;
+  // Kept from forward to backward.
   Bytes activation_per_sample;
+  // Kept instead if the layer is recomputed; absent if not measured.
   std::optional<Bytes> checkpoint_per_sample;
   Origin origin = Origin::kMeasured;
 };
@@ -93,17 +98,21 @@ class ProfileSnapshot {
     std::vector<MeasuredLayer> layers;
     std::vector<CollectivePoint> collectives;
     std::vector<OptimizerPoint> optimizers;
-    // >= 1.
+    // How many times slower computation and communication each run while they overlap, at least 1;
+    // absent if not measured.
     std::optional<double> overlap_slowdown;
+    // Memory that a process uses on a device before its first tensor; absent if not measured.
     std::optional<Bytes> context_memory;
   };
 
   // Sorts the points; layers keep their order, and every list may be empty. Returns
   // INVALID_ARGUMENT (PROFILE_INVALID) naming the field for an empty device kind, a time that is
-  // not finite and above 0, a count below its minimum, an `overlap_slowdown` that is not finite and
-  // at least 1, a negative size, a message of 0 bytes, a send-receive of other than 2 participants,
-  // two points with equal keys, or two layers of one precision that are the `SameLayer`. Checks
-  // neither `digest` nor the definitions of layers.
+  // not finite and above 0, fewer than 2 participants, a degree, micro-batch, sequence length,
+  // stride, `devices_per_node` or parameter count of an optimizer below 1, an `overlap_slowdown`
+  // that is not finite and at least 1, a negative size or parameter count of a layer, a message of
+  // 0 bytes, a send-receive of other than 2 participants, two points with equal keys (all members
+  // by which their list is sorted), or two layers of one precision for which `SameLayer` holds.
+  // Checks neither `digest` nor the definitions of layers.
   static absl::StatusOr<ProfileSnapshot> Create(Content content);
 
   const std::string& digest() const { return content_.digest; }
@@ -117,8 +126,9 @@ class ProfileSnapshot {
   std::optional<double> overlap_slowdown() const { return content_.overlap_slowdown; }
   std::optional<Bytes> context_memory() const { return content_.context_memory; }
 
-  // Returns the measurements of the layer that is the `SameLayer`, whatever its id and sequence
-  // length, or null. The pointer is valid as long as the snapshot.
+  // Returns the measurements of the layer of that precision for which `SameLayer` holds, whatever
+  // its id and sequence length; null if there is none. The pointer is valid as long as the
+  // snapshot.
   const MeasuredLayer* FindLayer(const LayerDefinition& definition, Precision precision) const;
 
  private:

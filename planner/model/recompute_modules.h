@@ -38,7 +38,8 @@ enum class RecomputeModule {
 };
 inline constexpr int kRecomputeModuleCount = 7;
 
-// Returns Megatron-LM's name of a module, and the module of a name, or nothing for another name.
+// Return Megatron-LM's name of a module, which lives as long as the program, and the module of a
+// name, or nothing for another name.
 absl::string_view RecomputeModuleName(RecomputeModule module);
 std::optional<RecomputeModule> FindRecomputeModule(absl::string_view name);
 

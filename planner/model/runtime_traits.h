@@ -252,7 +252,7 @@ struct RuntimeTraits {
 // `megatron-core-fp8`. The table is static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
-// Returns the runtime of that name, or null.
+// Returns the runtime of that name, a row of `KnownRuntimes`, or null.
 const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
 
 // Returns the traits of the executor as it runs today on processors, whose memory is known array by

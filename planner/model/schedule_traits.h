@@ -1,4 +1,5 @@
-// Pipeline schedules and their differences: one row of traits per schedule.
+// Pipeline schedules and their differences: one row of traits per schedule. The cost model, the
+// planners, planner/check, the exporters and the clients ask it.
 //
 // Code that needs a property of a schedule asks its row. Some code must treat each schedule by
 // itself; where it is a `switch` over `Schedule` without a default, the compiler warns about a new

@@ -72,8 +72,8 @@ class DimensionSet {
   std::string ToString() const;
   // Reads the output of `ToString`, and any list of names from left to right. The first entry may
   // be `all` or `none`; a list that begins with `-` starts from `all`. `+name` and `name` add a
-  // dimension, `-name` removes it. Returns INVALID_ARGUMENT (SPEC_INVALID) for an unknown name; the
-  // error names `field`, the name and those that exist.
+  // dimension, `-name` removes it. Returns INVALID_ARGUMENT (SPEC_INVALID) for an unknown name, as
+  // which an empty text counts; the error names `field`, the name and those that exist.
   static absl::StatusOr<DimensionSet> Parse(absl::string_view text, absl::string_view field);
 
  private:
@@ -201,10 +201,11 @@ bool AllowsPipeline(const TargetLimits& limits, const ModelSpec& model);
 // Returns the limits of all targets, `kParplan` first, in the order of their numbers. The table is
 // static.
 absl::Span<const TargetLimits> KnownTargets();
+// Returns the row of `target`, one of the values above; aborts for another.
 const TargetLimits& LimitsOf(Target target);
 
 // Returns the limits of the target with this name (`parplan`, `megatron`, `deepspeed`, `galvatron`,
-// `torchtitan`, `fsdp2`, `accelerate`), or null.
+// `torchtitan`, `fsdp2`, `accelerate`), a row of `KnownTargets`, or null.
 const TargetLimits* FindTarget(absl::string_view name);
 
 }  // namespace parplan

@@ -1,4 +1,5 @@
-// How a search ended, and its counts. Every `PlanningResult` has one.
+// How a search ended, and its counts. A `PlanningResult` has one. Fields without a comment mean
+// what those of `SearchSummary` in proto/parplan/v1/plan.proto mean.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
@@ -9,9 +10,8 @@
 
 namespace parplan {
 
-// Values as in proto/parplan/v1/plan.proto.
-// `kOptimal`: no plan of the space is better, or, without a plan, it is proved that none fits.
-// `kFeasible`: anything else.
+// Values as in proto/parplan/v1/plan.proto. `kOptimal`: no plan of the space is better, or, without
+// a plan, it is proved that none fits. `kFeasible`: anything else.
 enum class Termination { kOptimal = 1, kFeasible = 2 };
 // The reason why a search ended without a proof. `kMethod`: it ran to its end, but its method
 // proves nothing more. `kGap`: its gap is no larger than wanted. `kMemory`: the server gave it no

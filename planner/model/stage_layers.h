@@ -1,5 +1,5 @@
 // Builds the stages of plans layer by layer. The importers and exporters of plans make stages with
-// it.
+// it, and `planctl calibrate` those of published runs.
 
 #ifndef PARPLAN_PLANNER_MODEL_STAGE_LAYERS_H_
 #define PARPLAN_PLANNER_MODEL_STAGE_LAYERS_H_

@@ -1,4 +1,5 @@
-// The strategy of a layer: how it is spread over the ranks of its stage.
+// The strategy of a layer: how it is spread over the ranks of its stage. A plan (plan.h) holds one
+// for each run of layers.
 
 #ifndef PARPLAN_PLANNER_MODEL_STRATEGY_H_
 #define PARPLAN_PLANNER_MODEL_STRATEGY_H_
@@ -154,7 +155,8 @@ struct Strategy {
 // rings, `-sp2` with all-to-alls, `-sp2-cp4` a ring of four pairs that exchange by all-to-alls,
 // `-ag2` with keys and values gathered, `-ep2` expert-parallel degree 2; each is printed if above
 // 1; `-etp1` expert-tensor-parallel degree 1, if it is not the tensor-parallel degree. The star is
-// printed only if both degrees are above 1. Sharding of optimizer states alone prints `z1`, and of
+// printed only if both degrees are above 1, behind the degree whose ranks are neighbours (`2-4-2f*`
+// if those of data parallelism are). Sharding of optimizer states alone prints `z1`, and of
 // gradients too `z2`, instead of `f`.
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);
 

@@ -3,7 +3,8 @@
 //   static_assert(kStrategyFieldCount == 12, "say whether the new field changes the layout");
 //
 // A new field then fails to compile wherever it could be forgotten without a trace, for example
-// where strategies that differ in it would be taken for one.
+// where strategies that differ in it would be taken for one. Sources of the planner, the exporters,
+// the clients and proto/wire assert it.
 
 #ifndef PARPLAN_PLANNER_MODEL_STRATEGY_FIELDS_H_
 #define PARPLAN_PLANNER_MODEL_STRATEGY_FIELDS_H_

@@ -47,15 +47,15 @@ int RankOfPlace(const Strategy& strategy, const GridPlace& place);
 
 // The layout of the activations that go into a layer and come out of it. Data-parallel ranks share
 // the samples, in order. Context-parallel ranks share the tokens: in order with all-to-alls, and
-// with rings one piece from either end each, so that causal attention costs all of them the same.
+// otherwise one piece from either end each, so that causal attention costs all of them the same.
 // With sequence parallelism tensor-parallel ranks share the rest, in order; without it each holds
 // all of it. Immutable.
 class ActivationLayout {
  public:
   ActivationLayout() = default;
   // Makes a layout. REQUIRES: the data-parallel degree divides the samples, the context-parallel
-  // degree (twice that for a ring) the tokens, and with sequence parallelism the tensor-parallel
-  // degree the tokens left to a rank.
+  // degree (twice that if ranks have two pieces) the tokens, and with sequence parallelism the
+  // tensor-parallel degree the tokens left to a rank; nothing checks it.
   ActivationLayout(int first_rank, const Strategy& strategy, int64_t sample_count,
                    int64_t token_count);
 
@@ -63,9 +63,10 @@ class ActivationLayout {
   int rank_count() const { return strategy_.rank_count(); }
   bool Has(int rank) const { return rank >= first_rank_ && rank < first_rank_ + rank_count(); }
 
-  // Returns the samples of `rank`, which is a rank of the stage numbered within the job. In memory
-  // the rows of a token lie together, one for each sample, and tokens lie in the order of
-  // `TokensOf`, so that a gather along the tokens writes one piece per rank.
+  // Returns the samples of `rank`, which is a rank of the stage (`Has`) numbered within the job,
+  // here and below; that is not checked. In memory the rows of a token lie together, one for each
+  // sample, and tokens lie in the order of `TokensOf`, so that a gather along the tokens writes one
+  // piece per rank.
   Interval SamplesOf(int rank) const;
   // Returns the tokens of `rank`: one or two intervals, in order.
   std::vector<Interval> TokensOf(int rank) const;
@@ -74,7 +75,8 @@ class ActivationLayout {
   // Return the number of tokens of a sample that each rank holds, and of samples.
   int64_t TokensPerSample() const;
   int64_t SampleCount() const { return sample_count_ / strategy_.data_parallel_degree; }
-  // Returns the index in memory of a row. REQUIRES: `rank` holds it.
+  // Returns the index in memory of a row. REQUIRES: `rank` holds it; aborts for a token that it
+  // does not hold.
   int64_t RowOf(int rank, int64_t sample, int64_t token) const;
 
   // Lists all ranks with the same rows as `rank`, itself included, in order.

@@ -85,8 +85,8 @@ struct StageProgram {
   int stage_index = 0;
   std::vector<LayerProgram> layers;
   // Activations from the previous stage and to the next, gradients from the next and to the
-  // previous. Each has a group of its own, since devices of interleaved stages take turns at them
-  // in different orders.
+  // previous; empty, without a group, at the ends of the model. Each has a group of its own, since
+  // devices of interleaved stages take turns at them in different orders.
   ReshardProgram receive_forward;
   ReshardProgram send_forward;
   ReshardProgram receive_backward;
@@ -101,9 +101,9 @@ struct StageProgram {
 
 // See the head of the file. Plain data.
 struct RankProgram {
-  // Makes the program of `rank`, a rank of the job. Returns INVALID_ARGUMENT (SPEC_INVALID) naming
-  // the stage or layer if the executor cannot run the plan. O(layers + passes + ranks of the stage)
-  // time.
+  // Makes the program of `rank`, a rank of the job, from 0. Returns INVALID_ARGUMENT (SPEC_INVALID)
+  // naming the stage or layer as `field` if the executor cannot run the plan. O(layers + passes +
+  // ranks of the stage) time.
   static absl::StatusOr<RankProgram> Create(const Plan& plan, const ModelSpec& model, int rank);
 
   int rank = 0;
@@ -120,8 +120,8 @@ struct RankProgram {
   std::vector<StageProgram> stages;
   // One step of training (planner/model/pass_order.h).
   std::vector<PipelinePass> passes;
-  // Group of the ranks with the embedding and the head that share a table. -1 if there is none, or
-  // if this rank has neither layer.
+  // Group of the ranks with the embedding and the head that share a table. -1 if there is none, if
+  // the same ranks have both layers, or if this rank has neither.
   int tied_group = -1;
 };
 

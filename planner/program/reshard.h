@@ -30,8 +30,8 @@ struct ReshardProgram {
   bool is_empty() const { return sends.empty() && receives.empty() && copies.empty(); }
 };
 
-// Returns the part of `rank`, which may be in one or both layouts. O(ranks) time. REQUIRES: both
-// layouts are of the same samples and tokens.
+// Returns the part of `rank`, which may be in one or both layouts; empty if it is in neither.
+// O(ranks) time. REQUIRES: both layouts are of the same samples and tokens, which is not checked.
 ReshardProgram MakeReshard(const ActivationLayout& from, const ActivationLayout& to, int rank);
 
 }  // namespace parplan

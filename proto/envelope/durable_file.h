@@ -36,13 +36,15 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 // file; the message names the command that mends it.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
-// Creates the folder with exactly the permissions `mode` if it is absent; its parent must exist.
+// Creates the folder with exactly the permissions `mode` if it is absent; its parent must exist. A
+// folder that exists keeps its permissions.
 absl::Status MakeDirectory(const std::string& path, mode_t mode);
 
 // Returns FAILED_PRECONDITION if group or others have any permission on the folder `path`.
 absl::Status CheckSecretDirectory(const std::string& path);
 
-// A lock that at most one process, or one object of this process, holds at a time.
+// A lock that at most one process, or one object of this process, holds at a time. Its destructor
+// releases it.
 class FileLock {
  public:
   // Waits, without limit, until the lock on `path`, an empty file created (mode 0600) if absent, is

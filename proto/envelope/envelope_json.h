@@ -3,7 +3,8 @@
 //   {"payload": "<base64>", "payloadType": "application/...",
 //    "signatures": [{"keyid": "<key id>", "sig": "<base64>"}]}
 //
-// planctl, the sidecar, `parplan-exec` and the tools for Slurm read and write plan files by it.
+// planctl, the sidecar, `parplan-exec`, the C interface of the executor and the tools for Slurm
+// read or write plan files by it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_ENVELOPE_JSON_H_
 #define PARPLAN_PROTO_ENVELOPE_ENVELOPE_JSON_H_
@@ -20,7 +21,8 @@ namespace parplan {
 // Longest text that `EnvelopeFromJson` reads, in bytes.
 inline constexpr size_t kMaxEnvelopeJsonBytes = size_t{16} << 20;
 
-// Returns indented JSON with a line feed at the end. The payload is written byte for byte.
+// Returns indented JSON with a line feed at the end. The payload is written byte for byte, and a
+// `keyid` only if there is one.
 std::string EnvelopeToJson(const v1::SignedPlan& signed_plan);
 
 // Parses the JSON of `EnvelopeToJson` and of other DSSE tools: either base64 alphabet, with padding

@@ -90,7 +90,8 @@ class KeyStore {
     return OpenOrCreate(std::move(folder), now, Options());
   }
 
-  // Opens an existing store; NOT_FOUND if there is none.
+  // Opens an existing store; NOT_FOUND if there is none. Errors are those of `OpenOrCreate`, and
+  // that of a bundle that cannot be written again.
   static absl::StatusOr<KeyStore> Open(std::string folder, absl::Time now, Options options);
   static absl::StatusOr<KeyStore> Open(std::string folder, absl::Time now) {
     return Open(std::move(folder), now, Options());
@@ -100,8 +101,8 @@ class KeyStore {
   KeyStore& operator=(KeyStore&&) = default;
 
   // Adds a key that waits for the next rotation, and returns its id; or returns the id of the key
-  // that already waits. Its window starts now. FAILED_PRECONDITION while the bundle has
-  // `TrustBundle::kMaxKeyCount` (64) keys.
+  // that already waits. Its window starts `back_date` before `now`. FAILED_PRECONDITION while the
+  // bundle has `TrustBundle::kMaxKeyCount` (64) keys.
   absl::StatusOr<std::string> Generate(absl::Time now);
 
   // Makes the waiting key, or a new one, sign, and returns its id. Keys that sign already do so for
@@ -118,16 +119,17 @@ class KeyStore {
   // INVALID_ARGUMENT (SPEC_INVALID) if several ids begin so.
   absl::StatusOr<std::string> Revoke(absl::string_view key_id, absl::Time now);
 
-  // Rotates if no key signs now, or none would `overlap` after `now`, and returns whether it did. A
-  // server calls it when it starts and once a day.
+  // Rotates unless some key signs both now and `overlap` after `now`, and returns whether it did.
+  // Writes the bundle again if it is not up to date. A server calls it when it starts and once a
+  // day.
   absl::StatusOr<bool> RotateIfDue(absl::Time now);
 
   // Reads the folder again, and writes the bundle if it is not up to date. If keys cannot be read,
   // they are those from before; an error of the bundle leaves those that were read.
   absl::Status Reload(absl::Time now);
 
-  // Returns whether another program changed the keys since this object read or wrote them. Costs
-  // one call of the system.
+  // Returns whether another program changed the keys since this object read or wrote them; false if
+  // keys.json is gone. Costs one call of the system.
   bool HasChanged() const;
 
   // Lists all keys, oldest first, with their status at `now`.
@@ -141,8 +143,9 @@ class KeyStore {
   // of this process: it has no version. That of the file has one.
   TrustBundle PublicBundle(absl::Time now) const;
 
-  // Signs `bundle`, which has a version, with the keys of this store: all of them if they are at
-  // most `TrustBundle::kMaxSignatureCount`, else the last so many.
+  // Signs `bundle` with the keys of this store: all of them if they are at most
+  // `TrustBundle::kMaxSignatureCount`, else the last so many. REQUIRES: it has a version; aborts
+  // otherwise.
   TrustBundle SignBundle(const TrustBundle& bundle) const;
 
   // Returns the path of the bundle's file.

@@ -4,8 +4,8 @@
 //    "keys": [{"key_id": "<64 digits>", "create_time": "2026-01-01T00:00:00Z",
 //              "not_before": "...", "not_after": "...", "status": "active"}]}
 //
-// `KeyStore` reads and writes it. The number of the last bundle may be absent, as in files of
-// earlier releases.
+// A revoked key has a `revoke_time` too. `KeyStore` reads and writes the file. The number of the
+// last bundle may be absent, as in files of earlier releases.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_KEY_STORE_STATE_H_
 #define PARPLAN_PROTO_ENVELOPE_KEY_STORE_STATE_H_

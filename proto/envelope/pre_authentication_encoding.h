@@ -1,7 +1,8 @@
 // The bytes that a DSSE signature covers (secure-systems-lab/dsse, protocol v1.0.2): "DSSEv1", the
 // length and bytes of the payload type, the length and bytes of the payload, separated by one
 // space. The lengths make the encoding unambiguous, so no payload can be read as another type and
-// payload. `SignPayload` signs it, and `FindSigners` verifies it.
+// payload. `SignPayload` signs it, `FindSigners` verifies it, and the signatures of a trust bundle
+// cover such bytes.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_PRE_AUTHENTICATION_ENCODING_H_
 #define PARPLAN_PROTO_ENVELOPE_PRE_AUTHENTICATION_ENCODING_H_

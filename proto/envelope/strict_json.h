@@ -1,6 +1,6 @@
 // JSON that has one reading, for keys and signatures: the reader of base/json with repeated members
 // refused, little nesting and errors that quote nothing. The readers of envelopes, trust bundles,
-// keys.json and evidence parse with it.
+// keys.json, evidence and the spool of Slurm jobs parse with it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_STRICT_JSON_H_
 #define PARPLAN_PROTO_ENVELOPE_STRICT_JSON_H_

@@ -12,8 +12,9 @@
 //    "parplan_expire_time": "2026-04-01T00:00:00Z",
 //    "parplan_signatures": [{"keyid": "<key id>", "sig": "<base64>"}]}
 //
-// The last four members are the version of a bundle, as key stores write it since 0.1.0. A bundle
-// without them is unsigned: it never expires and is older than every other.
+// A revoked key has a `parplan_revoke_time` too. The last four members are the version of a bundle,
+// as key stores write it since 0.1.0. A bundle without them is unsigned: it never expires and is
+// older than every other. `PlanVerifier` has one, and `KeyStore` writes it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_TRUST_BUNDLE_H_
 #define PARPLAN_PROTO_ENVELOPE_TRUST_BUNDLE_H_
@@ -77,7 +78,7 @@ struct BundleSignature {
 };
 
 // An immutable set of at most 64 different keys, ordered by the start of their windows, then by key
-// id.
+// id. Safe to use from any thread.
 class TrustBundle {
  public:
   static constexpr size_t kMaxKeyCount = 64;

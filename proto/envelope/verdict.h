@@ -1,5 +1,5 @@
-// The outcome of `PlanVerifier::Verify` as the API returns it. The server's `VerifyPlan` and
-// `planctl verify` call both.
+// The outcome of `PlanVerifier::Verify` as the API returns it. The server's `VerifyPlan` calls both
+// functions, and `planctl verify` the first.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_VERDICT_H_
 #define PARPLAN_PROTO_ENVELOPE_VERDICT_H_

@@ -1,5 +1,6 @@
-// A plan that passed every check of a `PlanVerifier`. There is no other way to get one, so code
-// that takes a `VerifiedPlan` need not check again.
+// A plan that passed every check of a `PlanVerifier` (verifier.h). There is no other way to get
+// one, so code that takes a `VerifiedPlan`, such as exports, launches and the executor, need not
+// check again.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_VERIFIED_PLAN_H_
 #define PARPLAN_PROTO_ENVELOPE_VERIFIED_PLAN_H_

@@ -1,5 +1,5 @@
-// Conversion between `Calibration` of the contract and of the planner. The server, `planctl
-// calibrate` and `PublishedCalibration` convert by it.
+// Conversion between `Calibration` of the contract and of the planner. The server, `planctl`, the
+// study of accuracy and `PublishedCalibration` convert by it.
 
 #ifndef PARPLAN_PROTO_WIRE_CALIBRATION_WIRE_H_
 #define PARPLAN_PROTO_WIRE_CALIBRATION_WIRE_H_
@@ -19,12 +19,14 @@ namespace parplan {
 absl::StatusOr<Calibration> CalibrationFromProto(const v1::Calibration& message,
                                                  absl::string_view field = "calibration");
 
-// Returns the message of a value, with the digest but without `name` and `create_time`.
-// `CalibrationFromProto` returns an equal value.
+// Returns the message of a value, with its `CalibrationDigest` but without `name` and
+// `create_time`. `CalibrationFromProto` returns an equal value of it, if that function made the
+// value; a `fit_time` that is no time is left out.
 v1::Calibration CalibrationToProto(const Calibration& calibration);
 
-// Returns the SHA-256 of the canonical text (digest.h) of provenance, values and classes. The order
-// of values and of classes does not matter; `digest`, `name` and `create_time` are ignored.
+// Returns the SHA-256 of the canonical text (digest.h) of provenance, values and classes, 64
+// digits. The order of values and of classes does not matter, that of sources and notes does;
+// `digest`, `name` and `create_time` are ignored.
 std::string CalibrationDigest(const Calibration::Content& content);
 
 }  // namespace parplan

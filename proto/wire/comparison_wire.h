@@ -11,8 +11,8 @@
 namespace parplan {
 
 // Returns the message of one planner's answer: the plan's step, throughput, memory and gist; the
-// `smallest_` memory and device count if nothing fits; `stopped_early` if a limit came before the
-// first plan.
+// smallest device memory, and device count or 0, if nothing fits; `stopped_early` if a limit came
+// before the first plan.
 v1::PlannerComparison ComparisonToProto(const std::string& planner, const PlanningResult& result);
 
 }  // namespace parplan

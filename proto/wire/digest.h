@@ -10,6 +10,9 @@
 // Lines whose order has no meaning are sorted by their bytes. A form never
 // changes: a new field gets a new version number, and hence new digests.
 // digest_test.cc has golden values.
+//
+// The server and `planctl plan` write the digests of model and topology into a plan; launch and
+// executor compare both with what they are given, exports that of the model.
 
 #ifndef PARPLAN_PROTO_WIRE_DIGEST_H_
 #define PARPLAN_PROTO_WIRE_DIGEST_H_
@@ -39,12 +42,12 @@ std::string TopologyDigest(const Topology& topology);
 std::string ModelDigest(const ModelSpec& model);
 
 // Returns the digest of a layer: of every field except `layer_definition_id` and `sequence_length`,
-// and of the precision. Two layers have equal digests if `SameLayer` holds.
+// and of the precision. Two layers of one precision have equal digests if `SameLayer` holds.
 std::string LayerDigest(const LayerDefinition& definition, Precision precision);
 
 // Returns the digest of a profile as uploaded: of every field except `name`, `create_time` and
-// `digest`. The order of definitions, timings, memories and collectives does not matter. Uploads
-// with one `request_id` are compared by this digest.
+// `digest`. The order of definitions, timings (of layers, collectives and optimizers) and memories
+// does not matter. Uploads with one `request_id` are compared by this digest.
 std::string ProfileContentDigest(const v1::Profile& profile);
 
 // Returns the digest of measurements as the planner reads them: kind and size of node, layers by
@@ -60,8 +63,9 @@ std::string ModelText(const ModelSpec& model);
 // Returns the key of a question, 64 digits as above: equal questions have equal keys. The digests
 // are those of this header; `planner` is a name of `FindPlan`, `planner_version` its release.
 // Limits of the search are not part of the key, since a plan of a search that a limit ended is not
-// stored under its key. `hardware_digest` is the digest of the data sheets (empty for an unknown
-// device), `calibration_digest` that of the calibration (empty for the built-in one).
+// stored under its key. The runtime counts by its id. `hardware_digest` is the digest of the data
+// sheets (empty for an unknown device), `calibration_digest` that of the calibration (empty for the
+// built-in one).
 std::string PlanKey(absl::string_view model_digest, absl::string_view topology_digest,
                     absl::string_view snapshot_digest, int64_t global_batch_size,
                     const PlanningRules& rules, absl::string_view planner,

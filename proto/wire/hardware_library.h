@@ -25,8 +25,9 @@ class HardwareLibrary {
   static const HardwareLibrary& BuiltIn();
 
   // Makes a library. INVALID_ARGUMENT (SPEC_INVALID) naming the field, for example
-  // `devices[3].sources`, if a rule of hardware.proto is broken, a name is used twice (ignoring
-  // case), a fabric does not consist of two links of the library, or a usual fabric is unknown.
+  // `devices[3].sources`, if a rule of hardware.proto is broken, two entries have one name
+  // (ignoring case, but not for links), a fabric does not consist of two links of the library, or a
+  // usual fabric is unknown.
   static absl::StatusOr<HardwareLibrary> Create(v1::HardwareLibrary message);
 
   // Finds a device by `device_id` or alias, ignoring case, white space around the name, and a
@@ -38,9 +39,9 @@ class HardwareLibrary {
   // that name.
   const FabricDescription* FindFabric(absl::string_view name) const;
 
-  // Returns the fabric to assume for a cluster without a named one. `device_id` as in `FindDevice`;
-  // `device_count` counts the whole cluster, 0 if unknown. Null also if the device has none for
-  // such nodes.
+  // Returns the fabric to assume for a cluster without a named one: the first of the device's usual
+  // ones that fits. `device_id` as in `FindDevice`; `device_count` counts the whole cluster, 0 if
+  // unknown. Null also if the device has none for such nodes.
   const FabricDescription* DefaultFabricFor(absl::string_view device_id, int devices_per_node,
                                             int device_count = 0) const;
 

@@ -21,8 +21,8 @@ namespace parplan {
 // Each function returns the value, or INVALID_ARGUMENT without a `Reason` whose message is the rule
 // that is broken; the caller adds file, line and path.
 
-// Reads a whole number within [min, max], with `allow_string` also from a string of digits. A
-// number such as 1e9 is whole.
+// Reads a whole number within [min, max], with `allow_string` also from a string of digits, perhaps
+// behind `-`. A number such as 1e9 is whole.
 absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t max,
                                     bool allow_string);
 absl::StatusOr<double> JsonNumber(const JsonValue& value);

@@ -1,5 +1,6 @@
-// Messages as files that people read and write: proto JSON, parsed strictly. Every program reads
-// and writes its model, cluster, profile and plan files by it.
+// Messages as files that people read and write: proto JSON, parsed strictly. The programs read and
+// write files of models, clusters, profiles and calibrations by it; signed plans are files of
+// proto/envelope/envelope_json.h.
 
 #ifndef PARPLAN_PROTO_WIRE_JSON_FILE_H_
 #define PARPLAN_PROTO_WIRE_JSON_FILE_H_

@@ -20,7 +20,7 @@ absl::StatusOr<LayerDefinition> LayerDefinitionFromProto(const v1::LayerDefiniti
                                                          Reason reason = Reason::kSpecInvalid);
 
 // Returns the message of any value, with defaults written out. `LayerDefinitionFromProto` returns
-// the same value.
+// the same value, if `LayerDefinition::Create` made it.
 v1::LayerDefinition LayerDefinitionToProto(const LayerDefinition& definition);
 
 // Write the fields of a structure into an empty message.

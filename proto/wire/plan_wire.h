@@ -1,7 +1,9 @@
 // Conversion of plans, predictions and search summaries between the contract and the planner.
 //
 // Messages have times in nanoseconds, so a prediction that was converted there and back differs by
-// up to half a nanosecond in each time. Everything else is exact.
+// up to half a nanosecond in each time, but not in the step and the bound of the search, which
+// messages also have with all digits. Everything else is exact. The server, planctl and the
+// programs that launch or run plans convert by it.
 
 #ifndef PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
 #define PARPLAN_PROTO_WIRE_PLAN_WIRE_H_
@@ -19,10 +21,10 @@
 namespace parplan {
 
 // Fills in the decisions and predictions of the planner: fields 12 to 21 of the payload,
-// `device_count` to `virtual_stage_count`. `model` is the planned model; its ids name the layers.
-// The caller sets identity, digests and times, and replaces `search` if it has processor and wall
-// times to add (`SearchSummaryToProto`). REQUIRES: the layers of `plan` are layers of `model`, and
-// `payload` is not null.
+// `device_count` to `virtual_stage_count`, and `micro_batch_group_size`. `model` is the planned
+// model; its ids name the layers. The caller sets identity, digests and times, and replaces
+// `search` if it has processor and wall times to add (`SearchSummaryToProto`). REQUIRES: the layers
+// of `plan` are layers of `model`, else it aborts; and `payload` is not null.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
                  const ModelSpec& model, v1::PlanPayload* payload);
 
@@ -46,12 +48,14 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
 // Returns one strategy. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below
-// `field` for degrees below 1 (0 means 1 for context and expert parallelism), more than
-// kMaxDeviceCount ranks, experts that do not divide data times context parallelism or, with a
-// tensor degree of their own, the ranks over that, such a degree that does not divide the ranks or
-// is the layer's, Ulysses without context parallelism, a rank order that does not name both axes,
-// modules without their level or that level without modules, modules that are not ascending or are
-// attention alone, and unknown enum values; those that are UNSPECIFIED have their default.
+// `field` for degrees below 1 (0 means 1 for context and expert parallelism and for
+// `context_exchange_degree`), more than kMaxDeviceCount ranks, experts that do not divide data
+// times context parallelism or, with a tensor degree of their own, the ranks over that, such a
+// degree that does not divide the ranks or is the layer's, Ulysses or all-gather without context
+// parallelism, a `context_exchange_degree` above 1 without a ring or that is no divisor of the
+// context-parallel degree below it, a rank order that does not name both axes, modules without
+// their level or that level without modules, modules that are not ascending or are attention alone,
+// and unknown enum values; those that are UNSPECIFIED have their default.
 absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& message, absl::string_view field);
 // Returns the message of any strategy. `StrategyFromProto` returns the same value.
 v1::Strategy StrategyToProto(const Strategy& strategy);

@@ -21,7 +21,7 @@ namespace parplan {
 //   its libraries include no release other than newer profiles of the same runtime name. The
 //                 kernel (`linux`) is not compared, nor are profiles without a runtime.
 //
-// It remembers the profiles before; one thread at a time may use it.
+// It remembers the profiles before, which come newest first; one thread at a time may use it.
 class RuntimeSelection {
  public:
   // The part of a profile that holds. Collectives of other runtimes are older than all others.

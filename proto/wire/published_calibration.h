@@ -12,7 +12,8 @@ namespace parplan {
 
 // Returns the calibration that was fitted to a declared part of published runs
 // (deploy/calibrations/published.json, docs/calibration.md). Programs predict with it if no other
-// calibration is given. It contains its digest and lives until the process ends.
+// calibration is given. It contains its digest and lives until the process ends. The first call
+// reads it; any thread may call.
 const std::shared_ptr<const Calibration>& PublishedCalibration();
 
 }  // namespace parplan

@@ -5,7 +5,8 @@
 // names come from the cluster.
 //
 // `Parse` returns INVALID_ARGUMENT (SPEC_INVALID) naming `field` and the expected form; `ToString`
-// is its inverse.
+// is its inverse and does not check the ids. The server, the clients and the agent read and write
+// names with it.
 
 #ifndef PARPLAN_PROTO_WIRE_RESOURCE_NAME_H_
 #define PARPLAN_PROTO_WIRE_RESOURCE_NAME_H_

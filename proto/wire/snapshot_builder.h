@@ -26,9 +26,10 @@ namespace parplan {
 // whatever their local ids; their timings by (tensor_parallel_degree, sequence_length,
 // micro_batch_size), their memories by (tensor_parallel_degree, sequence_parallel,
 // sequence_length), collectives by (collective, participant_count, rank_stride,
-// message_size_bytes), and `overlap_slowdown` and `context_memory_bytes` each by itself. So a
-// profile that is uploaded in two halves gives the snapshot of the whole, and its digest (digest.h)
-// depends neither on the order of points nor on local ids.
+// message_size_bytes), optimizer steps by (optimizer, precision, parameter_count), and
+// `overlap_slowdown` and `context_memory_bytes` each by itself. So a profile that is uploaded in
+// two halves gives the snapshot of the whole, and its digest (digest.h) depends neither on the
+// order of points nor on local ids.
 class SnapshotBuilder {
  public:
   SnapshotBuilder(absl::string_view device_kind, int devices_per_node,

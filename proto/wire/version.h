@@ -1,4 +1,5 @@
-// The release of parplan, as written in payloads, provenance and `--version`.
+// The release of parplan. The server, the clients, the agent and the executor write it, for example
+// in payloads, plan keys, provenance and metrics, and for `--version`.
 
 #ifndef PARPLAN_PROTO_WIRE_VERSION_H_
 #define PARPLAN_PROTO_WIRE_VERSION_H_
