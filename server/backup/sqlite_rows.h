@@ -1,6 +1,6 @@
-// The rows of a SQLite file: of a store, or of a backup. Made by backup.h, for one thread. Errors
-// are those of `SqliteError`: UNAVAILABLE, DATA_LOSS, INTERNAL (all STORE_UNAVAILABLE) and
-// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
+// The rows of a SQLite file: of a store, or of a backup. The functions of backup.h make them, for
+// one thread. Errors are those of `SqliteError`: UNAVAILABLE, DATA_LOSS, INTERNAL (all
+// STORE_UNAVAILABLE) and RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
 
 #ifndef PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
@@ -34,7 +34,8 @@ class SqliteRowSource : public RowSource {
 // Writes rows.
 class SqliteRowSink : public RowSink {
  public:
-  // Begins a transaction, which locks out other writers. `connection` must outlive the sink.
+  // Begins a transaction, which locks out other writers until it is committed or destroyed.
+  // `connection` must outlive the sink.
   static absl::StatusOr<std::unique_ptr<SqliteRowSink>> Begin(SqliteConnection& connection);
 
   absl::StatusOr<bool> IsEmpty() override;
