@@ -1,9 +1,9 @@
 // Everything a store holds in one file, and back into a store of any kind.
 //
-// The file is a SQLite database with the tables of the store and one more,
-// `backup_manifest`: how many rows each table has and a digest of them. It holds no signing keys.
-// The commands `parplan-server store backup`, `check` and `restore` call it. Functions that work on
-// other files and stores may run at the same time.
+// The file is a SQLite database with the tables of the store and one more, `backup_manifest`: how
+// many rows each table has and a digest of them. It holds no signing keys. The commands
+// `parplan-server store backup`, `check` and `restore` call it. Functions that work on other files
+// and stores may run at the same time.
 
 #ifndef PARPLAN_SERVER_BACKUP_BACKUP_H_
 #define PARPLAN_SERVER_BACKUP_BACKUP_H_

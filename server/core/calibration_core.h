@@ -42,9 +42,8 @@ class CalibrationCore {
   absl::StatusOr<v1::ListCalibrationsResponse> List(const v1::ListCalibrationsRequest& request);
   // Makes the calibration of the request the active one of its cluster; one that is not stored is
   // NOT_FOUND. With an empty calibration, none is active afterwards. If none is active, the answer
-  // of this and of `GetActive` has an
-  // empty name, and its time is that of the deactivation, absent if none was ever active. Ask the
-  // name whether one is active, not the time.
+  // of this and of `GetActive` has an empty name, and its time is that of the deactivation, absent
+  // if none was ever active. Ask the name whether one is active, not the time.
   absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request);
   absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request);
 

@@ -21,9 +21,9 @@
 namespace parplan {
 
 // Returns the predicted half of an `ExecutionStage` for each stage of the payload, with its ranks;
-// none for a stage without a `Prediction.stages`.
-// The phases of a stage add up to the step: time without work, synchronisation or a wait for other
-// stages is idle time; they add up to more if the other phases alone do.
+// none for a stage without a `Prediction.stages`. The phases of a stage add up to the step: time
+// without work, synchronisation or a wait for other stages is idle time; they add up to more if the
+// other phases alone do.
 std::vector<v1::ExecutionStage> PredictedStages(const v1::PlanPayload& payload);
 
 // The figures that the windows of an execution measured.

@@ -1,6 +1,5 @@
-// Events of the server for those who watch it. The core reports them, server/metrics counts them;
-// so the core knows no metrics library, and labels come only from these enums and the names of
-// methods.
+// Events of the server for those who watch it. The core, server/rpc and server/main report them,
+// and server/metrics counts them, so that the core knows no metrics library.
 
 #ifndef PARPLAN_SERVER_CORE_OBSERVER_H_
 #define PARPLAN_SERVER_CORE_OBSERVER_H_
@@ -170,7 +169,7 @@ class Observer {
   virtual void PlanVerified(VerifyOutcome) {}
 
   // An execution of a plan of the cluster ended. The ratio is measured over predicted step time,
-  // absent if it never reported.
+  // absent if it never reported or nothing was predicted.
   virtual void ExecutionClosed(absl::string_view /*cluster*/, bool /*succeeded*/,
                                std::optional<double> /*ratio*/) {}
   // Ratios of measured to predicted values of an execution that ended, if it has both: memory of
