@@ -84,8 +84,9 @@ class AgentCore {
   // Drains. REQUIRES: every session was destroyed, which is not checked.
   ~AgentCore();
 
-  // Starts the session of one stream, which must end before the core does. Session or core hold
-  // `peer`, at most until the session ends. Neither argument may be null, nor is the result.
+  // Starts the session of one stream, which must end before the core does. Session and core share
+  // `peer`, which may live a moment longer than the session. Neither argument may be null, nor is
+  // the result.
   std::unique_ptr<AgentSession> StartSession(
       std::shared_ptr<AgentPeer> peer,
       std::shared_ptr<CallContext> context = CallContext::OfItself());

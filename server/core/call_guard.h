@@ -37,7 +37,7 @@ struct CallTarget {
   };
 
   Kind kind = Kind::kExisting;
-  // The subject as the request names it: of an existing plan without owner and job.
+  // The subject as the request names it. Owner and job of an existing plan are not filled in.
   Resource resource;
   // The resource name of the plan whose owner and job decide; empty if none does.
   std::string plan;

@@ -88,8 +88,8 @@ class ExecutionCore {
   ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
                 CallGuard& guard, QuotaKeeper& quotas);
 
-  // Opens an execution of the plan, which runs from now on. A request for the same plan with the
-  // same `request_id` returns the execution that the first one opened. `owner` is whoever opens it
+  // Opens an execution of the plan, in state running. A request for the same plan with the same
+  // `request_id` returns the execution that the first one opened. `owner` is whoever opens it
   // (`Caller::owner`), and has its bytes in its quota; empty for no quota of an identity.
   absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request,
                                        const std::string& owner = "");

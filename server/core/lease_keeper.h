@@ -62,8 +62,8 @@ struct NodeLease {
   AgentConnection host_connection() const { return nodes[host].connection; }
 };
 
-// A message for one connection, or its end. Of a lease that is not open only the host hears
-// (`kGranted`, then `kOpened`); the other nodes hear of it from `kOpened` on.
+// A message for one connection, or its end. Only the host hears of a lease that is not open yet,
+// first by `kGranted`; the other nodes hear of it from `kOpened` on.
 struct LeaseNews {
   enum class Kind { kGranted, kOpened, kRenewed, kEnded, kDisconnected };
 

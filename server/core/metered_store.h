@@ -38,7 +38,7 @@ class MeteredStore : public Store {
   bool TakeFailedChange() { return has_failed_change_.exchange(false); }
 
   // Returns the error of the last change, or of `TryWrite`, that failed because the disk is full;
-  // OK if there was none, or one succeeded since.
+  // OK if there was none, or if a change or `TryWrite` succeeded since.
   absl::Status room() const;
 
   absl::Status TryWrite() override;

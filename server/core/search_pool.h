@@ -28,7 +28,7 @@ class SearchPool {
  public:
   using TaskId = FairQueue::Id;
 
-  // REQUIRES: `run` and `drop` are not empty; not checked.
+  // One search. REQUIRES: `run` and `drop` are not empty; not checked.
   struct Task {
     // Does the work, on a worker's thread, which counts for the `MemoryAccount` of the task; its
     // budget is the task's part of `search_memory_bytes`. `stopping` returns true once the pool

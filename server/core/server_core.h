@@ -62,13 +62,14 @@ class ServerCore {
 
   // Makes a new signing key if the old ones end soon, looks whether a key signs (`CheckSigning`)
   // and whether changes can be stored (`CheckWriting`), marks executions as failed that are silent
-  // for too long, finds the coverage of old profiles, and reports keys and stored kinds of nodes to
-  // the observer. Deletes executions that ended long ago (`Limits::execution_retention`) and plans
-  // that expired long ago (`kExpiredPlanRetention`) and have no executions, if the time of day is
-  // confirmed (`ClockCheck`), so never at the first call. To be called at start and every
-  // `maintenance_interval`, by one thread; waits for the disk. Returns the first error, of the key
-  // store or the store, after the other tasks were tried as well. A task with many records ends
-  // after a few transactions, and after the one in progress once `StopTaking` was called.
+  // for too long, finds the coverage of old profiles (`ProfileKeeper::CoverOldProfiles`), and
+  // reports keys and stored kinds of nodes to the observer. Deletes executions that ended long ago
+  // (`Limits::execution_retention`) and plans that expired long ago (`kExpiredPlanRetention`) and
+  // have no executions, if the time of day is confirmed (`ClockCheck`), so never at the first call.
+  // To be called at start and every `maintenance_interval`, by one thread; waits for the disk.
+  // Returns the first error, of the key store or the store, after the other tasks were tried as
+  // well. A task with many records ends after a few transactions, and after the one in progress
+  // once `StopTaking` was called.
   absl::Status Maintain();
   // Returns whether the last `Maintain` left records that the next one need not wait to work on.
   bool has_more_to_maintain() const { return has_more_to_maintain_; }
@@ -78,13 +79,13 @@ class ServerCore {
   // key signs.
   absl::Status CheckSigning();
   // Returns OK if changes can be stored, as far as is known. Tries it if a change failed with
-  // UNAVAILABLE since the last call, if that call found that none can, and with `always`; then
-  // reports the result to the observer, waits for the disk, and returns the error of
+  // UNAVAILABLE since the last call, if that call found that none can, and with `always`; then it
+  // waits for the disk, reports the result to the observer, and returns the error of
   // `Store::TryWrite`. To be called every few seconds.
   absl::Status CheckWriting(bool always = false);
   // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;
-  // Time for which an expired plan is kept and can be read, unless a quota needs its room before
+  // Time for which an expired plan is kept at least, unless a quota needs its room before
   // (`QuotaKeeper`).
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 

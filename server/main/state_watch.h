@@ -22,8 +22,8 @@ class StateWatch {
   StateWatch(ServerLog& log, ServerCore& core, RpcServer& server)
       : log_(log), core_(core), server_(server) {}
 
-  // Looks, reports to the log what changed, and to the server's health whether it can sign and
-  // store. Gives memory that nothing uses any more back to the system. May wait for the store.
+  // Looks, and reports what changed to the log, and whether the server can sign and store to its
+  // health. Gives memory that nothing uses any more back to the system. May wait for the store.
   void Look();
 
   // Time between two looks: short against the minute after which the alerts fire.
