@@ -5,6 +5,7 @@
 #ifndef PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
 #define PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>

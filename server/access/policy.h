@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_ACCESS_POLICY_H_
 #define PARPLAN_SERVER_ACCESS_POLICY_H_
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_ACCESS_WEB_KEY_SET_H_
 #define PARPLAN_SERVER_ACCESS_WEB_KEY_SET_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>

@@ -5,8 +5,10 @@
 #ifndef PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "server/backup/table_rows.h"

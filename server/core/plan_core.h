@@ -6,6 +6,7 @@
 #define PARPLAN_SERVER_CORE_PLAN_CORE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -5,6 +5,7 @@
 #define PARPLAN_SERVER_CORE_SEARCH_POOL_H_
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>

@@ -4,6 +4,8 @@
 #ifndef PARPLAN_SERVER_STORE_STORE_ERRORS_H_
 #define PARPLAN_SERVER_STORE_STORE_ERRORS_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/store/records.h"
