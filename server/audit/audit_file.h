@@ -78,7 +78,7 @@ class AuditFile : public AuditSink {
   // Refusals of one identity that are written in a second. What comes beyond is counted in the
   // identity's next line (`omitted_refusals`), so that no caller fills the disk by being refused.
   static constexpr int kMaxRefusalsPerSecond = 20;
-  // Identities whose refusals are counted; when there are more, all counts start anew.
+  // Identities whose refusals are counted; when there are more, all counts are lost and start anew.
   static constexpr size_t kMaxCountedIdentities = 4096;
   // Records that wait, beyond which refusals are only counted, as those above: no caller waits for
   // their lines, so that nothing else bounds them while a disk hangs. A record takes up to 20 KB.

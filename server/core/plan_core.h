@@ -55,7 +55,8 @@ using PlanDone = std::function<void(absl::StatusOr<SharedPlan>)>;
 using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 
 // The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto:
-// INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED), FAILED_PRECONDITION (PROFILE_MISSING,
+// INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED; PAYLOAD_MALFORMED from `ExportPlan`;
+// PROFILE_INVALID as `KnowledgeKeeper::Find` returns it), FAILED_PRECONDITION (PROFILE_MISSING,
 // NO_FEASIBLE_PLAN, PLAN_EXPIRED; SIGNATURE_INVALID for a retry whose plan no trusted key signed;
 // STORE_UNAVAILABLE if no key may sign), NOT_FOUND, PERMISSION_DENIED (ROLE_REQUIRED for a job that
 // has a plan of another caller, SIGNATURE_INVALID from `ExportPlan`), RESOURCE_EXHAUSTED

@@ -35,7 +35,8 @@ using SharedShape = std::shared_ptr<const v1::ShapePlanResponse>;
 // or the thread that cancels the call or drains the pool.
 using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 
-// Errors are those listed in plan_service.proto: INVALID_ARGUMENT (SPEC_INVALID),
+// The method `ShapePlan` of PlanService. Errors are those listed in plan_service.proto:
+// INVALID_ARGUMENT (SPEC_INVALID; PROFILE_INVALID as `KnowledgeKeeper::Find` returns it),
 // FAILED_PRECONDITION (PROFILE_MISSING) if measurements are missing for every count,
 // RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED
 // (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL

@@ -1,5 +1,5 @@
 // Settings of parplan-server, read from a configuration file and from flags, which take precedence.
-// main.cc reads them.
+// main.cc reads them; `parplan-server access` reads the file alone (config_file.h).
 
 #ifndef PARPLAN_SERVER_MAIN_SETTINGS_H_
 #define PARPLAN_SERVER_MAIN_SETTINGS_H_
@@ -33,7 +33,8 @@ struct QuotaSettings {
   int queued_searches = 0;
 };
 
-// `ServiceAccounts` of the configuration.
+// `ServiceAccounts` of the configuration: a file with a `WebKeySet`, and the values that tokens
+// must have (`TokenVerifier::Rules`).
 struct ServiceAccountSettings {
   std::string key_set_file;
   std::string issuer;
