@@ -1,5 +1,6 @@
-// Who may call what: one row for each method of the contract, one column for each role. The table
-// is enforced by `Caller`, and docs/security.md shows what `AccessTableMarkdown` writes.
+// Who may call what: one row for each method of the contract, one column for each role. `Caller`
+// and `CallGuard` (server/core/call_guard.h) enforce the table, and docs/security.md shows what
+// `AccessTableMarkdown` writes.
 
 #ifndef PARPLAN_SERVER_ACCESS_ACCESS_TABLE_H_
 #define PARPLAN_SERVER_ACCESS_ACCESS_TABLE_H_
@@ -19,8 +20,8 @@ enum class Role {
   kAgent,     // Measures its node.
   kPlanner,   // Asks for plans of jobs, as a scheduler does.
   kExecutor,  // Runs its job: fetches its plan and reports its measurements.
-  kReader,    // Reads everything of a cluster.
-  kOperator,  // Reads and changes everything of a cluster, except in the place of an agent.
+  kReader,    // Reads everything that is stored of a cluster.
+  kOperator,  // Reads and changes everything of a cluster, but does not connect as an agent.
 };
 inline constexpr int kRoleCount = 5;
 
@@ -46,7 +47,8 @@ struct AccessRow {
   absl::string_view method;
   // Whether a call changes what the server keeps. `CreatePlan` changes it only if it makes a plan.
   bool changes = false;
-  // Whether every caller whom the transport lets in may call it, also one without a role.
+  // Whether every caller whom the transport lets in may call it, also one without a role, but not
+  // one whose token was refused.
   bool is_public = false;
   // By role; without meaning for a public method.
   std::array<Access, kRoleCount> access = {};
@@ -54,12 +56,13 @@ struct AccessRow {
   Access of(Role role) const { return access[static_cast<size_t>(role)]; }
 };
 
-// Returns all rows, by service.
+// Returns all rows, by service. They and the row of `RowOf` live as long as the process.
 absl::Span<const AccessRow> AccessTable();
 
-// Returns the row of a method. A method without a row is a mistake of this program: the row
-// returned then has no method and lets no role call it, so that a method that was added in haste is
-// closed unless the server restricts no caller.
+// Returns the row of a method, by its name alone (`CreatePlan`). A method without a row is a
+// mistake of this program: the row returned then has no method, `changes` something and lets no
+// role call it, so that a method that was added in haste is closed unless the server restricts no
+// caller.
 const AccessRow& RowOf(absl::string_view method);
 
 // Returns the table as GitHub writes tables, to be pasted into docs/security.md. Printed by

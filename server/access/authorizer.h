@@ -1,9 +1,11 @@
-// Finds the caller behind a certificate, by the policy of the moment. `CallerOf`
-// (server/rpc/peer_identity.h) asks it at the beginning of each call.
+// Finds the caller behind a certificate, a token or neither, by the policy of the moment.
+// `CallerOf` (server/rpc/peer_identity.h) asks it at the beginning of each call, and
+// `parplan-server access show` for a certificate that a person describes.
 
 #ifndef PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
 #define PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,26 +22,30 @@
 
 namespace parplan {
 
-// The part of a configuration that is about callers.
+// The part of a configuration that is about callers; `AccessRulesOf` (server/main/settings.h) makes
+// it.
 struct AccessRules {
   Policy policy = Policy::AllowAll();
+  // The names of a certificate without a SPIFFE id that count, the preferred first.
   std::vector<NameSource> name_sources = {NameSource::kDns, NameSource::kCommonName};
   // Null if tokens are not read.
   std::shared_ptr<const TokenVerifier> tokens;
 };
 
-// Safe to use from any thread.
+// Safe to use from any thread. No caller that it returns is null; callers go on as they are after a
+// `Replace`, and may outlive the authorizer.
 class Authorizer {
  public:
   explicit Authorizer(AccessRules rules) : rules_(std::move(rules)) {}
 
   // Return the caller with these names (`Identity::OfCertificate`), and the one without a
-  // certificate. Callers that are not kept cost a look through all patterns of the policy.
+  // certificate or token. Callers that are not kept cost a look through all patterns of the policy.
   std::shared_ptr<const Caller> CallerOf(const CertificateNames& names);
   std::shared_ptr<const Caller> AnonymousCaller();
 
-  // Returns the caller with this token of a service account; a refused one (`Caller::Refused`) if
-  // the token does not prove who it is. Ask `ReadsTokens` first: if tokens are not read, perhaps
+  // Returns the caller with this token of a service account, given without `Bearer `, at the time
+  // of day `now`; a refused one (`Caller::Refused`) if the token does not prove who it is. The
+  // token is verified anew each time. Ask `ReadsTokens` first: if tokens are not read, perhaps
   // since a `Replace` a moment ago, the caller is the anonymous one.
   std::shared_ptr<const Caller> CallerOfToken(absl::string_view token, absl::Time now);
   bool ReadsTokens();

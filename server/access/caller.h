@@ -1,5 +1,5 @@
-// A caller with its roles: decides from the table whether it may make a call. Pure. `CallGuard`
-// checks every RPC with it; `PlanCore` and `AgentCore` ask it for more.
+// A caller with its roles: decides from the table whether it may make a call. Pure. `Authorizer`
+// finds it, `CallGuard` checks RPCs with it, and `PlanCore` and `AgentCore` ask it for more.
 //
 //   const Caller& caller = *context->caller();
 //   PARPLAN_RETURN_IF_ERROR(caller.Check("UploadProfile", {.name = parent.ToString(),
@@ -31,7 +31,8 @@ struct IdSet {
   friend bool operator==(const IdSet&, const IdSet&) = default;
 };
 
-// A role as a caller holds it.
+// A role as a caller holds it. A caller may hold one role several times, with other clusters, nodes
+// or jobs.
 struct HeldRole {
   Role role = Role::kReader;
   IdSet clusters;
@@ -41,13 +42,14 @@ struct HeldRole {
 };
 
 // The subject of a call. Fields that the subject does not have are empty. It is an agent's own by
-// its node, a planner's own by `owner` (who asked for it), and an executor's own by its job.
-// Readers and operators own nothing.
+// its node, a planner's own by `owner`, and an executor's own by its job. Readers and operators own
+// nothing.
 struct Resource {
   // Name in the request, for messages.
   std::string name;
+  // Id of the cluster, without `clusters/`.
   std::string cluster;
-  // Node of a profile or agent.
+  // Id of the node of a profile or agent.
   std::string node;
   // Whoever asked for the plan (`Caller::owner`), and its job.
   std::string owner;
@@ -61,20 +63,22 @@ struct OwnPlans {
   std::vector<std::string> job_ids;
 };
 
-// Immutable.
+// Immutable, so that any thread may use it.
 class Caller {
  public:
-  // Returns a caller who may do everything, as this program itself, or any caller if the
-  // server does not restrict callers.
+  // Returns a caller who may do everything: with a server that does not restrict callers, each is
+  // one.
   static std::shared_ptr<const Caller> Unrestricted(Identity identity);
+  // Returns the unrestricted caller that stands for this program itself; it lives as long as the
+  // process.
   static const std::shared_ptr<const Caller>& Itself();
 
   // A caller who may do what `roles` allow.
   Caller(Identity identity, std::vector<HeldRole> roles)
       : Caller(std::move(identity), std::move(roles), true) {}
 
-  // Returns a caller who may do nothing, because what it proves itself with is refused. `why` is
-  // the answer to every call.
+  // Returns a restricted caller without roles, whose identity is `unnamed` and who may do nothing,
+  // because what it proves itself with is refused. `why`, an error, is the answer of `Check`.
   static std::shared_ptr<const Caller> Refused(absl::Status why);
 
   // OK unless the caller is a refused one.
@@ -86,12 +90,12 @@ class Caller {
   bool is_restricted() const { return is_restricted_; }
   const std::vector<HeldRole>& roles() const { return roles_; }
 
-  // Returns the text by which plans remember who asked for them. Empty for an unrestricted caller:
-  // its plans are everybody's.
+  // Returns the text by which plans remember who asked for them, that of `identity()`. Empty for an
+  // unrestricted caller: no planner owns its plans.
   const std::string& owner() const { return owner_; }
 
   // Returns the roles that the caller holds in a cluster, or in any if `cluster` is empty: their
-  // names in the order of the table, separated by blanks.
+  // names in the order of the table, each once, separated by blanks. Empty for none.
   std::string RolesIn(absl::string_view cluster) const;
 
   // Returns whether the caller holds the role in a cluster, or in any if `cluster` is empty.
@@ -119,8 +123,8 @@ class Caller {
   // restricted caller may call no method that the table does not have.
   absl::Status Check(absl::string_view method, const Resource& resource) const;
 
-  // Returns the name of the first role that allows the method on the resource; empty if none does,
-  // none is needed, or the caller is unrestricted.
+  // Returns the name of the first of `roles()` that allows the method on the resource; empty if
+  // none does, the method is public, or the caller is unrestricted.
   std::string AllowingRole(absl::string_view method, const Resource& resource) const;
 
   // Checks nothing: returns PERMISSION_DENIED (ROLE_REQUIRED) with the roles that the method needs

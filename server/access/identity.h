@@ -1,5 +1,5 @@
-// Who calls, as the transport proved it. server/rpc reads the names of the caller's certificate and
-// makes the value; the other folders only see the value.
+// Who calls, as the transport or a token proved it. server/rpc reads the names of the caller's
+// certificate or its token, `Authorizer` and `TokenVerifier` make the value, and `Caller` holds it.
 
 #ifndef PARPLAN_SERVER_ACCESS_IDENTITY_H_
 #define PARPLAN_SERVER_ACCESS_IDENTITY_H_
@@ -33,24 +33,25 @@ enum class NameSource { kDns, kCommonName };
 //   dns:slurm.lab.example         its first DNS name, in lower case
 //   cn:operator                   its common name
 //   k8s:lab/trainer               the namespace and the name of a Kubernetes service account
-//   unnamed                       a certificate without a name that counts
-//   anonymous                     no certificate was asked for, or no TLS
+//   unnamed                       a certificate without a name that counts, or a refused token
+//   anonymous                     neither a certificate nor a token that the server reads
 class Identity {
  public:
   static Identity Anonymous() { return Identity("anonymous"); }
   static Identity Unnamed() { return Identity("unnamed"); }
 
   // Returns the identity of a certificate: its SPIFFE id if it has a URI of that scheme, else the
-  // first name of the first source that it has any of. `Unnamed` if there is none; if there are
-  // several URIs of the scheme, or one that breaks the rules of SPIFFE; and if the name is empty,
-  // has more than 253 bytes (a DNS name) or 256 (a common name), or has characters that no such
-  // name has, as a wildcard or a line break: another name of the same certificate does not stand in
-  // for it.
+  // first name of the first of `sources` of which it has any. `Unnamed` if there is none; if there
+  // are several URIs of the scheme, or one that is no `IsSpiffeId`; and if the name is empty, has
+  // more than 253 bytes (a DNS name) or 256 (a common name), or has other characters than letters,
+  // digits, `.`, `-` and `_` (a DNS name) or than printable ASCII without `*` (a common name):
+  // another name of the same certificate does not stand in for it.
   static Identity OfCertificate(const CertificateNames& names,
                                 absl::Span<const NameSource> sources);
 
   // Returns the identity of a Kubernetes service account from the subject of its token,
-  // `system:serviceaccount:NAMESPACE:NAME`. Nothing for another subject.
+  // `system:serviceaccount:NAMESPACE:NAME`. Nothing for another subject, which includes a namespace
+  // or a name that Kubernetes does not allow.
   static std::optional<Identity> OfServiceAccount(absl::string_view subject);
 
   const std::string& text() const { return text_; }

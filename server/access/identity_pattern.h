@@ -1,4 +1,5 @@
-// Patterns of identities, with which grants name many callers at once:
+// Patterns of identities, with which grants name many callers at once. `Policy` has one for each
+// identity of a grant.
 //
 //   spiffe://lab.example/cluster/{cluster}/node/{node}
 //   dns:{node}.nodes.lab.example
@@ -6,8 +7,8 @@
 //   k8s:{cluster}/planner
 //
 // A placeholder stands for one or more characters without `/`, and between two `/` there is at most
-// one, so an identity matches in one way only. `{cluster}`, `{node}` and `{job}` take what they
-// stand for; `*` takes anything.
+// one, so an identity matches in one way only. `{cluster}`, `{node}` and `{job}` stand for an id
+// and capture it; `*` stands for anything and captures nothing.
 
 #ifndef PARPLAN_SERVER_ACCESS_IDENTITY_PATTERN_H_
 #define PARPLAN_SERVER_ACCESS_IDENTITY_PATTERN_H_
@@ -36,7 +37,7 @@ class IdentityPattern {
   // INVALID_ARGUMENT (SPEC_INVALID) naming `field` unless `text` is `anonymous` or begins with
   // `spiffe://`, `dns:`, `cn:` or `k8s:`; if it has two placeholders between two `/`, one other
   // than `*` twice, one in a trust domain, or an unknown one; and for a service account that is no
-  // `k8s:NAMESPACE/NAME`, which no caller would match.
+  // `k8s:NAMESPACE/NAME`. Other texts that no identity matches are not refused.
   static absl::StatusOr<IdentityPattern> Create(absl::string_view text, absl::string_view field);
 
   // Returns the captures, nothing if the identity does not match. Upper and lower case differ, but
@@ -44,6 +45,7 @@ class IdentityPattern {
   // (proto/wire/resource_name.h); that of a job has 1 to 128 letters, digits, `.`, `-` and `_`.
   std::optional<Captures> Match(const Identity& identity) const;
 
+  // Return whether the pattern has the placeholder.
   bool has_cluster() const { return Has(Hole::kCluster); }
   bool has_node() const { return Has(Hole::kNode); }
   bool has_job() const { return Has(Hole::kJob); }

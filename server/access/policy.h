@@ -1,8 +1,10 @@
-// The grants of a configuration: which identities hold which roles. Pure. `Authorizer` holds one.
+// The grants of a configuration: which identities hold which roles. Pure. `AccessRulesOf`
+// (server/main/settings.h) makes one, and `Authorizer` holds it.
 
 #ifndef PARPLAN_SERVER_ACCESS_POLICY_H_
 #define PARPLAN_SERVER_ACCESS_POLICY_H_
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,27 +28,29 @@ struct Grant {
   std::vector<std::string> jobs;
 };
 
-// Immutable.
+// Immutable. A default-constructed policy has no grants, so it allows nothing.
 class Policy {
  public:
-  // Most patterns of identities of one policy: a caller's first call tries all of them. A pattern
-  // with a placeholder stands for any number of callers.
+  // Most identities of all grants of one policy together: a caller's first call tries all of them.
+  // An identity with a placeholder stands for any number of callers.
   static constexpr size_t kMaxPatternCount = 4096;
 
   // Allows everything to everybody.
   static Policy AllowAll();
 
-  // Allows what the grants say and nothing else. INVALID_ARGUMENT (SPEC_INVALID) naming the field
-  // below `field`, the list of grants: an identity that is no pattern, a grant without identities,
-  // an unknown role; a cluster, node or job that is neither an id nor `*` (all of them), that is
-  // missing, that is given although the identity has its placeholder, or that is given or has a
-  // placeholder although the role has no use for it; or more than `kMaxPatternCount` identities.
+  // Allows what the grants say, and public methods, and nothing else. INVALID_ARGUMENT
+  // (SPEC_INVALID) naming the field below `field`, the list of grants: an identity that is no
+  // pattern, a grant without identities, an unknown role; a cluster, node or job that is neither an
+  // id nor `*` (all of them), that is missing, that is given although the identity has its
+  // placeholder, or that is given or has a placeholder although the role has no use for it; or more
+  // than `kMaxPatternCount` identities. Every role needs clusters, only an agent nodes, and only an
+  // executor jobs. The id of a job is any text of 1 to 128 bytes.
   static absl::StatusOr<Policy> Create(absl::Span<const Grant> grants, absl::string_view field);
 
   bool allows_all() const { return allows_all_; }
 
-  // Returns the caller of this identity with the roles of all grants that match it, which may be
-  // none; an unrestricted one if the policy allows everything.
+  // Returns the caller of this identity with the roles of all grants that match it, in their order,
+  // which may be none; an unrestricted one if the policy allows everything. Never null.
   std::shared_ptr<const Caller> CallerOf(const Identity& identity) const;
 
  private:

@@ -1,5 +1,6 @@
 // Verifies tokens of Kubernetes service accounts: JSON Web Tokens (RFC 7519) that the kubelet
-// projects into a pod for an audience.
+// projects into a pod for an audience. `AccessRulesOf` (server/main/settings.h) makes one, and
+// `Authorizer` asks it.
 //
 //   const TokenVerifier verifier({.issuer = issuer, .audience = "parplan"}, std::move(key_set));
 //   PARPLAN_ASSIGN_OR_RETURN(const Identity identity, verifier.Verify(token, absl::Now()));
@@ -19,10 +20,11 @@
 
 namespace parplan {
 
-// Immutable.
+// Immutable, so that any thread may use it.
 class TokenVerifier {
  public:
-  // The values that a token must have. REQUIRES: neither is empty; not checked.
+  // The values that a token must have; `audience` may be one of several in its `aud`. REQUIRES:
+  // neither is empty; not checked.
   struct Rules {
     std::string issuer;
     std::string audience;

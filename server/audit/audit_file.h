@@ -33,8 +33,8 @@
 
 namespace parplan {
 
-// The last line of a log: its number, and the SHA-256 of its bytes without the line feed, in
-// lower-case hexadecimal. Number 0 and 64 zeros before the first line.
+// The last line of a log: its number (`sequence`, from 1), and the SHA-256 of its bytes without the
+// line feed, in lower-case hexadecimal. Number 0 and 64 zeros before the first line.
 struct AuditHead {
   int64_t sequence = 0;
   std::string digest = std::string(64, '0');
@@ -42,7 +42,7 @@ struct AuditHead {
 };
 
 // The operations of the system that a log depends on, which a test replaces. Each returns 0 or a
-// value of errno. Used by one thread at a time; tests apart, all logs share `Real()`.
+// value of errno. One log calls it from one thread at a time; tests apart, all logs share `Real()`.
 class AuditDisk {
  public:
   virtual ~AuditDisk() = default;
@@ -66,8 +66,11 @@ class AuditFile : public AuditSink {
   struct Options {
     // Whether a record that cannot be written is an error.
     bool is_required = false;
-    // Called with each failure and the number of records it concerns, on the thread of the log.
+    // Called with each failure (UNAVAILABLE, AUDIT_UNAVAILABLE) and the number of records it
+    // concerns, on the thread of the log, which waits for it; it must not call the log. May be
+    // empty.
     std::function<void(const absl::Status& status, int64_t record_count)> on_failure;
+    // The time of the lines. Neither this nor `disk` may be null.
     const Clock* clock = &Clock::Real();
     AuditDisk* disk = &AuditDisk::Real();
   };
@@ -75,7 +78,7 @@ class AuditFile : public AuditSink {
   // Refusals of one identity that are written in a second. What comes beyond is counted in the
   // identity's next line (`omitted_refusals`), so that no caller fills the disk by being refused.
   static constexpr int kMaxRefusalsPerSecond = 20;
-  // Identities whose refusals are counted; when there are more, all counts start anew.
+  // Identities whose refusals are counted; when there are more, all counts are lost and start anew.
   static constexpr size_t kMaxCountedIdentities = 4096;
   // Records that wait, beyond which refusals are only counted, as those above: no caller waits for
   // their lines, so that nothing else bounds them while a disk hangs. A record takes up to 20 KB.
@@ -83,8 +86,9 @@ class AuditFile : public AuditSink {
 
   // Opens the log at `path`, or makes one that only its owner can read, and goes on after its last
   // line. Cuts off a last line without its end, which a crash left before any answer.
-  // FAILED_PRECONDITION (AUDIT_UNAVAILABLE) if the file cannot be opened, another server has it
-  // open, or its last line is none of an audit log. The members of `options` outlive the log.
+  // FAILED_PRECONDITION (AUDIT_UNAVAILABLE) if the file cannot be opened, read or cut, is a
+  // symbolic link or no regular file, another server has it open, or its last line is none of an
+  // audit log. `clock` and `disk` must outlive the log.
   static absl::StatusOr<std::unique_ptr<AuditFile>> Open(const std::string& path, Options options);
 
   // Writes the records that wait.
@@ -94,19 +98,22 @@ class AuditFile : public AuditSink {
   AuditFile& operator=(const AuditFile&) = delete;
 
   // Waits until the record is on the disk; not for a refusal, which returns OK at once. UNAVAILABLE
-  // (AUDIT_UNAVAILABLE) if it is not there and `is_required`. A line is in the file whole or not at
-  // all; a refusal that could not be written is counted in the identity's next line.
+  // (AUDIT_UNAVAILABLE) if it is not there and `is_required`; without `is_required` always OK. What
+  // a failed writing left of a line is cut off, at the latest before the next line. A refusal that
+  // could not be written is counted in the identity's next line. Texts of the record above 4096
+  // bytes are cut.
   absl::Status Write(const AuditRecord& record) override;
 
   // Waits until the records that were handed over before are in the file, or failed.
   void Flush();
 
-  // Opens `path` again, after it was renamed to be kept elsewhere. The new file goes on with
-  // number and digest of the old one. The errors of `Open`; the old file stays in use then. May
-  // wait for the disk.
+  // Opens `path` again, after the file was renamed to be kept elsewhere; does nothing if `path` is
+  // still the file in use. A new or empty file goes on with number and digest of the old one, a
+  // file with lines after its own last line. Returns the errors of `Open`; the old file stays in
+  // use then. May wait for the disk.
   absl::Status Reopen();
 
-  // Returns the last line written. May wait for the disk.
+  // Returns the last line written, of this file or those before. May wait for the disk.
   AuditHead head() const;
 
  private:

@@ -14,7 +14,8 @@ namespace parplan {
 // One line of an audit log.
 struct AuditRecord {
   enum class Event {
-    // A call that changes something is about to do so.
+    // A call that changes something is about to do so. Calls that make plans have `kSignature`
+    // instead.
     kCall,
     // A plan was signed and is about to be stored and handed out.
     kSignature,
@@ -26,18 +27,19 @@ struct AuditRecord {
   Event event = Event::kCall;
   // `Identity::text` of the caller.
   std::string identity;
-  // The role that allows the call; of a refusal, all roles that the caller holds there. Empty if
-  // the server does not restrict callers.
+  // Name of the role that allows the call; in a refusal, all roles that the caller holds there,
+  // separated by blanks. Empty for none, and if the server does not restrict callers.
   std::string role;
   // Name in the contract: `CreatePlan`.
   std::string method;
   // Name in the request.
   std::string resource;
-  // Job and resource name of the plan, and the keys that signed it.
+  // Job and resource name of the plan, and ids of the keys that signed it; each empty if the event
+  // has none or the guard did not look it up.
   std::string job_id;
   std::string plan;
   std::vector<std::string> key_ids;
-  // Id of the call in the log of the server.
+  // Id of the call in the log of the server (`CallContext::request_id`).
   std::string request_id;
 };
 

@@ -16,20 +16,23 @@ namespace parplan {
 // The contents of a log in figures.
 struct AuditSummary {
   int64_t line_count = 0;
-  // The line before the first one: number 0 if the log begins with it, else the last line of the
-  // file that came before.
+  // The line before the first one of the file: `AuditHead()` if the file begins with line 1 or has
+  // no lines, whatever it goes on after; else the last line of the file that came before.
   AuditHead before;
-  // The last line; that of `before` if there is none.
+  // The last line; equal to `before` if there is none.
   AuditHead head;
-  // Whether a line, or the one before the first, has the digest that was asked for.
+  // Whether a line, or the one before the first, has the digest that was asked for; false if none
+  // was asked for, and for a file without lines.
   bool has_wanted = false;
 };
 
-// Reads a log and checks that every line is an audit record with the next number and the digest of
-// the line before. A change of the last line, or lines taken out at the end, show only in `head`,
-// which the server logs and keeps nowhere else; lines taken out at the beginning show only in
-// `before`. `wanted_digest` is only looked for: its absence is no error, and an empty one asks for
-// none.
+// Reads a log and checks that `ReadAuditLine` can read every line, and that each has the next
+// number and names the digest of the line before, which is 64 zeros for line 1. A change of the
+// last line, or lines taken out at the end, show only in `head`, which the server logs and keeps
+// nowhere else; lines taken out at the beginning show only in `before`. The files of one log are
+// whole together if `before` of each file with lines equals `head` of the last such file before it.
+// `wanted_digest`, written as in `AuditHead`, is only looked for: its absence is no error, and an
+// empty one asks for none.
 //
 // DATA_LOSS (SIGNATURE_INVALID) naming the first line that fails the check: it, or a line before
 // it, was changed, taken out or put in; also for a last line without its line feed. NOT_FOUND
@@ -39,8 +42,10 @@ absl::StatusOr<AuditSummary> VerifyAuditFile(const std::string& path,
                                              absl::string_view wanted_digest = "");
 
 // Returns the number of `line` itself (`sequence`) and the digest that it names as that of the line
-// before (`digest`). The digest of `line` itself is `AuditLineDigest`. INVALID_ARGUMENT
-// (SPEC_INVALID) for any other text.
+// before (`digest`). `line` comes without its line feed; its own digest is `AuditLineDigest`.
+// INVALID_ARGUMENT (SPEC_INVALID) for a text that is no JSON object, is longer than 1 MiB, has a
+// member twice, or lacks a `sequence` of 1 or more or a `previous` of 64 bytes. Other members are
+// not checked.
 absl::StatusOr<AuditHead> ReadAuditLine(absl::string_view line);
 
 }  // namespace parplan

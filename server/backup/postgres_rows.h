@@ -1,5 +1,5 @@
-// The rows of a store in PostgreSQL. Used by `BackUpStore` and `RestoreStore` (backup.h), for one
-// thread.
+// The rows of a store in PostgreSQL, for one thread. Used by `BackUpStore` and `RestoreStore`
+// (backup.h) with `StoreAddress::uri`. Each object has a connection of its own.
 
 #ifndef PARPLAN_SERVER_BACKUP_POSTGRES_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_POSTGRES_ROWS_H_
@@ -17,9 +17,10 @@ namespace parplan {
 // the store has another schema than this release.
 absl::StatusOr<std::unique_ptr<RowSource>> BeginPostgresRowSource(const std::string& uri);
 
-// Begins to write rows. Locks the tables until the sink is committed or destroyed; destroyed
-// uncommitted, it leaves the store as it was. Returns the same errors but the last. REQUIRES: the
-// tables exist in the newest schema.
+// Begins to write rows. Waits, however long, for others that use the tables, and locks them until
+// the sink is committed or destroyed; destroyed uncommitted, it leaves the store as it was. Returns
+// the same errors but the last. REQUIRES: the tables exist in the newest schema; INTERNAL if one is
+// absent, else unchecked.
 absl::StatusOr<std::unique_ptr<RowSink>> BeginPostgresRowSink(const std::string& uri);
 
 }  // namespace parplan

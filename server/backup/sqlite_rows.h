@@ -1,12 +1,14 @@
-// The rows of a SQLite file: of a store, or of a backup. Made by backup.h, for one thread. Errors
-// are those of `SqliteError`: UNAVAILABLE, DATA_LOSS, INTERNAL (all STORE_UNAVAILABLE) and
-// RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
+// The rows of a SQLite file: of a store, or of a backup. The functions of backup.h make them, for
+// one thread. Errors are those of `SqliteError`: UNAVAILABLE, DATA_LOSS, INTERNAL (all
+// STORE_UNAVAILABLE) and RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE).
 
 #ifndef PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
 #define PARPLAN_SERVER_BACKUP_SQLITE_ROWS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "server/backup/table_rows.h"
@@ -34,7 +36,8 @@ class SqliteRowSource : public RowSource {
 // Writes rows.
 class SqliteRowSink : public RowSink {
  public:
-  // Begins a transaction, which locks out other writers. `connection` must outlive the sink.
+  // Begins a transaction, which locks out other writers until it is committed or destroyed.
+  // `connection` must outlive the sink.
   static absl::StatusOr<std::unique_ptr<SqliteRowSink>> Begin(SqliteConnection& connection);
 
   absl::StatusOr<bool> IsEmpty() override;

@@ -23,7 +23,7 @@ struct TableColumn {
 
   std::string name;
   Kind kind = Kind::kText;
-  // Whether a text may be absent; a row has the empty text then.
+  // Whether a text may be absent (NULL) in the database; a row has the empty text then.
   bool is_nullable = false;
 };
 
@@ -35,11 +35,12 @@ struct StoreTable {
   std::string order;
   // Whether the first column numbers the records in the order they are stored, each number once.
   bool is_numbered = false;
-  // The first schema of SQLite that has the table; backups of older ones lack it.
+  // The number of the first schema of SQLite that has the table; backups of older ones lack it.
   int64_t first_schema = 1;
 };
 
-// Returns all tables, each after those that it refers to. They are the same in every database.
+// Returns all tables, each after those that it refers to. They are the same in every database, and
+// live as long as the process.
 const std::vector<StoreTable>& StoreTables();
 
 // Returns the names of the columns of a table, separated by commas.

@@ -32,9 +32,10 @@ class AgentPeer {
  public:
   virtual ~AgentPeer() = default;
 
-  // Both only queue: the message, or the end of the stream, is sent at the next `Flush`, in the
-  // order of the calls. Messages after `Close` are dropped. The core closes with ABORTED
-  // (AGENT_CONNECTED) if the agent has connected anew, DEADLINE_EXCEEDED without a reason after
+  // `Send` and `Close` only queue: the message, or the end of the stream, is sent at the next
+  // `Flush`, in the order of the calls. They are called with the lock of the core and must not call
+  // it. Messages after `Close` are dropped. The core closes with ABORTED (AGENT_CONNECTED) if the
+  // agent has connected anew, DEADLINE_EXCEEDED without a reason after
   // `Limits::longest_agent_silence`, and UNAVAILABLE (DRAINING).
   virtual void Send(v1::ConnectAgentResponse message) = 0;
   virtual void Close(const absl::Status& status) = 0;
@@ -45,18 +46,21 @@ class AgentPeer {
 
 class AgentCore;
 
-// One stream. Its destruction ends the leases of its node. Used by one thread at a time.
+// One stream. Its destruction ends its connection and the lease of its node. Used by one thread at
+// a time.
 class AgentSession {
  public:
   ~AgentSession();
 
-  // Handles one message, `hello` first. After an error the transport must end the stream with it:
-  // INVALID_ARGUMENT (SPEC_INVALID) naming the field; for `hello` also ALREADY_EXISTS
-  // (AGENT_CONNECTED) while another agent is connected as this node, RESOURCE_EXHAUSTED
-  // (UPLOAD_TOO_LARGE) at `Limits::max_agent_count` and (QUOTA_EXCEEDED) at a quota, UNAVAILABLE
-  // (DRAINING), and the errors of `CallGuard::Check` for a caller that is not the agent of this
-  // node. A refused lease is an answer to the agent and no error. A lease of busy nodes is granted
-  // only to a caller that is an operator of the cluster too, or unrestricted.
+  // Handles one message, `hello` first, which may wait for the disk of the audit log. Messages
+  // after the core closed the stream change nothing. After an error the transport must end the
+  // stream with it: INVALID_ARGUMENT (SPEC_INVALID) naming the field; for `hello` also
+  // ALREADY_EXISTS (AGENT_CONNECTED) while another agent is connected as this node,
+  // RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at `Limits::max_agent_count` and (QUOTA_EXCEEDED) at a
+  // quota, UNAVAILABLE (DRAINING), and the errors of `CallGuard::Check`, such as PERMISSION_DENIED
+  // for a caller that is not the agent of this node. A refused lease is an answer to the agent and
+  // no error. A lease of busy nodes is granted only to a caller that is an operator of the cluster
+  // too, or unrestricted.
   absl::Status Add(const v1::ConnectAgentRequest& request);
 
  private:
@@ -77,11 +81,12 @@ class AgentCore {
  public:
   // The arguments outlive the core.
   AgentCore(const Clock& clock, Observer& observer, const Limits& limits, CallGuard& guard);
-  // Drains. REQUIRES: every session was destroyed.
+  // Drains. REQUIRES: every session was destroyed, which is not checked.
   ~AgentCore();
 
-  // Starts the session of one stream, which must end before the core does. The core holds `peer`,
-  // which is not null, until the session ends.
+  // Starts the session of one stream, which must end before the core does. Session and core share
+  // `peer`, which may live a moment longer than the session. Neither argument may be null, nor is
+  // the result.
   std::unique_ptr<AgentSession> StartSession(
       std::shared_ptr<AgentPeer> peer,
       std::shared_ptr<CallContext> context = CallContext::OfItself());

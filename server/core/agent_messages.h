@@ -14,7 +14,8 @@
 
 namespace parplan {
 
-// Reads and checks `hello`. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it.
+// Reads and checks `hello`. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it, such as
+// `hello.node`.
 absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello);
 
 // Reads `request_lease` and checks the rules that do not depend on the agent that asks; the keeper
@@ -23,10 +24,10 @@ absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request);
 
 // Returns the answer to `hello`, with the intervals that the agent must keep.
 v1::ConnectAgentResponse WelcomeMessage(const Limits& limits);
-// Returns the answer to the request for a lease with that id.
+// Returns the refusal of the request for a lease with that `request_id`, which the agent chose.
 v1::ConnectAgentResponse RefusalMessage(const LeaseRefused& refused, const std::string& request_id);
 // Returns the message for one connection. `now` is on the clock of the lease's times. REQUIRES: the
-// kind is not `kDisconnected`.
+// kind is not `kDisconnected`; aborts otherwise.
 v1::ConnectAgentResponse NewsMessage(const LeaseNews& news, absl::Duration now);
 
 // Returns the message of one agent, as `ListAgents` returns it.

@@ -19,7 +19,8 @@ class AgentRoster {
   // REQUIRES: `observer` outlives the roster.
   explicit AgentRoster(Observer& observer) : observer_(observer) {}
 
-  // Counts a new agent, which `Gone` takes away again. REQUIRES: `connection` is not counted.
+  // Counts a new agent, which `Gone` takes away again. `now` is the time of day, for the observer.
+  // REQUIRES: `connection` is not counted; not checked.
   void Connected(AgentConnection connection, const std::string& cluster, absl::Time now);
   // Records a message of the agent. This and `Gone` ignore a connection that is not known, or not
   // any more.

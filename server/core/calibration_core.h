@@ -36,12 +36,14 @@ class CalibrationCore {
   // digest of its content. So the digest in a plan leads to its calibration, and the same content
   // once more is OK and returns what is stored. Does not activate it.
   absl::StatusOr<v1::Calibration> Upload(const v1::UploadCalibrationRequest& request);
+  // Returns the calibration of this name, whole.
   absl::StatusOr<v1::Calibration> Get(const v1::GetCalibrationRequest& request);
   // Returns one page, newest first, without coefficients and residual classes, which `Get` returns.
   absl::StatusOr<v1::ListCalibrationsResponse> List(const v1::ListCalibrationsRequest& request);
-  // With an empty calibration, none is active afterwards. If none is active, the answer has an
-  // empty name, and its time is that of the deactivation, absent if none was ever active. Ask the
-  // name whether one is active, not the time.
+  // Makes the calibration of the request the active one of its cluster; one that is not stored is
+  // NOT_FOUND. With an empty calibration, none is active afterwards. If none is active, the answer
+  // of this and of `GetActive` has an empty name, and its time is that of the deactivation, absent
+  // if none was ever active. Ask the name whether one is active, not the time.
   absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request);
   absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request);
 
@@ -49,7 +51,7 @@ class CalibrationCore {
   // if no such cluster is known. Reads one row of the store.
   absl::StatusOr<std::string> ActiveName(absl::string_view cluster);
 
-  // Returns the calibration stored under `name`, null for the empty name. It is kept in memory,
+  // Returns the calibration stored under `name`, null for the empty name. It is kept in a cache,
   // since it never changes. DATA_LOSS (STORE_UNAVAILABLE) if this server cannot read it, because it
   // is damaged or was stored by a newer server; NOT_FOUND (RESOURCE_NOT_FOUND) for a name that is
   // not stored.

@@ -23,7 +23,8 @@ class CallContext {
  public:
   // Creates the context of a call whose deadline is `time_left` from now on the steady clock;
   // infinite for a call without a deadline. `caller` is not null; a call of this program itself may
-  // do everything. `host` is that of the client, empty if it has none.
+  // do everything. `host` is that of the client, empty if it has none. `clock` is used only here.
+  // Never null.
   static std::shared_ptr<CallContext> Create(
       std::string request_id, absl::Duration time_left, const Clock& clock = Clock::Real(),
       std::shared_ptr<const Caller> caller = Caller::Itself(), const std::string& host = "");

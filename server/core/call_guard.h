@@ -1,6 +1,7 @@
 // Checks calls against the table of roles: finds what each request is about, and asks the store
-// whose plan it is where that decides. server/rpc asks it before every call but those of streams,
-// whose sessions ask it themselves once they know what they are about.
+// whose plan it is where that decides. server/rpc asks it before every call but those in which the
+// client sends a stream (`UploadProfile`, `ReportMetrics`, `ConnectAgent`): their sessions ask it
+// themselves once they know what they are about.
 
 #ifndef PARPLAN_SERVER_CORE_CALL_GUARD_H_
 #define PARPLAN_SERVER_CORE_CALL_GUARD_H_
@@ -36,8 +37,9 @@ struct CallTarget {
   };
 
   Kind kind = Kind::kExisting;
+  // The subject as the request names it. Owner and job of an existing plan are not filled in.
   Resource resource;
-  // The plan whose owner and job decide; empty if none does.
+  // The resource name of the plan whose owner and job decide; empty if none does.
   std::string plan;
 };
 
@@ -75,12 +77,13 @@ class CallGuard {
   CallGuard(Store& store, AuditSink& audit) : store_(store), audit_(audit) {}
 
   // Returns OK if the caller may make the call, which then is in the audit log if it changes
-  // something; the plan that it makes gets its line when it is signed. PERMISSION_DENIED
-  // (ROLE_REQUIRED) if not, also for a plan that does not exist if the caller could not see it: it
-  // learns nothing of the plans of others. A refused caller gets its refusal (`Caller::refusal`:
-  // UNAUTHENTICATED, ROLE_REQUIRED). Returns the errors of `TargetOf`, of `AuditSink::Write`, and
-  // of the store, which is read only for a restricted caller whose roles give it its own plans
-  // alone.
+  // something; the plan that it makes gets its line when it is signed. `method` is the name in the
+  // contract, such as `GetPlan`. An unrestricted caller may read without further checks.
+  // PERMISSION_DENIED (ROLE_REQUIRED) if the caller may not make the call, also for a plan that
+  // does not exist if the caller could not see it: it learns nothing of the plans of others. A
+  // refused caller gets its refusal (`Caller::refusal`: UNAUTHENTICATED, ROLE_REQUIRED). Returns
+  // the errors of `TargetOf`, of `AuditSink::Write`, and of the store, which is read only for a
+  // restricted caller whose roles give it its own plans alone.
   //
   // Waits for the store and for the disk of the audit log; not for calls that make a plan, and not
   // for calls that change nothing and are about no plan.
@@ -93,8 +96,9 @@ class CallGuard {
     return CheckTarget(context, row, method, *std::move(target));
   }
 
-  // Records that the caller is refused for `status`, and returns it; the error of
-  // `AuditSink::Write` if that fails.
+  // Records in the audit log that the caller is refused for `status`, an error, and returns it; the
+  // error of `AuditSink::Write` if that fails. Decides nothing. `PlanCore` calls it for jobs of
+  // others.
   absl::Status Refuse(const Caller& caller, const std::string& call_id, absl::string_view method,
                       const Resource& resource, const absl::Status& status);
 

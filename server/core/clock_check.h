@@ -23,8 +23,9 @@ class ClockCheck {
   explicit ClockCheck(const Clock& clock) : clock_(clock) {}
 
   // Reads the clocks, and returns the time of day if it agrees with an earlier reading: the first
-  // one came `kMinConfirmation` before, and no reading since disagreed by more than `kDrift`. A
-  // reading that disagrees is the first one of the next time.
+  // one came `kMinConfirmation` before, and no reading since disagreed by more than `kDrift`. Else
+  // returns nothing: delete nothing then, and ask again later. A reading that disagrees is the
+  // first one of the next time.
   std::optional<absl::Time> ConfirmedNow();
 
   // The time over which the clocks have to agree. Not measured; the maintenance of a server comes

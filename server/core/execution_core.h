@@ -29,17 +29,20 @@ namespace parplan {
 
 class ExecutionCore;
 
-// One stream of `ReportMetrics`. Used by one thread at a time; the core outlives it.
+// One stream of `ReportMetrics`, which `ExecutionCore::StartReport` begins. Used by one thread at a
+// time; the core outlives it.
 class ReportSession {
  public:
-  // Stores one window, which survives a crash once this returns OK. A window that is stored already
-  // is counted and changes nothing. After an error every further call returns it; windows stored
-  // before are kept. Errors are those of `ExecutionCore`, and RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE)
-  // beyond the `Limits` of windows and executions, those of `QuotaKeeper`, which are asked for the
-  // first window and after each megabyte, and for the first window those of `CallGuard::Check`.
+  // Stores one window, which survives a crash once this returns OK. The first request names the
+  // execution, and later ones name it too or none. A window that is stored already is counted and
+  // changes nothing. After an error every further call returns it; windows stored before are kept.
+  // Errors are those of `ExecutionCore`; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) beyond the `Limits`
+  // of windows and executions; those of `QuotaKeeper`, which is asked for the first window and
+  // after each megabyte; and for the first window those of `CallGuard::Check`.
   absl::Status Add(const v1::ReportMetricsRequest& request);
 
-  // Returns what the stream stored, which may be nothing, or the error of `Add`.
+  // Returns how many windows the stream stored and how many were stored already, 0 if `Add` was
+  // never called, or the error of `Add`.
   absl::StatusOr<v1::ReportMetricsResponse> Finish();
 
  private:
@@ -85,20 +88,25 @@ class ExecutionCore {
   ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
                 CallGuard& guard, QuotaKeeper& quotas);
 
-  // `owner` is whoever opens the execution (`Caller::owner`), and has its bytes in its quota.
+  // Opens an execution of the plan, in state running. A request for the same plan with the same
+  // `request_id` returns the execution that the first one opened. `owner` is whoever opens it
+  // (`Caller::owner`), and has its bytes in its quota; empty for no quota of an identity.
   absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request,
                                        const std::string& owner = "");
   // Starts a stream, which asks `CallGuard` with `context` at its first window. Never null.
   std::unique_ptr<ReportSession> StartReport(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
+  // Close an execution. One that was closed in the same way is returned as it is.
   absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request);
   absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request);
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request);
+  // Returns one page of the executions of a plan, without their stages, which `Get` returns.
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);
 
   // Marks executions as failed that received no report for `Limits::longest_execution_silence`, all
   // of it while this server ran; a later report reopens them. To be called from time to time.
-  // Returns whether it left some to the next call, or the first error, which leaves the rest too.
+  // Returns whether it may have left some to the next call (it marks 100 at most), or the first
+  // error, which leaves the rest too.
   absl::StatusOr<bool> FailSilent();
 
  private:

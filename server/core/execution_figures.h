@@ -20,15 +20,16 @@
 
 namespace parplan {
 
-// Returns the predicted half of an `ExecutionStage` for each of the payload's `Prediction.stages`.
-// The phases of a stage add up to the step: time without work, synchronisation or a wait for other
-// stages is idle time; they add up to more if the other phases alone do.
+// Returns the predicted half of an `ExecutionStage` for each stage of the payload, with its ranks;
+// none for a stage without a `Prediction.stages`. The phases of a stage add up to the step: time
+// without work, synchronisation or a wait for other stages is idle time; they add up to more if the
+// other phases alone do.
 std::vector<v1::ExecutionStage> PredictedStages(const v1::PlanPayload& payload);
 
 // The figures that the windows of an execution measured.
 struct ExecutionFigures {
-  // Median over all windows of their median step, and the highest peak; absent without windows, or
-  // while none reports its memory.
+  // Median over all windows of their median step, absent without windows; and the highest peak of a
+  // rank in bytes, absent while no window reports its memory.
   std::optional<absl::Duration> median_step;
   std::optional<int64_t> peak_memory_bytes;
   // The measured half, one for every stage of the execution, an empty one for a stage without
@@ -46,12 +47,13 @@ absl::StatusOr<ExecutionFigures> FiguresOfWindows(absl::Span<const WindowRecord>
                                                   const v1::Execution& execution);
 
 // Reports the ratios of measured to predicted values of an execution of the cluster, except that of
-// the step. Phases and memory items below 1 % of the step or the peak are left out: so small a
-// prediction makes any ratio large.
+// the step. Phases and memory items that were predicted at 1 % of the step or the peak, or less,
+// are left out: so small a prediction makes any ratio large.
 void ReportRatios(const v1::Execution& execution, absl::string_view cluster, Observer& observer);
 
 // Writes the measured values and the ratio of the measured to the predicted step into `execution`,
-// which is not null.
+// which is not null. Values that are absent stay as they are. REQUIRES: the stages of `execution`
+// have no measured values yet, since these are added; not checked.
 void AddFigures(const ExecutionFigures& figures, v1::Execution* execution);
 
 }  // namespace parplan

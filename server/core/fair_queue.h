@@ -67,12 +67,13 @@ class FairQueue {
     std::optional<Displaced> displaced;
   };
 
-  // REQUIRES: `max_length` and `worker_count` are above 0.
+  // REQUIRES: `max_length` and `worker_count` are above 0; aborts otherwise.
   explicit FairQueue(const Bounds& bounds);
 
   // Adds a search. If the queue is full, it takes the place of the youngest search of the holder
-  // with the most, provided that this one then has no fewer than the new one's. RESOURCE_EXHAUSTED:
-  // QUOTA_EXCEEDED for a quota, QUEUE_FULL with the `queueLength`; both with the time to retry.
+  // with the most, which `displaced` then names, provided that this one then has no fewer than the
+  // new one's. RESOURCE_EXHAUSTED: QUOTA_EXCEEDED for a quota, QUEUE_FULL with the `queueLength`;
+  // both with the time to retry. Quotas of holders do not apply to the empty holder.
   absl::StatusOr<Added> Add(const SearchPlace& place);
 
   // Starts the next search; nothing if none waits that may run.
@@ -87,7 +88,7 @@ class FairQueue {
   // comes no later and is displaced later. Does nothing for a search that does not wait any more.
   void Share(Id id, const std::string& holder);
 
-  // Drops all searches that wait, and returns them.
+  // Drops all searches that wait, and returns them, oldest first.
   std::vector<Id> Clear();
 
   // Returns the error for a search that was displaced: RESOURCE_EXHAUSTED (QUEUE_FULL) as of now,

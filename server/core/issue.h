@@ -27,19 +27,22 @@ std::string StoredPlanKey(const PlanQuestion& question, bool is_complete);
 // questions have the same `answer_key`. Lower-case hexadecimal.
 std::string StoredAnswerKey(const PlanQuestion& question);
 
-// Returns the id of a plan issued at `issue_time`. It depends on question, job and time, so a plan
-// issued again after the first has expired gets another id. `plan_key` is from `StoredPlanKey`.
+// Returns the id of a plan issued at `issue_time`, `kIdLength` hexadecimal digits. It depends on
+// question, job and time, so a plan issued again after the first has expired gets another id.
+// `plan_key` is from `StoredPlanKey`.
 std::string NewPlanId(absl::string_view plan_key, absl::Time issue_time);
 
 // The two parts of a plan before it is signed: what is signed, and what is stored beside it. Equal
-// questions have equal payloads except for name and times. The caller sets the generation, which is
-// 0, calls `Succeed` if the job has a plan, and signs.
+// questions have equal payloads except for name and times. For a plan of a job the caller sets the
+// generation, which is 0, and calls `Succeed` if the job has a plan; then it signs `payload` and
+// puts the envelope into `plan`.
 struct UnsignedAnswer {
   v1::PlanPayload payload;
   v1::Plan plan;
 };
 
-// Returns both parts for a plan that was searched for `question`.
+// Returns both parts for a plan that was searched for `question`. `name` is the resource name of
+// the plan.
 UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searched,
                          const std::string& name, absl::Time issue_time);
 

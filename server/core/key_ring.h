@@ -34,7 +34,7 @@ class KeyRing {
   // milliseconds.
   static constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
-  // Takes over `store`, which has been opened. `now` is the time on the clock, as everywhere here.
+  // Takes over `store`, which has been opened. `now` is the time of day, here and in the methods.
   KeyRing(KeyStore store, absl::Time now);
 
   // Signs `payload_bytes`, a serialized `PlanPayload`, with every key that may sign at `now`, and
@@ -46,9 +46,9 @@ class KeyRing {
   // none.
   absl::StatusOr<int> SigningKeyCount(absl::Time now) const;
 
-  // Returns a number that grows when the keys that `Verifier` trusts change. A plan that it
-  // accepted under one number need not be verified again, except for time, while the number is the
-  // same.
+  // Returns a number that grows when the keys that `Verifier` trusts change. A plan that the
+  // verifier accepted under one number need not be verified again, except for time, while the
+  // number is the same.
   int64_t TrustVersion(absl::Time now);
 
   // Returns a verifier that trusts the keys of this ring as of the last `RotateIfDue`, `Reload` or

@@ -21,7 +21,7 @@
 
 namespace parplan {
 
-// Number of an agent's stream. Chosen by the caller, never used twice.
+// Number of an agent's stream. Chosen by the caller, never used twice; `AgentCore` counts from 1.
 using AgentConnection = int64_t;
 
 // The facts an agent gives about itself, read from `AgentHello` of the contract: `instance` is new
@@ -62,7 +62,8 @@ struct NodeLease {
   AgentConnection host_connection() const { return nodes[host].connection; }
 };
 
-// A message for one connection, or its end.
+// A message for one connection, or its end. Only the host hears of a lease that is not open yet,
+// first by `kGranted`; the other nodes hear of it from `kOpened` on.
 struct LeaseNews {
   enum class Kind { kGranted, kOpened, kRenewed, kEnded, kDisconnected };
 
@@ -78,8 +79,8 @@ struct LeaseNews {
   absl::Status status;
 };
 
-// The refusal of a lease: its cause, the node at fault, a sentence for people, and after how long
-// to ask again.
+// The refusal of a lease: its cause, the id of the node at fault, a sentence for people, and after
+// how long to ask again.
 struct LeaseRefused {
   LeaseRefusalKind kind = LeaseRefusalKind::kNodeAbsent;
   std::string node;
@@ -120,13 +121,14 @@ class LeaseKeeper {
 
   explicit LeaseKeeper(const Limits& limits) : limits_(limits) {}
 
-  // Adds an agent. An agent that connects again (same instance) replaces its earlier connection,
-  // whose leases end. ALREADY_EXISTS (AGENT_CONNECTED) if another agent that is not silent is
-  // connected as this node: the one that is connected stays, so that two machines with one name do
-  // not replace each other in turn. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at
-  // `Limits::max_agent_count`, and (QUOTA_EXCEEDED) at the quotas of the cluster and of `holder`,
-  // the identity of the agent; empty for one without quotas. REQUIRES: `connection` was never used
-  // before.
+  // Adds an agent. An agent that connects again (same instance), or as a node whose agent is
+  // silent, replaces the earlier connection, whose lease ends; the news end it. ALREADY_EXISTS
+  // (AGENT_CONNECTED) if another agent that is not silent is connected as this node: the one that
+  // is connected stays, so that two machines with one name do not replace each other in turn.
+  // RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at `Limits::max_agent_count`, and (QUOTA_EXCEEDED) at the
+  // quotas of the cluster and of `holder`, the identity of the agent; empty for one without quotas.
+  // An agent that replaces a connection needs no room. REQUIRES: `connection` was never used
+  // before; aborts if it is connected.
   absl::StatusOr<News> Connect(AgentConnection connection, const AgentFacts& facts, bool is_busy,
                                absl::Duration now, const std::string& holder = "");
   // Removes the agent of a stream that ended. Does nothing if it is not known, or not any more.
@@ -135,20 +137,22 @@ class LeaseKeeper {
   void Heard(AgentConnection connection, absl::Duration now);
   void SetBusy(AgentConnection connection, bool is_busy);
 
-  // Lends all nodes of the question or none, under the id and the secret given. Returns nothing to
-  // send if the connection is not known any more, INVALID_ARGUMENT (SPEC_INVALID) naming the field
-  // of `request_lease` if the question breaks a rule. REQUIRES: `lease_id` was never used before.
+  // Lends all nodes of the question or none, under the id and the secret given, for the duration of
+  // the question, at most `max_lease_duration`. Returns nothing to send if the connection is not
+  // known any more, INVALID_ARGUMENT (SPEC_INVALID) naming the field of `request_lease` if the
+  // question breaks a rule. REQUIRES: `lease_id` was never used before; aborts if it is in use.
   absl::StatusOr<std::variant<News, LeaseRefused>> Request(AgentConnection connection,
                                                            const LeaseQuestion& question,
                                                            const std::string& lease_id,
                                                            const std::string& token,
                                                            absl::Duration now);
-  // These three ignore a lease that does not exist: it may have ended while the message was on its
-  // way. INVALID_ARGUMENT (SPEC_INVALID) from a node that may not do this (only the host opens,
-  // once, and renews), for a port outside 1 to 65535, and for a duration that is not above 0. A
-  // renewed lease ends `duration` from now, but at most `max_lease_duration` after its grant; one
-  // that is over already ends at once. `Return` ends the lease as `kReturned` if its host gives no
-  // reason of failure, otherwise as `kGivenUp`.
+  // Open, renew and end a lease. INVALID_ARGUMENT (SPEC_INVALID) for a port outside 1 to 65535 or a
+  // duration that is not above 0. Else nothing happens if the lease does not exist: it may have
+  // ended while the message was on its way. INVALID_ARGUMENT (SPEC_INVALID) from a node that may
+  // not do this: only the host opens, once, and renews; any node of the lease returns it. A renewed
+  // lease ends `duration` from now, but at most `max_lease_duration` after its grant; one that is
+  // over already ends at once. `Return` ends the lease as `kReturned` if its host gives no reason
+  // of failure (an empty text), otherwise as `kGivenUp`.
   absl::StatusOr<News> Open(AgentConnection connection, const std::string& lease_id, int port);
   absl::StatusOr<News> Renew(AgentConnection connection, const std::string& lease_id,
                              absl::Duration duration, absl::Duration now);

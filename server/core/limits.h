@@ -16,8 +16,7 @@ namespace parplan {
 // The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
   // Bytes of its profiles and plans in the store, bytes of its executions with their windows, and
-  // number of its plans. Calls in progress may exceed them by what they
-  // store.
+  // number of its plans. Calls in progress may exceed them by what they store.
   int64_t stored_bytes = 0;
   int64_t execution_bytes = 0;
   int64_t plan_count = 0;
@@ -42,21 +41,22 @@ struct Limits {
   int64_t max_upload_bytes = int64_t{64} << 20;
   int64_t max_request_bytes = int64_t{4} << 20;
 
-  // Bytes of all uploads in progress; one host, or one identity with roles, has at most half of
-  // them. Four times the largest upload, so that one always has room.
+  // Bytes of all uploads in progress; one host, or one identity of a restricted caller, has at most
+  // half of them, so a larger upload never has room. Four times the default of the largest upload;
+  // no setting changes it.
   int64_t max_upload_memory_bytes = int64_t{256} << 20;
 
   // Quotas of each identity that holds roles, and of each cluster.
   QuotaLimits identity_quota;
   QuotaLimits cluster_quota;
 
-  // Searches that may wait in all; more are refused with QUEUE_FULL.
+  // Searches that may wait in all; beyond them `FairQueue` refuses one with QUEUE_FULL.
   int max_queue_length = 64;
   // Threads that search.
   int worker_count = 2;
 
-  // Bytes that all searches that run may have together; 0 for no limit. Each gets an equal part,
-  // and so few run at a time that it is `kMinSearchBytes` at least.
+  // Bytes that all searches that run may have together; 0 for no limit. Each gets an equal part.
+  // Fewer run at a time if that would be below `SearchPool::kMinSearchBytes`, down to one.
   int64_t search_memory_bytes = 0;
 
   // Longest search. `PlanningOptions.search_time_limit` is cut to it.

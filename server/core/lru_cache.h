@@ -34,8 +34,9 @@ class LruCache {
     return found->second.value;
   }
 
-  // Adds an entry, or replaces the one of the same key. `value_bytes` is the memory of the value.
-  // An entry above `max_bytes` is not kept, and the one of the same key is dropped.
+  // Adds an entry, or replaces the one of the same key. `value_bytes` is the memory of the value,
+  // with what it points to. An entry above `max_bytes` is not kept, and the one of the same key is
+  // dropped.
   void Put(const std::string& key, Value value, size_t value_bytes) {
     const size_t bytes = 2 * key.size() + value_bytes + kEntryBytes;
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -29,15 +29,16 @@ namespace parplan {
 // Safe to use from any thread.
 class MeteredStore : public Store {
  public:
-  // `clock` and `observer` outlive the store.
+  // `store` is not null; `clock` and `observer` outlive this object.
   MeteredStore(std::unique_ptr<Store> store, const Clock& clock, Observer& observer)
       : store_(std::move(store)), clock_(clock), observer_(observer) {}
 
-  // Returns whether a change failed with UNAVAILABLE since the last time it was asked.
+  // Returns whether a change failed with UNAVAILABLE since the last time it was asked. `TryWrite`
+  // is no change.
   bool TakeFailedChange() { return has_failed_change_.exchange(false); }
 
-  // Returns the error of the last change, or of `TryWrite`, if that failed because the disk is
-  // full; OK after one that did not.
+  // Returns the error of the last change, or of `TryWrite`, that failed because the disk is full;
+  // OK if there was none, or if a change or `TryWrite` succeeded since.
   absl::Status room() const;
 
   absl::Status TryWrite() override;

@@ -1,6 +1,5 @@
-// Events of the server for those who watch it. The core reports them, server/metrics counts them;
-// so the core knows no metrics library, and labels come only from these enums and the names of
-// methods.
+// Events of the server for those who watch it. The core, server/rpc and server/main report them,
+// and server/metrics counts them, so that the core knows no metrics library.
 
 #ifndef PARPLAN_SERVER_CORE_OBSERVER_H_
 #define PARPLAN_SERVER_CORE_OBSERVER_H_
@@ -139,7 +138,7 @@ class Observer {
   virtual void CallFinished(absl::string_view /*method*/, absl::StatusCode, std::optional<Reason>,
                             absl::Duration) {}
 
-  // The numbers of searches that wait and run have changed.
+  // The numbers of searches that wait and run may have changed.
   virtual void QueueChanged(int /*waiting*/, int /*running*/) {}
 
   // A cache was looked into.
@@ -151,13 +150,15 @@ class Observer {
   virtual void SearchFinished(const SearchReport&) {}
   virtual void PlanIssued(const PlanReport&) {}
 
-  // An upload ended: stored, refused, or given up (then without a reason). With its bytes so far.
+  // An upload ended: stored, refused, or given up. The reason is absent if it was stored or given
+  // up, and for an error without one. The bytes are those that came so far.
   virtual void UploadFinished(std::optional<Reason> /*reason*/, bool /*stored*/,
                               int64_t /*bytes*/) {}
 
-  // A profile was stored; the report has no bandwidths. Later, when a question needs them, its
-  // measurements were merged with others, and the report has the bandwidths.
+  // A profile was stored; the report is about it alone and has no bandwidths.
   virtual void ProfileStored(const SnapshotReport&) {}
+  // The measurements of a kind of node were merged because a question needs them; the report has
+  // their bandwidths.
   virtual void SnapshotLoaded(const SnapshotReport&) {}
   // The kinds of nodes with profiles in the cluster have changed; none if the last was deleted.
   // Also reports changes by other servers on the store, after at most one round of maintenance.
@@ -170,7 +171,7 @@ class Observer {
   virtual void PlanVerified(VerifyOutcome) {}
 
   // An execution of a plan of the cluster ended. The ratio is measured over predicted step time,
-  // absent if it never reported.
+  // absent if it never reported or nothing was predicted.
   virtual void ExecutionClosed(absl::string_view /*cluster*/, bool /*succeeded*/,
                                std::optional<double> /*ratio*/) {}
   // Ratios of measured to predicted values of an execution that ended, if it has both: memory of
@@ -181,7 +182,7 @@ class Observer {
   virtual void MemoryItemMeasured(int /*kind*/, double /*ratio*/) {}
   virtual void WindowsStored(int64_t /*count*/) {}
 
-  // The numbers of connected agents and of leases have changed.
+  // The numbers of connected agents and of leases may have changed.
   virtual void AgentsChanged(int /*agent_count*/, int /*lease_count*/) {}
   // The number of connected agents of one cluster has changed.
   virtual void ClusterAgentsChanged(absl::string_view /*cluster*/, int /*agent_count*/) {}

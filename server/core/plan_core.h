@@ -6,6 +6,7 @@
 #define PARPLAN_SERVER_CORE_PLAN_CORE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,7 +45,8 @@ namespace parplan {
 using SharedPlan = std::shared_ptr<const v1::Plan>;
 
 // Called exactly once: on the calling thread if the answer is known or the request refused, else on
-// a worker's thread, a thread of `Turns`, or the thread that cancels the call or drains the pool.
+// a searching thread, a thread of `Turns`, the thread of a call whose search takes the place of
+// this one in the queue, or the thread that cancels the call or drains the pool.
 using PlanDone = std::function<void(absl::StatusOr<SharedPlan>)>;
 
 // Called on a searching thread any number of times, and not any more once `PlanDone` has begun.
@@ -53,7 +55,8 @@ using PlanDone = std::function<void(absl::StatusOr<SharedPlan>)>;
 using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 
 // The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto:
-// INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED), FAILED_PRECONDITION (PROFILE_MISSING,
+// INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED; PAYLOAD_MALFORMED from `ExportPlan`;
+// PROFILE_INVALID as `KnowledgeKeeper::Find` returns it), FAILED_PRECONDITION (PROFILE_MISSING,
 // NO_FEASIBLE_PLAN, PLAN_EXPIRED; SIGNATURE_INVALID for a retry whose plan no trusted key signed;
 // STORE_UNAVAILABLE if no key may sign), NOT_FOUND, PERMISSION_DENIED (ROLE_REQUIRED for a job that
 // has a plan of another caller, SIGNATURE_INVALID from `ExportPlan`), RESOURCE_EXHAUSTED
@@ -87,20 +90,22 @@ class PlanCore {
 
   // Returns a signed plan. A plan made before is returned without a search if it is for the same
   // question, owner, job, nodes and time to live, rests on the same profiles and calibration, and
-  // has at least `kMinLifeLeft` of its life left. A retry, which has the `request_id` of an earlier
-  // call of its owner, gets the plan of that call until it expires. Equal questions in flight share
-  // one search, whoever asks. The search ends with the best plan so far shortly before the latest
-  // deadline of its callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
+  // has at least `kMinLifeLeft` of its life left; it is marked `from_cache`. Neither `context` nor
+  // `done` may be null. A retry, which has the `request_id` of an earlier call of its owner, gets
+  // the plan of that call until it expires. Equal questions in flight share one search, whoever
+  // asks. The search ends with the best plan so far shortly before the latest deadline of its
+  // callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
   void CreatePlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const PlanDone& done);
 
-  // Does the same as `CreatePlan`, and reports the progress of the search. A caller that joins a
-  // search in flight receives the reports from then on.
+  // Does the same as `CreatePlan`, and reports the progress of the search to `progress`, which may
+  // be empty. A caller that joins a search in flight receives the reports from then on.
   void SearchPlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const ProgressListener& progress, const PlanDone& done);
 
   // Answer on the calling thread. `VerifyPlan` has a verdict instead of an error. `ListPlans` lists
-  // what the caller may see.
+  // what the caller may see, one page, newest first, each plan without its spec, alternatives and
+  // memory front, which `GetPlan` returns.
   absl::StatusOr<v1::Plan> GetPlan(const v1::GetPlanRequest& request);
   absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request,
                                                   const Caller& caller = *Caller::Itself());

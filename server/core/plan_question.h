@@ -31,6 +31,7 @@ struct PlanQuestion {
   // each with its own question.
   std::shared_ptr<const Caller> caller;
   std::string call_id;
+  // Id of the cluster; id of the job and `request_id` of the request, both empty if it has none.
   std::string cluster;
   std::string job_id;
   std::string request_id;
@@ -75,8 +76,8 @@ struct PlanQuestion {
 // promises equal bytes for equal messages there.
 std::string RequestKey(const v1::CreatePlanRequest& request, absl::string_view owner);
 
-// Returns the cluster that `parent` names, and checks `request_id`; the request needs no more to
-// look for a plan made before. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
+// Returns the cluster that `parent` names, and checks `request_id`, which may be empty. That is
+// enough to look for a plan made before. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
 absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request);
 
 // Reads the rest of a request whose `parent` is read: converts it to values once, checks these

@@ -54,7 +54,7 @@ struct PlannerAnswer {
 // The planner, the limits and the listeners of one search of the server.
 struct SearchOrder {
   std::string planner;
-  // Expanded states; 0 for no limit.
+  // Expanded states of each search, those of the baselines too; 0 for no limit.
   int64_t max_state_count = 0;
   // See `SearchControl::wanted_gap_ratio`.
   std::optional<double> wanted_gap_ratio;
@@ -65,7 +65,7 @@ struct SearchOrder {
   // How long the order waited for its turn; only reported to the observer.
   absl::Duration queue_duration;
   // Ends the search with the best plan so far once it returns true, and those of the baselines too.
-  // Called on any thread that searches, by several at once.
+  // Called on any thread that searches, by several at once. May be empty.
   std::function<bool()> should_stop;
   // Receives the progress of the planner asked, not of the baselines. May be empty.
   std::function<void(const v1::SearchProgress&)> on_progress;

@@ -33,8 +33,9 @@ namespace parplan {
 
 class ProfileKeeper;
 
-// One stream of `UploadProfile`. Collects in memory: nothing is visible before `Finish` returns OK,
-// and a session that is dropped leaves no trace. Used by one thread at a time.
+// One stream of `UploadProfile`, which `ProfileKeeper::StartUpload` begins. Collects in memory:
+// nothing is stored before `Finish`, and a session that is dropped stores nothing. Used by one
+// thread at a time.
 class UploadSession {
  public:
   ~UploadSession();
@@ -46,21 +47,21 @@ class UploadSession {
 
   // Adds the header (first) or a piece (afterwards). After an error every further call returns it.
   // INVALID_ARGUMENT (PROFILE_INVALID; SPEC_INVALID for the name of the node) for a header that
-  // breaks a rule or messages in another order. RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) as soon as
-  // the messages together have more than `Limits::max_upload_bytes`, and (QUEUE_FULL) while uploads
-  // in progress hold `Limits::max_upload_memory_bytes`, or half of it those of one holder
-  // (`CallContext::holder`). For the header also the errors
-  // of `CallGuard::Check`, if the caller may not upload for this node.
+  // breaks a rule or has more than 64 KiB, or messages in another order. RESOURCE_EXHAUSTED
+  // (UPLOAD_TOO_LARGE) as soon as the messages together have more than `Limits::max_upload_bytes`,
+  // and (QUEUE_FULL) while uploads in progress hold `Limits::max_upload_memory_bytes`, or half of
+  // it those of one holder (`CallContext::holder`). For the header also the errors of
+  // `CallGuard::Check`, such as PERMISSION_DENIED if the caller may not upload for this node.
   absl::Status Add(const v1::UploadProfileRequest& request);
 
   // Checks every rule of profile.proto and stores the profile; to be called when the client has
   // half-closed. Once this returns OK the profile survives a crash, and profiles of the node beyond
-  // `Limits::profiles_per_node` are deleted. For a `request_id` seen before
-  // returns the profile stored first if the content is equal, else INVALID_ARGUMENT
-  // (REQUEST_ID_REUSED). INVALID_ARGUMENT (PROFILE_INVALID) for a broken rule; RESOURCE_EXHAUSTED
-  // (QUOTA_EXCEEDED) for one too many, (UPLOAD_TOO_LARGE) for one that the store cannot hold; the
-  // store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE). Afterwards every call
-  // returns an error.
+  // `Limits::profiles_per_node` are deleted. For a `request_id` seen before returns the profile
+  // stored first if the content is equal, else INVALID_ARGUMENT (REQUEST_ID_REUSED).
+  // INVALID_ARGUMENT (PROFILE_INVALID) for a broken rule; RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) for
+  // one too many, (UPLOAD_TOO_LARGE) for one that the store cannot hold or that takes too much
+  // memory when it is decoded; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all
+  // STORE_UNAVAILABLE). Afterwards every call returns an error.
   absl::StatusOr<v1::Profile> Finish();
 
  private:
@@ -109,10 +110,13 @@ class ProfileKeeper {
   ProfileKeeper(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
                 CallGuard& guard, QuotaKeeper& quotas);
 
-  // The session checks `context->caller()` as soon as it knows the node.
+  // Starts a stream. The session checks `context->caller()` as soon as it knows the node. Neither
+  // `context` nor the result is null.
   std::unique_ptr<UploadSession> StartUpload(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
   absl::StatusOr<v1::Profile> Get(const v1::GetProfileRequest& request);
+  // Returns one page of the profiles of a cluster or a node, newest first, without measurements,
+  // which `Get` returns.
   absl::StatusOr<v1::ListProfilesResponse> List(const v1::ListProfilesRequest& request);
   absl::Status Delete(const v1::DeleteProfileRequest& request);
 
@@ -124,8 +128,9 @@ class ProfileKeeper {
   // or deleted, while the kind is among the last `Limits::max_snapshot_count`. If only larger nodes
   // were measured, these are the measurements within a part of the smallest of them (`PartOfNode`
   // of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits, listing the kinds of
-  // node that have been measured. Reads one row of the store, and the profiles that count if
-  // the pointer is another; one caller at a time reads.
+  // node that have been measured; INVALID_ARGUMENT (PROFILE_INVALID) for a stored profile that
+  // breaks a rule of this release. Reads one row of the store, and the profiles that count if the
+  // pointer is another; one caller at a time reads.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node, absl::string_view runtime_id);
 

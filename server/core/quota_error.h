@@ -17,7 +17,7 @@ namespace parplan {
 struct ExceededQuota {
   // Its name in the configuration, below `quotas`: `identity.plans`.
   std::string quota;
-  // The identity or cluster that it limits.
+  // The identity (`Identity::text`) or the id of the cluster that it limits.
   std::string holder;
   int64_t limit = 0;
   // The value that the call would give it.

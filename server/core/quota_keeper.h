@@ -25,8 +25,9 @@ struct NewRecord {
   // Whoever stores it (`Caller::owner`), and in which cluster.
   std::string owner;
   std::string cluster;
-  // 1 for a plan.
+  // 1 for a plan, else 0.
   int plan_count = 0;
+  // Bytes that the record has in the store, those of `spec` included.
   int64_t byte_count = 0;
   // Whether it is an execution or a window, which have a quota of their own and no other.
   bool is_execution = false;

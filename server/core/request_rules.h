@@ -1,4 +1,5 @@
-// Checks that requests of several services share.
+// Checks that requests of several services share. `CallGuard` and the other readers of requests in
+// this folder call them.
 
 #ifndef PARPLAN_SERVER_CORE_REQUEST_RULES_H_
 #define PARPLAN_SERVER_CORE_REQUEST_RULES_H_

@@ -5,6 +5,7 @@
 #define PARPLAN_SERVER_CORE_SEARCH_POOL_H_
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -28,6 +29,7 @@ class SearchPool {
  public:
   using TaskId = FairQueue::Id;
 
+  // One search. REQUIRES: `run` and `drop` are not empty; not checked.
   struct Task {
     // Does the work, on a worker's thread, which counts for the `MemoryAccount` of the task; its
     // budget is the task's part of `search_memory_bytes`. `stopping` returns true once the pool
@@ -54,7 +56,8 @@ class SearchPool {
   static int RunningCount(const Limits& limits);
 
   // `observer` outlives the pool. The limits are `worker_count`, `search_memory_bytes`,
-  // `max_queue_length` and the two quotas. REQUIRES: both counts are above 0.
+  // `max_queue_length` and the numbers of searches of the two quotas. REQUIRES: `worker_count` and
+  // `max_queue_length` are above 0.
   SearchPool(const Limits& limits, Observer& observer);
 
   // Calls `Drain(0)`.
@@ -70,10 +73,11 @@ class SearchPool {
   // it returns; after an error none. The errors of `FairQueue::Add`; UNAVAILABLE (DRAINING).
   absl::StatusOr<TaskId> Submit(Task task);
 
-  // Another holder waits for the task too: see `FairQueue::Share`.
+  // Another holder waits for the task too: see `FairQueue::Share`. Does nothing for a task that
+  // does not wait any more.
   void Share(TaskId id, const std::string& holder);
 
-  // Refuses new tasks from now on.
+  // Refuses new tasks from now on; those that wait and run go on.
   void StopTaking();
 
   // Refuses new tasks, waits up to `grace` until all are done, then lets `stopping` return true,

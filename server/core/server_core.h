@@ -60,14 +60,16 @@ class ServerCore {
   const Clock& clock() const { return clock_; }
   Observer& observer() { return observer_; }
 
-  // Makes a new signing key if the old ones end soon, reports the stored kinds of nodes to the
-  // observer, deletes executions that ended long ago (`Limits::execution_retention`) and plans that
-  // expired long ago (`kExpiredPlanRetention`) and have no executions (not at the first call, and
-  // only if the clock was not set since the last one, at least ten minutes ago), marks executions
-  // as failed that are silent for too long, and looks whether changes can be stored. To be called
-  // at start and every `maintenance_interval`; waits for the disk. Returns the first error, of the
-  // key store or the store, after the other tasks were tried as well. A task with many records ends
-  // after a few transactions, and after the one in progress once `StopTaking` was called.
+  // Makes a new signing key if the old ones end soon, looks whether a key signs (`CheckSigning`)
+  // and whether changes can be stored (`CheckWriting`), marks executions as failed that are silent
+  // for too long, finds the coverage of old profiles (`ProfileKeeper::CoverOldProfiles`), and
+  // reports keys and stored kinds of nodes to the observer. Deletes executions that ended long ago
+  // (`Limits::execution_retention`) and plans that expired long ago (`kExpiredPlanRetention`) and
+  // have no executions, if the time of day is confirmed (`ClockCheck`), so never at the first call.
+  // To be called at start and every `maintenance_interval`, by one thread; waits for the disk.
+  // Returns the first error, of the key store or the store, after the other tasks were tried as
+  // well. A task with many records ends after a few transactions, and after the one in progress
+  // once `StopTaking` was called.
   absl::Status Maintain();
   // Returns whether the last `Maintain` left records that the next one need not wait to work on.
   bool has_more_to_maintain() const { return has_more_to_maintain_; }
@@ -76,14 +78,15 @@ class ServerCore {
   // the number of keys to the observer. To be called every few seconds; uses the disk only if no
   // key signs.
   absl::Status CheckSigning();
-  // Returns OK if changes can be stored, as far as is known, and reports that to the observer.
-  // Tries it if a change failed with UNAVAILABLE since the last call, if that call found that none
-  // can, and with `always`. To be called every few seconds; waits for the disk if it tries. Returns
-  // the error of `Store::TryWrite`.
+  // Returns OK if changes can be stored, as far as is known. Tries it if a change failed with
+  // UNAVAILABLE since the last call, if that call found that none can, and with `always`; then it
+  // waits for the disk, reports the result to the observer, and returns the error of
+  // `Store::TryWrite`. To be called every few seconds.
   absl::Status CheckWriting(bool always = false);
   // Returns a sixth of `Limits::longest_execution_silence`, at least a second and at most an hour.
   absl::Duration maintenance_interval() const;
-  // Time for which an expired plan can still be read.
+  // Time for which an expired plan is kept at least, unless a quota needs its room before
+  // (`QuotaKeeper`).
   static constexpr absl::Duration kExpiredPlanRetention = absl::Hours(24 * 30);
 
   // Refuses new searches (DRAINING) from now on. Searches in flight go on, and calls that need no
@@ -92,8 +95,9 @@ class ServerCore {
   // calls, then calls `Drain`.
   void StopTaking();
 
-  // Calls `StopTaking`, and gives searches `grace` to end by themselves; after that they end with
-  // the best plan so far. When it returns, no search runs.
+  // Calls `StopTaking`, and gives searches `grace` to end by themselves, those that wait included.
+  // After that those that run end with the best plan so far, and those that wait with DRAINING.
+  // When it returns, no search runs.
   void Drain(absl::Duration grace);
 
  private:

@@ -18,8 +18,9 @@
 
 namespace parplan {
 
-// Checks the rules of `DeviceOffer`. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field
-// below `field`, for example `offers[0]`.
+// Checks the rules of `DeviceOffer`, and that it has at most `limits.max_device_count` devices.
+// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`, which is the path of
+// the offer, for example `offers[0]`.
 absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
                         const Limits& limits);
 
@@ -31,7 +32,7 @@ std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 
 // Returns the topology of a job that is given `device_count` devices of an offer: whole nodes, or a
 // part of one. INVALID_ARGUMENT (SPEC_INVALID) for a cluster or device kind that `Topology::Create`
-// refuses. REQUIRES: `device_count` is one of `DeviceCounts(offer)`.
+// refuses. REQUIRES: `device_count` is one of `DeviceCounts(offer)`; not checked.
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count);
 
@@ -39,9 +40,9 @@ absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::Devi
 // `offer_index` and `device_count`.
 v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
 
-// Returns the index of the recommended option, by the rule of
+// Returns the index in `options`, from 0, of the recommended option, by the rule of
 // `ShapePlanResponse.recommended_option_index`; among equal counts the faster step, then the first.
-// Absent if nothing fits.
+// Absent if no option is feasible. REQUIRES: `device_count` of each option is set.
 std::optional<int> RecommendedOption(
     const google::protobuf::RepeatedPtrField<v1::ShapeOption>& options);
 

@@ -31,10 +31,12 @@ namespace parplan {
 using SharedShape = std::shared_ptr<const v1::ShapePlanResponse>;
 
 // Called exactly once: on the calling thread if the answer is known or the request refused, else on
-// a worker's thread, or on the thread that cancels the call or drains the pool.
+// a searching thread, the thread of a call whose search takes the place of this one in the queue,
+// or the thread that cancels the call or drains the pool.
 using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 
-// Errors are those listed in plan_service.proto: INVALID_ARGUMENT (SPEC_INVALID),
+// The method `ShapePlan` of PlanService. Errors are those listed in plan_service.proto:
+// INVALID_ARGUMENT (SPEC_INVALID; PROFILE_INVALID as `KnowledgeKeeper::Find` returns it),
 // FAILED_PRECONDITION (PROFILE_MISSING) if measurements are missing for every count,
 // RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED
 // (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL
@@ -65,7 +67,7 @@ class ShapeCore {
   // and calibration of the cluster are the same; one with a search that a limit cut off is not.
   // SEARCH_TIMED_OUT or SEARCH_OUT_OF_MEMORY if a search was cut off before its first plan and no
   // count can be recommended; SEARCH_TIMED_OUT if the deadline of the call passes, or is near when
-  // a count is about to be tried.
+  // a count is about to be tried. Neither `context` nor `done` may be null.
   void ShapePlan(const std::shared_ptr<CallContext>& context, const v1::ShapePlanRequest& request,
                  const ShapeDone& done);
 

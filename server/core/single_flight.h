@@ -32,7 +32,9 @@ namespace parplan {
 template <typename Answer>
 class Flight : public std::enable_shared_from_this<Flight<Answer>> {
  public:
-  // Called exactly once for a caller who joined.
+  // Called exactly once for a caller who joined, without any lock, on the thread that ended its
+  // wait: that of `Finish`, `ShouldStop`, `Refuse` or of the cancellation of the call; that of
+  // `Join` if the call was cancelled before.
   using Done = std::function<void(const absl::StatusOr<Answer>&)>;
   using Progress = std::function<void(const v1::SearchProgress&)>;
 

@@ -19,7 +19,7 @@ namespace parplan {
 absl::Time MeasureTime(const v1::Profile& profile);
 
 // Returns, for each collective and reach that was measured, the best bus bandwidth over all shapes
-// of groups, each at its largest message. In the order of their enums. Collectives that were not
+// of groups, each at its largest message, by reach and then by collective. Pairs that were not
 // measured are left out.
 std::vector<MeasuredBandwidth> BandwidthsOf(const ProfileSnapshot& snapshot, int devices_per_node);
 

@@ -15,8 +15,9 @@
 
 namespace parplan {
 
-// Parses what was stored under `name` into a message that may have been used before. DATA_LOSS
-// (STORE_UNAVAILABLE) if the bytes are damaged.
+// Parses what was stored under `name`, which only the error names, into a message that may have
+// been used before; its contents are replaced. DATA_LOSS (STORE_UNAVAILABLE) if the bytes are
+// damaged.
 template <typename Message>
 absl::Status ParseStoredInto(const std::string& bytes, const std::string& name, Message& message) {
   if (message.ParseFromString(bytes)) return absl::OkStatus();

@@ -20,7 +20,8 @@ class UploadMemory {
   // memory outlives it.
   class Share {
    public:
-    // `holder` is whoever shares the bound of one host or identity.
+    // `holder` is whoever shares the bound of one host or identity (`CallContext::holder`). All
+    // uploads with an empty holder share one.
     Share(UploadMemory& memory, std::string holder);
     ~Share();
 

@@ -1,5 +1,6 @@
-// The commands of parplan-server that look after its data and end: `parplan-server keys ...` and
-// `parplan-server store ...`, `access ...` and `audit ...`. Without a command the program serves.
+// The commands of parplan-server that look after its data and end: `parplan-server keys ...`,
+// `store ...`, `access ...` and `audit ...`. main.cc runs them; without a command the program
+// serves.
 
 #ifndef PARPLAN_SERVER_MAIN_ADMIN_COMMANDS_H_
 #define PARPLAN_SERVER_MAIN_ADMIN_COMMANDS_H_
@@ -16,7 +17,9 @@ bool NamesAdminCommand(int argc, const char* const* argv);
 // of planctl for the same error (docs/planctl.md). REQUIRES: `NamesAdminCommand`.
 int RunAdminCommand(int argc, const char* const* argv);
 
-// Each adds one command with its commands; `session` and `action` outlive the parsing.
+// Each adds one command with its commands, which sets `action` if it is chosen. `session` and
+// `action` outlive the parsing, and `session` the action. `RunAdminCommand` calls them, and
+// `ReadSettings` for the help.
 void AddKeysCommand(shell::Command app, const shell::Session& session, shell::Action& action);
 void AddStoreCommand(shell::Command app, const shell::Session& session, shell::Action& action);
 void AddAccessCommand(shell::Command app, const shell::Session& session, shell::Action& action);

@@ -8,9 +8,9 @@
 
 namespace parplan {
 
-// Writes gRPC's lines from now on as events `grpc` to `log`, which must live as long as the
-// process: its errors as warnings, all others as information. $GRPC_VERBOSITY still selects them:
-// errors by default.
+// Writes gRPC's lines from now on, of the whole process, as events `grpc` to `log`, which must live
+// as long as the process: its errors as warnings, all others as information. $GRPC_VERBOSITY still
+// selects them: errors by default.
 void TakeGrpcLog(const ServerLog& log);
 
 }  // namespace parplan

@@ -9,12 +9,13 @@
 
 namespace parplan {
 
+// Safe to use from any thread.
 class ServerLog : public ServiceLog {
  public:
   using ServiceLog::ServiceLog;
 
-  // Writes a line for a call: level `info` if it was answered or refused with a reason that the
-  // caller can act on, `warning` if the store was unavailable, `error` for a fault of the server.
+  // Writes a line for a call: level `error` for a fault of the server (INTERNAL, UNKNOWN and
+  // DATA_LOSS), `warning` if the store was unavailable (STORE_UNAVAILABLE), `info` for all others.
   void LogCall(const CallRecord& record) const;
 };
 

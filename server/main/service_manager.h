@@ -1,5 +1,5 @@
-// Messages to the service manager that started the server. The server reports that it is ready, and
-// that it ends.
+// Messages to the service manager that started the server. main.cc reports that the server is ready
+// (`READY=1`), and that it ends (`STOPPING=1`).
 
 #ifndef PARPLAN_SERVER_MAIN_SERVICE_MANAGER_H_
 #define PARPLAN_SERVER_MAIN_SERVICE_MANAGER_H_
@@ -11,8 +11,8 @@
 namespace parplan {
 
 // Sends `state`, such as `READY=1`, to the socket that $NOTIFY_SOCKET names (sd_notify(3) of
-// systemd); does nothing if the variable is not set. UNAVAILABLE without a reason if the variable
-// holds no address of a socket or nothing receives the message.
+// systemd); does nothing if the variable is absent or empty. UNAVAILABLE without a reason if the
+// variable holds no address of a socket or nothing receives the message.
 absl::Status NotifyServiceManager(const std::string& state);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
 // Settings of parplan-server, read from a configuration file and from flags, which take precedence.
-// main.cc reads them.
+// main.cc reads them; `parplan-server access` reads the file alone (config_file.h).
 
 #ifndef PARPLAN_SERVER_MAIN_SETTINGS_H_
 #define PARPLAN_SERVER_MAIN_SETTINGS_H_
@@ -26,13 +26,15 @@ struct QuotaSettings {
   int64_t execution_bytes = 0;
   int64_t plans = 0;
   int agents = 0;
-  // Absent: the default, which depends on the number of workers.
+  // Absent: the default, which for an identity depends on the number of workers (`LimitsOf`); for a
+  // cluster it is no limit.
   std::optional<int> running_searches;
   // Searches that may wait.
   int queued_searches = 0;
 };
 
-// `ServiceAccounts` of the configuration.
+// `ServiceAccounts` of the configuration: a file with a `WebKeySet`, and the values that tokens
+// must have (`TokenVerifier::Rules`).
 struct ServiceAccountSettings {
   std::string key_set_file;
   std::string issuer;
@@ -59,6 +61,7 @@ struct Settings {
   bool insecure_metrics = false;
   // Absent: as `AllowsAllCallers` says.
   std::optional<bool> allow_all_callers;
+  // `dns` and `cn`, the preferred first: names of certificates that count. Empty for both.
   std::vector<std::string> certificate_names;
   // Absent if tokens are not read.
   std::optional<ServiceAccountSettings> service_accounts;
@@ -104,7 +107,8 @@ bool AllowsAllCallers(const Settings& settings);
 // worker to others, if there are several.
 Limits LimitsOf(const Settings& settings);
 
-// Returns the rules for callers. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
+// Returns the rules for callers, and reads the file of keys of `service_accounts` if grants count.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a file that cannot be read.
 absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings);
 
 // Reads the settings. Returns the exit code instead, 0 after `--help` and `--version` and 2 for

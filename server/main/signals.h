@@ -10,8 +10,8 @@
 namespace parplan {
 
 // Blocks SIGINT, SIGTERM and SIGHUP in this thread and in those it starts from now on, for `Next`
-// to receive; so it must be created before any thread. Ignores SIGPIPE, and SIGXFSZ, so that a
-// write beyond the limit on file sizes fails instead.
+// to receive; so it must be created before any thread, and they stay blocked when it is destroyed.
+// Ignores SIGPIPE, and SIGXFSZ, so that a write beyond the limit on file sizes fails instead.
 class Signals {
  public:
   Signals();

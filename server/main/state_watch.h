@@ -1,5 +1,5 @@
-// Looks at the state of the running server and reports what changes to log and health: whether it
-// can sign, store, read its files of TLS, and answer at all. main.cc runs it.
+// Looks at the state of the running server and reports what changes: whether it can sign, store,
+// read its files of TLS, and answer at all. main.cc runs it.
 
 #ifndef PARPLAN_SERVER_MAIN_STATE_WATCH_H_
 #define PARPLAN_SERVER_MAIN_STATE_WATCH_H_
@@ -22,7 +22,8 @@ class StateWatch {
   StateWatch(ServerLog& log, ServerCore& core, RpcServer& server)
       : log_(log), core_(core), server_(server) {}
 
-  // Looks, and gives memory that nothing uses any more back to the system. May wait for the store.
+  // Looks, and reports what changed to the log, and whether the server can sign and store to its
+  // health. Gives memory that nothing uses any more back to the system. May wait for the store.
   void Look();
 
   // Time between two looks: short against the minute after which the alerts fire.

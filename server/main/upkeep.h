@@ -37,7 +37,7 @@ class Upkeep {
 
   explicit Upkeep(Work work);
 
-  // Calls `Stop`, and waits for a call in progress.
+  // Calls `Stop`, and waits for a call in progress. Not to be called on the thread of the work.
   ~Upkeep();
 
   Upkeep(const Upkeep&) = delete;

@@ -20,19 +20,21 @@ namespace parplan {
 // The series of all clusters. The first `kMaxClusterCount` clusters that are reported get a label
 // of their own. Counts of others go to the label `other`; their gauges are not exported, since the
 // times and bandwidths of several clusters make no sense under one label. Each method means what it
-// means in `Observer`. Safe to use from any thread.
+// means in `Observer`, where `AgentsChanged` is called `ClusterAgentsChanged`. Safe to use from any
+// thread.
 class ClusterSeries {
  public:
   static constexpr int kMaxClusterCount = 32;
   // The number of kinds of nodes that are remembered for one cluster.
   static constexpr int kMaxNodeKindCount = 16;
 
+  // Makes the families in `registry`, which outlives the series.
   explicit ClusterSeries(prometheus::Registry& registry);
   ~ClusterSeries();
 
   void ProfileStored(const SnapshotReport& report);
   void SnapshotLoaded(const SnapshotReport& report);
-  // Only the `kMaxNodeKindCount` kinds measured longest ago are remembered.
+  // If there are more kinds, the `kMaxNodeKindCount` that were measured longest ago are remembered.
   void ProfilesSeen(absl::string_view name, const std::vector<StoredKind>& kinds);
   void CalibrationSeen(absl::string_view cluster, std::optional<absl::Time> active_since);
   void ExecutionClosed(absl::string_view cluster, bool succeeded, std::optional<double> ratio);

@@ -20,13 +20,13 @@ namespace parplan {
 // happen; later its cost is that of an atomic read. Safe to use from any thread.
 class CodeCounters {
  public:
-  // `row_label` is the name of the label that identifies the row, `text` its value. `family`
-  // outlives the counters.
+  // `row_label` is the name of the label that identifies the row, and `text` returns its value, on
+  // the thread that calls `At`. `family` outlives the counters.
   CodeCounters(prometheus::Family<prometheus::Counter>& family, std::string row_label,
                int row_count, std::function<std::string(int row)> text);
 
-  // Returns the counter, valid as long as the family. An unknown code counts as the last. REQUIRES:
-  // `row` is at least 0 and below `row_count`.
+  // Returns the counter, valid as long as the family. A code above those of `absl::StatusCode`
+  // counts as the last of them. REQUIRES: `row` is at least 0 and below `row_count`; not checked.
   prometheus::Counter& At(int row, absl::StatusCode code);
 
  private:

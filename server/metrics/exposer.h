@@ -19,9 +19,9 @@ namespace parplan {
 // An HTTP server of metrics, on threads of its own. It serves until it is destroyed.
 class MetricsExposer {
  public:
-  // `address` is `host:port`; port 0 takes a free one. Sources that are null are left out.
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) for another form, UNAVAILABLE without a reason if the
-  // port cannot be bound. The exposer holds the sources, which must be safe to collect from its
+  // `address` is `host:port`; port 0 takes a free one. Sources that are null are left out. Returns
+  // INVALID_ARGUMENT (SPEC_INVALID) if host or port is absent, UNAVAILABLE without a reason if the
+  // address cannot be bound. The exposer holds the sources, which must be safe to collect from its
   // threads.
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
       const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources);

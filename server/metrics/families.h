@@ -42,7 +42,7 @@ const Buckets& StepBuckets();
 // Returns buckets from 0.5 to 2, for measured over predicted values.
 const Buckets& RatioBuckets();
 
-// Returns `count` buckets: `first`, `first * factor`, ...
+// Returns the upper bounds of `count` buckets: `first`, `first * factor`, ...
 Buckets Exponential(double first, double factor, int count);
 
 }  // namespace parplan

@@ -30,8 +30,9 @@ class AlarmThread {
   AlarmThread(const AlarmThread&) = delete;
   AlarmThread& operator=(const AlarmThread&) = delete;
 
-  // Calls `ring`, which must not block or throw, `wait` from now. It must own what it touches: it
-  // may have begun when `Remove` is called.
+  // Calls `ring`, which must not block or throw, on the thread of the alarms, `wait` from now; at
+  // once if that is not above 0. It must own what it touches: it may have begun when `Remove` is
+  // called. REQUIRES: `wait` is finite; not checked.
   Alarm Set(absl::Duration wait, std::function<void()> ring);
 
   // Drops an alarm that has not begun to ring. Does nothing for others.

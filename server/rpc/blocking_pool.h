@@ -17,7 +17,7 @@ namespace parplan {
 // call in progress, so the limits of the transport bound it. Safe to use from any thread.
 class BlockingPool {
  public:
-  // REQUIRES: `thread_count` is above 0.
+  // REQUIRES: `thread_count` is above 0, which is not checked; without threads no work would run.
   explicit BlockingPool(int thread_count);
 
   // Finishes the queued work, then joins the threads.

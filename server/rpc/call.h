@@ -33,10 +33,10 @@ namespace parplan {
 
 // A call that has ended, as it is logged.
 struct CallRecord {
-  std::string method;  // As in the contract: `CreatePlan`.
+  std::string method;  // Name in the contract: `CreatePlan`.
   absl::StatusCode code = absl::StatusCode::kOk;
   std::optional<Reason> reason;
-  std::string message;  // Message of the error.
+  std::string message;  // Message of the error; empty for OK.
   absl::Duration duration;
   std::string request_id;
   std::string trace_id;  // Empty if the caller sent no `traceparent`.
@@ -47,13 +47,14 @@ struct CallRecord {
 // Called once for each call, from any thread.
 using CallLogger = std::function<void(const CallRecord& record)>;
 
-// The state that all services share. It must outlive them.
+// The state that all services share; `RpcServer` has one. It must outlive them.
 struct RpcContext {
   ServerCore& core;
   BlockingPool& pool;
   // For questions, which read the store, may merge its measurements, and wait for a known answer to
   // be signed, recorded and stored. Apart from `pool`, so that uploads do not delay them.
   BlockingPool& question_pool;
+  // Empty for no log.
   CallLogger logger;
   // Deadline of calls that have none.
   absl::Duration default_deadline;

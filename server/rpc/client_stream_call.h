@@ -31,6 +31,8 @@ namespace parplan {
 template <typename Request, typename Response, typename Session>
 class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
  public:
+  // Starts a call that owns itself, and returns it for gRPC, which keeps `response` until the
+  // answer.
   template <typename MakeSession>
   static ClientStreamCall* Start(const RpcContext& rpc, absl::string_view method,
                                  grpc::CallbackServerContext* server_context, Response* response,

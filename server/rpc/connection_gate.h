@@ -1,5 +1,5 @@
 // Accepts the connections of a gRPC server and hands them over, so that no flood of connections
-// takes all descriptors of the process or leaves the server deaf.
+// takes all descriptors of the process or leaves the server deaf. `RpcServer` has one.
 //
 // gRPC 1.51 stops accepting for ever at the first EMFILE, holds connections that send nothing for
 // two minutes, has no limit of their number and counts no cancelled streams. The gate accepts in
@@ -52,7 +52,8 @@ struct ConnectionLimits {
 // Returns the soft limit then, at most 65,536; 0 if the system does not say.
 int64_t RaiseDescriptorLimit();
 
-// Returns limits of connections that leave descriptors for the store, logs, health and metrics.
+// Returns limits of connections that leave descriptors for the store, logs, health and metrics: a
+// third of the others for each of the two counts, at least 8.
 ConnectionLimits LimitsForDescriptors(int64_t descriptor_count);
 
 // Numbers of connections since the start.
@@ -78,19 +79,22 @@ class ConnectionGate {
   // with the socket that it came by.
   using HandOver = std::function<void(int listener, int connection)>;
 
-  // Listens already; connections wait until `Start`.
+  // Listens already; connections wait until `Start`. Aborts if the system gives no descriptors.
+  // REQUIRES: `sockets` has a socket, as those of `Listen` have.
   ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits);
   ~ConnectionGate();
 
-  // Begins to accept. To be called once. `hand_over` is called from one thread.
+  // Begins to accept. To be called once. `hand_over` is called from one thread, without a lock.
   void Start(HandOver hand_over);
 
   ConnectionGate(const ConnectionGate&) = delete;
   ConnectionGate& operator=(const ConnectionGate&) = delete;
 
+  // The port of the listening sockets; 1 for a Unix socket.
   int port() const { return sockets_.port; }
 
-  // The address of the first listening socket. REQUIRES: `StopAccepting` was not called.
+  // The address of the first listening socket. REQUIRES: `StopAccepting` was not called; not
+  // checked.
   ListenerAddress address() const { return AddressOfListener(sockets_.descriptors.front()); }
 
   // Closes the listening sockets and connections that have sent nothing. Connections that were

@@ -26,8 +26,9 @@ class HearingWatch {
   };
 
   // All are called from the thread of the watch. `probe` returns in a bounded time. `on_change`
-  // gets the first error after a success, and the first success after an error. `on_deaf` is called
-  // once no probe has succeeded for `max_deafness`, and again after each failure that follows.
+  // gets the first error after a success, and the first success after an error; the beginning
+  // counts as a success. `on_deaf` is called once no probe has succeeded for `max_deafness`, and
+  // again after each failure that follows.
   HearingWatch(std::function<absl::Status()> probe, const Options& options,
                std::function<void(const absl::Status&)> on_change, std::function<void()> on_deaf);
 

@@ -1,4 +1,5 @@
-// Checks of the addresses that a server listens on. The settings and `RpcServer` check with it.
+// Checks of the addresses that a server listens on. The settings, main.cc and `RpcServer` check
+// with it.
 
 #ifndef PARPLAN_SERVER_RPC_LISTEN_ADDRESS_H_
 #define PARPLAN_SERVER_RPC_LISTEN_ADDRESS_H_

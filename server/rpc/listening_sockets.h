@@ -24,10 +24,10 @@ struct ListeningSockets {
 // Listens on `address`; port 0 takes a free one, the same for all addresses of the host. Waits for
 // the resolution of a name. The file of a Unix socket on which no process listens is replaced.
 //
-// Returns UNAVAILABLE, which says why: the name has no address, none of its addresses can be bound
-// (in use, not of this machine, no permission), a limit on descriptors is reached, or the path of a
-// Unix socket is longer than the system allows (107 bytes). REQUIRES: `address` passes
-// `CheckListenAddress` (listen_address.h).
+// Returns UNAVAILABLE without a reason; its message says why: the name has no address, none of its
+// addresses can be bound (in use, not of this machine, no permission), a limit on descriptors is
+// reached, or the path of a Unix socket is longer than the system allows (107 bytes). REQUIRES:
+// `address` passes `CheckListenAddress` (listen_address.h).
 absl::StatusOr<ListeningSockets> Listen(const std::string& address);
 
 }  // namespace parplan

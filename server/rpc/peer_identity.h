@@ -17,8 +17,9 @@ namespace parplan {
 // Returns the caller by the names of the certificate that TLS verified. Without one: the caller by
 // the token of a service account in the metadata `authorization`, if the server reads tokens and
 // the call has one, else the anonymous caller. A token that came over a connection that others may
-// have read, without TLS and not a Unix socket, is refused, as is one that proves nothing. Nothing
-// else that the caller writes into its call counts.
+// have read, without TLS and not a Unix socket, is refused, as is one that proves nothing; the
+// caller then is a refused one (`Caller::Refused`). Nothing else that the caller writes into its
+// call counts. `now` is the time of day. Never null.
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
                                        Authorizer& authorizer, absl::Time now);
 

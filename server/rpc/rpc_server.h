@@ -52,17 +52,18 @@ struct RpcServerOptions {
 // machines can reach without TLS and without `allow_insecure`.
 absl::Status CheckOptions(const RpcServerOptions& options);
 
-// Serves as long as it lives, on threads of gRPC and of its pool; used by one thread. The health
-// protocol knows every service by its full name, and the whole server by the empty name.
+// Serves as long as it lives, on threads of gRPC and of its pools; used by one thread, except where
+// a method says otherwise. The health protocol knows every service by its full name, and the whole
+// server by the empty name.
 class RpcServer {
  public:
-  // Starts serving. `core` outlives the server. The errors of `CheckOptions`; INVALID_ARGUMENT
-  // (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE without a reason if an address
-  // cannot be bound.
+  // Starts serving. `core` outlives the server, which drains it at its end. The errors of
+  // `CheckOptions`; INVALID_ARGUMENT (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE
+  // without a reason if an address cannot be bound or gRPC cannot start.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 
-  // Calls `Drain(0, 0)`.
+  // Calls `Drain(0, 0)`, which does nothing after an earlier `Drain`.
   ~RpcServer();
 
   // The bound port; 1 for a Unix socket.
@@ -72,24 +73,27 @@ class RpcServer {
 
   // Reports to the health protocol whether new plans can be signed, under the name
   // `parplan.v1.PlanService/signing` and no other: stored plans can be read all the same, so
-  // clients and probes go on with this server. Does nothing once `Drain` has begun.
+  // clients and probes go on with this server. May be called from any thread; does nothing once
+  // `Drain` has begun.
   void SetSigning(bool can_sign);
 
   // Reports to the health protocol whether changes can be stored, under the name
-  // `parplan.v1/writes` and no other: what is stored can be read all the same. Does
-  // nothing once `Drain` has begun.
+  // `parplan.v1/writes` and no other: what is stored can be read all the same. May be called from
+  // any thread; does nothing once `Drain` has begun.
   void SetWriting(bool can_write);
 
   // Reports to the health protocol whether the server answers, under the empty name and those of
   // the services. May be called from any thread; does nothing once `Drain` has begun.
   void SetAnswering(bool answers);
 
-  // Connects to itself. OK if it answers, or closes the connection, within `timeout`; UNAVAILABLE
-  // else. May be called from any thread, but not after `Drain` has begun.
+  // Connects to itself. OK if it answers, or closes the connection, within `timeout`, and if the
+  // process has no descriptor left to try; UNAVAILABLE else. May be called from any thread, but not
+  // after `Drain` has begun.
   absl::Status Probe(absl::Duration timeout) const;
 
   // Reads the files of TLS again, if there are any. Those that cannot be used are returned as an
-  // error, and the last good ones stay in use. Used by one thread.
+  // error, and the last good ones stay in use. Used by one thread, which may be another than that
+  // of `Drain`.
   absl::Status RefreshTls();
 
   // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients

@@ -18,12 +18,14 @@ struct ListenerAddress {
   socklen_t length = 0;
 };
 
-// Returns the address that a socket was bound to.
+// Returns the address that a socket was bound to; its `length` is 0 if the system does not say.
 ListenerAddress AddressOfListener(const FileDescriptor& listener);
 
 // Connects to `listener` and begins to speak HTTP/2, or with `uses_tls` a handshake. Returns OK
 // once the server says anything, or closes the connection: then threads that accept and those of
-// gRPC both work. UNAVAILABLE, which says how far it came, if nothing happens within `timeout`.
+// gRPC both work. Returns OK too if this process has no descriptor left to try with. UNAVAILABLE
+// without a reason, which says how far it came, if it cannot connect or nothing happens within
+// `timeout`.
 absl::Status ProbeListener(const ListenerAddress& listener, bool uses_tls, absl::Duration timeout);
 
 }  // namespace parplan

@@ -1,5 +1,5 @@
 // TLS credentials of the server: its certificate, and the certificates it asks callers for.
-// `RpcServer::Start` calls it.
+// `RpcServer::Start` makes them; settings and checks use `TlsFiles` too.
 
 #ifndef PARPLAN_SERVER_RPC_SERVER_CREDENTIALS_H_
 #define PARPLAN_SERVER_RPC_SERVER_CREDENTIALS_H_
@@ -11,10 +11,10 @@
 
 namespace parplan {
 
-// Files in PEM.
+// Paths of files in PEM; all empty for a server without TLS.
 struct TlsFiles {
   std::string certificate;  // The server's certificate, then those between it and its CA.
-  std::string key;
+  std::string key;          // The key of that certificate.
   // The CAs of which callers must present a certificate. Empty: callers need none.
   std::string client_ca;
 

@@ -14,10 +14,11 @@ namespace parplan {
 // is for the other metadata.
 inline constexpr int kMaxErrorBytes = 7400;
 
-// Returns a status with the same code and message. A status made by `MakeError` gets a serialized
-// google.rpc.Status with one google.rpc.ErrorInfo in its details, and one google.rpc.RetryInfo if
-// it has a time to retry (`WithRetryDelay`). An error above `kMaxErrorBytes` loses first the end of
-// its message, then its last facts; the fact `omittedCount` is their number.
+// Returns a status with the same code and message, OK for OK. A status made by `MakeError` gets a
+// serialized google.rpc.Status with one google.rpc.ErrorInfo in its details, and one
+// google.rpc.RetryInfo if it has a time to retry (`WithRetryDelay`). An error above
+// `kMaxErrorBytes` loses first the end of its message, then its last facts; the fact `omittedCount`
+// is the number of facts lost.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace parplan

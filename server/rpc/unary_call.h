@@ -22,8 +22,10 @@ namespace parplan {
 template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  // Begins a call. The method that gRPC called returns it (`get()`), and sees to it that `End` is
-  // called, also after the call was cancelled.
+  // Begins a call, and does not ask whether the caller may make it. The method that gRPC called
+  // returns it (`get()`), sees to it that `Authorize` is asked before any work, on a thread that
+  // may wait, and that `End` is called, also after the call was cancelled. `rpc` outlives the call;
+  // gRPC keeps the request and `response` until the answer.
   static std::shared_ptr<UnaryCall> Start(const RpcContext& rpc, absl::string_view method,
                                           grpc::CallbackServerContext* server_context,
                                           Response* response) {
@@ -40,7 +42,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     return call_.Authorize(request);
   }
 
-  // Answer the call, from any thread; only the first answer counts.
+  // Answer the call, from any thread; only the first answer counts. A status of OK leaves the
+  // response as it is. A pointer in an answer is not null.
   void End(absl::Status status) {
     if (ended_.exchange(true)) return;
     Finish(call_.End(std::move(status)));
@@ -71,9 +74,10 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   std::shared_ptr<UnaryCall> self_;
 };
 
-// Runs `work`, a function that returns a StatusOr<Response> and may take the caller, on a thread
-// that may wait for a disk, and answers with its result. Answers with the refusal if the caller may
-// not make the call.
+// Runs `work`, a function that returns a StatusOr<Response> and takes nothing or a `const Caller&`,
+// on a thread of `rpc.pool`, which may wait for a disk, and answers with its result, or INTERNAL if
+// it throws. Answers with the refusal, and runs nothing, if the caller may not make the call.
+// Returns the reactor, for gRPC.
 template <typename Request, typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view method,
                                        grpc::CallbackServerContext* server_context,
@@ -92,8 +96,9 @@ grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view 
   return call.get();
 }
 
-// Runs `work`, which must not wait for anything, on this thread, and answers as `AnswerOnPool`. For
-// methods that are about no plan: for these `Authorize` does not wait either.
+// Runs `work`, which takes nothing and must not wait for a store, on this thread, and answers as
+// `AnswerOnPool` does. It is for methods that change nothing and are about no plan: for these
+// `Authorize` does not wait either.
 template <typename Request, typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, absl::string_view method,
                                     grpc::CallbackServerContext* server_context,

@@ -22,6 +22,7 @@ class HolderWatch {
   // Begins to watch the holder of `key`; does nothing if it is watched already. Its silence counts
   // from here.
   void Begin(const std::string& key, absl::Duration now) { last_signs_.emplace(key, now); }
+  // End the watch of one holder, if it is watched, or of all.
   void End(const std::string& key) { last_signs_.erase(key); }
   void EndAll() { last_signs_.clear(); }
 
@@ -31,7 +32,7 @@ class HolderWatch {
     if (found != last_signs_.end()) found->second = now;
   }
 
-  // Returns whether the holder of `key` is watched and has been silent for too long.
+  // Returns whether the holder of `key` is watched and has been silent for `longest_silence`.
   bool IsSilent(const std::string& key, absl::Duration now) const {
     const auto found = last_signs_.find(key);
     return found != last_signs_.end() && now - found->second >= longest_silence_;

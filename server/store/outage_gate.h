@@ -21,9 +21,9 @@ class OutageGate {
   explicit OutageGate(absl::Duration tolerated_outage) : tolerated_outage_(tolerated_outage) {}
 
   bool is_shut() const { return is_shut_; }
-  // Returns when the outage began; only while the gate is shut.
+  // Returns when the outage began. REQUIRES: the gate is shut; not checked.
   absl::Duration outage_start() const { return *outage_start_; }
-  // Returns why the gate is shut.
+  // Returns why the gate is shut; without meaning while it is open.
   const absl::Status& cause() const { return cause_; }
 
   // Records that the database answered, which opens the gate.

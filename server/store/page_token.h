@@ -26,11 +26,12 @@ struct PagePosition {
 // by kind and parent.
 std::string MakePageToken(absl::string_view list, int64_t last_sequence);
 
-// Returns the name of the list of the plans of a cluster in a scope.
+// Returns the name of the list of the plans of a cluster in a scope, for the other functions.
 std::string OwnPlansList(absl::string_view cluster, const PlanScope& scope);
 
-// Checks a page request. INVALID_ARGUMENT (SPEC_INVALID) for a negative page size, or a token that
-// `MakePageToken` did not make for this list.
+// Checks a page request; 0 records become `kDefaultPageSize`, and more than `kMaxPageSize` become
+// that. INVALID_ARGUMENT (SPEC_INVALID) naming `page_size` if that is negative, or `page_token` if
+// `MakePageToken` did not make it for this list.
 absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageRequest& page);
 
 }  // namespace parplan

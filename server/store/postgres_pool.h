@@ -27,8 +27,9 @@ namespace parplan {
 // the time of statements. Used by one thread at a time.
 class PostgresSession {
  public:
-  // Connects once. Throws exceptions that `ReadPostgresFailure` reads. If `timer` is given, it
-  // limits the statements that set up the session.
+  // Connects once to `uri`, which `WithPostgresDefaults` made. Throws exceptions that
+  // `ReadPostgresFailure` reads. If `timer` is not null, it limits the statements that set up the
+  // session.
   explicit PostgresSession(const std::string& uri, StatementTimer* timer = nullptr);
 
   pqxx::connection& connection() { return connection_; }
@@ -46,9 +47,10 @@ std::string WithPostgresDefaults(absl::string_view uri);
 class PostgresPool {
  public:
   struct Options {
-    // `postgres://...`, without a password.
+    // `postgres://...`, without a password; `Open` adds the defaults.
     std::string uri;
-    // Number of calls that may use the database at the same time, at least 1; others wait.
+    // Number of calls that may use the database at the same time, at least 1 (PARPLAN_CHECK);
+    // others wait.
     int max_connection_count = 8;
     // Time that a call waits for a database that cannot be reached, such as one that restarts.
     absl::Duration patience = absl::Seconds(5);
@@ -72,16 +74,17 @@ class PostgresPool {
   // changes nothing but the database and variables that it assigns anew.
   using Body = std::function<absl::Status(pqxx::transaction_base&)>;
 
-  // Connects once, to check the address. Errors are UNAVAILABLE, DATA_LOSS and INTERNAL, and
-  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if the database is not in UTF-8.
+  // Connects, to check the address, and tries again for `patience` if it cannot be reached. Errors,
+  // all STORE_UNAVAILABLE, are UNAVAILABLE, DATA_LOSS and INTERNAL, and FAILED_PRECONDITION if the
+  // database is not in UTF-8.
   static absl::StatusOr<std::unique_ptr<PostgresPool>> Open(const Options& options);
-  // REQUIRES: no call is in progress.
+  // REQUIRES: no call is in progress; not checked.
   ~PostgresPool();
 
   // Runs `body` without a transaction: each statement sees its own moment. Repeats it if the
-  // connection breaks, at most 20 attempts in all. Returns the error of `body`, else that of
-  // `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) if it takes too long, and at once during an
-  // outage that is no longer tolerated.
+  // connection breaks or another transaction conflicts, at most 20 attempts in all. Returns the
+  // error of `body`, else that of `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) if it takes
+  // too long, and at once during an outage that is no longer tolerated.
   absl::Status Read(const Body& body);
 
   // Runs `body` in a transaction and commits if it returns OK, else rolls back. Repeats it if

@@ -48,7 +48,8 @@ class PostgresTurns : public Turns {
 
   // Returns at once; the thread connects.
   explicit PostgresTurns(const Options& options);
-  // Stops, and waits for functions that are being called. REQUIRES: all turns are destroyed.
+  // Stops, and waits for functions that are being called. REQUIRES: all turns are destroyed; not
+  // checked.
   ~PostgresTurns() override;
 
   void Ask(const std::string& key, std::function<bool()> waits, Granted granted) override;

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_VALUES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <pqxx/pqxx>
 #include <string>

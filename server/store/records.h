@@ -75,7 +75,8 @@ struct PlanRecord {
   std::string name;
   std::string cluster;
   std::string plan_id;
-  // Digest of the question that the plan answers, lower-case hexadecimal.
+  // Digest of the question that the plan answers, lower-case hexadecimal. If a limit ended the
+  // search, it is one that no question has, so that the plan is not found by it.
   std::string plan_key;
   // Digest of the question without its audience: plans with equal keys have the same contents.
   // Empty if a limit ended the search.
@@ -84,6 +85,7 @@ struct PlanRecord {
   std::string owner;
   // Key of retries of one owner within one cluster; may be empty.
   std::string request_id;
+  // Empty for a plan without a job.
   std::string job_id;
   // Digests of what the plan was made from, lower-case hexadecimal.
   std::string topology_digest;
@@ -152,7 +154,7 @@ struct ExecutionRecord {
   absl::Time end_time = absl::InfiniteFuture();
   // Cause of the failure, for people; empty unless the state is `kFailed`.
   std::string failure_reason;
-  // Facts that the core stores when the execution is opened, serialized.
+  // Serialized v1::Execution with the facts that the core stores when the execution is opened.
   std::string bytes;
   // Number of stored windows. Set by the store; ignored by `CreateExecution`.
   int64_t window_count = 0;
@@ -164,6 +166,7 @@ struct ExecutionRecord {
 
 // A window of measured steps of an execution, which has one window per rank and first step.
 struct WindowRecord {
+  // Rank and step, both from 0.
   int32_t rank = 0;
   int64_t first_step = 0;
   int32_t step_count = 0;

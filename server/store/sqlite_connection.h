@@ -80,8 +80,9 @@ class SqliteConnection {
     bool is_exclusive = false;
   };
 
-  // Opens an existing file. Errors of this class, of its statements and its transactions are those
-  // of `SqliteError`.
+  // Opens an existing file; a `kWriter` puts it into WAL mode, a `kReader` cannot change it.
+  // UNAVAILABLE if there is none. Errors of this class, of its statements and its transactions are
+  // those of `SqliteError`.
   static absl::StatusOr<std::unique_ptr<SqliteConnection>> Open(const std::string& path, Role role,
                                                                 const Options& options);
   ~SqliteConnection();
@@ -121,7 +122,7 @@ class SqliteTransaction {
   SqliteTransaction& operator=(SqliteTransaction&&) = delete;
   ~SqliteTransaction();
 
-  // Commits. On an error the transaction is rolled back.
+  // Commits. After an error the transaction is rolled back, at the latest when it is destroyed.
   absl::Status Commit();
 
  private:

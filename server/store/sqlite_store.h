@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct SqliteStoreOptions {
   // needs shared memory.
   std::string directory;
 
-  // Number of calls that may read at the same time, at least 1; others wait. The default was
-  // not measured.
+  // Number of calls that may read at the same time, at least 1 (PARPLAN_CHECK); others wait. The
+  // default was not measured.
   int reader_count = 4;
 
   // Time that a call waits for another process that has locked the database.
@@ -54,7 +55,7 @@ class SqliteStore : public Store {
   // FAILED_PRECONDITION if a newer server wrote the database.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const SqliteStoreOptions& options);
 
-  // REQUIRES: no call is in progress.
+  // REQUIRES: no call is in progress; not checked.
   ~SqliteStore() override = default;
 
   absl::Status TryWrite() override;

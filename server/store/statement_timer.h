@@ -23,7 +23,7 @@ namespace parplan {
 class StatementTimer {
  public:
   explicit StatementTimer(absl::Duration limit);
-  // REQUIRES: all scopes are destroyed.
+  // REQUIRES: all scopes are destroyed; aborts otherwise.
   ~StatementTimer();
 
   // Gives the statements in progress `limit` from now, if they had longer.

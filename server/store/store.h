@@ -90,9 +90,9 @@ class Store {
   virtual absl::Status TryWrite() = 0;
 
   // Stores a profile and raises the revision of its cluster. A second profile of a node with the
-  // same `request_id` changes nothing: if `content_digest` is equal, the stored profile is
-  // returned, else INVALID_ARGUMENT (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the name
-  // is taken.
+  // same non-empty `request_id` changes nothing: if `content_digest` is equal, the stored profile
+  // is returned, else INVALID_ARGUMENT (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the
+  // name is taken.
   //
   // With a `keep_count` above 0, the profiles of its node, `device_kind` and `kind` that are not
   // among the newest `keep_count` are deleted in the same transaction, as by `DeleteProfile` but
@@ -215,9 +215,9 @@ class Store {
   virtual absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) = 0;
 
   // Deletes at most `limit` plans of the scope that expire at or before `before`, those that
-  // expired first first, and returns how many. Plans with executions stay, since their measurements
-  // are worth more than the space. The time it takes grows with the plans of all scopes that have
-  // expired.
+  // expired first first, and returns how many; a `limit` of 0 or less deletes none. Plans with
+  // executions stay, since their measurements are worth more than the space. The time it takes
+  // grows with the plans of all scopes that have expired.
   virtual absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
                                                      const RecordScope& scope) = 0;
   absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) {
@@ -258,9 +258,9 @@ class Store {
                                                             absl::Time end_time,
                                                             absl::string_view failure_reason) = 0;
 
-  // Abandons at most `limit` running executions whose `report_time` is not after `before`, those
-  // silent longest first: they are `kFailed` until windows are appended. Returns them as they are
-  // now.
+  // Abandons at most `limit` (above 0) running executions whose `report_time` is not after
+  // `before`, those silent longest first: they are `kFailed` until windows are appended. Their end
+  // is `end_time`, or their start if that is later. Returns them as they are now.
   virtual absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) = 0;
 
@@ -274,12 +274,12 @@ class Store {
                                                      const ExecutionLimits& limits,
                                                      absl::Time report_time) = 0;
 
-  // Deletes at most `limit` executions with their windows that do not run and whose last report
-  // and end are not after `now - retention`, those that ended first first, and returns how many.
-  // Ends early once the executions had `kMaxDeletedWindowCount` windows, but not before the first.
-  // A database that several servers share takes its own time if that is before `now`, so that none
-  // whose clock is ahead deletes what is young to the others; it returns 0 while another server
-  // deletes.
+  // Deletes at most `limit` executions with their windows that do not run and whose last report and
+  // end are not after `now - retention`, those that ended first first, and returns how many; a
+  // `limit` of 0 or less deletes none. Ends early once the executions had `kMaxDeletedWindowCount`
+  // windows, but not before the first. A database that several servers share takes its own time if
+  // that is before `now`, so that none whose clock is ahead deletes what is young to the others; it
+  // returns 0 while another server deletes.
   virtual absl::StatusOr<int64_t> DeleteOldExecutions(absl::Time now, absl::Duration retention,
                                                       int64_t limit) = 0;
 

@@ -19,7 +19,7 @@ struct StoreAddress {
   enum class Kind { kSqlite, kPostgres };
 
   Kind kind = Kind::kSqlite;
-  // Folder of `parplan.db`, without a `/` at its end. Set for `kSqlite`.
+  // Folder of `parplan.db`, without a `/` at its end unless it is `/`. Set for `kSqlite`.
   std::string directory;
   // Connection URI of libpq. Set for `kPostgres`. Has no password, so it may be shown.
   std::string uri;
@@ -33,9 +33,10 @@ struct StoreAddress {
 // a machine can read command lines, so libpq takes it from PGPASSFILE, ~/.pgpass or PGPASSWORD.
 absl::StatusOr<StoreAddress> ParseStoreAddress(absl::string_view text, absl::string_view field);
 
-// Opens the store; creates or migrates its tables as needed. Errors, all STORE_UNAVAILABLE, are
-// UNAVAILABLE (also if another server has the SQLite folder), DATA_LOSS, INTERNAL, and
-// FAILED_PRECONDITION if a newer server wrote it or a PostgreSQL database is not in UTF-8.
+// Opens the store, never null; creates or migrates its tables as needed, and a SQLite folder whose
+// parent exists. Errors, all STORE_UNAVAILABLE, are UNAVAILABLE (also if another server has the
+// SQLite folder), DATA_LOSS, INTERNAL, and FAILED_PRECONDITION if a newer server wrote it or a
+// PostgreSQL database is not in UTF-8.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreAddress& address);
 
 // Returns the turns of the servers that share this store; null for SQLite, which allows one server

@@ -10,7 +10,8 @@
 
 namespace parplan {
 
-// A turn, held as long as the object lives. A server that dies or freezes loses all its turns.
+// A turn, held as long as the object lives, at most as long as its `Turns`. A server that dies or
+// freezes loses all its turns.
 class Turn {
  public:
   virtual ~Turn() = default;
@@ -32,7 +33,8 @@ class Turns {
   // quickly.
   virtual void Ask(const std::string& key, std::function<bool()> waits, Granted granted) = 0;
 
-  // Ends all waiting, now and in later calls of `Ask`.
+  // Ends all waiting, now and in later calls of `Ask`: `granted` then receives null. Turns that are
+  // held stay.
   virtual void Stop() = 0;
 };
 
