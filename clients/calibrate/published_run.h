@@ -19,8 +19,9 @@
 
 namespace parplan::accuracy {
 
-// The model that was trained. 0: the row leaves the value to the default in the comment. In the
-// runs of `ReadPublishedRuns` counts and sizes without such a comment are at least 1.
+// The model that was trained. 0: the row leaves the value to the default in the comment. In runs of
+// `ReadPublishedRuns` the numbers of layers and heads, the hidden size, sequence and vocabulary are
+// at least 1.
 struct PublishedModel {
   std::string name;
   // Encoder layers (BERT) instead of decoder layers.
