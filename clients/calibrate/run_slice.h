@@ -16,8 +16,8 @@ namespace parplan::planctl {
 // The slices from which the calibration inside the programs is made (docs/calibration.md), which
 // are the defaults of the two flags. All ids of the first collection, which has
 // `megatron-ci-golden`, have even hashes: a modulus of 2 would take all of its rows, and 4 takes
-// about half of them. Rows of nanotron are in no slice: step times of plans that the model cannot
-// tell apart differ by ten times there.
+// about half of them. Rows of nanotron are in no slice: step times of plans that are the same to
+// the model differ by ten times there.
 inline constexpr char kPublishedTimeSlice[] =
     "vtrain-single: sha256(id) % 5 == 0; automodel-*: sha256(id) % 3 == 0; "
     "megatron-bridge-*: sha256(id) % 3 == 0; mlperf-*: sha256(id) % 3 == 0; "
@@ -45,7 +45,7 @@ class RunSlice {
   // Returns whether some rule is about the source.
   bool Names(absl::string_view source) const { return Find(source) != nullptr; }
   // Returns the rule of a source, for example `sha256(id) % 5 == 0`; empty for the rule `all` and
-  // for a source without a rule, which `Names` tells apart.
+  // for a source without a rule, which `Names` distinguishes.
   std::string RuleOf(absl::string_view source) const;
 
  private:

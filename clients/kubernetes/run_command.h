@@ -10,9 +10,9 @@
 
 namespace parplan::sidecar {
 
-// Serves until SIGTERM or SIGINT, then sends what waits, and tells the server of executions that
-// still run that the pod has ended. main.cc calls it with flags of `ReadFlags`. REQUIRES: `signals`
-// has both, and is blocked in all threads.
+// Serves until SIGTERM or SIGINT, then sends what waits, and abandons at the server the executions
+// that still run. main.cc calls it with flags of `ReadFlags`. REQUIRES: `signals` has both, and is
+// blocked in all threads.
 //
 // OK if the server has everything that the job reported. UNAVAILABLE (STORE_UNAVAILABLE) if some of
 // it could not be sent within `flags.drain_time`: it stays in the state folder. FAILED_PRECONDITION

@@ -29,7 +29,7 @@ struct PublishedRow {
 };
 
 struct PublishedTable {
-  // Where the numbers are from, and the names of the columns, for people.
+  // The origin of the numbers, and the names of the columns, for people.
   std::string source;
   std::array<std::string, kColumnCount> columns;
   std::vector<PublishedRow> rows;
