@@ -44,8 +44,8 @@ class Forwarder {
   // is not null.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
-  // Interrupts the journal, and ends after the task that is being tried; what was not sent stays in
-  // the journal. REQUIRES: no `Flush` is running.
+  // Interrupts the journal, which then gives no more tasks, and ends after the one that is being
+  // tried; what was not sent stays on disk. REQUIRES: no `Flush` is running.
   ~Forwarder();
 
   // Tries at once, pausing at most `first_pause` between tries, and waits until the journal is

@@ -83,8 +83,8 @@ class WindowJournal {
   // disk fails.
   absl::StatusOr<std::string> Begin(const v1::CreateExecutionRequest& request);
   // Stores all of `windows`, or none; OK if there are none. NOT_FOUND (RESOURCE_NOT_FOUND) for an
-  // unknown name, for an execution that was done with before this process began, and for one of
-  // which only the latest 64 are remembered once the server has or has refused all of them;
+  // unknown name. An execution that is finished, because the server has or has refused all of it,
+  // is forgotten when the process ends, or earlier if more than 64 are finished, the oldest first.
   // FAILED_PRECONDITION (EXECUTION_STATE) once the execution is closed, by the job or by a refusal;
   // UNAVAILABLE (STORE_UNAVAILABLE) if there is no room or the disk fails: try again later.
   absl::Status Append(absl::string_view name, absl::Span<const v1::MeasuredWindow> windows);
@@ -105,9 +105,9 @@ class WindowJournal {
   std::optional<JournalTask> Next(absl::Duration timeout);
   // Records that the server took the task of `Next`; for kOpen `execution` is the server's name.
   void Done(const std::string& execution = "");
-  // Records that the server will never take the task. Windows are set aside; so is all of an
-  // execution that can't be opened. With `is_closed` the server takes no other windows of this
-  // execution, so `Append` refuses them too.
+  // Records that the server will never take the task. Windows are set aside; so are all windows of
+  // an execution that can't be opened. After a refusal of another task than kSend, and with
+  // `is_closed`, the execution counts as failed: `Append` takes no other windows of it.
   void Refuse(bool is_closed = false);
   // Records that the server refused `refused` of the task's windows, and took the others. REQUIRES:
   // the task is kSend.
@@ -123,6 +123,7 @@ class WindowJournal {
   // Returns whether nothing is left to send, except the end of executions that still run; after
   // `Abandon` that counts too, until the server has it.
   bool is_empty() const;
+  // Returns the counts of this moment.
   JournalCounts counts() const;
 
  private:

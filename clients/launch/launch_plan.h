@@ -54,7 +54,7 @@ class LaunchPlan {
   // FAILED_PRECONDITION with `field` in its metadata if the plan was made for another `model`
   // (SPEC_INVALID) or another `topology` or names of nodes (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if
   // the payload is not a plan (PAYLOAD_MALFORMED) or `master_port` is out of range (SPEC_INVALID).
-  // A plan that the executor cannot run (`RankProgram::Create`), because it is for another runtime,
+  // A plan that the executor cannot run (`RankProgram::Create`), such as one for another runtime,
   // is no error: it gets no process groups, and the JSON says why. O(ranks * (layers + passes +
   // ranks of a stage)) time.
   static absl::StatusOr<LaunchPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,

@@ -1,6 +1,7 @@
-// The charts of the report as HTML, each with its legend. They draw at most `kMaxChartRows` rows;
-// for stages and layers the page says when rows are left out. `RenderReport` draws them. Prediction
-// and plan are as it requires them.
+// The charts of the report as HTML, with their legends if they have several kinds of bars (the
+// strip's is `StrategyTable`). They draw at most `kMaxChartRows` rows; for stages and layers the
+// page says when rows are left out. `RenderReport` draws them. Prediction and plan are as it
+// requires them.
 
 #ifndef PARPLAN_CLIENTS_REPORT_CHARTS_H_
 #define PARPLAN_CLIENTS_REPORT_CHARTS_H_

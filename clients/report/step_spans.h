@@ -49,7 +49,8 @@ inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 // `kMaxTracedPasses` passes.
 //
 // With virtual stages the passes of a device are drawn equally long, because a prediction has only
-// their sums; the last span may then end before the step does. REQUIRES: as `VirtualStageTimes`.
+// their sums; the other spans may then all end before the whole step does. REQUIRES: as
+// `VirtualStageTimes`.
 absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Prediction& prediction,
                                                      bool blocking_messages);
 

@@ -32,7 +32,8 @@ const char* OutcomeName(Outcome outcome);
 
 struct Answer {
   Outcome outcome = Outcome::kAway;
-  // One line: the name of the plan, or the reason why there is none.
+  // One line for people: the name of the plan and how long it took, or the reason why there is
+  // none.
   std::string text;
 };
 

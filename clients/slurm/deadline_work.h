@@ -38,9 +38,9 @@ struct WorkResult {
 
 // Runs `work` in a child process, which is killed when this one ends, and returns its result; or
 // nothing if it did not end within `deadline`. In both cases the child is killed with the processes
-// of its process group, which are those that it started. What `work` changes in memory is lost with
-// the child. INTERNAL if the child died or can't be started. REQUIRES, unchecked: this process has
-// one thread.
+// that it has started, unless they made a process group of their own. What `work` changes in memory
+// is lost with the child. INTERNAL if the child died or can't be started. REQUIRES, unchecked: this
+// process has one thread.
 absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
                                                     const std::function<WorkResult()>& work);
 

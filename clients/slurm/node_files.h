@@ -43,11 +43,11 @@ struct NodeOfJob {
 
 // Verifies the plan at `now` for this cluster, job and node, and makes the files; writes nothing.
 // Returns the errors of PlanVerifier and LaunchPlan; PERMISSION_DENIED (AUDIENCE_MISMATCH) also for
-// a node that the topology does not name; INVALID_ARGUMENT for an envelope (PAYLOAD_MALFORMED),
-// model or topology (SPEC_INVALID) that is malformed, and for `exports` (SPEC_INVALID naming
-// --plan-export); the errors of ExportVerifiedPlan, and of VariableLines. A job without a plan
-// (`bundle.without_plan`) gets the variable PARPLAN_NO_PLAN with the reason alone, and no error;
-// `trust` and `node` are then not read.
+// a node that neither the topology nor `bundle.node_names` names; INVALID_ARGUMENT for an envelope
+// (PAYLOAD_MALFORMED), model or topology (SPEC_INVALID) that is malformed, and for `exports`
+// (SPEC_INVALID naming --plan-export); the errors of ExportVerifiedPlan, and of VariableLines. A
+// job without a plan (`bundle.without_plan`) gets the variable PARPLAN_NO_PLAN with the reason
+// alone, and no error; `trust` and `node` are then not read.
 absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBundle& trust,
                                         const NodeOfJob& node, absl::Time now);
 

@@ -12,7 +12,8 @@
 // Formulas: papers.md 1.5. If its words leave a choice, the layer costs that the authors' program
 // gave decide. One layer's compute and tensor-parallel communication are multiplied by the share of
 // the pipeline, (P + m - 1) / (P m) for P stages and m micro-batches; the time that gradient
-// synchronisation adds is not. The number of micro-batches is not rounded. MB are 2^20 bytes.
+// synchronisation adds is not. All times of layers are multiplied by 1.1, by which predictions were
+// scaled to meet measured steps. The number of micro-batches is not rounded. MB are 2^20 bytes.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
@@ -44,8 +45,8 @@ struct Galvatron2022Hardware {
 };
 
 struct Galvatron2022Layer {
-  // Whether the layer has cross-attention: 6 all-reduces under tensor parallelism, not 4, and a
-  // third of the backward pass that hides no communication.
+  // Whether the layer has cross-attention: under tensor parallelism 6 all-reduces, not 4, and, with
+  // one stage, a third of the backward pass that hides no communication.
   bool is_decoder = false;
   int sequence_length = 0;
   int hidden_size = 0;
