@@ -20,7 +20,9 @@ namespace parplan::kubeflow {
 inline constexpr char kPluginAnnotation[] = "trainer.kubeflow.org/autoconf-plugin";
 inline constexpr char kDoneAnnotation[] = "trainer.kubeflow.org/autoconf-plugin-done";
 
-// Annotations that put the question. No other annotation of a TrainJob may begin with this prefix.
+// Annotations that put the question: the name of the model (`planctl recommend` has a folder of
+// such files, `NAME.model.json`), the samples of a step, the target to plan for (search_space.h),
+// and the fewest and most nodes. No other annotation of a TrainJob may begin with this prefix.
 inline constexpr char kQuestionPrefix[] = "parplan.io/";
 inline constexpr char kModelAnnotation[] = "parplan.io/model";
 inline constexpr char kBatchAnnotation[] = "parplan.io/global-batch-size";

@@ -52,9 +52,9 @@ double SimulatedEngineStep(const EngineModel& model, const EnginePlan& plan);
 // ends rounded up, its buffer rounded down.
 std::vector<double> EngineMegabytes(const EngineModel& model, const EnginePlan& plan);
 
-// A better plan by the engine's own numbers: the fastest one found under the simulated schedule,
-// over the engine's strategies, micro-batch counts, pipeline degrees and limits of degrees, within
-// its memory, with stages of any sizes. The batch is `global_batch`.
+// A plan that is good by the engine's own numbers, and its step in seconds: the fastest one found
+// under the simulated schedule, over the engine's strategies, micro-batch counts, pipeline degrees
+// and limits of degrees, within its memory, with stages of any sizes. The batch is `global_batch`.
 //
 // Each stage is solved exactly (AssignStrategies) for the least sum of its time in all
 // micro-batches and its weighted synchronisation, for several weights; the division into stages is

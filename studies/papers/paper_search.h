@@ -70,9 +70,10 @@ PlanningProblem InTree(const PlanningProblem& problem);
 PlanningProblem WithPartitioner(const PlanningProblem& problem, Partitioner partitioner);
 
 // Answers `problem` with a planner of `PlannerNames`, with `exact` over `InTree` for
-// `kTreeOptimum`, or with a method for `kBaseAlone` and `kBmwAlone`, which no `control` ends. No
-// plan for these degrees counts as nothing that fits. REQUIRES: a known planner and a question that
-// it takes; aborts otherwise.
+// `kTreeOptimum`, or with a method for `kBaseAlone` and `kBmwAlone`, which no `control` ends.
+// `kTreeOptimum` ends after `kMaxOptimumStates` unless `control` has a number of states. No plan
+// for these degrees counts as nothing that fits. REQUIRES: a known planner and a question that it
+// takes; aborts otherwise.
 Answer Ask(const PlanningProblem& problem, absl::string_view planner,
            const SearchControl& control = {});
 
