@@ -52,7 +52,7 @@ struct MeasuredRun {
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };
 
-// One coefficient before and after.
+// One coefficient that was fitted, with its value before (`FitParameter`) and after.
 struct FittedCoefficient {
   FitParameter parameter;
   FittedParameter fitted;
@@ -83,6 +83,7 @@ struct CalibrateRequest {
 
 struct CalibrateResult {
   Calibration calibration;
+  // Those of step time first, then those of memory; residuals by source within each of the two.
   std::vector<FittedCoefficient> coefficients;
   std::vector<SourceResiduals> residuals;
   // Runs that could not be predicted or compared, as `id: reason`; one that has both values may be

@@ -10,17 +10,17 @@
 namespace parplan::accuracy {
 
 // Sets the values of `run`, whose id is set already, from `arguments` (names without leading
-// dashes); called by ReadPublishedRuns. Faults name the argument. Features that the planner cannot
-// express (latent attention, products of 8 bits or fewer, Mamba layers, ...) are appended to
-// `run->beyond`.
+// dashes); called by ReadPublishedRuns for rows whose `model.arch` is `megatron-args`. Faults of
+// `arguments` name the argument. Features that the planner cannot express (latent attention,
+// products of 8 bits or fewer, Mamba layers, ...) are appended to `run->beyond`.
 //
 // Model, degrees, sharding and recomputation are read as `planctl import megatron` reads them
 // (clients/import/megatron_layers.h, megatron_degrees.h), with that program's defaults; members
 // that are no such arguments are ignored, and so are those that the command refuses, except for
 // features as above. Experts that are padded to a capacity, and CUDA graphs of whole layers or
-// steps, are settings of the runtime. The id may also show features, for example `mamba`. The
-// vocabulary is otherwise GPT-2's 50,257, or 30,522 for BERT; there is dropout unless both rates
-// are 0. After a fault the rest of `run` is not set.
+// steps, are settings of the runtime. The id may also show features, for example `mamba`. If no
+// argument gives the vocabulary, it is GPT-2's 50,257, or 30,522 if the id has `bert`; there is
+// dropout unless both rates are 0. After a fault the rest of `run` is not set.
 void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -11,7 +11,8 @@
 namespace parplan::accuracy {
 
 // Reads `fields`, the section `model` of a row, into `run->model`; called by ReadPublishedRuns.
-// REQUIRES: the name of `run->model` and the source and id of `run` are set. Values that the row
+// `architecture` is the text of its member `arch`, empty if it has none. REQUIRES, unchecked: the
+// name of `run->model` and the source of `run` are set if the row has them. Values that the row
 // leaves out follow from `architecture` and the model's name. A size that none of these gives is a
 // fault of `fields`; features that the planner cannot express are appended to `run->beyond`.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);

@@ -15,9 +15,9 @@ namespace parplan::planctl {
 
 // Returns the runs in the order of the file: each with its step time if it is in `time_slice`, and
 // with its peak memory if it is in `memory_slice`. Runs in neither slice are left out, and so are
-// runs that published none of the figures their slices ask for. Runs of either slice that the
-// planner cannot express, also those among `published.skipped`, are appended to `skipped` as
-// `id: reason`, those of `published.skipped` first.
+// runs that published none of the figures their slices ask for. Other runs of either slice that the
+// planner cannot express, and all of `published.skipped` in either slice, are appended to `skipped`
+// as `id: reason`, the latter first.
 //
 // Nothing is predicted here: `MeasuredRun::predict` is called later, owns its question, and is safe
 // to call from any thread. Pure.

@@ -19,7 +19,9 @@
 
 namespace parplan::accuracy {
 
-// The model that was trained. 0: the row leaves the value to the default in the comment.
+// The model that was trained. 0: the row leaves the value to the default in the comment. In runs of
+// `ReadPublishedRuns` the numbers of layers and heads, the hidden size, sequence and vocabulary are
+// at least 1.
 struct PublishedModel {
   std::string name;
   // Encoder layers (BERT) instead of decoder layers.
@@ -29,7 +31,7 @@ struct PublishedModel {
   int attention_head_count = 0;
   int key_value_head_count = 0;  // 0: attention_head_count
   int head_size = 0;             // 0: hidden_size / attention_head_count
-  int feed_forward_size = 0;
+  int feed_forward_size = 0;     // may be 0 if every layer with a feed-forward part has experts
   FeedForwardKind feed_forward_kind = FeedForwardKind::kGelu;
   int sequence_length = 0;
   // The unpadded size; runtimes of the Megatron family pad it to a multiple of 128 x tp.
@@ -171,7 +173,7 @@ struct PublishedRun {
   // Samples per micro-batch of one data-parallel rank, at least 1, and per step of the job.
   int micro_batch_size = 0;
   int64_t global_batch_size = 0;  // 0: not said
-  // `none`, `full`, `selective`; other texts are kept for `QuestionOf` to judge.
+  // `none`, `full`, `selective`; other texts are kept for `QuestionOf` to judge; empty: not said.
   std::string recompute;
   // Layers of each stage that recompute; 0: all.
   int recompute_layer_count = 0;

@@ -15,7 +15,8 @@
 
 namespace parplan::accuracy {
 
-// The first fault that was found in a row.
+// The first fault that was found in a row. Its text is a sentence about a member, empty if there is
+// none.
 class RowFault {
  public:
   void Add(const std::string& fault) {
@@ -40,18 +41,20 @@ class RowFields {
   RowFields(const nlohmann::json* object, std::string prefix, RowFault* fault)
       : object_(object), prefix_(std::move(prefix)), fault_(fault) {}
 
-  // Returns a reader of the object of that name; every member of an absent object is absent.
+  // Returns a reader of the object of that name; every member of an absent object is absent, and so
+  // is every member of a value that is no object, which is a fault.
   RowFields Section(const char* name) const;
 
   // Returns whether one of the members is there, also if it has a wrong type.
   bool Has(Names names) const { return Find(names, nullptr) != nullptr; }
-  // Returns a whole number from `minimum` to 2^24.
+  // Return the value, or nothing if the member is absent or at fault. `Count` reads a whole number
+  // from `minimum` to 2^24.
   std::optional<int> Count(Names names, int minimum) const;
-  // Returns a finite number above 0.
+  // Reads a finite number above 0.
   std::optional<double> Number(Names names) const;
   std::optional<std::string> Text(Names names) const;
   std::optional<bool> Flag(Names names) const;
-  // Returns a list, not empty, of such numbers as `Count` reads.
+  // Reads a list, not empty, of such numbers as `Count` reads.
   std::optional<std::vector<int>> Counts(Names names, int minimum) const;
   // Returns the member unread, for members of several types; null if absent. It lives as long as
   // the object.
@@ -60,7 +63,7 @@ class RowFields {
   // Does the same as `Count` with minimum 1, and adds a fault if the member is absent; 0 after a
   // fault.
   int RequiredCount(Names names) const;
-  // Adds the fault `<prefix><name> <rule>`.
+  // Adds the fault `<prefix><name> <rule>`, unless there is one already.
   void Fault(const char* name, const std::string& rule) const {
     fault_->Add(prefix_ + name + " " + rule);
   }

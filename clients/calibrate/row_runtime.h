@@ -12,17 +12,18 @@ namespace parplan::accuracy {
 
 // Sets members of `run->runtime` from those of `fields`, and from words of `run->framework` and
 // `run->note`, which must be set already. Words for attention kernels that are not known leave the
-// default. Called by ReadPublishedRuns for a row and for its section `model`.
+// default. Called by ReadPublishedRuns for the section `model` of a row, unless that has Megatron's
+// arguments, and then for the row itself, whose members count more.
 void ReadRuntime(const RowFields& fields, PublishedRun* run);
 
-// Reads the list `notes`: phrases such as `cuda graphs: full_iteration` of a fixed table. A text
-// may contain several; texts without any are ignored.
+// Reads the list `notes` into `run->runtime`: phrases such as `cuda graphs: full_iteration` of a
+// fixed table. A text may contain several; texts without any are ignored.
 void ReadNotes(const RowFields& fields, PublishedRun* run);
 
-// Reads what a row says of its own conditions: `cluster`, `source_ref.repository`, `memory_view`,
-// `blocking_launches`, `dropout`, `peft` (`kind: "lora"` with `rank`, 16 if absent, and, if not
-// attention alone, `targets`), `failed`. A `peft` without `kind` is ignored. Another kind of `peft`
-// is added to `run->beyond`, the reasons why the run is not predicted.
+// Reads what a row says of its own conditions into `run`: `cluster`, `source_ref.repository`,
+// `memory_view`, `blocking_launches`, `dropout`, `peft` (`kind: "lora"` with `rank`, 16 if absent,
+// and, if not attention alone, `targets`), `failed`. A `peft` without `kind` is ignored. Another
+// kind of `peft` is added to `run->beyond`, the reasons why the run is not predicted.
 void ReadConditions(const RowFields& fields, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -10,8 +10,9 @@
 
 namespace parplan::accuracy {
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) for a field of a run that breaks `rule`. `field` is its
-// place in the row, as `parallel.pp`; `rule` ends the sentence (`FieldError`).
+// Returns INVALID_ARGUMENT (SPEC_INVALID), never OK, for a value of a run that was found to be
+// wrong. `field` is its place in the row, and `rule` says what is wrong with it: `parallel.pp` and
+// `is missing` give the message `parallel.pp: is missing` (`FieldError`).
 inline absl::Status RunFieldError(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }

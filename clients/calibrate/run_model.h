@@ -12,8 +12,10 @@
 namespace parplan::accuracy {
 
 // Returns the embedding, the layers, those that predict further tokens, and the head, in this
-// order. Layers that are equal share a definition. The vocabulary is padded if the runtime pads.
-// Returns the errors of `LayerDefinition::Create` and `ModelSpec::Create`.
+// order. Layers that are equal share a definition. With `runtime.pads_vocabulary` the vocabulary is
+// padded to a multiple of 128 x the tensor-parallel degree. The precision is that of `runtime`, and
+// the optimizer is Adam. Returns the errors of `LayerDefinition::Create` and `ModelSpec::Create`.
+// REQUIRES, unchecked: `run` is one of `ReadPublishedRuns`.
 absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime);
 
 }  // namespace parplan::accuracy

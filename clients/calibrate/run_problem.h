@@ -1,5 +1,5 @@
 // Expresses a published run in the planner's own values, as a question for its prediction.
-// `PredictRun` and `MeasuredRunsOf` predict such questions.
+// `MeasuredRunsOf` and the accuracy study make such questions, and `PredictRun` predicts them.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_PROBLEM_H_
@@ -24,6 +24,7 @@ inline constexpr char kUnnamedCluster[] = "published";
 
 // The inputs of a predictor, without measurements. No pointer is null.
 struct RunQuestion {
+  // The id of the run.
   std::string id;
   std::shared_ptr<const ModelSpec> model;
   // Topology; the device kind of its node group is `hardware->device.device_id`.

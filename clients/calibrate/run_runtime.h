@@ -40,8 +40,8 @@ struct RunRuntime {
 // for each default that was taken. A framework that is not known is such a default: it is taken as
 // parplan's own executor.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `precision` or `recompute` if the planner can't
-// express its value; `assumptions` may have grown then. Pure.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `precision`, `recompute` or `recompute_modules` if
+// the planner can't express its value; `assumptions` may have grown then. Pure.
 absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
                                      std::vector<std::string>* assumptions);
 

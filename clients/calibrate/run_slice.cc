@@ -37,9 +37,10 @@ absl::StatusOr<RunSlice> RunSlice::Parse(absl::string_view text, absl::string_vi
   for (absl::string_view part : absl::StrSplit(text, ';')) {
     const std::vector<std::string> parts =
         absl::StrSplit(absl::StripAsciiWhitespace(part), absl::MaxSplits(':', 1));
-    if (parts.size() != 2 || parts[0].empty()) return refusal;
+    absl::string_view source = absl::StripAsciiWhitespace(parts[0]);
+    if (parts.size() != 2 || source.empty()) return refusal;
+    const absl::string_view written = source;
     Rule rule;
-    absl::string_view source = parts[0];
     rule.is_prefix = absl::ConsumeSuffix(&source, "*");
     rule.source = std::string(source);
     const std::vector<std::string> words =
@@ -57,7 +58,7 @@ absl::StatusOr<RunSlice> RunSlice::Parse(absl::string_view text, absl::string_vi
           rule.source == earlier.source) {
         return FieldError(
             Reason::kSpecInvalid, field,
-            absl::StrCat("has two rules about `", parts[0], "`; write one rule for each source"));
+            absl::StrCat("has two rules about `", written, "`; write one rule for each source"));
       }
     }
     slice.rules_.push_back(std::move(rule));

@@ -24,8 +24,8 @@ struct AdapterText {
   int gigabits_per_second = 0;  // of one
 };
 
-// Returns the first rate in Gb/s that comes with a count or a kind of network; absent if there is
-// none. A rate without a count is that of one adapter.
+// Returns the first rate in Gb/s (not GB/s) that comes with a count or a kind of network; absent if
+// there is none. A rate without a count is that of one adapter.
 std::optional<AdapterText> AdaptersIn(absl::string_view text);
 
 // Finds the device in the library of hardware by its name without the part in brackets; if

@@ -24,7 +24,8 @@ class AgentStream {
   using Stream =
       grpc::ClientReaderWriterInterface<v1::ConnectAgentRequest, v1::ConnectAgentResponse>;
 
-  // Begins the stream with the first message that is sent, which must be a hello.
+  // Makes a stream that begins with the first message that is sent, which must be a hello; does not
+  // wait. `stub` is needed during this call alone.
   explicit AgentStream(v1::AgentService::StubInterface& stub);
   // Cancels the stream and waits for its end. REQUIRES: neither `Receive` nor `Send` is running.
   ~AgentStream();
@@ -37,9 +38,9 @@ class AgentStream {
   // returns the reason. Safe to call from any thread; messages go one after the other.
   absl::Status Send(const v1::ConnectAgentRequest& message);
 
-  // Waits for the next message, without a deadline. If the stream has ended, returns the error
-  // that ended it (agent_service.proto), at every later call as well; UNAVAILABLE if the server
-  // ended it without an error. REQUIRES: one thread at a time.
+  // Waits for the next message, without a deadline. If the stream has ended, returns the error that
+  // ended it (agent_service.proto), at every later call as well; UNAVAILABLE if the server ended it
+  // without an error. REQUIRES: called by one thread at a time.
   absl::StatusOr<v1::ConnectAgentResponse> Receive();
 
   // Ends the stream at once: a `Receive` that waits returns CANCELLED, a `Send` that waits
@@ -57,7 +58,8 @@ class AgentStream {
 };
 
 // Methods and their errors are those of agent_service.proto. Nothing is retried. Safe to use from
-// any thread. Streams may outlive this object: they keep the channel by themselves.
+// any thread. `channel` is one of `MakeChannel`. Streams may outlive this object: they keep the
+// channel by themselves.
 class AgentClient {
  public:
   explicit AgentClient(std::shared_ptr<grpc::Channel> channel);

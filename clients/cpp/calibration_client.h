@@ -14,17 +14,19 @@
 
 namespace parplan {
 
-// Methods and their errors are those of calibration_service.proto; an error of the
-// server carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
-// UNAVAILABLE if no server answers, after at most 4 attempts (retry.h). Safe to use from any
-// thread.
+// Methods and their errors are those of calibration_service.proto; an error of the server carries
+// its `ErrorDetail`. Every call waits for its answer, at most `options.timeout`, then
+// DEADLINE_EXCEEDED. A call that ends with UNAVAILABLE (also if no server answers) or CANCELLED is
+// tried again, at most 4 attempts in all (retry.h). Safe to use from any thread.
 class CalibrationClient {
  public:
+  // `channel` is one of `MakeChannel`; several clients may share it.
   explicit CalibrationClient(std::shared_ptr<grpc::Channel> channel);
   // Takes a stub of a test.
   explicit CalibrationClient(std::unique_ptr<v1::CalibrationService::StubInterface> stub);
 
-  // Fills in `request_id` if the request has none, so that it may be repeated.
+  // Fills in a new `request_id` if the request has none, so that all attempts of this call upload
+  // one calibration. A caller that may repeat the call sets its own.
   absl::StatusOr<v1::Calibration> Upload(v1::UploadCalibrationRequest request,
                                          const CallOptions& options = {});
   absl::StatusOr<v1::Calibration> Get(const v1::GetCalibrationRequest& request,

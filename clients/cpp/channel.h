@@ -20,7 +20,7 @@ struct ChannelOptions {
   // replicas in turn, and only to those that report themselves as serving.
   std::string target = "127.0.0.1:9477";
 
-  // Whether to use TLS. Any of the files below turns it on.
+  // Whether to use TLS. `ca_file`, `certificate_file` and `key_file` turn it on, too, if given.
   bool use_tls = false;
   // PEM file of the CAs that are trusted. Empty: the CAs of the system. `MakeChannel` reads this
   // file and the next two once: after a renewal a new channel is needed.
@@ -38,17 +38,19 @@ struct ChannelOptions {
 
 // Makes a channel, not connected yet. It repeats no calls; the clients of this folder do (retry.h).
 // Answers may have up to 64 MiB; HTTP proxies of the environment are not used. INVALID_ARGUMENT
-// (SPEC_INVALID) naming the setting if the target is empty, if only one of certificate and key is
-// given, for files that can't be used (base/service/tls/pem_files.h, bearer_token.h), and for a
-// token over plain TCP, where anybody on the way could read it. Whether there is a server
-// is known at the first call. Safe from any thread, and so is the channel.
+// (SPEC_INVALID) naming the setting (`server`, `tls_ca`, `tls_certificate`, `tls_key`,
+// `token_file`) if the target is empty, if only one of certificate and key is given, for files that
+// can't be used (base/service/tls/pem_files.h, bearer_token.h), and for a token over plain TCP,
+// where anybody on the way could read it. Whether there is a server is known at the first call.
+// Safe from any thread, and so is the channel.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // Options of one call.
 struct CallOptions {
-  // Time for the call with all its attempts; then DEADLINE_EXCEEDED. REQUIRES: finite. The server
-  // ends a search shortly before it with the best plan so far: in a call of `CreatePlan`,
-  // `SearchPlan` or `ShapePlan` a short timeout gives a worse plan, or SEARCH_TIMED_OUT.
+  // Time for the call with all its attempts; then DEADLINE_EXCEEDED. REQUIRES, unchecked: finite.
+  // The server ends a search shortly before it with the best plan so far: in a call of
+  // `CreatePlan`, `SearchPlan` or `ShapePlan` a short timeout gives a worse plan, or
+  // SEARCH_TIMED_OUT.
   absl::Duration timeout = absl::Minutes(1);
   // Name of the call in the server's log. Empty: the server makes one.
   std::string log_request_id;

@@ -16,23 +16,25 @@
 
 namespace parplan {
 
-// Methods and their errors are those of execution_service.proto; an error of the
-// server carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
-// UNAVAILABLE if no server answers, after at most 4 attempts (retry.h). Safe to use from any
-// thread.
+// Methods and their errors are those of execution_service.proto; an error of the server carries its
+// `ErrorDetail`. Every call waits for its answer, at most `options.timeout`, then
+// DEADLINE_EXCEEDED. A call that ends with UNAVAILABLE (also if no server answers) or CANCELLED is
+// tried again, at most 4 attempts in all (retry.h). Safe to use from any thread.
 class ExecutionClient {
  public:
+  // `channel` is one of `MakeChannel`; several clients may share it.
   explicit ExecutionClient(std::shared_ptr<grpc::Channel> channel);
   // Takes a stub of a test.
   explicit ExecutionClient(std::unique_ptr<v1::ExecutionService::StubInterface> stub);
 
-  // Fills in `request_id` if the request has none, so that it may be repeated.
+  // Fills in a new `request_id` if the request has none, so that all attempts of this call open the
+  // same execution. A caller that may repeat the call sets its own.
   absl::StatusOr<v1::Execution> Create(v1::CreateExecutionRequest request,
                                        const CallOptions& options = {});
 
   // Reports windows, at least one, of the execution of this name. A stream that breaks is started
   // again, at most 4 attempts within `options.timeout`; windows that had arrived then count as
-  // duplicates.
+  // duplicates. Without windows the answer is OK, and the name is not checked.
   absl::StatusOr<v1::ReportMetricsResponse> Report(absl::string_view execution,
                                                    absl::Span<const v1::MeasuredWindow> windows,
                                                    const CallOptions& options = {});

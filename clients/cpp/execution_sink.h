@@ -24,7 +24,7 @@ namespace parplan {
 // Used by one thread at a time. Each call waits for the server, and returns within `timeout` with
 // the errors of execution_service.proto, DEADLINE_EXCEEDED at its end, or UNAVAILABLE if no server
 // answers. An `execution` is the name that `Create` returned. A reason is text for people; more
-// than 1024 characters are cut off, and bytes that are not UTF-8 are replaced.
+// than 1024 characters are cut off, and bytes that are not UTF-8, and NUL, are replaced.
 class ExecutionSink {
  public:
   virtual ~ExecutionSink() = default;
@@ -33,7 +33,8 @@ class ExecutionSink {
   // call opens another execution. A caller that may reach the server late gives the `start_time`.
   virtual absl::StatusOr<std::string> Create(const v1::CreateExecutionRequest& request,
                                              absl::Duration timeout) = 0;
-  // Reports windows of an open execution, at least one; sending a window again changes nothing.
+  // Reports windows of an open execution, at least one (a sink of `MakeServerSink` takes none, too,
+  // and returns OK without a check); sending a window again changes nothing.
   virtual absl::Status Report(const std::string& execution,
                               absl::Span<const v1::MeasuredWindow> windows,
                               absl::Duration timeout) = 0;

@@ -19,18 +19,21 @@
 namespace parplan {
 
 // Returns the messages that upload `profile` as a child of `parent`,
-// `clusters/{cluster}/nodes/{node}`: the header, then pieces of about a megabyte. The fields that
-// the server fills in (name, time, digest) are left out.
+// `clusters/{cluster}/nodes/{node}`: the header, then pieces of at most about a MiB (more only if
+// one measurement has more), none for a profile without measurements. The fields that the server
+// fills in (name, time, digest) are left out. `ProfileClient::Upload` sends them.
 std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
                                                      absl::string_view request_id,
                                                      const v1::Profile& profile);
 
-// Methods and their errors are those of profile_service.proto; an error of the
-// server carries its `ErrorDetail`. Calls wait at most `options.timeout`, then DEADLINE_EXCEEDED;
-// UNAVAILABLE if no server answers, after at most 4 attempts (retry.h), except `Delete`, which is
-// tried once. Safe to use from any thread.
+// Methods and their errors are those of profile_service.proto; an error of the server carries its
+// `ErrorDetail`. Every call waits for its answer, at most `options.timeout`, then
+// DEADLINE_EXCEEDED. A call that ends with UNAVAILABLE (also if no server answers) or CANCELLED is
+// tried again, at most 4 attempts in all (retry.h); `Delete` is tried once. Safe to use from any
+// thread.
 class ProfileClient {
  public:
+  // `channel` is one of `MakeChannel`; several clients may share it.
   explicit ProfileClient(std::shared_ptr<grpc::Channel> channel);
   // Takes a stub of a test.
   explicit ProfileClient(std::unique_ptr<v1::ProfileService::StubInterface> stub);

@@ -1,5 +1,5 @@
 // Retries calls to a server that is not there, or that ends. The clients in this folder call it for
-// all methods that are idempotent, those that create something by their request_id; not for
+// all methods that are idempotent (those that create something are, by their request_id); not for
 // `DeleteProfile` and calls of AgentService.
 
 #ifndef PARPLAN_CLIENTS_CPP_RETRY_H_

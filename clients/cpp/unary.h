@@ -1,4 +1,5 @@
-// Makes a call with one request and one answer. The clients in this folder are made of it.
+// Makes a call with one request and one answer. The clients in this folder make all calls but
+// streams by it.
 
 #ifndef PARPLAN_CLIENTS_CPP_UNARY_H_
 #define PARPLAN_CLIENTS_CPP_UNARY_H_

@@ -15,9 +15,9 @@ struct BackoffOptions {
   absl::Duration longest_pause = absl::Minutes(5);
 };
 
-// Returns the pause after `failure_count` failures in a row (at least 1). The upper end doubles
-// with each failure; `random` (0 to 1) chooses between half of it and all of it, so that clients do
-// not come back together.
+// Returns the pause after `failure_count` failures in a row (at least 1; less counts as 1). The
+// upper end doubles with each failure, up to `longest_pause`; `random`, from 0 to 1, chooses
+// between half of it and all of it, so that clients do not come back together. Pure.
 absl::Duration BackoffPause(const BackoffOptions& options, int failure_count, double random);
 
 }  // namespace parplan

@@ -16,14 +16,14 @@ namespace parplan {
 
 // A folder of records. A record is a file `<name>.record` that begins with the SHA-256 of its
 // content. It is written beside its place, synced and renamed, so it is there whole or not at all.
-// Names consist of ASCII letters, digits, `-` and `_`, at least one; another name ends the program.
-// Used by one thread at a time, and by one process per folder. Errors UNAVAILABLE have the reason
-// STORE_UNAVAILABLE.
+// Names consist of ASCII letters, digits, `-` and `_`, at least one; another name aborts the
+// program. Used by one thread at a time, and by one process per folder. Errors UNAVAILABLE have the
+// reason STORE_UNAVAILABLE.
 class RecordFolder {
  public:
-  // Creates the folder, for this user alone, and its parents if they are missing, and removes files
-  // that a crash left half written. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the folder if
-  // that is not possible.
+  // Creates the folder and its parents if they are missing, gives the folder to this user alone
+  // (mode 0700, also if it was there), and removes files that a crash left half written (`*.new`).
+  // FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the folder if it can't be used.
   static absl::StatusOr<std::unique_ptr<RecordFolder>> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -34,7 +34,8 @@ class RecordFolder {
   absl::Status Write(const std::string& name, absl::string_view content);
 
   // Returns the content of a record. NOT_FOUND if there is none, UNAVAILABLE if it can't be read or
-  // has more than 1 GiB, or DATA_LOSS if the content does not match its digest.
+  // has more than 1 GiB, which `Write` does not check, or DATA_LOSS if the content does not match
+  // its digest. NOT_FOUND and DATA_LOSS have no reason.
   absl::StatusOr<std::string> Read(const std::string& name) const;
 
   // Removes a record; OK if there is none. UNAVAILABLE if the disk fails.

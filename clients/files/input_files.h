@@ -1,9 +1,10 @@
-// Reads of files that the user of a client names, as bytes or as the values they hold.
+// Reads of files that the user of a client names, as bytes or as the values they hold. planctl, the
+// sidecar, the executor and the agent read their inputs by it.
 //
 // A file that cannot be read, or is larger than the limit, is INVALID_ARGUMENT (SPEC_INVALID) with
 // the path as `field`. A file with wrong contents gives the errors of the parser that each function
 // names: INVALID_ARGUMENT too, with SPEC_INVALID except for EnvelopeFromJson (PAYLOAD_MALFORMED).
-// Safe to call from any thread; reading a pipe waits for its end.
+// Safe to call from any thread; reading a pipe waits for its end. Results are values.
 
 #ifndef PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
 #define PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
@@ -31,13 +32,16 @@ absl::StatusOr<std::string> ReadInputFile(const std::string& path,
 absl::StatusOr<TrustBundle> ReadTrustFile(const std::string& path);
 
 // Parses a trust bundle and compares it with the one that was accepted last, a copy of which is in
-// the file `memory_path`, by default the environment variable PARPLAN_TRUST_MEMORY; then it is the
-// one accepted last. No file, or no path: nothing was accepted before. Each bundle needs a memory
-// of its own, in a folder that whoever replaces the bundle cannot write. Parser:
-// TrustBundle::FromJson; PERMISSION_DENIED (SIGNATURE_INVALID) for a bundle that is older than the
-// accepted one, or that none of its keys signed
-// (`TrustBundle::CheckSuccessor`); INVALID_ARGUMENT (SPEC_INVALID) naming `memory_path` if that
-// cannot be read or written.
+// the file `memory_path` (if that is empty, in the file that the environment variable
+// PARPLAN_TRUST_MEMORY names). If it may follow, writes it to that file. Without a file nothing was
+// accepted before; without a path nothing is compared or written. Each bundle needs a memory of its
+// own, in a folder that whoever replaces the bundle cannot write. Does not ask whether the bundle
+// has expired: `PlanVerifier` does.
+//
+// Parser: TrustBundle::FromJson. PERMISSION_DENIED (SIGNATURE_INVALID) for a bundle that is older
+// than the accepted one, or newer and signed by none of the accepted one's keys
+// (`TrustBundle::CheckSuccessor`); INVALID_ARGUMENT (SPEC_INVALID) naming the memory's path if that
+// file cannot be read or written, or holds no bundle.
 absl::StatusOr<TrustBundle> AcceptTrustBundle(absl::string_view text, std::string memory_path = "");
 
 // Reads a signed plan (DSSE, JSON) without verifying it. Parser: EnvelopeFromJson.

@@ -20,7 +20,9 @@ namespace parplan::kubeflow {
 inline constexpr char kPluginAnnotation[] = "trainer.kubeflow.org/autoconf-plugin";
 inline constexpr char kDoneAnnotation[] = "trainer.kubeflow.org/autoconf-plugin-done";
 
-// Annotations that put the question. No other of a TrainJob begins with this prefix.
+// Annotations that put the question: the name of the model (`planctl recommend` has a folder of
+// such files, `NAME.model.json`), the samples of a step, the target to plan for (search_space.h),
+// and the fewest and most nodes. No other annotation of a TrainJob may begin with this prefix.
 inline constexpr char kQuestionPrefix[] = "parplan.io/";
 inline constexpr char kModelAnnotation[] = "parplan.io/model";
 inline constexpr char kBatchAnnotation[] = "parplan.io/global-batch-size";
@@ -34,7 +36,7 @@ inline constexpr char kNodesAnnotation[] = "parplan.io/nodes";
 // Who makes the entry of `spec.runtimePatches` that annotates pods.
 inline constexpr char kPatchManager[] = "parplan.io/recommend";
 
-// The largest object that an API server stores is smaller.
+// Longest text that is read, in bytes. The largest object that an API server stores is smaller.
 inline constexpr size_t kMaxTrainJobBytes = size_t{4} << 20;
 
 struct TrainJob {
@@ -42,7 +44,8 @@ struct TrainJob {
   std::string name;
   // Empty for an object that no API server has stored.
   std::string resource_version;
-  // Recommender that the job asks for, empty if none, and whether one has answered.
+  // Recommender that the job asks for, empty if none, and whether one has answered (`yes` in
+  // `kDoneAnnotation`).
   std::string plugin;
   bool is_done = false;
   // `spec.suspend`.
@@ -52,11 +55,13 @@ struct TrainJob {
   // Whether there are `spec.runtimePatches`, and the index of the one of `kPatchManager`.
   bool has_runtime_patches = false;
   std::optional<int> own_runtime_patch;
-  // Devices of each pod, and processes; absent if the runtime decides.
+  // Devices of each pod, and processes, at least 1; absent if the runtime decides. Equal if both
+  // are given.
   std::optional<int> devices_per_node;
   std::optional<int> processes_per_node;
 
-  // The annotations that put the question; empty or absent if not given.
+  // The annotations that put the question; empty or absent if not given. Numbers are at least 1,
+  // and the fewest nodes are at most the most.
   std::string model;
   std::string target;
   std::optional<int64_t> global_batch_size;
@@ -67,8 +72,9 @@ struct TrainJob {
 // Reads a TrainJob in JSON, as `kubectl get trainjob NAME -o json` prints it. `device_resource` is
 // the resource that counts devices: `nvidia.com/gpu`. Fields that are not read may hold anything.
 // INVALID_ARGUMENT (SPEC_INVALID) naming file and field for text that is no JSON or longer than
-// `kMaxTrainJobBytes`, another kind or version, a field of the wrong type or range, and an
-// annotation with `kQuestionPrefix` that puts no question. Linear in the text.
+// `kMaxTrainJobBytes`, another kind or version, a list of jobs, a missing name or `spec`, a field
+// of the wrong type or range, devices and processes that differ, and an annotation with
+// `kQuestionPrefix` that puts no question. Linear in the text.
 absl::StatusOr<TrainJob> ReadTrainJob(absl::string_view text, absl::string_view file_name,
                                       absl::string_view device_resource);
 

@@ -20,11 +20,11 @@ class AsideFiles {
 
   explicit AsideFiles(std::string folder) : folder_(std::move(folder)) {}
 
-  // Finds the files of an earlier process, in the order of their names. A folder that can't be read
-  // has none.
+  // Finds the files of an earlier process; the first in the order of names counts as the oldest. A
+  // folder that can't be read has none. Called once, before the first `Add`. Removes nothing.
   void Load();
-  // Counts `file`, a name that was just made in the folder, and removes the oldest beyond
-  // `kMaxCount`; failures are ignored.
+  // Counts `file`, a file that was just made in the folder, by its name without the folder, and
+  // removes the oldest beyond `kMaxCount`; failures are ignored.
   void Add(const std::string& file);
 
  private:

@@ -1,5 +1,5 @@
 // Measures how far a job's measurements are from what its plan predicted. `parplan-sidecar run` has
-// one, whose result its metrics show.
+// one: the observer of its ReportService adds windows, and its metrics and its log show the result.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_DRIFT_METER_H_
@@ -21,29 +21,32 @@
 namespace parplan::sidecar {
 
 // Measured over predicted, 1.0 for a perfect prediction: the median of the latest windows' median
-// steps, and the highest peak of any rank under this plan. Absent before anything was measured, and
-// if the plan predicts 0.
+// steps, and the highest peak memory of any window under the present plan. A ratio is absent before
+// the quantity was measured (a peak of 0 was not), and if the plan predicts 0.
 struct Drift {
   std::optional<double> step_ratio;
   std::optional<double> memory_ratio;
-  // The step ratio is above the limit or below its inverse.
+  // Whether the step ratio is above the limit or below its inverse; false if it is absent.
   bool is_drifting = false;
 };
 
-// Compares the latest windows of all ranks with the prediction. The first window of each rank has
-// the cold start: it counts only while there are no others. Safe to use from any thread.
+// Compares the latest windows of all ranks with the prediction. The window of a rank that comes
+// first, and those that begin no later, have the cold start: they count only while there are no
+// others. A window that comes again counts again. Safe to use from any thread.
 class DriftMeter {
  public:
-  // Counts the latest `window_count` windows. REQUIRES: `limit` is above 1, and `window_count` at
-  // least 1.
+  // Counts the latest `window_count` windows of all ranks together. REQUIRES: `limit` is above 1,
+  // and `window_count` at least 1; aborts otherwise.
   explicit DriftMeter(double limit, size_t window_count = 256);
 
-  // Adds a plan that the job may take from now on. The job counts as running under its present plan
-  // until the first windows of another one come; then earlier measurements are dropped. Of more
-  // than 8 plans (not measured) the oldest but the present one is forgotten.
+  // Adds a plan, by its name `clusters/C/plans/P`, that the job may take from now on. The first one
+  // is the present plan. Of more than 8 plans (not measured) the oldest but the present one is
+  // forgotten.
   void AddPlan(const std::string& plan, const v1::Prediction& prediction);
-  // Adds windows that were measured under the plan of this name. Windows of an unknown plan, or of
-  // one that the job has left, are ignored.
+  // Adds windows that were measured under the plan of this name. If that is another than the
+  // present one, it becomes the present plan, even without windows: earlier measurements are
+  // dropped, and the plans that were added before it are forgotten. Windows of a plan that is
+  // unknown or forgotten are ignored.
   void Add(absl::string_view plan, absl::Span<const v1::MeasuredWindow> windows);
 
   // Returns the present drift.

@@ -19,7 +19,7 @@
 namespace parplan::sidecar {
 
 struct ForwarderOptions {
-  // Pause between two tries: doubles from the first to the longest, and is shortened by a random
+  // Pause between two tries: doubles from the first to the longest, and is multiplied by a random
   // factor from 0.5 to 1, so that sidecars do not all come back at once. Not measured: 1 s is
   // shorter than a restart of a server, 2 min bounds the delay after a long outage.
   absl::Duration first_pause = absl::Seconds(1);
@@ -29,25 +29,31 @@ struct ForwarderOptions {
 // Sends on a thread of its own, which sleeps while there is nothing to send.
 class Forwarder {
  public:
-  // Sends one task to the server; returns the server's name of the task's execution. Called on the
-  // thread; may block until its own deadline. An error that `MayRetry` accepts is tried again
-  // without a limit; after another one the task is refused in the journal, except that a batch of
-  // windows refused as INVALID_ARGUMENT is first sent window by window.
+  // Sends one task to the server; returns the server's name of the task's execution, which counts
+  // for kOpen alone. Called on the thread; may block until its own deadline. An error that
+  // `MayRetry` accepts is tried again without a limit. After another one the task is refused in the
+  // journal, with `is_closed` if the reason is EXECUTION_STATE; but several windows that are
+  // refused together as INVALID_ARGUMENT are then sent one by one, and only those refused again
+  // are.
   using Deliver = std::function<absl::StatusOr<std::string>(const JournalTask&)>;
-  // Called on the thread after each try of a task; may be null.
+  // Called on the thread after each try of a task, but not for windows that are sent one by one;
+  // may be null.
   using Observer = std::function<void(const JournalTask&, const absl::Status&, bool may_retry)>;
 
-  // Starts the thread. REQUIRES: `journal` outlives the forwarder.
+  // Starts the thread. REQUIRES: `journal` outlives the forwarder and has no other one; `deliver`
+  // is not null.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
-  // Ends after the try that is running; what was not sent stays in the journal.
+  // Interrupts the journal, which then gives no more tasks, and ends after the one that is being
+  // tried; what was not sent stays on disk. REQUIRES: no `Flush` is running.
   ~Forwarder();
 
-  // Tries at once, pausing at most `first_pause` between tries, and waits until everything is sent,
-  // at most `timeout`. Returns whether it is. Like `failure_count` safe to call from any thread.
+  // Tries at once, pausing at most `first_pause` between tries, and waits until the journal is
+  // empty (`is_empty`), at most `timeout`. Returns whether it is: everything was sent, or refused
+  // for good. Like `failure_count` safe to call from any thread.
   bool Flush(absl::Duration timeout);
 
-  // Number of tries that failed and were or will be repeated.
+  // Returns the number of tries that failed and were or will be repeated.
   int64_t failure_count() const;
 
  private:

@@ -23,8 +23,8 @@
 
 namespace parplan::sidecar {
 
-// The plan to fetch: one of `file`, `name`, `question_file`; without them the newest plan that is
-// bound to `job_id` in `cluster`.
+// The plan to fetch: one of `file`, `question_file` and `name` (the first of these that is given);
+// without them the newest plan that is bound to `job_id` in `cluster`, which then must be given.
 struct PlanWanted {
   // Paths of a signed plan (DSSE, JSON), and of the model and topology it was made for.
   std::string file;
@@ -32,22 +32,25 @@ struct PlanWanted {
   std::string topology_file;
   // `clusters/{cluster}/plans/{plan}`.
   std::string name;
-  // Path of a CreatePlanRequest (proto JSON) to send. `job_id` replaces the one in the file. All
-  // pods of a job that send the same question get the same plan; if that has expired, a next one,
-  // at most 16 a question, then FAILED_PRECONDITION (PLAN_EXPIRED).
+  // Path of a CreatePlanRequest (proto JSON) to send. `job_id`, if given, replaces the one in the
+  // file. All pods of a job that send the same question get the same plan; if that has expired or
+  // its key was revoked, a next one, at most 16 a question, then the server's error (PLAN_EXPIRED
+  // or SIGNATURE_INVALID). Without a job each try asks for a new plan.
   std::string question_file;
   // Nodes to ask for instead of those in `question_file`; 0: those.
   int node_count = 0;
-  // Path of the keys (JWKS) that verify; read again at each try, since they change. A bundle older
-  // than one that was accepted is refused.
+  // Path of the keys (JWKS) that verify; read again at each try, since they change (ReadTrustFile
+  // of clients/files/input_files.h). A bundle older than one that was accepted is refused.
   std::string trust_file;
-  // The audience that the plan must have; empty: not checked.
+  // The audience that the plan must have (ExpectedAudience of proto/envelope/verifier.h); empty:
+  // not checked.
   std::string cluster;
   std::string job_id;
   std::string node_name;
 };
 
-// A verified plan with the model and topology it was made for.
+// A verified plan with the model and topology it was made for. That they are those of the digests
+// in the plan is checked by LaunchPlan::Create, not here.
 struct FetchedPlan {
   v1::SignedPlan envelope;
   VerifiedPlan verified;
@@ -59,19 +62,23 @@ struct FetchedPlan {
 // renewed while a job runs. Not thread-safe.
 class PlanFetcher {
  public:
+  // `server` is not used for a `wanted.file`, except by `FetchNewer`.
   PlanFetcher(PlanWanted wanted, ChannelOptions server)
       : wanted_(std::move(wanted)), server_(std::move(server)) {}
 
-  // Tries once. Returns the errors of PlanVerifier and of plan_service.proto; INVALID_ARGUMENT
-  // naming a file or a setting of the server that cannot be used, NOT_FOUND (RESOURCE_NOT_FOUND) if
-  // there is no plan yet. `timeout` holds for each call to the server, and for all pages of a list
-  // together. The plan of a job is looked for among the newest 2000 of its cluster; if those of the
-  // job are there but not one that can be trusted, the error is that of the newest.
+  // Tries once. `now` is the time at which the plan must be valid. Returns the errors of
+  // PlanVerifier, of ReadTrustFile and of plan_service.proto; INVALID_ARGUMENT naming a file or a
+  // setting of the server that cannot be used, NOT_FOUND (RESOURCE_NOT_FOUND) if there is no plan
+  // yet. `timeout` holds for each call to the server, and for all pages of a list together.
+  //
+  // The plan of a job is looked for among the newest 2000 of its cluster. Plans of the job that
+  // have expired or have another audience do not count; if none of the others can be trusted, the
+  // error is that of the newest of these.
   absl::StatusOr<FetchedPlan> Fetch(absl::Time now, absl::Duration timeout);
 
-  // Returns the newest plan bound to the job of `current` if it was issued later than `current`,
-  // else nothing; a plan without a job has no successor. Returns the errors of `Fetch`, and
-  // the error of `CheckSuccessor`.
+  // Returns the newest plan bound to the job and cluster of `current`, whatever `wanted` names, if
+  // it was made later than `current`, else nothing; a plan without a job has no successor. Returns
+  // the errors of `Fetch`, and the error of `CheckSuccessor` (successor.h).
   absl::StatusOr<std::optional<FetchedPlan>> FetchNewer(const v1::PlanPayload& current,
                                                         absl::Time now, absl::Duration timeout);
 

@@ -1,5 +1,5 @@
-// Makes the files of one plan on the shared volume. `parplan-sidecar init` and `PlanKeeper` make
-// them.
+// Makes the files of one plan for the shared volume. `parplan-sidecar init` and `PlanKeeper` make
+// them, and write them by `PlanVolume::Write`.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
 #define PARPLAN_CLIENTS_KUBERNETES_PLAN_FILES_H_
@@ -15,7 +15,8 @@
 namespace parplan::sidecar {
 
 struct PlanFilesOptions {
-  // The folder in which the containers of the pod find the files.
+  // The folder in which the containers of the pod find the files, and the path of the trust bundle,
+  // as `plan.env` names them to the job.
   std::string folder;
   std::string trust_file;
   // This pod's node: its name if the plan names nodes, else its number from 0, below 0 for none;
@@ -25,20 +26,23 @@ struct PlanFilesOptions {
   // The members of `LaunchOptions` with these names.
   std::string master_address;
   int master_port = 0;
-  // The programs whose files are made too.
+  // The programs whose files are made too (`ReadExportTargets`); none is null.
   std::vector<const PlanExporter*> exporters;
 };
 
-// Names of files.
+// Names of files in the folder.
 inline constexpr char kPlanFile[] = "plan.dsse.json";
 inline constexpr char kEnvironmentFile[] = "plan.env";
 
 // Makes the plan (`plan.dsse.json`), the model and the topology it was made for (`model.json`,
 // `topology.json`), the rank map (`ranks.json`), the environment of all processes of this node
-// (`plan.env`), and for each of its devices that of its rank (`rank-<device>.env`), the last two as
-// `export` lines of a shell. The files of each exporter lie in a folder of its target, which
-// `plan.env` names (PARPLAN_EXPORT_{TARGET}). INVALID_ARGUMENT (SPEC_INVALID) if the node is not
-// one of the plan; the errors of LaunchPlan and ExportToFolders.
+// (`plan.env`), and for each of its devices, from 0, that and the environment of its rank
+// (`rank-<device>.env`), the last two as `export` lines of a shell. The files of each exporter lie
+// in a folder of its target, which `plan.env` names (PARPLAN_EXPORT_{TARGET}). Writes nothing.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) naming --node-rank if the node is not one of the plan (for a plan
+// of one node, only if `node_rank` is above 0); the errors of LaunchPlan, of ExportToFolders, and
+// of ShellExports (clients/launch).
 absl::StatusOr<std::vector<VolumeFile>> MakePlanFiles(const FetchedPlan& plan,
                                                       const PlanFilesOptions& options);
 

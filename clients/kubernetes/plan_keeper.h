@@ -18,24 +18,27 @@
 
 namespace parplan::sidecar {
 
-// The plan on the volume. `Look` must be called from one thread; the getters from any.
+// The plan on the volume. `Look` is called by one thread at a time; the getters are safe from any.
 class PlanKeeper {
  public:
-  // Starts from the plan on the volume, which is verified again. NOT_FOUND (RESOURCE_NOT_FOUND) if
-  // there is none, FAILED_PRECONDITION (STORE_UNAVAILABLE) for a folder that can't be used,
-  // INVALID_ARGUMENT for a plan's file or a trust bundle that can't, and the errors of
-  // PlanVerifier: the plan is verified as of the time it was issued, since a job goes on under the
-  // plan it has, and for this node, not for a cluster or job.
+  // Starts from the plan on the volume, which is verified again; does not connect. NOT_FOUND
+  // (RESOURCE_NOT_FOUND) if there is none, FAILED_PRECONDITION (STORE_UNAVAILABLE) for a folder
+  // that can't be used, INVALID_ARGUMENT for a plan's file that can't, the errors of ReadTrustFile
+  // (clients/files/input_files.h), and those of PlanVerifier: the plan is verified as of the time
+  // it was issued, since a job goes on under the plan it has, and for `wanted.node_name`, not for a
+  // cluster or job.
   static absl::StatusOr<std::unique_ptr<PlanKeeper>> Open(const PlanFilesOptions& files,
                                                           const PlanWanted& wanted,
                                                           const ChannelOptions& server);
 
   // Looks for a newer plan of the same job and writes it to the volume as the next generation.
-  // Calls PlanFetcher::FetchNewer with these arguments. Logs failures; a plan that was refused
-  // changes nothing.
+  // Calls PlanFetcher::FetchNewer with these arguments. Logs failures and a change of plan; a plan
+  // that was refused changes nothing. The outcomes are explained at `LookOutcome`
+  // (sidecar_metrics.h).
   LookOutcome Look(absl::Time now, absl::Duration timeout);
 
-  // The plan on the volume.
+  // Copies of the verified content of the plan on the volume, and its number there
+  // (PlanVolume::generation, not PlanPayload.generation).
   v1::PlanPayload payload() const;
   int64_t generation() const;
 

@@ -16,7 +16,7 @@ namespace parplan::sidecar {
 
 struct VolumeFile {
   // ASCII letters, digits, `.`, `-` and `_`, at least one; no leading dot. Or two such names with a
-  // `/` between them, for a file in a folder.
+  // `/` between them, for a file in a folder. `generation` is taken by the volume itself.
   std::string name;
   std::string content;
 };
@@ -29,24 +29,28 @@ struct VolumeFile {
 //   <folder>/.generations/7/plan.dsse.json
 //   <folder>/megatron -> .current/megatron                 a folder of the generation
 //
-// so a reader that opens several files looks up `.current` first and reads below it. The
-// previous generation stays until the next one is written, for readers that have opened it.
-// REQUIRES: one writer at a time.
+// so a reader that opens several files looks up `.current` first and reads below it. The previous
+// generation stays until the next one is written, for readers that have opened it. A link whose
+// file the current generation does not have is removed. Not thread-safe. REQUIRES: one writer of a
+// folder at a time; readers need no lock.
 class PlanVolume {
  public:
-  // Makes the folder if it is missing, and removes what a writer that was killed has left.
-  // FAILED_PRECONDITION (STORE_UNAVAILABLE) if that fails.
+  // Makes the folder if it is missing, and removes what a writer that was killed has left, as far
+  // as that is possible. FAILED_PRECONDITION (STORE_UNAVAILABLE) if the folder can't be made or
+  // this user may not write to it.
   static absl::StatusOr<std::unique_ptr<PlanVolume>> Open(const std::string& folder);
 
-  // Number of the current generation, from 1; 0 before the first.
+  // Returns the number of the current generation, from 1; 0 before the first.
   int64_t generation() const { return generation_; }
 
-  // Writes the next generation: `files`, and a file `generation` with its number. A name that is
-  // none ends the program. UNAVAILABLE (STORE_UNAVAILABLE) naming file and cause; then readers
-  // still see the previous generation or, if only the last sync failed, see the new one.
+  // Writes the next generation: `files`, and a file `generation` with its number. A name that
+  // breaks the rule of `VolumeFile` aborts the program. UNAVAILABLE (STORE_UNAVAILABLE) naming file
+  // and cause; then readers still see the previous generation or, if only the last sync failed, see
+  // the new one, and `generation` is its number.
   absl::Status Write(const std::vector<VolumeFile>& files);
 
-  // Returns a file of the current generation; NOT_FOUND if there is none.
+  // Returns the content of a file of the current generation; NOT_FOUND, without a reason, if there
+  // is none or it can't be opened.
   absl::StatusOr<std::string> Read(const std::string& name) const;
 
   // Returns the path by which readers open a file.

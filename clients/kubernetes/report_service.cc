@@ -68,6 +68,8 @@ class Service : public v1::ExecutionService::Service {
     while (stream->Read(&request)) {
       if (name.empty()) name = request.execution();
       if (!request.execution().empty() && request.execution() != name) {
+        // Keeps the windows before it.
+        (void)Keep(name, batch, *response);
         return ToGrpc(FieldError(Reason::kSpecInvalid, "execution",
                                  "must be that of the first message, or empty"));
       }
@@ -102,8 +104,11 @@ class Service : public v1::ExecutionService::Service {
   }
 
  private:
+  // Stores the windows of `batch` and empties it. Does nothing if there are none: a stream without
+  // windows is no sign of the execution that it names.
   absl::Status Keep(const std::string& name, std::vector<v1::MeasuredWindow>& batch,
                     v1::ReportMetricsResponse& response) {
+    if (batch.empty()) return absl::OkStatus();
     PARPLAN_RETURN_IF_ERROR(journal_.Append(name, batch));
     observer_(name, batch);
     response.set_stored_window_count(response.stored_window_count() +

@@ -19,22 +19,27 @@ namespace parplan::sidecar {
 // report here. A report answered with OK is on disk. Executions have the journal's names, and are
 // read from the journal; `ListExecutions` is not implemented. Calls return the errors of
 // WindowJournal, and INVALID_ARGUMENT for a window without a duration or steps, a rank or step
-// below 0, and a message that names another execution than the first of its stream, as codes and
-// messages without an `ErrorDetail`. Windows before one that is refused are kept.
+// below 0, and a message that names another execution than an earlier one of its stream (it may
+// name none), as codes and messages without an `ErrorDetail`. Windows before a refused message are
+// kept if the journal takes them. A window that is sent again is stored again.
 class ReportService {
  public:
-  // Called with windows that were stored and with the name of their execution, which begins with
-  // that of its plan, on the threads of calls, perhaps several at once. REQUIRES: not empty.
+  // Called with windows that were stored, at least one and at most 256, and with the name of their
+  // execution, which begins with that of its plan. The span is valid during the call. Windows that
+  // are sent again come again. Called on the threads of calls, perhaps several at once. REQUIRES: a
+  // function, not nothing.
   using Observer =
       std::function<void(const std::string& name, absl::Span<const v1::MeasuredWindow>)>;
 
-  // Starts the service. `journal` must outlive it. The socket's owner and group may report.
-  // INVALID_ARGUMENT (SPEC_INVALID) for a path that is empty or too long for a socket (107 bytes),
-  // UNAVAILABLE without a reason if the socket can't be made.
+  // Starts the service. `journal` must outlive it. The path is that of a file, without `unix:`; a
+  // socket that lies there is replaced, and the new one's owner and group may report.
+  // INVALID_ARGUMENT (SPEC_INVALID) for a path that is empty or too long for a socket (more than
+  // 107 bytes), UNAVAILABLE without a reason if the socket can't be made.
   static absl::StatusOr<std::unique_ptr<ReportService>> Start(const std::string& socket_path,
                                                               WindowJournal& journal,
                                                               Observer observer);
-  // Waits for the calls in progress, at most a second.
+  // Gives the calls in progress a second, then cancels them, and waits until none is left. The
+  // observer is not called afterwards.
   ~ReportService();
 
  private:

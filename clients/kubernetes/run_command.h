@@ -10,11 +10,15 @@
 
 namespace parplan::sidecar {
 
-// Serves until SIGTERM or SIGINT. REQUIRES: `signals` has both, and is blocked in all threads.
-// UNAVAILABLE (STORE_UNAVAILABLE) if some of what the job reported could not be sent to the server
-// within `flags.drain_time`: it stays in the state folder. Other errors come from the start: those
-// of PlanKeeper::Open, WindowJournal::Open, ReportService::Start, of ports that can't be opened
-// (UNAVAILABLE), and of port files that can't be written.
+// Serves until SIGTERM or SIGINT, then sends what waits, and abandons at the server the executions
+// that still run. main.cc calls it with flags of `ReadFlags`. REQUIRES: `signals` has both, and is
+// blocked in all threads.
+//
+// OK if the server has everything that the job reported. UNAVAILABLE (STORE_UNAVAILABLE) if some of
+// it could not be sent within `flags.drain_time`: it stays in the state folder. FAILED_PRECONDITION
+// (EXECUTION_STATE) if all was sent but the server refused some windows. Other errors come from the
+// start: those of PlanKeeper::Open, WindowJournal::Open, ReportService::Start, of ports that can't
+// be opened (UNAVAILABLE), and of port files that can't be written.
 absl::Status RunBeside(const SidecarFlags& flags, const sigset_t& signals);
 
 }  // namespace parplan::sidecar

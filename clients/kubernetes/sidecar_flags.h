@@ -14,7 +14,8 @@
 
 namespace parplan::sidecar {
 
-// The values of the flags, checked by `ReadFlags`.
+// The values of the flags. `ReadFlags` checks them, but looks at no file and asks no server.
+// Durations are above 0.
 struct SidecarFlags {
   enum class Command { kInit, kRun };
   Command command = Command::kInit;
@@ -33,7 +34,7 @@ struct SidecarFlags {
   // Flags of `run` alone.
   // Path of the unix socket for the job's reports; empty: none.
   std::string socket;
-  // Folder of the journal.
+  // Folder of the journal; by default `.sidecar` on the volume, which `ReadFlags` fills in.
   std::string state_dir;
   WatchOptions watch = {.health_listen = "127.0.0.1:9481", .metrics_listen = "127.0.0.1:9482"};
   // Pause between two looks for a newer plan.
@@ -44,8 +45,10 @@ struct SidecarFlags {
   absl::Duration drain_time = absl::Seconds(20);
 };
 
-// Reads the command line. Returns the exit code instead of flags if it asks for help, for the
-// version or for a check (0), or is wrong (2); then everything is printed.
+// Reads the command line, with the program's name first, and for some flags that it lacks the
+// environment (PARPLAN_SERVER, JOB_COMPLETION_INDEX, PARPLAN_EXPORT, PARPLAN_NODES). Returns the
+// exit code instead of flags if it asks for help, for the version, for a completion script or for a
+// check (0), or is wrong (2); then everything is printed.
 std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv);
 
 }  // namespace parplan::sidecar

@@ -28,22 +28,24 @@ struct SidecarFigures {
   absl::Time plan_expiry = absl::InfiniteFuture();
 };
 
-// Outcome of a look for a newer plan: there is none; it is on the volume now; the plan found must
-// not be used here; or none could be looked for, and the next look may succeed.
+// Outcome of a look for a newer plan (PlanKeeper::Look): there is none; it is on the volume now;
+// the plan found must not be used here, or something else failed that does not pass by itself; or
+// the look failed, and the next one may succeed.
 enum class LookOutcome { kSame, kNew, kRefused, kFailed };
 
 // Safe to use from any thread.
 class SidecarMetrics {
  public:
-  // `figures` is called on threads of the HTTP server until this object is destroyed. The metrics
-  // include the expiry of the certificates in these files; empty paths are left out.
+  // `figures` is called on a thread of the HTTP server at each scrape, after `Serve` and until this
+  // object is destroyed; what it reads must live so long and be safe to read from there. The
+  // metrics include the expiry of the certificates in these files; empty paths are left out.
   SidecarMetrics(std::function<SidecarFigures()> figures, const std::string& certificate_file,
                  const std::string& ca_file);
   ~SidecarMetrics();
 
   // Serves the metrics over plain HTTP at `/metrics` of `address`, HOST:PORT, while this object
   // lives. Returns the port; port 0 takes a free one. UNAVAILABLE without a reason if the port
-  // can't be opened. Called at most once.
+  // can't be opened. REQUIRES, unchecked: called at most once.
   absl::StatusOr<int> Serve(const std::string& address);
 
   // Counts a look for a newer plan.

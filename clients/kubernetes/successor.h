@@ -9,9 +9,10 @@
 
 namespace parplan::sidecar {
 
-// Returns OK if `next`, a verified plan of the job of `current`, is for the same model and batch
-// and has a higher generation, unless `current` has none because an older release made it.
-// Otherwise FAILED_PRECONDITION (AUDIENCE_MISMATCH). Pure.
+// Returns OK if `next` is for the same model and batch as `current`, and has a higher generation
+// (PlanPayload.generation); any generation will do if `current` has none (0) because an older
+// release made it. Otherwise FAILED_PRECONDITION (AUDIENCE_MISMATCH) with `field` job_id. Pure.
+// REQUIRES, unchecked: both were verified, and are plans of one job.
 absl::Status CheckSuccessor(const v1::PlanPayload& current, const v1::PlanPayload& next);
 
 }  // namespace parplan::sidecar

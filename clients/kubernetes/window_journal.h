@@ -26,7 +26,8 @@
 
 namespace parplan::sidecar {
 
-// The next thing to send to the server about one execution.
+// The next thing to send to the server about one execution: open it, send windows, close it as the
+// job did, or say that its job has stopped reporting.
 struct JournalTask {
   enum class Kind { kOpen, kSend, kClose, kAbandon };
   Kind kind = Kind::kOpen;
@@ -34,7 +35,7 @@ struct JournalTask {
   v1::CreateExecutionRequest request;
   // The server's name of the execution; empty for kOpen.
   std::string execution;
-  // Windows to send: at least one for kSend; else empty.
+  // Windows to send: those of one `Append` for kSend, at least one; else empty.
   std::vector<v1::MeasuredWindow> windows;
   // All windows of the execution that wait, those above included.
   int64_t waiting_window_count = 0;
@@ -48,24 +49,27 @@ struct JournalTask {
 struct JournalCounts {
   int64_t received_window_count = 0;
   int64_t forwarded_window_count = 0;
-  // Windows that the server will never take. The latest 100 records are set aside in the folder.
+  // Windows that the server will never take, or whose record was damaged after it had been stored.
+  // The latest 100 records are set aside in the folder.
   int64_t refused_window_count = 0;
   int64_t waiting_window_count = 0;
-  // Bytes on disk.
+  // Size of the waiting windows on disk, in bytes.
   int64_t waiting_byte_count = 0;
-  // Records whose content was damaged, set aside.
+  // Records whose content was damaged or could not be read later, set aside.
   int64_t damaged_record_count = 0;
 };
 
 // A queue on disk. Executions have local names, `{plan}/executions/{request_id}`, which the job
-// gets at once; the server's name comes with its answer. Everything that `Append` and `Close`
-// returned OK for survives the process and is sent in order, until the server has it or will never
-// take it. Safe to use from any thread.
+// gets at once; the server's name comes with its answer. Everything that `Begin`, `Append` and
+// `Close` returned OK for survives the process and is sent, in order within an execution and the
+// oldest execution first, until the server has it or will never take it. One process a folder. Safe
+// to use from any thread.
 class WindowJournal {
  public:
   struct Options {
     std::string folder;
-    // Limit of the windows that wait, in bytes on disk (not measured).
+    // Limit of the windows that wait, in bytes on disk, where the record of each `Append` takes
+    // whole blocks of 4 KiB (not measured).
     int64_t max_byte_count = int64_t{64} << 20;
   };
 
@@ -73,33 +77,37 @@ class WindowJournal {
   // RecordFolder::Open, and UNAVAILABLE (STORE_UNAVAILABLE) if a record can't be read or set aside.
   static absl::StatusOr<std::unique_ptr<WindowJournal>> Open(const Options& options);
 
-  // Opens an execution. Returns the local name; the same for the same request. INVALID_ARGUMENT
-  // (SPEC_INVALID) for a malformed plan name or request id, UNAVAILABLE (STORE_UNAVAILABLE) if the
+  // Opens an execution. Returns the local name. If there is one of this plan and request id, open
+  // or ended, returns its name and changes nothing. INVALID_ARGUMENT (SPEC_INVALID) for a malformed
+  // plan name (`parent`) or request id, also an empty one; UNAVAILABLE (STORE_UNAVAILABLE) if the
   // disk fails.
   absl::StatusOr<std::string> Begin(const v1::CreateExecutionRequest& request);
   // Stores all of `windows`, or none; OK if there are none. NOT_FOUND (RESOURCE_NOT_FOUND) for an
-  // unknown name or an execution that the server was sent long ago, 64 later ones having ended;
-  // FAILED_PRECONDITION (EXECUTION_STATE) once the execution is closed, UNAVAILABLE
-  // (STORE_UNAVAILABLE) if there is no room or the disk fails: try again later.
+  // unknown name. An execution that is finished, because the server has or has refused all of it,
+  // is forgotten when the process ends, or earlier if more than 64 are finished, the oldest first.
+  // FAILED_PRECONDITION (EXECUTION_STATE) once the execution is closed, by the job or by a refusal;
+  // UNAVAILABLE (STORE_UNAVAILABLE) if there is no room or the disk fails: try again later.
   absl::Status Append(absl::string_view name, absl::Span<const v1::MeasuredWindow> windows);
   // Closes an execution; closing again with the same outcome changes nothing. Returns NOT_FOUND as
   // `Append`, FAILED_PRECONDITION (EXECUTION_STATE) if it ended with another outcome, UNAVAILABLE
-  // (STORE_UNAVAILABLE) if the disk fails. REQUIRES: `outcome` is SUCCEEDED or FAILED.
+  // (STORE_UNAVAILABLE) if the disk fails. `reason` says why it failed. REQUIRES, unchecked:
+  // `outcome` is SUCCEEDED or FAILED.
   absl::Status Close(absl::string_view name, v1::Execution::State outcome,
                      const std::string& reason);
-  // Returns the execution under its local name: its state, and the number of windows received.
-  // NOT_FOUND in the cases of `Append`.
+  // Returns the execution under its local name: its state, failure reason, and the number of
+  // windows that this process received or found on disk. NOT_FOUND in the cases of `Append`.
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
   // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
-  // REQUIRES: one thread forwards, and calls one of the three methods below at most once for each
-  // task. If it calls none, as for an error that may pass, a later call returns the task again.
+  // REQUIRES: one thread forwards, and calls one of `Done`, `Refuse` and `RefuseSome` at most once
+  // for each task. If it calls none, as for an error that may pass, a later call returns the task
+  // again.
   std::optional<JournalTask> Next(absl::Duration timeout);
-  // Records that the server took the task of `Next`; `execution` is its name of an opened one.
+  // Records that the server took the task of `Next`; for kOpen `execution` is the server's name.
   void Done(const std::string& execution = "");
-  // Records that the server will never take the task. Windows are set aside; so is all of an
-  // execution that can't be opened. With `is_closed` the server takes no other windows of this
-  // execution, so `Append` refuses them too.
+  // Records that the server will never take the task. Windows are set aside; so are all windows of
+  // an execution that can't be opened. After a refusal of another task than kSend, and with
+  // `is_closed`, the execution counts as failed: `Append` takes no other windows of it.
   void Refuse(bool is_closed = false);
   // Records that the server refused `refused` of the task's windows, and took the others. REQUIRES:
   // the task is kSend.
@@ -110,11 +118,12 @@ class WindowJournal {
   // this process ends, and not the job.
   void Abandon(const std::string& reason);
 
-  // Makes `Next` return at once from now on.
+  // Makes `Next` return nothing at once from now on.
   void Interrupt();
   // Returns whether nothing is left to send, except the end of executions that still run; after
   // `Abandon` that counts too, until the server has it.
   bool is_empty() const;
+  // Returns the counts of this moment.
   JournalCounts counts() const;
 
  private:

@@ -16,19 +16,21 @@
 
 namespace parplan {
 
-// Reads targets of exports/exporters.h, separated by commas; none from an empty text.
-// INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a target that is unknown or comes twice.
+// Reads targets of exports/exporters.h, separated by commas without blanks; none from an empty
+// text. The pointers are valid as long as the program, and not null. INVALID_ARGUMENT
+// (SPEC_INVALID) naming `field` for a target that is empty, unknown or comes twice.
 absl::StatusOr<std::vector<const PlanExporter*>> ReadExportTargets(absl::string_view text,
                                                                    absl::string_view field);
 
-// Returns the files of all exporters, each in the folder of its target: `megatron/megatron.args`.
-// Returns the errors of ExportVerifiedPlan (exports/verified_export.h).
+// Returns the files of all exporters, as names and texts; writes nothing. The name of each begins
+// with the folder of its target: `megatron/megatron.args`. Returns the errors of ExportVerifiedPlan
+// (exports/verified_export.h).
 absl::StatusOr<std::vector<ExportedFile>> ExportToFolders(
     const std::vector<const PlanExporter*>& exporters, const VerifiedPlan& verified,
     const ModelSpec& model);
 
 // Returns a variable PARPLAN_EXPORT_{TARGET} for each exporter with the path of its folder below
-// `folder`; in its name `-` becomes `_`.
+// `folder`; in its name letters are upper-case and `-` becomes `_`.
 LaunchVariables ExportVariables(const std::vector<const PlanExporter*>& exporters,
                                 absl::string_view folder);
 

@@ -29,7 +29,7 @@ struct LaunchOptions {
   // `node-1`, ...
   std::vector<std::string> node_names;
   // Address of the node of rank 0, and a free port there, from 1 to 65534: the port above it is
-  // used too. Empty and 0: left out.
+  // used too. An empty address and a port of 0 are left out, each by itself.
   std::string master_address;
   int master_port = 0;
   // Paths of these files as the processes see them; empty: left out.
@@ -40,7 +40,8 @@ struct LaunchOptions {
   std::string rank_map_path;
 };
 
-// A node of the job, with the ranks first_rank to first_rank + device_count - 1.
+// A node of the job, with the ranks first_rank to first_rank + device_count - 1. Ranks count from 0
+// through the nodes in their order.
 struct LaunchNode {
   std::string name;
   int first_rank = 0;
@@ -53,19 +54,22 @@ class LaunchPlan {
   // FAILED_PRECONDITION with `field` in its metadata if the plan was made for another `model`
   // (SPEC_INVALID) or another `topology` or names of nodes (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if
   // the payload is not a plan (PAYLOAD_MALFORMED) or `master_port` is out of range (SPEC_INVALID).
-  // O(ranks * (layers + passes + ranks of a stage)) time.
+  // A plan that the executor cannot run (`RankProgram::Create`), such as one for another runtime,
+  // is no error: it gets no process groups, and the JSON says why. O(ranks * (layers + passes +
+  // ranks of a stage)) time.
   static absl::StatusOr<LaunchPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                            const Topology& topology, LaunchOptions options = {});
 
   int rank_count() const { return plan_.device_count; }
   // The nodes in rank order; at least one.
   const std::vector<LaunchNode>& nodes() const { return nodes_; }
-  // Returns the index of the node with this name, or -1.
+  // Returns the index in nodes() of the node with this name, or -1.
   int NodeNamed(const std::string& name) const;
 
-  // Returns the variables that all processes of a node share. REQUIRES: an index into nodes().
+  // Returns the variables that all processes of a node share. REQUIRES, unchecked: an index into
+  // nodes().
   LaunchVariables VariablesOfNode(int node) const;
-  // Returns the further variables of one rank. REQUIRES: 0 <= rank < rank_count().
+  // Returns the further variables of one rank. REQUIRES, unchecked: 0 <= rank < rank_count().
   LaunchVariables VariablesOfRank(int rank) const;
 
   // Returns one JSON object with nodes, ranks and groups (docs/launch.md), and a line feed at its

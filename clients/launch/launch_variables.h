@@ -23,7 +23,7 @@ using LaunchVariables = std::vector<std::pair<std::string, std::string>>;
 absl::StatusOr<std::string> VariableLines(const LaunchVariables& variables);
 
 // Returns a line `export NAME='VALUE'` per variable, quoted for POSIX shells. Returns the errors of
-// `VariableLines`, for line feeds too.
+// `VariableLines`, for a value with a line feed too.
 absl::StatusOr<std::string> ShellExports(const LaunchVariables& variables);
 
 }  // namespace parplan

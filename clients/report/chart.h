@@ -2,7 +2,8 @@
 // axis below.
 //
 // Positions along a row are percentages of its width and heights are pixels, so a chart is as wide
-// as the page and its text keeps its size.
+// as the page and its text keeps its size. The charts of the report (charts.h) and the scatter
+// chart of the accuracy study are made of it.
 
 #ifndef PARPLAN_CLIENTS_REPORT_CHART_H_
 #define PARPLAN_CLIENTS_REPORT_CHART_H_
@@ -22,8 +23,8 @@ inline constexpr int kMaxChartRows = 128;
 // The unit of an axis.
 enum class AxisUnit { kSeconds, kBytes };
 
-// One chart; rows count from 0 to `row_count` - 1. Texts are escaped, `css` (classes of report.css)
-// and `shapes` are not.
+// One chart; rows count from 0 to `row_count` - 1, which is not checked. Texts are escaped, `css`
+// (classes of report.css) and `shapes` are not. Used by one thread at a time.
 class Chart {
  public:
   // `title` is read by screen readers. `banner` reserves room for a text above the rows.
@@ -54,8 +55,8 @@ class Chart {
   // Does nothing if `end` is not positive and finite.
   void AddAxis(double end, AxisUnit unit);
 
-  // Adds a line through all rows at `place`, a share of the width, with a text above it. REQUIRES:
-  // a banner.
+  // Adds a line through all rows at `place`, a share of the width, with a text above it. REQUIRES,
+  // unchecked: a banner.
   void AddLimit(double place, absl::string_view text);
 
   // Adds SVG shapes in a box of 1000 by `bottom()` that is stretched to the width.

@@ -1,5 +1,7 @@
-// The charts of the report, each with its legend. They draw at most `kMaxChartRows` rows; the page
-// says when rows are left out. `RenderReport` draws them.
+// The charts of the report as HTML, with their legends if they have several kinds of bars (the
+// strip's is `StrategyTable`). They draw at most `kMaxChartRows` rows; for stages and layers the
+// page says when rows are left out. `RenderReport` draws them. Prediction and plan are as it
+// requires them.
 
 #ifndef PARPLAN_CLIENTS_REPORT_CHARTS_H_
 #define PARPLAN_CLIENTS_REPORT_CHARTS_H_
@@ -21,7 +23,8 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
 // Draws the memory of one device of each stage by item, and its usable memory.
 std::string MemoryBars(const Prediction& prediction);
 
-// Draws the memory of the fullest device of each plan, one row per plan, and its usable memory.
+// Draws the memory of the fullest device of each plan, one row per plan, and the usable memory of
+// `prediction`. Returns nothing if all of them are 0.
 std::string FrontBars(const std::vector<PlanBeside>& plans, const Prediction& prediction);
 
 // Draws the busy time of each stage per micro-batch by item.

@@ -9,7 +9,7 @@
 
 namespace parplan {
 
-// Returns report.css and page_head.html.
+// Returns report.css and page_head.html, which live as long as the program.
 absl::Span<const EmbeddedFile> ReportFiles();
 
 }  // namespace parplan

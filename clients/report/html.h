@@ -1,5 +1,5 @@
-// Formats text and numbers for the report. The charts and tables of this folder and the text views
-// of planctl use it.
+// Formats text and numbers for the report. The charts and tables of this folder, the text views of
+// planctl, and the studies of accuracy and of the papers use it. All functions are pure.
 
 #ifndef PARPLAN_CLIENTS_REPORT_HTML_H_
 #define PARPLAN_CLIENTS_REPORT_HTML_H_
@@ -25,29 +25,29 @@ inline constexpr int kMaxNameLength = 60;
 inline constexpr int kMaxGistLength = 240;
 
 // Cleans the text and cuts it to `max_characters`; a text that was cut ends with `…`, which counts.
-// REQUIRES: `max_characters` is at least 1.
+// REQUIRES, unchecked: `max_characters` is at least 1.
 std::string Shorten(absl::string_view text, int max_characters);
 
 // Returns `12.3 %` for 0.123; `–` if not finite.
 std::string Percent(double ratio);
 
-// Returns `18.7`, `1240`: at least three significant digits; `–` if not finite.
+// Returns `18.7`, `1240` (`ThreeDigits` of base/quantity_text.h); `–` if not finite.
 std::string Rate(double value);
 
-// Returns `4` for one, `4–7` for several.
+// Returns `4` for one number from 4 on (or none), `4–7` for four of them.
 std::string Range(int first, int count);
 
 // Returns `1 layer`, `3 layers`.
 std::string Count(int64_t count, absl::string_view noun);
 
-// Returns the words for an item, for example `optimizer states`.
+// Return the words for an item, for example `optimizer states`; they live as long as the program.
 const char* Name(MemoryItemKind kind);
 const char* Name(TimeItemKind kind);
 
 // Returns the limit that ended a search without a proof, to follow `ended by`; empty if none did.
 std::string EndOfSearch(SearchLimit limit);
 
-// Returns `+3.1 %`, `-12.0 %`, `±0 %`.
+// Returns `+3.1 %` for 0.031, `-12.0 %`, `±0 %`; `–` if not finite.
 std::string Change(double ratio);
 
 // Describes a strategy, for example `tensor parallel 4, data parallel 2 with
@@ -58,7 +58,7 @@ std::string StrategyWords(const Strategy& strategy);
 // micro-batches as the pipeline has devices.
 std::string GroupsText(const Plan& plan);
 
-// Returns `A` to `Z`, `AA` and so on: the letter of the n-th strategy in charts.
+// Returns `A` to `Z` for 0 to 25, `AA` for 26 and so on: the letters of strategies in charts.
 std::string Letter(int index);
 
 }  // namespace parplan::report

@@ -13,9 +13,10 @@
 
 namespace parplan {
 
-// One row of the table of rivals.
+// One row of the table of rivals: the best plan of another planner for the same question.
 struct ReportRival {
   std::string planner;
+  // Whether the planner found a plan that fits. If not, a smallest memory of 0 means unknown.
   bool feasible = false;
   Seconds step;                   // when feasible
   double samples_per_second = 0;  // when feasible
@@ -32,11 +33,12 @@ struct PlanBeside {
   double samples_per_second = 0.0;
   Bytes peak_memory;
 
-  // Returns by which share this plan takes more time per sample than one with `rate` samples/s.
+  // Returns by which share this plan takes more time per sample than one with `rate` samples/s;
+  // below 0 if it takes less. REQUIRES, unchecked: `samples_per_second` is above 0.
   double SlowerThan(double rate) const { return rate / samples_per_second - 1.0; }
 };
 
-// A label and its text, printed unchanged (escaped).
+// A label and its text, plain text both.
 struct ReportFact {
   std::string label;
   std::string text;
@@ -53,7 +55,7 @@ struct ReportInput {
   // Whether messages between stages block the devices of the runtime
   // (`RuntimeTraits::blocking_pipeline_messages`), for the timeline.
   bool blocking_messages = false;
-  // One name per layer of the model, first to last.
+  // One name per layer of the model, first to last; may be shorter than the model.
   std::vector<std::string> layer_names;
   // May be empty.
   std::vector<ReportRival> rivals;
@@ -67,12 +69,12 @@ struct ReportInput {
   std::vector<ReportFact> facts;
 };
 
-// Renders the page. Every text of `input` is escaped, and shortened where it is
-// too long to read. REQUIRES: the plan has stages, each with layers, and the prediction has
-// `plan.pipeline_parallel_degree()` stages.
+// Renders the page. Every text of `input` is escaped, and shortened where it is too long to read.
+// REQUIRES: the plan has stages, and the prediction has `plan.pipeline_parallel_degree()` stages;
+// aborts otherwise. REQUIRES, unchecked: each stage has layers. Pure.
 //
-// The page stays below 1 MiB however large the plan is; if a chart or a table
-// leaves something out, the page says so.
+// The page stays below 1 MiB however large the plan is; if a chart of stages or a table leaves
+// something out, the page says so.
 std::string RenderReport(const ReportInput& input);
 
 }  // namespace parplan

@@ -1,4 +1,5 @@
-// The predicted step of a plan, span by span, with the names that a measured step has too.
+// The predicted step of a plan, span by span, with the names that a measured step has too. `planctl
+// trace` writes them to a file.
 //
 //   0F3, 0B3    forward or backward pass of stage 0 over micro-batch 3, in PyTorch's words
 //   send 0F3    the message with the result of that pass
@@ -25,11 +26,13 @@ enum class SpanKind { kForward, kBackward, kMessage, kGradients, kOptimizer, kSt
 struct StepSpan {
   std::string name;
   SpanKind kind = SpanKind::kStep;
-  // Place in the pipeline, counted from 0.
+  // Place of the devices in the pipeline, counted from 0.
   int place = 0;
-  // Stage and micro-batch of passes and messages, else -1.
+  // Stage (a virtual one, in the order of the model) and micro-batch, both from 0, of passes and
+  // messages, else -1.
   int stage_index = -1;
   int64_t micro_batch_index = -1;
+  // Time since the step began.
   Seconds start;
   Seconds duration;
 };
@@ -40,12 +43,14 @@ inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 
 // Lists the spans of one step, place by place: passes, gradients and optimizer (unless they take no
 // time) by their start, then messages by theirs. The whole step is the last span, at place 0.
-// Messages are listed unless they block devices (`blocking_messages`, see `PipelineRules`): then
-// the gaps between passes are the exchanges. INVALID_ARGUMENT (SPEC_INVALID) naming
-// `micro_batch_count` if there are more than `kMaxTracedPasses` passes.
+// Messages are listed, at the place of their sender, unless there is one place or they block
+// devices (`blocking_messages`, see `PipelineRules`): then the gaps between passes are the
+// exchanges. INVALID_ARGUMENT (SPEC_INVALID) naming `micro_batch_count` if there are more than
+// `kMaxTracedPasses` passes.
 //
 // With virtual stages the passes of a device are drawn equally long, because a prediction has only
-// their sums; the last span may then end before the step does. REQUIRES: as `VirtualStageTimes`.
+// their sums; the other spans may then all end before the whole step does. REQUIRES: as
+// `VirtualStageTimes`.
 absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Prediction& prediction,
                                                      bool blocking_messages);
 

@@ -15,17 +15,17 @@
 
 namespace parplan::report {
 
-// Returns the CSS class that fills a bar.
+// Return the CSS class that fills a bar; it lives as long as the program.
 const char* FillClass(MemoryItemKind kind);
 const char* FillClass(TimeItemKind kind);
 // The class of the bars of gradient synchronisation that nothing hides, in the timeline.
 inline constexpr const char* kGradientSyncFill = "f32";
-// Returns the CSS class of the n-th strategy of a plan; repeats after 32.
+// Returns the CSS class of a strategy of a plan, which counts from 0; repeats after 32.
 std::string StrategyFillClass(int index);
 
 // Returns a page from its first byte to the end of its head: `title`, any text, and the style sheet
-// for light and dark screens and for print, followed by `more_style`. Its content security policy
-// forbids requests and scripts.
+// for light and dark screens and for print, followed by `more_style`, CSS that is not escaped. Its
+// content security policy forbids requests and scripts.
 std::string PageHead(absl::string_view title, absl::string_view more_style = "");
 
 // Returns an invisible <svg> with the textures that the style sheet refers to.

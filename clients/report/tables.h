@@ -33,12 +33,12 @@ std::string StrategyTable(const Plan& plan, const std::vector<Strategy>& strateg
 std::string LayerTable(const Plan& plan, const std::vector<Strategy>& strategies,
                        const std::vector<std::string>& layer_names);
 
-// Returns alternative plans and how they differ from that of `prediction`; says when some are left
-// out.
+// Returns alternative plans, in their order, and by how much their time a sample and their peak
+// memory differ from those of `prediction`; says when some are left out.
 std::string PlanTable(const std::vector<PlanBeside>& plans, const Prediction& prediction);
 
-// Returns rivals with their throughput as bars; the row of `planner` is highlighted. Rivals without
-// a plan show why instead.
+// Returns all rivals, in their order, with their throughput as bars; the row of `planner` is
+// highlighted. Rivals without a plan show why instead.
 std::string RivalTable(const std::vector<ReportRival>& rivals, const std::string& planner);
 
 }  // namespace parplan::report

@@ -1,7 +1,7 @@
 // The work on the controller: requests a plan before a job starts, and closes its executions after
-// it has ended. `planctl slurm-prolog` and `slurm-epilog` call it. All functions call Slurm's
-// programs and wait for them without a limit of their own: callers set one (deadline_work.h). They
-// set SLURM_CONF in the environment, so the process has one thread.
+// it has ended. `planctl slurm-prolog` and `slurm-epilog` call it. All functions that take a
+// configuration call Slurm's programs and wait for them without a limit of their own: callers set
+// one (deadline_work.h). They set SLURM_CONF in the environment, so the process has one thread.
 
 #ifndef PARPLAN_CLIENTS_SLURM_CONTROLLER_H_
 #define PARPLAN_CLIENTS_SLURM_CONTROLLER_H_
@@ -21,10 +21,10 @@ enum class Outcome {
   // The plan is in the spool.
   kPlanned,
   // No plan: the planner could not be reached or cannot answer now, or the spool, the TLS files or
-  // scontrol failed.
+  // scontrol failed, or any other error that `IsRefusal` (refusal.h) does not accept.
   kAway,
-  // No plan: nothing fits, or the job asks for something impossible, as a plan that the controller
-  // may not read.
+  // No plan: nothing fits, or the job asks for something impossible, such as a plan that the
+  // controller may not read.
   kRefused,
 };
 // Returns `planned`, `away` or `refused`.
@@ -32,14 +32,16 @@ const char* OutcomeName(Outcome outcome);
 
 struct Answer {
   Outcome outcome = Outcome::kAway;
-  // One line: the name of the plan, or the reason why there is none.
+  // One line for people: the name of the plan and how long it took, or the reason why there is
+  // none.
   std::string text;
 };
 
-// Fetches the plan of a job that wants one and writes it to the spool for the job's nodes, or the
-// reason why there is none. The spool has a reason from the start, so that no node takes the plan
-// of an earlier run of the job. Retries while the planner can't be reached, with pauses of 0.2 s
-// that double up to 2 s, until `tries` is over. `node_list`: SLURM_JOB_NODELIST.
+// Fetches the plan of a job that wants one (`job.wishes.plan` is not `off`) and writes it to the
+// spool for the job's nodes, or the reason why there is none. The spool has a reason from the
+// start, so that no node takes the plan of an earlier run of the job. Completes `job`, its own
+// copy, by `AddJobDetails`. Retries while the planner can't be reached, with pauses of 0.2 s that
+// double up to 2 s, until `tries` is over. `node_list` is SLURM_JOB_NODELIST.
 Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
                    const Countdown& tries);
 
@@ -47,15 +49,17 @@ Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view no
 // if scontrol fails.
 absl::Status SetJobComment(const SlurmConfig& config, const JobFacts& job, const Answer& answer);
 
-// Cancels a job. Slurm then kills its prolog, this process, too: the call returns only an error.
+// Cancels a job. Slurm then kills its prolog, this process, too, so a caller cannot count on the
+// call's return. Returns UNAVAILABLE if scancel fails.
 absl::Status CancelJob(const SlurmConfig& config, const JobFacts& job);
 
 // Closes the executions of the job's plan that still run, as failed, and removes the plan from the
 // spool. Executions of a plan that is bound to no job stay open, since they may be another job's,
-// and so do those that the controller has no role to close. Returns one line on what was done, or
-// an error if some may still be open: then the plan is still in the spool, and the call may be
-// repeated. UNAVAILABLE if the planner does not answer before `tries` is over, FAILED_PRECONDITION
-// for TLS files that can't be used, and other errors of execution_service.proto.
+// and so do those that the controller has no role to close. Returns one line on what was done, also
+// if the job had no plan or the spool's file can't be read, or an error if some may still be open:
+// then the plan is still in the spool, and the call may be repeated. UNAVAILABLE if the planner
+// does not answer before `tries` is over, FAILED_PRECONDITION for TLS files that can't be used, and
+// other errors of execution_service.proto.
 absl::StatusOr<std::string> CloseJob(const SlurmConfig& config, const JobFacts& job,
                                      const Countdown& tries);
 

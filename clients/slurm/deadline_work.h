@@ -1,5 +1,6 @@
 // Runs work under a time limit, whatever it waits for: a name server, a file system, a program. The
-// hooks of planctl run in it, and the work on the controller calls Slurm's programs by it.
+// hooks that planctl has for Slurm run their work by it, and the work on the controller calls
+// Slurm's programs by it.
 
 #ifndef PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_
 #define PARPLAN_CLIENTS_SLURM_DEADLINE_WORK_H_
@@ -28,22 +29,25 @@ class Countdown {
   std::chrono::steady_clock::time_point end_;
 };
 
-// The result of the work, in the worker's own terms; together at most 16 MiB, the rest is cut.
+// The result of the work, in the worker's own terms. Code and text together have at most about 16
+// MiB; the rest of the text is cut.
 struct WorkResult {
   int code = 0;
   std::string text;
 };
 
 // Runs `work` in a child process, which is killed when this one ends, and returns its result; or
-// nothing if it did not end in time: then it is killed with all processes it has started. What
-// `work` changes in memory is lost with the child. INTERNAL if the child died or can't be started.
-// REQUIRES: this process has one thread.
+// nothing if it did not end within `deadline`. In both cases the child is killed with the processes
+// that it has started, unless they made a process group of their own. What `work` changes in memory
+// is lost with the child. INTERNAL if the child died or can't be started. REQUIRES, unchecked: this
+// process has one thread.
 absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
                                                     const std::function<WorkResult()>& work);
 
-// Runs a program and returns its standard output, at most 16 MiB; its standard error is dropped.
-// The first argument is its path. Waits without a limit. UNAVAILABLE if it can't be started, ends
-// with another code than 0, or prints more; INTERNAL if no pipe can be made.
+// Runs a program with an empty standard input and returns its standard output, at most 16 MiB; its
+// standard error is dropped. The first of `arguments`, at least one, is its path. Waits without a
+// limit. UNAVAILABLE if it can't be started, ends with another code than 0 or by a signal, or
+// prints more; INTERNAL if no pipe can be made. No error has a reason.
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& arguments);
 
 }  // namespace parplan::slurm

@@ -15,8 +15,9 @@
 
 namespace parplan::slurm {
 
-// Returns the names of a host list: n01, n02, n03, n7 and login for `n[01-03,7],login`.
-// INVALID_ARGUMENT for a malformed list, or one of more than 65536 hosts.
+// Returns the names of a host list in its order: n01, n02, n03, n7 and login for
+// `n[01-03,7],login`. INVALID_ARGUMENT without a reason for a malformed or empty list, or one of
+// more than 65536 hosts.
 absl::StatusOr<std::vector<std::string>> ExpandHosts(absl::string_view host_list);
 
 // Devices of one kind, from a GRES such as `gpu:h200:8(IDX:0-7)`.
@@ -26,8 +27,8 @@ struct GresCount {
   int64_t count = 0;
   friend bool operator==(const GresCount&, const GresCount&) = default;
 };
-// Parses a list of GRES; an empty text and `(null)` give an empty list. INVALID_ARGUMENT for a
-// malformed list.
+// Parses a list of GRES, in its order; an empty text and `(null)` give an empty list.
+// INVALID_ARGUMENT without a reason for a malformed list.
 absl::StatusOr<std::vector<GresCount>> ParseGres(absl::string_view text);
 
 // A node of the job and the devices it gives to the job.
@@ -53,10 +54,12 @@ struct JobWishes {
   std::string exports;
 };
 
+// A job of Slurm: `JobFromEnvironment` reads its ids and wishes, `AddJobDetails` the rest.
 struct JobFacts {
   // Returns the value of an environment variable, or null if it is not set.
   using Lookup = std::function<const char*(const char* name)>;
 
+  // The number of the job, as digits.
   std::string job_id;
   // The name by which scontrol and scancel address this job alone: `100_7` for a task of an array,
   // whose last task has the id of the whole array; `100+1` for a part of a heterogeneous job, whose
@@ -65,32 +68,36 @@ struct JobFacts {
   // The name that its user gave it, in the prolog of the controller; empty elsewhere.
   std::string job_name;
   int64_t restart_count = 0;
-  // In the words of scontrol; makes request ids unique if job ids are used again.
+  // The time at which the job was submitted, in the words of scontrol; makes request ids unique if
+  // job ids are used again.
   std::string submit_time;
-  // Infinite if the job has none.
+  // Longest time that the job may run; infinite if it has none.
   absl::Duration time_limit = absl::InfiniteDuration();
   // The job's nodes in the order of its node list, which is the order of node ranks.
   std::vector<JobNode> nodes;
   JobWishes wishes;
 };
 
-// Reads the job's id and wishes from the environment of a prolog or an epilog. INVALID_ARGUMENT
-// (SPEC_INVALID) naming SLURM_JOB_ID if that is no number of at most 20 digits; other variables
-// that are missing or malformed count as not given.
+// Reads the job's ids, name, number of restarts and wishes (SPANK_PARPLAN_*) from the environment
+// of a prolog or an epilog. INVALID_ARGUMENT (SPEC_INVALID) naming SLURM_JOB_ID if that is no
+// number of 1 to 20 digits; other variables that are missing, or should be a number and are not,
+// count as not given.
 absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup);
 
 // Returns the record of the job with this id in the output of `scontrol show job`, which prints
 // all jobs of an array or a heterogeneous job if one of them has the id. Empty if there is none.
 absl::string_view RecordOfJob(absl::string_view scontrol_text, absl::string_view job_id);
 
-// Parses `DAYS-HH:MM:SS` or `HH:MM:SS`; infinite for everything else, such as `UNLIMITED`.
+// Parses the time limit of a job, `DAYS-HH:MM:SS` or `HH:MM:SS`; infinite for everything else, such
+// as `UNLIMITED`.
 absl::Duration ParseTimeLimit(absl::string_view text);
 
 // Fills in restarts, times, nodes and their GRES of `job.job_id` from the output of `scontrol show
-// job -d`. `node_list` is SLURM_JOB_NODELIST. INVALID_ARGUMENT if one of the two is malformed,
-// scontrol names a node twice, or it does not name one of `node_list`; `job` is then half filled.
-// (SPEC_INVALID) for a `job_name` with control characters: a line break in it would begin a line of
-// facts that the user made up.
+// job -d`. `node_list` is SLURM_JOB_NODELIST, which gives the order of the nodes. INVALID_ARGUMENT
+// if one of the two is malformed, scontrol names a node twice, or it does not name one of
+// `node_list`; `job` is then half filled. These errors have no reason. INVALID_ARGUMENT
+// (SPEC_INVALID) naming SLURM_JOB_NAME for a `job_name` with control characters: a line break in it
+// would begin a line of facts that the user made up.
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job);
 

@@ -1,4 +1,5 @@
-// Makes the request to the planner for a job. `PreparePlan` (controller.h) sends it.
+// Makes the request to the planner for a job. `PreparePlan` (controller.h) sends it, and compares
+// the topology with that of a plan that the job names.
 
 #ifndef PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_
 #define PARPLAN_CLIENTS_SLURM_JOB_QUESTION_H_
@@ -13,17 +14,20 @@
 
 namespace parplan::slurm {
 
-// Returns the devices of the job as one group of equal nodes, in the order of its node list.
-// INVALID_ARGUMENT (SPEC_INVALID), with what to ask Slurm for, if there are no nodes, or they
-// differ, have several kinds of devices, or none that the configuration names.
+// Returns the devices of the job as one group of equal nodes, in the order of its node list. GRES
+// that `config.devices` does not name are left out. INVALID_ARGUMENT (SPEC_INVALID) if there are no
+// nodes, or, with what to ask Slurm for, if they differ, have several kinds of devices that the
+// configuration names, or none; and if they have 2^31 devices or more.
 absl::StatusOr<v1::ClusterTopology> TopologyOfJob(const SlurmConfig& config,
                                                   const std::vector<JobNode>& nodes);
 
 // Returns the request of a job whose wish is `auto`, bound to the job and its nodes. Its request id
 // is derived from the job, its submit time, nodes and number of restarts, so repeating it gives the
-// same plan. INVALID_ARGUMENT (SPEC_INVALID) in the cases of `TopologyOfJob`, for a missing batch,
-// a missing or malformed model, and an unknown program to export for; FAILED_PRECONDITION if the
-// configuration's devices make no valid topology, which is no fault of the job.
+// same plan. A job that names neither target nor space, but one program to export for, gets that
+// program's target. The plan lives a day longer than the job's time limit, if the server allows
+// that. INVALID_ARGUMENT (SPEC_INVALID) in the cases of `TopologyOfJob`, for a missing batch, a
+// missing or malformed model, and an unknown or repeated program to export for; FAILED_PRECONDITION
+// if the configuration's devices make no valid topology, which is no fault of the job.
 absl::StatusOr<v1::CreatePlanRequest> QuestionOfJob(const SlurmConfig& config, const JobFacts& job);
 
 }  // namespace parplan::slurm

@@ -1,10 +1,13 @@
-// The files of a job on a node for its tasks, in a folder that only root may write to.
+// The files of a job on a node for its tasks, in a folder that only the user of the hook, root, may
+// write to.
 //
 //   plan.dsse.json  model.json  topology.json  ranks.json    docs/launch.md
 //   node.env        variables of every task
 //   rank-K.env      further variables of the K-th rank of the node
 //   TARGET/         the files of a program of exports/exporters.h, one folder for each asked for
 //   refused         why no task may start: then the only file
+//
+// A job that starts without a plan has `node.env` alone. K counts from 0.
 //
 // `planctl slurm-node-prolog` writes these and `planctl slurm-node-epilog` removes them;
 // spank_parplan.c reads them.
@@ -23,7 +26,7 @@
 
 namespace parplan::slurm {
 
-// Contents by name; a `/` in a name stands behind a folder.
+// Contents by name. A name has at most one `/`, behind the name of a folder.
 using NodeFiles = std::map<std::string, std::string>;
 
 // The node and job of the files, and the folder they will be in.
@@ -32,28 +35,30 @@ struct NodeOfJob {
   std::string job_id;
   std::string node_name;
   std::string folder;
-  // Path of the trust bundle.
+  // Path of the trust bundle, which the job's variables name.
   std::string trust_path;
-  // The programs whose files are made too (JobWishes::exports).
+  // The programs whose files are made too (JobWishes::exports), separated by commas.
   std::string exports;
 };
 
-// Verifies the plan at `now` for this cluster, job and node, and makes the files. Returns the
-// errors of PlanVerifier and LaunchPlan; PERMISSION_DENIED (AUDIENCE_MISMATCH) also for a node that
-// the topology does not name; INVALID_ARGUMENT for an envelope (PAYLOAD_MALFORMED), model or
-// topology (SPEC_INVALID) that is malformed, and for `exports` (SPEC_INVALID naming --plan-export);
-// the errors of ExportVerifiedPlan, and of VariableLines. A job without a plan gets the variable
-// PARPLAN_NO_PLAN with the reason.
+// Verifies the plan at `now` for this cluster, job and node, and makes the files; writes nothing.
+// Returns the errors of PlanVerifier and LaunchPlan; PERMISSION_DENIED (AUDIENCE_MISMATCH) also for
+// a node that neither the topology nor `bundle.node_names` names; INVALID_ARGUMENT for an envelope
+// (PAYLOAD_MALFORMED), model or topology (SPEC_INVALID) that is malformed, and for `exports`
+// (SPEC_INVALID naming --plan-export); the errors of ExportVerifiedPlan, and of VariableLines. A
+// job without a plan (`bundle.without_plan`) gets the variable PARPLAN_NO_PLAN with the reason
+// alone, and no error; `trust` and `node` are then not read.
 absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBundle& trust,
                                         const NodeOfJob& node, absl::Time now);
 
-// Makes the file of a job that must not start.
+// Makes the file of a job that must not start; control characters of `why` become blanks.
 NodeFiles RefusalFiles(const std::string& why);
 
 // Replaces the folder whole or not at all (on file systems that cannot exchange two folders there
-// is none for a moment), and makes its parents. FAILED_PRECONDITION if its parent belongs to
-// another user or users other than its owner may write to it, UNAVAILABLE naming what could not be
-// written.
+// is none for a moment), and makes its parents. Everybody may read the files. A folder beside it,
+// with `.new` at the end of its name, is used and removed. FAILED_PRECONDITION if the parent
+// belongs to another user or users other than its owner may write to it, UNAVAILABLE naming what
+// could not be written; neither has a reason. REQUIRES: one writer of a folder at a time.
 absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files);
 // Removes the folder if it exists; UNAVAILABLE if that fails.
 absl::Status RemoveNodeFiles(const std::string& folder);

@@ -1,5 +1,5 @@
-// The errors of the planner that are the job's fault, and those that pass. The controller's prolog
-// asks (controller.h).
+// The errors of the planner that are the job's fault, and those that pass. The work on the
+// controller (controller.h) asks: its prolog both, its epilog the second.
 
 #ifndef PARPLAN_CLIENTS_SLURM_REFUSAL_H_
 #define PARPLAN_CLIENTS_SLURM_REFUSAL_H_
@@ -9,7 +9,9 @@
 namespace parplan::slurm {
 
 // Returns whether the job asks for what cannot be, so that it would be refused again: nothing fits,
-// a field or a name is wrong, or the search needs more memory than the server gives one.
+// a field or a name is wrong, the plan has expired or is for others, or the search needs more
+// memory than the server gives one. Goes by the reason of the error; false for OK and for an error
+// without one.
 bool IsRefusal(const absl::Status& status);
 
 // Returns whether the same call may succeed in a moment: UNAVAILABLE, CANCELLED and

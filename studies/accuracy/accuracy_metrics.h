@@ -1,6 +1,6 @@
-// Measures the errors of predictions of published runs, for `parplan-study accuracy`. Pure.
-// studies/main/accuracy_command.cc calls `Evaluate`, and the reports (accuracy_report.h) show the
-// summary.
+// Measures the errors of predictions of published runs, for `parplan-study accuracy`. All functions
+// are pure, `Evaluate` if `predict` is. studies/main/accuracy_command.cc calls `Evaluate`, and the
+// reports (accuracy_report.h) show the summary.
 
 #ifndef PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
 #define PARPLAN_STUDIES_ACCURACY_ACCURACY_METRICS_H_
@@ -31,7 +31,8 @@ struct AccuracyRow {
   // Absent if not measured.
   std::optional<Bytes> measured_memory;
   MemoryView memory_view = MemoryView::kAllocatedMax;
-  // Whether the run failed for lack of memory; absent if the source does not say.
+  // Whether the run failed for lack of memory; absent if the source does not say and the run has
+  // neither a step nor a peak.
   std::optional<bool> out_of_memory;
   // Whether the run gave no figure, for lack of memory or another reason.
   bool failed = false;
@@ -75,10 +76,10 @@ struct AccuracyFigures {
   // The same of runs that failed for reasons which the source does not say.
   int failed_total = 0;
   int failed_refused = 0;
-  // Share of the runs that did not fail that are refused nevertheless.
+  // Share of the runs known not to have run out of memory that are refused nevertheless.
   std::optional<double> false_refusals;
 };
-// Returns the figures over `rows`.
+// Returns the figures over `rows`, in which no pointer is null.
 AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows);
 
 // One job under at least `kMinGroupPlans` different plans.
@@ -95,7 +96,7 @@ struct JobGroup {
   bool fitted = false;
 };
 inline constexpr int kMinGroupPlans = 3;
-// Groups the rows with a measured step, by source and then job.
+// Groups the rows with a measured step, by source and then job; jobs with fewer plans are left out.
 std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
 
 // Figures over several groups.
@@ -124,9 +125,10 @@ inline constexpr int kWorstCount = 5;
 struct AccuracySummary {
   std::vector<AccuracyRow> rows;
   std::vector<SkippedRun> skipped;
-  // Digest of the calibration of the predictions.
+  // Digest of the calibration of the predictions, or another name of it.
   std::string calibration_id;
   std::vector<JobGroup> groups;
+  // By source; those with skipped runs alone too.
   std::map<std::string, SourceAccuracy> sources;
 
   AccuracySummary() = default;
@@ -141,10 +143,12 @@ AccuracySummary Summarise(std::vector<AccuracyRow> rows, std::vector<SkippedRun>
 
 // Predicts the runs of `sources`, or all if it is empty, with `predict`, which is called once a run
 // and is not empty. A run without a question or prediction joins the skipped ones with the reason.
+// A source of `sources` without rows is in no part of the summary.
 AccuracySummary Evaluate(const PublishedRuns& runs, const std::vector<std::string>& sources,
                          const RunPredictor& predict, std::string calibration_id);
 
-// Returns the largest items, for example `activations 61 %, parameters 20 %`; at most two.
+// Return the largest items, for example `activations 61 %, parameters 20 %`; at most two, none if
+// all are 0.
 std::string DominatingTerms(const TimeItems& items);
 std::string DominatingTerms(const MemoryItems& items);
 

@@ -19,11 +19,12 @@ std::string AccuracyText(const AccuracySummary& summary);
 // seconds, sizes bytes; null means absent.
 std::string AccuracyJson(const AccuracySummary& summary);
 
-// Returns a self-contained page without script: scatter plots of predicted against
-// measured, and the tables. Below 1 MiB for 2,000 rows; says what it leaves out.
+// Returns a self-contained page without script: scatter plots of predicted against measured, and
+// the tables. Below 1 MiB for 2,000 rows; says what it leaves out.
 std::string AccuracyHtml(const AccuracySummary& summary);
 
-// Return the name of a view in JSON, for example `allocated_last_rank`, and in words.
+// Return the name of a view in JSON, for example `allocated_last_rank`, and in words; they live as
+// long as the program.
 const char* ViewName(MemoryView view);
 const char* ViewWords(MemoryView view);
 

@@ -9,7 +9,7 @@
 
 namespace parplan {
 
-// Returns accuracy.css alone.
+// Returns accuracy.css alone, which lives as long as the program.
 absl::Span<const EmbeddedFile> AccuracyFiles();
 
 }  // namespace parplan

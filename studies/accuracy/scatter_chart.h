@@ -12,21 +12,23 @@
 
 namespace parplan::accuracy {
 
+// A run. Both values are seconds or bytes, as the axes.
 struct ScatterPoint {
   double measured = 0.0;
   double predicted = 0.0;
   // Whether coefficients were fitted on the point; it is drawn hollow.
   bool fitted = false;
+  // The tooltip, plain text.
   std::string hint;
 };
 
-// Returns the ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten
-// as long as these are at most `max_count`, else every power, every second, ... REQUIRES:
-// 0 < low <= high, both finite, which is not checked.
+// Returns the ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten as
+// long as these are at most `max_count` (at least 1), else every power, every second, ...
+// ascending; may be none. REQUIRES: 0 < low <= high, both finite, which is not checked.
 std::vector<double> LogTicks(double low, double high, int max_count);
 
 // Returns a chart with equal scales, the line of equality and lines 20 % off. Points that are not
-// finite and above 0 are left out; empty if none is left. Screen readers read `title`.
+// finite and above 0 are left out; an empty text if none is left. Screen readers read `title`.
 std::string ScatterChart(absl::string_view title, const std::vector<ScatterPoint>& points,
                          report::AxisUnit unit);
 

@@ -1,4 +1,5 @@
-// The commands of parplan-study. main.cc adds all of them to its application.
+// The commands of parplan-study, each in a file of its name. main.cc adds all of them to its
+// application.
 
 #ifndef PARPLAN_STUDIES_MAIN_COMMAND_H_
 #define PARPLAN_STUDIES_MAIN_COMMAND_H_
@@ -13,8 +14,8 @@ using shell::Note;
 using shell::Print;
 using shell::Session;
 
-// Each adds one command to `app`. `session` and `action` outlive the parsing; the command chosen
-// sets `action`.
+// Each adds one command to `app`. Parsing sets `action` if the command was chosen; `session` must
+// live until that has run, `action` until the command line is parsed.
 void AddAccuracyCommand(Command app, const Session& session, Action& action);
 void AddOracleCommand(Command app, const Session& session, Action& action);
 void AddParityCommand(Command app, const Session& session, Action& action);

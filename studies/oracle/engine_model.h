@@ -77,28 +77,31 @@ class EngineModel {
   // of `shape`. `layer_type` is the index of a kind of layer, below `layer_type_count()`.
   bool Knows(const EngineShape& shape, int layer_type, const EngineStrategy& strategy) const;
 
-  // Lists the strategies of layers for a shape, in the engine's order: degrees that are powers of
-  // two within the limits of the case (`max_tp_deg`, `max_sp_deg`), whose data-parallel degree is
-  // at most min(global_batch / chunks, ranks of a stage), and which `Knows` has for every kind of
-  // layer. The engine does not ask that the degree divides the micro-batch; it rounds samples down.
+  // Lists the strategies of layers for a shape, in the engine's order: those that the case allows
+  // (`max_tp_deg`, `max_sp_deg`, `disable_tp` and so on), with degrees that are powers of two,
+  // whose data-parallel degree is at most min(global_batch / chunks, ranks of a stage), and which
+  // `Knows` has for every kind of layer. The engine does not ask that the degree divides the
+  // micro-batch; it rounds samples down.
   std::vector<EngineStrategy> LayerStrategies(const EngineShape& shape) const;
   // Lists those of embedding and head: the same without recomputation.
   std::vector<EngineStrategy> EndStrategies(const EngineShape& shape) const;
 
-  // The functions below REQUIRE that `Knows` has the strategy for the shape.
+  // The functions below that take a strategy REQUIRE, unchecked, that `Knows` has it for the shape.
+  // Stages count from 0.
 
   // Returns the time of one layer of kind `layer_type`.
   EngineTime LayerTime(const EngineShape& shape, int layer_type,
                        const EngineStrategy& strategy) const;
-  // Returns the time that embedding and head add to stage `stage`, counted from 0. It is 0 for
-  // stages other than the first and the last.
+  // Returns the time that embedding and head add to stage `stage`. It is 0 for stages other than
+  // the first and the last.
   EngineTime EndTime(const EngineShape& shape, int stage, const EngineStrategy& strategy) const;
 
   // Returns the memory of a layer on a device of stage `stage`, in megabytes of 2^20 bytes, not
   // rounded.
   double LayerMegabytes(const EngineShape& shape, int layer_type, int stage,
                         const EngineStrategy& strategy) const;
-  // Returns the megabytes of embedding, head and the context of a process.
+  // Returns the megabytes of embedding and head in stage `stage`, if it has any, and of the context
+  // of a process.
   double EndMegabytes(const EngineShape& shape, int stage, const EngineStrategy& strategy) const;
   // Returns the megabytes of the buffer for gathered activations if no layer is split over more
   // than `cap` ranks; 0 without sequence parallelism.
@@ -159,7 +162,8 @@ class EngineModel {
 
 // Returns the time of a step in seconds by which the engine ranks plans. `without_sync`: [stage]
 // seconds of one micro-batch without gradient synchronisation. `with_sync`: [stage] the same with
-// it, for the layers without embedding and head. REQUIRES: both have an entry for each stage.
+// it, for the layers without embedding and head. REQUIRES, unchecked: both have an entry for each
+// stage, of which there is one at least.
 double EnginePipelineTime(absl::Span<const double> without_sync, absl::Span<const double> with_sync,
                           int64_t chunks);
 

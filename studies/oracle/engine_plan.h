@@ -13,6 +13,7 @@
 
 namespace parplan::oracle {
 
+// A plan of the engine in its own terms.
 struct EnginePlan {
   EngineShape shape;
   // The strategy of embedding and head.
@@ -23,8 +24,8 @@ struct EnginePlan {
 
 // Reads the plan in a strategy file of the engine (`OracleAnswer::strategy_file`). Returns
 // INVALID_ARGUMENT (SPEC_INVALID) with file and field for a file that is no JSON, keys that are
-// missing, and lists or degrees that do not fit model and devices. REQUIRES: the case has an
-// answer, which is not checked.
+// missing, and lists or degrees that do not fit model and devices. Lists of switches that are
+// absent count as off. REQUIRES: the case has an answer, which is not checked.
 absl::StatusOr<EnginePlan> ReadEnginePlan(const OracleCase& oracle);
 
 // Returns the kind of each transformer layer, first to last, as an index into
@@ -37,8 +38,8 @@ struct EngineStage {
   EngineTime ends;
   double without_sync() const { return layers.without_sync() + ends.without_sync(); }
 };
-// Returns the times of all stages, first to last. REQUIRES, as the functions below that take a
-// plan: `EngineModel::Knows` is true for every strategy of the plan.
+// Returns the times of all stages, first to last. REQUIRES, unchecked, as the functions below that
+// take a plan: `EngineModel::Knows` is true for every strategy of the plan.
 std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan& plan);
 
 // Returns the times of the same stages for a simulation of the schedule pass by pass: a third of
@@ -47,18 +48,19 @@ std::vector<EngineStage> EngineStages(const EngineModel& model, const EnginePlan
 std::vector<StageTimes> EngineStageTimes(const std::vector<EngineStage>& stages);
 double SimulatedEngineStep(const EngineModel& model, const EnginePlan& plan);
 
-// Returns the megabytes of each stage as the engine counts them: layers and ends rounded up, its
-// buffer rounded down.
+// Returns the megabytes of a device of each stage as the engine counts them: each layer and the
+// ends rounded up, its buffer rounded down.
 std::vector<double> EngineMegabytes(const EngineModel& model, const EnginePlan& plan);
 
-// A better plan by the engine's own numbers: the fastest one found under the simulated schedule,
-// over the engine's strategies, micro-batch counts, pipeline degrees and limits of degrees, within
-// its memory, with stages of any sizes. The batch is `global_batch`.
+// A plan that is good by the engine's own numbers, and its step in seconds: the fastest one found
+// under the simulated schedule, over the engine's strategies, micro-batch counts, pipeline degrees
+// and limits of degrees, within its memory, with stages of any sizes. The batch is `global_batch`.
 //
 // Each stage is solved exactly (AssignStrategies) for the least sum of its time in all
 // micro-batches and its weighted synchronisation, for several weights; the division into stages is
 // searched over suffixes, pruned by the bound of docs/search.md. The plan is not proved to be
-// optimal: a stage may do better with another weight. Absent if no plan fits.
+// optimal: a stage may do better with another weight, and the engine's own plan may even be faster.
+// Absent if no plan fits.
 struct BetterEnginePlan {
   EnginePlan plan;
   double simulated_step = 0.0;

@@ -13,11 +13,12 @@ namespace parplan::oracle {
 
 // Splits the difference `prediction.step - said`, in seconds, into kinds of cost: each item is the
 // change of the simulated step if the engine's numbers of that kind are replaced by ours in all
-// stages, after those of earlier items. They add up to the whole difference, and an item may be
-// negative or 0. Their sizes depend on the order, which is fixed; every kind has its item.
+// stages, after those of earlier items. The first item is the way from `said` to the simulated
+// step, the last one is the rest. They add up to the whole difference, and an item may be negative
+// or 0. Their sizes depend on the order, which is fixed; every kind has its item.
 //
 //   said         step that the engine predicts for `plan`
-//   ours         the same plan in our terms, with as many stages
+//   ours         the same plan in our terms, with as many stages (not checked)
 //   prediction   prediction of `ours`
 std::vector<Difference> ModelDifferences(const EngineModel& model, const EnginePlan& plan,
                                          Seconds said, const Plan& ours,

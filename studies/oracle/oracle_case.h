@@ -82,10 +82,10 @@ struct OracleAnswer {
   Seconds step;
   double samples_per_second = 0.0;
   // [stage] megabytes of a device as the engine reports them, its reserve included, and those that
-  // it had left.
+  // it had left; may be empty.
   std::vector<double> reported_megabytes;
   std::vector<double> remaining_megabytes;
-  // One entry per stage, for people to read.
+  // One entry per stage, for people to read; may be empty.
   std::vector<std::string> stage_gist;
 };
 

@@ -59,7 +59,9 @@ struct EngineVerdict {
   // Megabytes (2^20 bytes) of its fullest stage, as the engine counts layers, ends, context and
   // buffer.
   double own_megabytes = 0.0;
-  // Simulated step of a plan that is better than `simulated` in the engine's own numbers.
+  // Simulated step of the fastest plan that `FindBetterEnginePlan` (engine_plan.h) found in the
+  // engine's own numbers, which may be no faster than `simulated`; absent if the options do not ask
+  // for it or nothing fits.
   std::optional<Seconds> better_in_own_numbers;
   std::string better_gist;
 };
@@ -73,7 +75,7 @@ struct OurVerdict {
   Bytes usable_memory;
   // Time of the search by the clock of the options; 0 without one.
   double search_seconds = 0.0;
-  // Reason why there is no plan; else empty.
+  // Reason why there is no plan, or what `CheckPlan` finds wrong with it; else empty.
   std::string error;
 };
 
@@ -96,7 +98,7 @@ struct OracleComparison {
 // Plans and predicts the case. Returns errors of the import, of `EngineModel::Create`,
 // `ReadEnginePlan`, `OracleProblem` and `CostModel::Create`, and INVALID_ARGUMENT (PROFILE_INVALID)
 // if the case lacks a bandwidth, latency or memory of a strategy in the engine's plan. A search
-// that finds nothing is an answer.
+// that finds nothing or fails is an answer (`OurVerdict::error`).
 absl::StatusOr<OracleComparison> CompareOracle(const OracleCase& oracle,
                                                const OracleOptions& options);
 

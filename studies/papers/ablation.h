@@ -12,7 +12,8 @@
 
 namespace parplan::papers {
 
-// One way of leaving a part out: the planner to ask and the question it is asked.
+// One way of leaving a part out: the planner to ask, and the question that it is asked in place of
+// the whole one.
 struct Ablation {
   std::string name;
   std::string planner;
@@ -25,8 +26,9 @@ const std::vector<Ablation>& Ablations();
 
 struct AblationRow {
   std::string model;
+  // Memory of a device, in GiB.
   int memory_gb = 0;
-  // [ablation] predicted samples a second, six digits; 0 if nothing fits.
+  // [ablation, as in `Ablations`] predicted samples a second, six digits; 0 if nothing fits.
   std::vector<double> rates;
 
   friend bool operator==(const AblationRow&, const AblationRow&) = default;
@@ -35,7 +37,7 @@ struct AblationRow {
 // Plans a question with each of `Ablations()`, with even stages to start from.
 AblationRow AblationRowOf(const GridQuestion& question);
 
-// Lists the questions: every family with 32 layers and every budget, on 8 devices.
+// Lists the questions: every family with 32 layers and every budget of the grid, on 8 devices.
 std::vector<GridQuestion> AblationQuestions();
 
 }  // namespace parplan::papers

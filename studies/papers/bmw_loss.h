@@ -30,7 +30,8 @@ struct BmwLoss {
 };
 
 // Solves the stages of `optimum`. REQUIRES: it is a plan of the tree of `galvatron-bmw` for
-// `problem`, with any number of stages, none of which ends within a unit of galvatron_tables.h.
+// `problem`, with any number of stages, none of which ends within a unit of galvatron_tables.h;
+// aborts if one does, or if the planner has no tables for that number of stages.
 BmwLoss LossOnOptimumStages(const PlanningProblem& problem, const Plan& optimum);
 
 }  // namespace parplan::papers

@@ -14,8 +14,8 @@
 
 namespace parplan::papers {
 
-// All questions of a model on one stage of 8 devices: 8 to 20 GiB in steps of 2, batches of 8 to
-// 64, 1 to 8 micro-batches.
+// All questions of a model on one stage of 8 devices: 8 to 20 GiB in steps of 2; batches of 8 to 64
+// and 1 to 8 micro-batches, each doubling.
 struct ForwardMemoryRow {
   std::string model;
   // Questions for which the optimum has a plan.
@@ -32,6 +32,7 @@ struct ForwardMemoryRow {
   // digits.
   double mean_loss = 0.0;
   double worst_loss = 0.0;
+  // `8 GB, batch 16 in 2` (micro-batches); empty if no plan is slower.
   std::string worst_question;
   // Largest share of the rate of the program without decoupling that decoupling loses; six digits.
   double worst_decoupling_loss = 0.0;
@@ -40,6 +41,7 @@ struct ForwardMemoryRow {
   friend bool operator==(const ForwardMemoryRow&, const ForwardMemoryRow&) = default;
 };
 
+// Plans all questions of a model (paper_models.h), each with up to three methods.
 ForwardMemoryRow ForwardMemoryRowOf(Family family, int layer_count);
 
 // Returns the samples a second of the best plan of one stage that the dynamic program finds, with
@@ -49,7 +51,7 @@ ForwardMemoryRow ForwardMemoryRowOf(Family family, int layer_count);
 // slower than the program with decoupling, which is the run of the largest value. Ends with the
 // first plan that reaches `enough`; 0 if nothing fits.
 //
-// REQUIRES: the rules of `problem` have one stage and a number of micro-batches.
+// REQUIRES, unchecked: the rules of `problem` have one stage and a number of micro-batches.
 double RateWithoutDecoupling(const PlanningProblem& problem, double enough);
 
 }  // namespace parplan::papers

@@ -28,9 +28,11 @@ inline constexpr Granularity kGranularities[] = {{1, 1}, {8, 1}, {32, 1}, {128, 
 
 struct GranularityRow {
   std::string model;
+  // Memory of a device, in GiB.
   int memory_gb = 0;
-  // Rate of the proved optimum, and [setting] of the methods of `galvatron-bmw`, whose baselines
-  // have neither granules nor fused layers and are left out; six digits, 0 if nothing fits.
+  // Rate of the proved optimum, and [setting of `kGranularities`] of the methods of
+  // `galvatron-bmw`, whose baselines have neither granules nor fused layers and are left out; six
+  // digits, 0 if nothing fits.
   double optimum = 0.0;
   std::vector<double> rates;
 
@@ -42,12 +44,13 @@ GranularityRow GranularityRowOf(const GridQuestion& question);
 
 // Runs `galvatron-bmw` over the layers of the axis `layers` under settings from fine to coarse, and
 // the optimum beside it (TimeAxis), as the axis `granularity` or, with `kLongSearchSeconds` and for
-// `kLeastLongGranularity` layers and more, `kLongGranularity`. `planner` is the name of the
-// setting.
+// `kLeastLongGranularity` layers and more, `kLongGranularity`. `TimedSearch::planner` is the name
+// of the setting, or `kTreeOptimum`. REQUIRES, unchecked: `axis` is one of the two.
 std::vector<TimedSearch> TimeGranularities(const std::string& axis);
 
 // Runs `galvatron-bmw` with the coarsest setting of that curve over the questions of the axis
 // `layers` with `kLeastLongLayers` and more, as part of the axis `long-layers`.
+// `TimedSearch::planner` is `galvatron-bmw, ` and the name of the setting.
 std::vector<TimedSearch> TimeCoarsest();
 
 }  // namespace parplan::papers

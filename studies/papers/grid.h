@@ -39,10 +39,12 @@ struct GridAnswer {
 struct GridCell {
   std::string model;
   int device_count = 0;
+  // Memory of a device, in GiB.
   int memory_gb = 0;
   // By planner (`StudyPlanners`).
   std::map<std::string, GridAnswer> answers;
-  // How far `kTreeOptimum` is proved: at most this share of its time a sample is left. Six digits.
+  // How far `kTreeOptimum` is proved: at most this share of its time a sample is left; 1 if nothing
+  // is proved. Six digits.
   double optimum_gap = 0.0;
   // Plans of `kBmwAlone` and of the tree's optimum, with their stages; kept where the former is
   // slower by more than `kLost`, else empty. That of the method is empty too where it has none.
@@ -57,7 +59,7 @@ struct GridCell {
 
   // Returns the rate of a planner; 0 if nothing fits or it was not asked.
   double RateOf(absl::string_view planner) const;
-  // Whether `kBmwAlone` is slower than the optimum by more than `kLost`.
+  // Returns whether `kBmwAlone` is slower than the optimum by more than `kLost`.
   bool MethodLoses() const { return !optimum_gist.empty(); }
   // Returns who has the fastest plan known of the tree: `kTreeOptimum`; or another planner, all of
   // whose plans are in the tree, where a limit ended the proof before a plan as fast was found.
@@ -76,7 +78,7 @@ GridCell CellOf(const GridQuestion& question);
 // Lists the questions: by devices, then model, depth and budget.
 std::vector<GridQuestion> GridQuestions();
 
-// A summary of speed-ups: the largest over all cells, and where.
+// A summary of speed-ups: the largest over all cells, and where, for people.
 struct SpeedUp {
   // planner's rate over the rival's, less 1.
   double ratio = 0.0;

@@ -26,8 +26,9 @@ struct LineChart {
   std::vector<ChartLine> lines;
 };
 
-// Returns the file, the same bytes for the same chart. REQUIRES: some point, which is not checked;
-// at most six lines, and values above 0 on logarithmic axes. Aborts otherwise.
+// Returns the file, the same bytes for the same chart; texts are escaped. REQUIRES: some point, at
+// most six lines, and values above 0 on logarithmic axes; aborts otherwise. That values are finite
+// is not checked.
 std::string ChartSvg(const LineChart& chart);
 
 }  // namespace parplan::papers

@@ -26,7 +26,8 @@ struct MeasuredMemory {
 
 // Reads what `executor_memory_test --gtest_output=json:FILE` wrote: the property `peak_error` of
 // each test; tests without it are left out. INVALID_ARGUMENT (SPEC_INVALID) naming `--memory-runs`
-// if it is no such file, if no test has that property, or if a test that has it failed.
+// if it is no such file, if no test has that property, or if a test that has it failed or has no
+// number there.
 absl::StatusOr<std::vector<MeasuredMemory>> ParseMeasuredMemory(absl::string_view text);
 
 // The magnitudes of the errors of some plans.

@@ -59,7 +59,7 @@ double MedianError(const std::vector<MeasuredPlan>& plans,
 
 // Errors of the plans of one set.
 struct OverlapErrors {
-  // Absolute errors with and without the slow-down.
+  // Absolute errors with and without the slow-down, as fractions.
   double median_with = 0.0;
   double median_without = 0.0;
   double worst_with = 0.0;

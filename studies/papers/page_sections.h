@@ -1,5 +1,6 @@
-// The sections of the page, each as Markdown; empty where there are no results for it. `PapersPage`
-// puts them together.
+// The sections of the page, each as Markdown. Without results for it a section is empty, except
+// `GridSection`, `OrderSection`, `SpeedUpSection`, `CertificateSection` and `ChecksSection`, which
+// have their words all the same. `PapersPage` puts the sections together.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_
 #define PARPLAN_STUDIES_PAPERS_PAGE_SECTIONS_H_
@@ -38,7 +39,8 @@ std::string TimesSection(const PapersResults& results);
 // Returns the commit that made the searches of an axis; empty if it is not said. Rates of several
 // commits are not compared, since another cost model makes others.
 std::string CommitOf(const PapersResults& results, absl::string_view axis);
-// Returns the timed searches of an axis, and their planners in the order in which they were asked.
+// Return the timed searches of an axis, in their order, and the planners of some searches, each
+// once, in the order in which they were asked.
 std::vector<TimedSearch> SearchesOf(const PapersResults& results, absl::string_view axis);
 std::vector<std::string> PlannersOf(const std::vector<TimedSearch>& searches);
 

@@ -1,4 +1,5 @@
-// Helpers of the sections of the page: Markdown, numbers as text, names of planners, cells.
+// Helpers of the sections of the page (page_sections.h): Markdown, numbers as text, names of
+// planners, cells.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAGE_TEXT_H_
 #define PARPLAN_STUDIES_PAPERS_PAGE_TEXT_H_
@@ -19,23 +20,26 @@ const std::vector<std::string>& Pure();
 const std::vector<std::string>& Hybrid();
 std::vector<std::string> Baselines();
 
-// Breaks a paragraph into lines of at most 100 columns.
+// Breaks a paragraph into lines of at most 100 bytes, longer only for a longer word, with an empty
+// line behind the last one.
 std::string Paragraph(absl::string_view text);
 
-// Returns a row of a table, and its first two lines.
+// Return a row of a table, and the first two lines of one, with line feeds at their ends. Cells are
+// not escaped.
 std::string Row(const std::vector<std::string>& cells);
 std::string Head(const std::vector<std::string>& cells);
 
-// Returns `18.69`, or `-` for the rate of no plan.
+// Returns `18.69`, or `-` for the rate of no plan, 0.
 std::string Rate(double samples_per_second);
-// Returns `+12.3 %` and `12.3 %` for 0.123.
+// Return `+12.3 %` and `12.3 %` for 0.123.
 std::string Signed(double ratio);
 std::string Percent(double ratio);
 
 // Returns the cells of the grid on so many devices.
 std::vector<GridCell> CellsOf(const PapersResults& results, int device_count);
 
-// Returns the share of the tree's optimum that a planner loses in a cell; 0 without an optimum.
+// Returns the share of the tree's optimum (`OptimumRate`) that a planner loses in a cell, 1 if it
+// has no plan there; 0 without an optimum.
 double LossOf(const GridCell& cell, absl::string_view planner);
 
 }  // namespace parplan::papers

@@ -26,7 +26,7 @@ std::string ModelName(Family family, int layer_count);
 
 // Returns a model of so many Transformer layers, in fp32 with Adam. Half of T5's are decoders; of
 // Swin's all but six are of its third kind. 32 and 48 are the papers'; other numbers have the same
-// shapes. REQUIRES: layer_count >= 8, and even for T5.
+// shapes. REQUIRES: layer_count >= 8, else this aborts; and even for T5, which is not checked.
 ModelSpec ModelOf(Family family, int layer_count);
 
 // A question of the grid.
@@ -50,13 +50,15 @@ BatchRange BatchesOf(int device_count);
 
 // Devices of one kind in nodes of eight.
 struct Devices {
+  // Id in the library of hardware.
   std::string kind = "rtx-titan";
   int count = 8;
   // GiB a device.
   int memory_gb = 16;
 };
 // Returns a problem with times from data sheets and the calibration inside the program; `largest`
-// is the only batch if `step` is 0. REQUIRES: full nodes of eight, or fewer than eight devices.
+// is the only batch if `step` is 0. REQUIRES: full nodes of eight, or fewer than eight devices, of
+// a kind of the library, and a valid question; aborts otherwise.
 PlanningProblem ProblemOf(ModelSpec model, const Devices& devices, const BatchRange& batches);
 
 // Returns the problem of a question: RTX Titans, and `BatchesOf` these.

@@ -35,7 +35,7 @@ inline constexpr const char* kPaperPlanners[] = {"galvatron", "galvatron-base", 
 // stages, and the walk from balanced memory to balanced time, for one stage the program alone.
 inline constexpr char kBaseAlone[] = "base-alone";
 inline constexpr char kBmwAlone[] = "bmw-alone";
-// All of them.
+// Returns the names of all planners of the study, in the order of its tables.
 std::vector<std::string> StudyPlanners();
 
 struct Answer {
@@ -49,7 +49,7 @@ struct Answer {
   int pipeline_degree = 0;
   // Layers of each stage, `11|21`.
   std::string stages;
-  // PlanGist.
+  // The plan in one line (`PlanGist`).
   std::string gist;
   // Memory that a device must have for the plan, the upper end of its range; 0 if nothing fits.
   Bytes memory;
@@ -70,15 +70,17 @@ PlanningProblem InTree(const PlanningProblem& problem);
 PlanningProblem WithPartitioner(const PlanningProblem& problem, Partitioner partitioner);
 
 // Answers `problem` with a planner of `PlannerNames`, with `exact` over `InTree` for
-// `kTreeOptimum`, or with a method for `kBaseAlone` and `kBmwAlone`, which no `control` ends. No
-// plan for these degrees counts as nothing that fits. REQUIRES: a known planner and a question that
-// it takes; aborts otherwise.
+// `kTreeOptimum`, or with a method for `kBaseAlone` and `kBmwAlone`, which no `control` ends.
+// `kTreeOptimum` ends after `kMaxOptimumStates` unless `control` has a number of states. No plan
+// for these degrees counts as nothing that fits. REQUIRES: a known planner and a question that it
+// takes; aborts otherwise.
 Answer Ask(const PlanningProblem& problem, absl::string_view planner,
            const SearchControl& control = {});
 
 // Answers `problem` with the dynamic program of the papers' planners over their whole tree and
 // nothing beside it: no baselines, and stages of the partitioner, or adjusted ones as in
 // `galvatron-bmw` alone if `adjusts`. An answer without a plan if no degrees suit the question.
+// REQUIRES: a cost model can be made of it (`CostModel::Create`); aborts otherwise.
 Answer AskDynamicProgram(const PlanningProblem& problem, bool adjusts = false);
 
 // Returns `value` with six significant digits: what the stored results have.

@@ -15,7 +15,8 @@ namespace parplan::papers {
 // Returns the page as Markdown; every figure and every verdict in it comes from `results`.
 std::string PapersPage(const PapersResults& results);
 
-// Returns the pictures that the page shows: name of the file in docs/images, and its SVG.
+// Returns the pictures that the page shows: name of the file in docs/images, and its SVG. A picture
+// without results is left out.
 std::vector<std::pair<std::string, std::string>> PapersPictures(const PapersResults& results);
 
 }  // namespace parplan::papers

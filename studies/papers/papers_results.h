@@ -67,7 +67,8 @@ inline constexpr int kWholeRunSeconds = 120;
 // Returns the file: one JSON object, a line for each row.
 std::string ResultsJson(const PapersResults& results);
 
-// Reads the file. INVALID_ARGUMENT (SPEC_INVALID) if it is not what `ResultsJson` writes.
+// Reads the file. INVALID_ARGUMENT (SPEC_INVALID) naming `results` if it is not what `ResultsJson`
+// writes.
 absl::StatusOr<PapersResults> ParseResults(absl::string_view text);
 
 }  // namespace parplan::papers

@@ -15,6 +15,7 @@ namespace parplan::papers {
 
 struct PipelineRow {
   std::string model;
+  // Memory of a device, in GiB.
   int memory_gb = 0;
   // Predicted samples a second of `galvatron-base` with even and with greedy stages and of
   // `galvatron-bmw` with even stages to start from, of `dp+pp` with its best stages, and of the
@@ -38,11 +39,11 @@ struct PipelineRow {
 // Returns the question without tensor parallelism and sharding.
 PlanningProblem PipelinesAlone(const PlanningProblem& problem);
 
-// Plans a question with each of these planners.
+// Plans a question (`PipelinesAlone` of it) with each of these planners.
 PipelineRow PipelineRowOf(const GridQuestion& question);
 
 // Lists the questions: T5-512/4 and Swin-Huge, whose layers are unlike, with 32 layers, every
-// budget, on 8 devices.
+// budget of the grid, on 8 devices.
 std::vector<GridQuestion> PipelineQuestions();
 
 }  // namespace parplan::papers

@@ -1,6 +1,8 @@
 // How long each planner searches, and what it finds, against layers, devices, memory and
-// strategies, and on the grid where the grid leaves planners out. The only figures of the study
-// that depend on the machine.
+// strategies, and on the grid where the grid leaves planners out. Of the figures that the study
+// itself makes, these, the seconds in walk_limits.h and those of `SectionRun` alone depend on the
+// machine. The command `parplan-study papers` asks it for its section `times` and those that begin
+// with `long-`, except `long-walks`.
 
 #ifndef PARPLAN_STUDIES_PAPERS_SEARCH_TIMES_H_
 #define PARPLAN_STUDIES_PAPERS_SEARCH_TIMES_H_
@@ -28,9 +30,11 @@ inline constexpr double kGridSearchSeconds = 2.0;
 inline constexpr double kLongSearchSeconds = 30.0;
 
 struct TimedSearch {
-  // One of `kTimeAxes`, `OtherGridAxes` or `kLongAxes`, or `granularity` (layers again).
+  // One of `kTimeAxes`, `OtherGridAxes` or `kLongAxes`, or `granularity` or `kLongGranularity`
+  // (layers again), and the place of the question on it.
   std::string axis;
   int value = 0;
+  // A planner, or what granularity.h says.
   std::string planner;
   // Processor time on one thread; the least of up to five runs that together take 0.1 s.
   double seconds = 0.0;
@@ -51,12 +55,13 @@ struct TimedSearch {
 // Returns the seconds after which a search of an axis is ended.
 double LimitOfAxis(absl::string_view axis);
 
-// Runs one search as often as `TimedSearch::seconds` says, and sets its planner, times and rate.
+// Runs one search as often as `TimedSearch::seconds` says, and sets all members but `axis` and
+// `value`. `planner` is one of those that `Ask` (paper_search.h) takes.
 TimedSearch TimeSearch(const PlanningProblem& problem, const std::string& planner,
                        double limit_seconds = kSearchSeconds);
 
 // Returns the questions of an axis with their values, ascending. REQUIRES: `QuestionAxis` of some
-// axis.
+// axis; aborts otherwise.
 std::vector<std::pair<int, PlanningProblem>> QuestionsOfAxis(const std::string& axis);
 
 // Returns whether a planner searches a space of its own and bounds it: `exact` and `kTreeOptimum`.
@@ -69,8 +74,8 @@ bool MinimisesMemory(absl::string_view planner);
 // Planners that are timed, in the order of tables.
 std::vector<std::string> TimedPlanners();
 
-// Returns the planners of this build that solve integer programs. Hardly any of their searches
-// ends within `kSearchSeconds`, so their times are those of `kLongAxes` alone.
+// Returns the planners of this build that solve integer programs. Hardly any of their searches ends
+// within `kSearchSeconds`, so they are timed on `kLongAxes` and `OtherGridAxes` alone.
 std::vector<std::string> ProgramPlanners();
 
 // Returns all planners of this build that the tables beside an axis leave out: for times those that
@@ -84,8 +89,8 @@ inline constexpr absl::string_view kOther = "other-";
 // The start of the names of axes whose searches may take `kLongSearchSeconds`, minutes in all.
 inline constexpr absl::string_view kLong = "long-";
 
-// Axes of long searches. Each is a section of `parplan-study papers`, which `long-times` has all
-// of, and of `kLongGrid`.
+// Axes of long searches. Each is a section of `parplan-study papers`; the section `long-times` is
+// these, `kLongGranularity`, `kLongGrid` and `long-walks` together.
 inline constexpr const char* kLongAxes[] = {"long-layers", "long-devices", "long-memory",
                                             "long-strategies"};
 

@@ -15,7 +15,8 @@ namespace parplan::papers {
 // Two nodes of eight devices each.
 struct UnlikeQuestion {
   Family family = Family::kBert;
-  // Neither has more memory, speed or bandwidth in `weaker` than in `stronger`.
+  // The devices of the two nodes, of which `count` is not read. `weaker` has no more memory, speed
+  // or bandwidth than `stronger`, which is not checked.
   Devices weaker;
   Devices stronger;
 };
@@ -39,7 +40,7 @@ struct UnlikeRow {
   double Apart() const { return weaker_alone + stronger_alone; }
 };
 
-// Plans a question three times.
+// Plans a question three times, for the model with 32 layers.
 UnlikeRow UnlikeRowOf(const UnlikeQuestion& question);
 
 // Lists the questions: every family with 32 layers, on RTX Titans of which half have 8 and half

@@ -26,11 +26,13 @@ struct WalkQuestion {
 };
 
 // The walks of the batch, pipeline degree and number of micro-batches of the answer of
-// `galvatron-bmw`. Steps are in seconds, six digits, 0 if no partition fits.
+// `galvatron-bmw`. Steps are in seconds, six digits, 0 if no partition fits. If the answer has no
+// plan, the lists are empty and the counts from `stage_count` on are 0.
 struct WalkRow {
   std::string model;
   std::string device_kind;
   int device_count = 0;
+  // Memory of a device, in GiB.
   int memory_gb = 0;
   int64_t batch = 0;
   int stage_count = 0;

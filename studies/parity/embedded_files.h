@@ -10,7 +10,7 @@
 namespace parplan {
 
 // Returns studies/parity/data: constants.json, golden_layer_costs.json and
-// predicted_throughput.json, in this order.
+// predicted_throughput.json, in this order. They live as long as the program.
 absl::Span<const EmbeddedFile> ParityFiles();
 
 }  // namespace parplan

@@ -12,7 +12,8 @@
 // Formulas: papers.md 1.5. If its words leave a choice, the layer costs that the authors' program
 // gave decide. One layer's compute and tensor-parallel communication are multiplied by the share of
 // the pipeline, (P + m - 1) / (P m) for P stages and m micro-batches; the time that gradient
-// synchronisation adds is not. The number of micro-batches is not rounded. MB are 2^20 bytes.
+// synchronisation adds is not. All times of layers are multiplied by 1.1, by which predictions were
+// scaled to meet measured steps. The number of micro-batches is not rounded. MB are 2^20 bytes.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_2022_H_
@@ -44,8 +45,8 @@ struct Galvatron2022Hardware {
 };
 
 struct Galvatron2022Layer {
-  // Whether the layer has cross-attention: 6 all-reduces under tensor parallelism, not 4, and a
-  // third of the backward pass that hides no communication.
+  // Whether the layer has cross-attention: under tensor parallelism 6 all-reduces, not 4, and, with
+  // one stage, a third of the backward pass that hides no communication.
   bool is_decoder = false;
   int sequence_length = 0;
   int hidden_size = 0;
@@ -94,10 +95,10 @@ struct Galvatron2022LayerCost {
 
 // Returns the cost of one layer under `strategy` in one of `pipeline_parallel_degree` stages.
 // `micro_batch_count` may have a fraction. FAILED_PRECONDITION (PROFILE_MISSING) if `hardware` has
-// no all-reduce, or `layer` no activation, of the kind that the strategy needs. REQUIRES: both
-// numbers are at least 1; the strategy has neither recomputation nor sequence parallelism, and
-// shards either the parameters or nothing, since the program of 2022 knew no others; aborts
-// otherwise.
+// no all-reduce, or `layer` no activation, of the kind that the strategy needs. REQUIRES: the
+// pipeline degree and `micro_batch_count` are at least 1; the strategy has neither recomputation
+// nor sequence parallelism, and shards either the parameters or nothing, since the program of 2022
+// knew no others; aborts otherwise.
 absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     const Galvatron2022Hardware& hardware, const Galvatron2022Model& model,
     const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,
@@ -116,7 +117,7 @@ enum class MicroBatchRule2022 {
   // 1 up to 8 samples, 2 below 32, 3 from 32 to 96, 4 above.
   kSwin,
 };
-// Returns the number of micro-batches by a rule, at least 1; 1 if there is one stage.
+// Returns the number of micro-batches of a step by a rule, at least 1; 1 if there is one stage.
 double MicroBatchCountIn2022(MicroBatchRule2022 rule, int pipeline_parallel_degree,
                              const Strategy& strategy, int64_t global_batch_size);
 // Returns the number of micro-batches by `MicroBatchRule2022::kBert`.

@@ -3,11 +3,12 @@
 // own program, run again for this project, predicts to be best. A yardstick for `galvatron`, which
 // plans under our own model.
 //
-// Algorithm: papers.md 1.2 to 1.5. Batches grow in steps of eight until no depth fits; each stage
-// is solved by the dense programme (dense_assignment.h) with layers rounded up to MB; the cost of a
-// plan is the sum over stages of what the programme minimised. docs/galvatron.md lists the
-// decisions that papers.md leaves open and the predictions of the authors' program settle.
-// `parplan-study parity` and `ParseConstantsOf2022` (galvatron_constants.h) use it.
+// Algorithm: papers.md 1.2 to 1.5. Batches grow from 8 in steps of eight until no depth fits, at
+// most to 4096; each stage is solved by the dense programme (dense_assignment.h) with layers
+// rounded up to MB; the cost of a plan is the sum over stages of what the programme minimised.
+// docs/galvatron.md lists the decisions that papers.md leaves open and the predictions of the
+// authors' program settle. `parplan-study parity` and `ParseConstantsOf2022`
+// (galvatron_constants.h) use it.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_2022_SEARCH_H_
@@ -47,10 +48,12 @@ struct Question2022 {
   MicroBatchRule2022 micro_batch_rule = MicroBatchRule2022::kBert;
   // First to last; at least one run, without which `Search2022` aborts.
   std::vector<LayerRun2022> layers;
-  // Whether stages follow the greedy balance of memory; otherwise they are even.
+  // Whether stages follow the greedy balance of memory; otherwise they are even, with the rest of
+  // the layers in the last one.
   bool balances_memory = false;
 };
 
+// A plan and its predicted rate.
 struct Plan2022 {
   double samples_per_second = 0.0;
   int64_t global_batch_size = 0;
@@ -61,10 +64,10 @@ struct Plan2022 {
   std::string Gist() const;
 };
 
-// Returns, for each budget in MB per device, the plan with the most samples a second, the first of
-// equal ones; absent if no batch fits. All budgets are answered from the tables of the largest.
-// Returns FAILED_PRECONDITION (PROFILE_MISSING) if a strategy of the sub-space needs a measurement
-// that `question` lacks.
+// Returns, for each budget in MB (2^20 bytes) per device, the plan with the most samples a second,
+// the first of equal ones; absent if a batch of 8 does not fit. All budgets are answered from the
+// tables of the largest. Returns FAILED_PRECONDITION (PROFILE_MISSING) if a strategy of the
+// sub-space needs a measurement that `question` lacks.
 //
 // The eight sub-spaces and four budgets of BERT-Huge-32 take a second.
 absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question2022& question,

@@ -19,8 +19,8 @@ namespace parplan {
 // The hardware that is taken if none is named.
 inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
 
-// Returns the text of a file of studies/parity/data. REQUIRES: there is such a file; aborts
-// otherwise. The text lives until the process ends.
+// Returns the text of a file of studies/parity/data, such as `constants.json`. REQUIRES: there is
+// such a file; aborts otherwise. The text lives until the process ends.
 absl::string_view DataOf2022(absl::string_view file_name);
 
 struct ModelOf2022 {
@@ -34,7 +34,8 @@ struct ModelOf2022 {
 };
 
 // Reads all models of a file in its order, on the hardware named. Returns INVALID_ARGUMENT
-// (PROFILE_INVALID) with the field that is absent or not a number.
+// (PROFILE_INVALID) with the field that is absent, of another type or out of range; `constants` if
+// the text is not JSON.
 //
 // The name of a model begins with its family, which decides three things that the program of 2022
 // had for each model. Under data parallelism the 24 layers of `bert` and of `t5` take 100 and 60 ms
@@ -45,7 +46,8 @@ struct ModelOf2022 {
 // Layers may have `hidden` and `sequence_length` of their own. Otherwise they have those of the
 // model, each a number or a list with one for each entry of the layers. A number of `swin` is that
 // of the first entry; from one entry to the next the width doubles and the length is divided by
-// four.
+// four. A length of `vit` that is one more than a square is taken without this one, the class
+// token.
 absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(
     absl::string_view text, absl::string_view hardware = kHardwareOf2022);
 
@@ -61,8 +63,8 @@ struct PredictionOf2022 {
 };
 
 // Reads the cells, models and budgets in the order of the file, sub-spaces in that of
-// kSubspaces2022; others are ignored. Returns INVALID_ARGUMENT (PROFILE_INVALID) with the field
-// that is absent or of another type.
+// kSubspaces2022; other sub-spaces are ignored. Returns INVALID_ARGUMENT (PROFILE_INVALID) with the
+// field that is absent, of another type or out of range.
 absl::StatusOr<std::vector<PredictionOf2022>> ParsePredictionsOf2022(absl::string_view text);
 
 }  // namespace parplan

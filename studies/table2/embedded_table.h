@@ -9,7 +9,8 @@
 
 namespace parplan {
 
-// Returns fitee2025_table2.json alone, in the form that `ReadPublishedTable` reads.
+// Returns fitee2025_table2.json alone, in the form that `ReadPublishedTable` reads. It lives as
+// long as the program.
 absl::Span<const EmbeddedFile> Table2Files();
 
 }  // namespace parplan

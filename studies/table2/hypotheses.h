@@ -73,34 +73,35 @@ struct Hypothesis {
 };
 
 // Returns Spearman's rank correlation; equal values share their mean rank. 0 if either side has
-// only equal values. REQUIRES: equal sizes.
+// only equal values. REQUIRES, unchecked: equal sizes.
 double RankCorrelation(absl::Span<const double> a, absl::Span<const double> b);
 
 // Memories below 1 MB count as 1 MB, so that a redundancy of 0 has a logarithm.
 inline constexpr double kLeastMb = 1.0;
 
-// Sets the five errors of `hypothesis` from `memory_mb`. REQUIRES: it has a row for each of
-// `table`.
+// Sets the five errors of `hypothesis` from `memory_mb`. REQUIRES, unchecked: that has a row for
+// each of `table`, which has some.
 void Judge(const PublishedTable& table, Hypothesis& hypothesis);
 
 // Returns the yardstick, which knows neither planners nor devices: for each model the median of its
-// memories in the table. A hypothesis that is further off explains nothing of the table but sizes.
+// memories in the table. Only its memories and errors have a meaning. A hypothesis that is further
+// off explains nothing of the table but sizes.
 Hypothesis YardstickOf(const PublishedTable& table);
 
 // Batches tried, as global batches and for each device.
 inline constexpr int64_t kTriedBatches[] = {1, 2, 4, 8, 16, 32, 64};
 
 // Returns the hypothesis that sets these, with its errors; `batches` has a global batch size for
-// each row. Returns the errors of `MemoryOfPlan`. The test of the page calls it, which plans the
-// page's best hypothesis again without the others.
+// each row, which is not checked. Returns the errors of `MemoryOfPlan`. The test of the page calls
+// it, which plans the page's best hypothesis again without the others.
 absl::StatusOr<Hypothesis> TryOne(const PublishedTable& table, const std::string& device,
                                   Definition definition, Precision precision, Optimizer optimizer,
                                   std::vector<int64_t> batches, std::string batch_text);
 
 // Plans every row under every batch, precision (fp32, bf16) and optimizer (Adam, SGD), and returns
 // all hypotheses, those with the smallest `total_factor` (to six decimals) first; equal ones in the
-// order of their fields. Without an optimizer, a process holds its weights: the definition
-// `kWeights`. Plans several thousand questions on this thread. Returns the errors of
+// order of precision, optimizer and definition. Without an optimizer, a process holds its weights:
+// the definition `kWeights`. Plans several thousand questions on this thread. Returns the errors of
 // `MemoryOfPlan`.
 absl::StatusOr<std::vector<Hypothesis>> TryHypotheses(const PublishedTable& table,
                                                       const std::string& device);

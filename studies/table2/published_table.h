@@ -18,15 +18,18 @@ enum class Column { kMegatronLm = 0, kAlpa = 1, kColossalAuto = 2, kTheirs = 3 }
 inline constexpr int kColumnCount = 4;
 inline constexpr int kRatioCount = 3;
 
+// A model on a number of devices: memories by `Column`, in MB of 10^6 bytes.
 struct PublishedRow {
+  // `BERT-Large`, `1.7B`, `3.6B` or `7.5B` in the table of the paper.
   std::string model;
   int device_count = 0;
   std::array<double, kColumnCount> memory_mb = {};
-  // Ratios of the last column to each of the others.
+  // Ratios of the last column to each of the others, as printed.
   std::array<double, kRatioCount> ratios = {};
 };
 
 struct PublishedTable {
+  // The origin of the numbers, and the names of the columns, for people.
   std::string source;
   std::array<std::string, kColumnCount> columns;
   std::vector<PublishedRow> rows;

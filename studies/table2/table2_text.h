@@ -16,15 +16,16 @@
 namespace parplan::table2 {
 
 // Returns the page: docs/measurements/minimal-memory.md is this text with the default flags.
-// REQUIRES: `hypotheses` as `TryHypotheses` returns them, or none; then the page ends after the
-// first table.
+// REQUIRES, unchecked: `product` and `hypotheses` are as `PlanRows` and `TryHypotheses` return them
+// for `table`. `hypotheses` may be empty; then the page ends after the first table.
 std::string Table2Text(const PublishedTable& table, const ProductRows& product,
                        const std::vector<Hypothesis>& hypotheses);
 
 // Returns the part of the page that has a hypothesis in full: 48 memories and 36 ratios.
+// `Table2Text` shows it for the best one.
 std::string HypothesisText(const PublishedTable& table, const Hypothesis& best);
 
-// Returns the same numbers (docs/studies.md).
+// Returns the numbers of `Table2Text`, with every hypothesis (docs/studies.md). REQUIRES as there.
 nlohmann::ordered_json Table2Json(const PublishedTable& table, const ProductRows& product,
                                   const std::vector<Hypothesis>& hypotheses);
 

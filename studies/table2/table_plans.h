@@ -20,11 +20,13 @@ namespace parplan::table2 {
 
 // A row of the table, with the facts that the table does not state.
 struct RowSetting {
+  // One of the names in `PublishedRow`.
   std::string model;
   int device_count = 1;
   int64_t global_batch_size = 8;
   Precision precision = Precision::kBf16;
   Optimizer optimizer = Optimizer::kAdam;
+  // Id in the library of hardware.
   std::string device = "a100-sxm-80gb";
   // Whether plans may shard states over replicas (ZeRO). The abstract has intra-operator strategies
   // alone (docs/papers.md 3.3).
@@ -37,6 +39,7 @@ struct RowSetting {
 struct TableMemory {
   // Whether the plan fits; otherwise it is the smallest one that the planner has.
   bool fits = false;
+  // Predicted time of a step, and the plan in one line (`PlanGist`).
   Seconds step;
   std::string gist;
   // The memory that a device must have for the plan.
@@ -66,11 +69,13 @@ struct TableMemory {
 absl::string_view PlannerOf(Column column);
 
 // Returns the question of a row: one node, one stage, one micro-batch. INVALID_ARGUMENT
-// (SPEC_INVALID) if `device` is not in the library or the model not in the table.
+// (SPEC_INVALID) if `device` is not in the library or the model not in the table, and the errors of
+// `ModelSpec::Create`, `Topology::Create` and `PlanningProblem::Create`.
 absl::StatusOr<PlanningProblem> ProblemOf(const RowSetting& setting, Column column);
 
-// Returns the memory of the plan of the column's planner. The errors of `ProblemOf`,
-// `CostModel::Create` and `FindPlan`.
+// Returns the memory of the plan of the column's planner. Returns the errors of `ProblemOf`,
+// `CostModel::Create`, `FindPlan` and `draw_graph` (IlpSearches). Aborts if the planner has no plan
+// at all, not even one that does not fit.
 absl::StatusOr<TableMemory> MemoryOfPlan(const RowSetting& setting, Column column);
 
 // The answers of the four planners to the rows as a user would ask them: bf16, Adam, ZeRO allowed.
@@ -82,7 +87,7 @@ struct ProductRows {
   std::vector<TableMemory> recomputing;
 };
 
-// Returns the answers to all rows of `table`. The errors of `MemoryOfPlan`.
+// Returns the answers to all rows of `table`, in their order, or an error of `MemoryOfPlan`.
 absl::StatusOr<ProductRows> PlanRows(const PublishedTable& table, const std::string& device,
                                      int64_t global_batch_size);
 

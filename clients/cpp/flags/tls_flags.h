@@ -10,8 +10,8 @@
 namespace parplan {
 
 // Adds --tls, --tls-ca, --tls-certificate, --tls-key, --tls-server-name and --token-file to the
-// group `group` of the help. The files are looked at by MakeChannel. `channel` lives until the
-// command line is parsed.
+// group `group` of the help. Parsing sets the members of `channel` whose flags are given. The files
+// are looked at by MakeChannel, not here. `channel` lives until the command line is parsed.
 void AddTlsFlags(shell::Command command, const char* group, ChannelOptions& channel);
 
 }  // namespace parplan

@@ -311,9 +311,20 @@ TEST(RunSlice, HasSeveralRulesAndNamesThatBeginAlike) {
   }
 }
 
+TEST(RunSlice, TakesSourcesWithoutTheBlanksAroundThem) {
+  const absl::StatusOr<RunSlice> slice =
+      RunSlice::Parse(" world : all;moon-* : sha256(id) % 3 == 0 ", "--slice");
+  ASSERT_TRUE(slice.ok()) << slice.status();
+  EXPECT_TRUE(slice->Holds("world", "anything"));
+  EXPECT_FALSE(slice->Names("world "));
+  EXPECT_EQ(slice->RuleOf("moon-2"), "sha256(id) % 3 == 0");
+  EXPECT_FALSE(slice->Names("mars"));
+}
+
 TEST(RunSlice, RefusesOtherTexts) {
   for (const char* text :
-       {"", "world: all; world: all", "wo*: all; world: all", "world: all; wo*: all", "world: all;",
+       {"", " : all", "world : all; world: all", "moon-* : all; moon-1: all",
+        "world: all; world: all", "wo*: all; world: all", "world: all; wo*: all", "world: all;",
         "world: all, moon: all", "*", "world", "world: sha256(id) % 0 == 0", ": all",
         "world: sha256(id) % 5 == 5", "world: md5(id) % 5 == 0", "world: sha256(id) % 5 = 0",
         "world: sha256(id) % 2000 == 0"}) {
