@@ -1,5 +1,5 @@
 // The model and the plan of a run of Megatron-LM: `planctl import megatron` writes them, and
-// `planctl evaluate` and `explain` predict the plan (clients/planctl/commands/given_plan.h).
+// `planctl evaluate` predicts the plan (clients/planctl/commands/given_plan.h).
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_RUN_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_RUN_H_
