@@ -48,10 +48,10 @@ struct GalvatronHardware {
 // with the same factors. Tables (sp_time) hold ms per message of k MB (2^20 bytes). Groups of
 // neighbours (`consec_1`) have stride 1. A strided group of n has stride N / (P n), with N devices
 // in the cluster and pipeline degree P (1 if the key has none); the two ends of a send at degree P
-// have stride N / P. A group that does not divide the devices is left out with a note. Where the
-// table of measured sizes holds an all-reduce of as many neighbours, the bandwidth of that group is
-// dropped without a note. Of other entries with equal keys the first is kept, that of the smallest
-// P, with a note.
+// have stride N / P. A strided group or a send that does not divide the devices is left out with a
+// note. Where the table of measured sizes holds an all-reduce of as many neighbours, the bandwidth
+// of that group is dropped without a note. Of other entries with equal keys the first is kept, that
+// of the smallest P, with a note.
 //
 // Devices per node come from `nodes`, else from file names, else from devices over nodes if both
 // are known; else they are 8, or all devices if these are fewer, with a note. Nodes come from

@@ -37,8 +37,9 @@ struct MegatronPlanImport {
 // in several stages or in one that is not the last virtual stage of its rank, groups of
 // micro-batches that `IsGroupSize` (planner/model/pass_order.h) does not allow beside virtual
 // stages, another kind of context parallelism in each layer, recomputation of several layers at
-// once or of parts that have no name of --recompute-modules. Heads, widths and memory are checked
-// by no function here.
+// once or of parts that have no name of --recompute-modules. Not checked is whether tensor
+// parallelism divides heads and widths (but for the width of an expert, which its own degree must
+// divide), nor whether the plan fits into memory.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);
 

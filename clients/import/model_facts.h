@@ -1,6 +1,7 @@
 // Facts that an importer has about a model before it becomes a `v1::ModelSpec`. The importers of
-// models and the reader of published runs (clients/calibrate) fill them in; `ApplyModelFlags`
-// completes them, and `BuildModelSpec` makes the model of them.
+// models fill them in; `ApplyModelFlags` completes them, and `BuildModelSpec` makes the model of
+// them. The reader of published runs (clients/calibrate) reads sizes of Megatron-LM from them and
+// names its models by `ModelIdFrom`.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
 #define PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
