@@ -16,11 +16,12 @@
 
 namespace parplan {
 
-// Facts that the script has and the file need not.
+// Facts that the script has and the file need not. One that differs from the file's is an error.
 struct AcceleratePlanOptions {
-  // Ranks of the job.
+  // Ranks of the job: 1 to kMaxImportCount (named_text.h). Needed also if the file has them.
   int device_count = 0;
-  // Samples of one micro-batch on one replica. 0: PARPLAN_MICRO_BATCH_SIZE_PER_RANK of the file.
+  // Samples of one micro-batch on one replica. 0: PARPLAN_MICRO_BATCH_SIZE_PER_RANK of the file,
+  // which is then needed.
   int micro_batch_size = 0;
   // Micro-batches of a step. 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS of the file, or one.
   int accumulation_step_count = 0;
@@ -41,14 +42,15 @@ struct AcceleratePlanImport {
 // variables. Settings that change neither shape nor parallelism are ignored and noted. Every plan
 // that is read can be exported again.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel refuses; with the
-// file for a number of devices that is missing, or a negative option; with file and variable for
-// settings that are unknown (all in one message), twice or of a wrong type; for training on
-// processors or by another program (DeepSpeed, Megatron-LM); for another precision than `model`
-// has; for contradictions (sizes whose product is not the devices, ...); for what plans do not
-// describe (sharding over some replicas, parameters or checkpoints outside the devices, the whole
-// model as one unit, keys and values gathered at once); and for what Accelerate cannot run, with
-// the reason of `ExportAcceleratePlan`.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
+// (exports/uniform_plan.h) refuses; with the file for a number of devices that is missing, a
+// negative option, settings that are unknown (all in one message), and what Accelerate cannot run,
+// with the reason of `ExportAcceleratePlan`; and with file and variable, or line, for the errors of
+// AccelerateSettings (accelerate_settings.h); for training on processors or by another program
+// (DeepSpeed, Megatron-LM); for another precision than `model` has; for contradictions (sizes whose
+// product is not the devices, ...); and for what plans do not describe (sharding over some
+// replicas, parameters or checkpoints outside the devices, the whole model as one unit, keys and
+// values gathered at once).
 absl::StatusOr<AcceleratePlanImport> ImportAcceleratePlan(const NamedText& file,
                                                           const ModelSpec& model,
                                                           const AcceleratePlanOptions& options);

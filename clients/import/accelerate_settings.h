@@ -17,18 +17,23 @@
 
 namespace parplan {
 
-// Reads variables by name and remembers what was read and the first error.
+// Reads variables by name and remembers what was read and the first error. Not thread-safe.
 class AccelerateSettings {
  public:
   // Reads lines `NAME=value`, with or without `export ` before and quotes around the value, and
   // comments behind `#`; or YAML (yaml_text.h), whose keys become the variables that `accelerate
-  // launch` sets. A section with keys is the setting `section NAME`.
+  // launch` sets: those of `fsdp_config` and `parallelism_config` in capital letters
+  // (`FSDP_VERSION`), `mixed_precision` and `gradient_accumulation_steps` with `ACCELERATE_` before
+  // them. Other keys keep their names, with dots between those of sections. A section with keys is
+  // also the setting `section NAME`, without a value.
   //
   // The first line with a setting decides which of the two the file is. INVALID_ARGUMENT
   // (SPEC_INVALID) with the file, and the line for any other line, the name for one that comes
-  // twice; also for a file without settings or above kMaxImportBytes, and for faults of YAML.
+  // twice; also for a file without settings or above kMaxImportBytes (named_text.h), and for faults
+  // of YAML.
   static absl::StatusOr<AccelerateSettings> Read(const NamedText& file);
 
+  // Returns whether the file has the variable, with or without a value. Does not count as reading.
   bool Has(const std::string& name) const { return values_.count(name) > 0; }
   // The next three count the variable as read. Returns the value, or nothing if the variable is
   // absent, empty, `None` or `null`.
@@ -41,9 +46,11 @@ class AccelerateSettings {
   bool Flag(const std::string& name, bool otherwise);
   // Remembers an error of the variable unless there is an earlier one.
   void Fail(absl::string_view name, absl::string_view rule);
-  // The first error.
+  // The first error that the readers or `Fail` remembered, INVALID_ARGUMENT (SPEC_INVALID) with
+  // file and the name in it; OK if there is none.
   const absl::Status& status() const { return status_; }
-  // Returns the names, as the file has them, of variables that were not read.
+  // Returns the names, as the file has them (`fsdp_config.fsdp_version`), of variables that were
+  // not read.
   std::vector<std::string> Unread() const;
 
  private:

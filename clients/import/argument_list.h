@@ -1,5 +1,5 @@
 // Arguments of a program's command line: `--name`, `--name value` or `--name=value`. The readers of
-// Megatron-LM's arguments (`megatron_*.h`) are made of it.
+// Megatron-LM's arguments (`megatron_*.h`, clients/calibrate/megatron_arguments.cc) are made of it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_ARGUMENT_LIST_H_
 #define PARPLAN_CLIENTS_IMPORT_ARGUMENT_LIST_H_
@@ -16,10 +16,10 @@
 
 namespace parplan {
 
-// The values that an argument takes.
+// The values that an argument takes. They reach up to the next word that begins with `--`.
 enum class ArgumentKind {
   kSwitch,   // none
-  kCount,    // one whole number from 1 to kMaxImportCount
+  kCount,    // one whole number from 1 to kMaxImportCount (named_text.h)
   kText,     // one
   kTexts,    // one or several
   kIgnored,  // any number up to the next argument; they are not read
@@ -29,6 +29,7 @@ enum class ArgumentKind {
 struct ArgumentRule {
   absl::string_view name;  // without dashes
   ArgumentKind kind;
+  // Why a kRefused argument is refused; empty for the other kinds.
   absl::string_view reason = "";
 };
 
@@ -38,28 +39,30 @@ class ArgumentList {
   // Reads arguments that are separated by blanks and line ends; '...', "..." and a backslash quote
   // as in a shell, and `#` at the beginning of a word starts a comment.
   //
-  // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for more than kMaxImportBytes, a word
-  // that is no argument, an open quotation, an argument of kRefused, an argument that comes twice,
-  // a value that is missing, too much or no count; and, all of them in one message, for arguments
-  // without a rule. Text values with `$` are refused too: they are variables of a script that
-  // nothing sets.
+  // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for an argument of kRefused, one that is
+  // read and comes twice, a value that is missing, too much or no count, and a value with `$`,
+  // which is a variable of a script that nothing sets; with the file alone for more than
+  // kMaxImportBytes, an open quotation, a word that is no argument, and, all of them in one
+  // message, for arguments without a rule.
   static absl::StatusOr<ArgumentList> Read(const NamedText& file,
                                            absl::Span<const ArgumentRule> rules);
-  // The same of words that are split already. Errors name `file_name`.
+  // The same for words that are split already, without a limit of bytes. Errors name `file_name`.
   static absl::StatusOr<ArgumentList> FromWords(absl::string_view file_name,
                                                 absl::Span<const std::string> words,
                                                 absl::Span<const ArgumentRule> rules);
 
-  // Returns whether the argument was given; false for ignored ones.
+  // Returns whether the argument was given; false for ignored ones. Here and below `name` has no
+  // dashes.
   bool Has(absl::string_view name) const { return values_.count(std::string(name)) > 0; }
-  // Returns the value of an argument of that kind, or `fallback` if it is absent. `Text` returns
-  // several values with a blank between them.
+  // Return the value of an argument, or `fallback` if it is absent. `Text` returns several values
+  // with a blank between them. REQUIRES for `Count`, unchecked: the argument is of kCount.
   int Count(absl::string_view name, int fallback) const;
   std::string Text(absl::string_view name, absl::string_view fallback) const;
-  // Names of the ignored arguments in the order of the alphabet, joined by commas; may be empty.
+  // Names of the ignored arguments, with dashes, in the order of the alphabet, joined by commas;
+  // may be empty.
   const std::string& ignored() const { return ignored_; }
   const std::string& file_name() const { return file_name_; }
-  // Returns file and argument as errors name them.
+  // Returns file and argument as errors name them: `FILE: --NAME`.
   std::string Field(absl::string_view name) const;
   // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, argument and rule.
   absl::Status Fault(absl::string_view name, absl::string_view rule) const;

@@ -1,5 +1,5 @@
-// Reads the heads of attention from a `config.json`. `ReadTransformer` (transformer_config.h) calls
-// it.
+// Reads the heads of attention from a `config.json`. `ReadTransformer` (transformer_config.h) and
+// `ReadLayerExtras` (extra_parameters.h) call it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_ATTENTION_CONFIG_H_
@@ -14,18 +14,22 @@
 
 namespace parplan {
 
-// Reads heads, key-value heads, the width of a head and latent attention into `run`, which has its
-// width, and checks that they fit. Defaults of the family are named in `notes`. After an error,
+// Reads heads, key-value heads (0: as many as heads), the width of a head (0: not given) and latent
+// attention into `run`, which has its `hidden_size`, and checks that they fit. A number of heads
+// that is the family's default is named in `notes`; its other defaults are not. After an error,
 // which `fields` remembers, the run must not be used.
 void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                std::vector<std::string>* notes);
 
 // Reads the indexer that chooses the tokens which latent attention reads (DeepSeek-V3.2) and
-// returns its parameters in a layer; 0 if there is none. Appends to `notes` that it is not priced.
+// returns its parameters in a layer; 0 if there is none. Appends to `notes` that an indexer is not
+// priced. `run` was read by `ReadHeads`. After an error, which `fields` remembers, the number means
+// nothing.
 int64_t ReadIndexer(ConfigFields& fields, const TransformerRunFacts& run,
                     std::vector<std::string>* notes);
 
-// Returns the width of a head. REQUIRES: the run has heads.
+// Returns the width of a head: `head_size`, or else the hidden size divided by the heads. REQUIRES,
+// unchecked: the run has heads.
 int HeadSize(const TransformerRunFacts& run);
 
 }  // namespace parplan

@@ -27,40 +27,43 @@ namespace parplan {
 //   PARPLAN_RETURN_IF_ERROR(fields.status());
 //
 // After an error reading may go on: the reader then returns what its comment says of an absent
-// field, or the least value that it allows. REQUIRES: `object` outlives it; lists of keys are not
-// empty.
+// field, or the least value that it allows. Not thread-safe. REQUIRES, unchecked: `object` is a
+// JSON object that outlives the reader; lists of keys are not empty.
 class ConfigFields {
  public:
   // `path` is the object's place in the file: empty, or for example `text_config.`.
   ConfigFields(const nlohmann::json& object, absl::string_view file_name, absl::string_view path)
       : object_(object), file_name_(file_name), path_(path) {}
 
-  // Returns whether the field is there and not null.
+  // Returns whether the field is there and not null. Methods that are const do not count a field as
+  // read; the others do.
   bool Has(const char* key) const;
 
   // Returns the first of `keys` that is there, for errors about it; the first of all if none is.
   const char* Given(std::initializer_list<const char*> keys) const;
 
-  // Returns the first of `keys` that is there, a whole number of at least 1, or a list that says
-  // the same number of every layer. If none is there, the error names the first one; if several are
-  // there, they must say the same.
+  // Returns the first of `keys` that is there, a whole number from 1 to kMaxImportCount
+  // (named_text.h), or a list that says the same number of every layer. If none is there, the error
+  // names the first one; if several are there, they must say the same.
   int Size(std::initializer_list<const char*> keys);
   // The same; `otherwise` if none is there.
   int Optional(std::initializer_list<const char*> keys, int otherwise);
   // The same with 0 allowed.
   int Count(std::initializer_list<const char*> keys, int otherwise);
 
-  // Returns a number; `otherwise` if it is absent.
+  // Returns a number of at most 1e12 in magnitude; `otherwise` if it is absent.
   double Number(const char* key, double otherwise);
-  // Returns a number above 0; `otherwise` if it is absent.
+  // The same for a number above 0.
   double PositiveNumber(const char* key, double otherwise);
 
-  // Returns the list of whole numbers of at least `minimum`; empty if the field is absent.
+  // Returns the list of whole numbers from `minimum` to kMaxImportCount; empty if the field is
+  // absent.
   std::vector<int> List(const char* key, int minimum);
   // Returns the list of texts; empty if the field is absent.
   std::vector<std::string> Texts(const char* key);
 
-  // Returns the first of `keys` that is there, true or false; `otherwise` if none is there.
+  // Returns the first of `keys` that is there, true or false; `otherwise` if none is there. The
+  // others need not say the same.
   bool Flag(std::initializer_list<const char*> keys, bool otherwise);
 
   // Returns whether the field is a number below 0, by which some files say that there is none.
@@ -89,17 +92,19 @@ class ConfigFields {
 
   // Decides about all fields that were not read. Those that are null, false, 0 or empty, and those
   // known to change neither sizes nor times, are ignored. One whose name speaks of sizes, or whose
-  // value is a list or an object, is remembered as an error. The rest is listed in one note.
+  // value is a list or an object, is remembered as an error. The rest is listed in one note. None
+  // of them counts as read afterwards.
   void RefuseWhatIsUnknown(std::vector<std::string>* notes);
 
   // Appends one note, `meaning` and the names, about the fields that were not read and are neither
-  // null, false or empty nor known to change neither sizes nor times. All fields count as read.
+  // null, false, 0 or empty nor known to change neither sizes nor times; no note if there is none.
+  // All fields then count as read.
   void NoteWhatIsUnknown(absl::string_view meaning, std::vector<std::string>* notes);
 
   // Returns the names of all fields that were not read, in the order of the alphabet.
   std::vector<std::string> Unread() const;
 
-  // Remembers an error of this object unless there is an earlier one.
+  // Remembers an error about `field` of this object unless there is an earlier one.
   void Fail(absl::string_view field, absl::string_view rule);
 
   // Remembers the error of an object inside this one, unless there is an earlier one.
@@ -109,7 +114,8 @@ class ConfigFields {
 
   const std::string& file_name() const { return file_name_; }
 
-  // The first error: INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule.
+  // The first error, INVALID_ARGUMENT (SPEC_INVALID) with file, `path` and field, and rule; OK if
+  // there is none.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -15,9 +15,9 @@
 
 namespace parplan {
 
-// Facts that the script has and the file need not.
+// Facts that the script has and the file need not. One that differs from the file's is an error.
 struct DeepSpeedPlanOptions {
-  // Ranks of the job.
+  // Ranks of the job: 1 to kMaxImportCount (named_text.h).
   int device_count = 0;
   // Stages of the model's PipelineModule. 0: `pipeline.stages` of the file, or one.
   int pipeline_stage_count = 0;
@@ -34,17 +34,21 @@ struct DeepSpeedPlanImport {
 
 // Reads the plan that DeepSpeed runs with the configuration in `file`, for example a
 // `ds_config.json` of `ExportDeepSpeedPlan` (exports/deepspeed_plan_export.h), which gives the
-// exported plan again. Of the three numbers of a batch any two give the third, and one that is
-// alone counts one micro-batch, as in DeepSpeed. Keys that change neither shape nor parallelism are
-// ignored and noted. Every plan that is read can be exported again.
+// exported plan again. Of the three numbers of a batch any two give the third, as in DeepSpeed, and
+// without `gradient_accumulation_steps` and one of the others a step has one micro-batch. DeepSpeed
+// counts tensor-parallel ranks in `train_batch_size`; the plan's batch does not. Keys that change
+// neither shape nor parallelism are ignored and noted. Every plan that is read can be exported
+// again.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and key for keys that are unknown (all in one
-// message) or of a wrong type; for numbers that a trainer fills in (`auto`); for another precision
-// or optimizer than `model` has; for contradictions (degrees that do not divide the devices,
-// batches that are no product, ...); for what plans do not describe: states or activations outside
-// the devices, optimizer states of 16 bits, divided checkpoints, quantized messages, sharding over
-// some replicas, changing sequence lengths; and for what DeepSpeed cannot run, with the reason of
-// `ExportDeepSpeedPlan`.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
+// (exports/uniform_plan.h) refuses; with the file for one that is no JSON object or too large, a
+// number of devices or stages out of range, keys that are unknown (all in one message), and what
+// DeepSpeed cannot run, with the reason of `ExportDeepSpeedPlan`; and with file and key for values
+// of a wrong type; for numbers that a trainer fills in (`auto`); for another precision or optimizer
+// than `model` has; for contradictions (degrees that do not divide the devices, batches that are no
+// product, ...); and for what plans do not describe: states or activations outside the devices,
+// optimizer states of 16 bits, divided checkpoints, quantized messages, sharding over some
+// replicas, changing sequence lengths.
 absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const DeepSpeedPlanOptions& options);

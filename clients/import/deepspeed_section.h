@@ -19,11 +19,13 @@ namespace parplan {
 // sorts the keys that were not read. Not thread-safe.
 class DeepSpeedSection {
  public:
-  // `key` names the object in the file; empty for the file itself. A null `object` is empty, any
-  // other must outlive this.
+  // `key` names the object in the file; empty for the file itself. A null `object` is one without
+  // keys; any other must outlive this.
   DeepSpeedSection(const nlohmann::json* object, absl::string_view file_name, std::string key);
 
+  // The reader of the object's values; errors name `KEY.FIELD`.
   ConfigFields& fields() { return fields_; }
+  // Returns whether the key is there and not null. Does not count as reading.
   bool Has(const char* key) const { return fields_.Has(key); }
   // Returns whether the value is there and `auto`, which a trainer fills in. Does not count as
   // reading.
@@ -31,7 +33,7 @@ class DeepSpeedSection {
   // Returns whether the value is there and is this truth value. Does not count as reading.
   bool Is(const char* key, bool value) const;
   // Returns the whole number of at least `minimum`, which is 0 or 1, or nothing if the key is
-  // absent. Another value and `auto` are errors, after which the result means nothing.
+  // absent or null. Another value and `auto` are errors, after which the result means nothing.
   std::optional<int> Number(const char* key, int minimum);
   // Appends the keys that were not read, with the path in the file: to `ignored` those that change
   // neither the shape of the model nor how it is divided over ranks, to `unknown` the others.

@@ -13,14 +13,17 @@
 
 namespace parplan {
 
+// Both functions return the run of the encoder, that of the decoder, and the extra parameters of
+// the embedding; vocabulary, tied embedding, model id, precision and optimizer are left to the
+// caller. After an error, which `config` remembers, the facts must not be used.
+
 // Reads T5 and those built like it, whose positions are biases of scores. Without
-// `counts_all_parameters` these and the encoder's last norm are left out, as Galvatron wants it.
-// After an error, which `config` remembers, the facts must not be used.
+// `counts_all_parameters` these biases and the encoder's last norm are left out of the parameters,
+// as Galvatron wants it. `family` is the `model_type`.
 ModelFacts ReadT5(absl::string_view family, bool counts_all_parameters, ConfigFields& config);
 
-// Reads encoder and decoder with sizes of their own: Whisper, BART and those built like them. What
-// is not priced is appended to `notes`. After an error, which `config` remembers, the facts must
-// not be used.
+// Reads encoder and decoder with sizes of their own: Whisper, BART and those built like them, with
+// all of their parameters. Parts that are not priced are named in `notes`.
 ModelFacts ReadEncoderAndDecoder(absl::string_view family, ConfigFields& config,
                                  std::vector<std::string>* notes);
 

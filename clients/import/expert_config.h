@@ -16,20 +16,25 @@ namespace parplan {
 
 // The experts of the layers that have some.
 struct Experts {
+  // Experts of a layer without shared ones; 0 for a dense model.
   int count = 0;
+  // Experts that process one token.
   int per_token = 0;
+  // Width of one expert, and of the shared ones together; 0 without.
   int size = 0;
   int shared_size = 0;
-  // Width of layers that have only a shared expert.
+  // Width of the feed-forward part of all layers if the model has only a shared expert (`count` is
+  // 0); else 0.
   int dense_size = 0;
+  // Parameters of a layer with experts for the gate of the shared one and biases of the router.
   int64_t extra_parameter_count = 0;
-  // One per layer; empty if `count` is 0.
+  // Whether each layer has experts; empty if `count` is 0.
   std::vector<bool> in_layer;
 };
 
-// Reads the experts of a model with the layers and width of `run`; `plain_size` is the width of an
-// expert if the file gives none of its own. `count` is 0 for a dense model. What was ignored is
-// appended to `notes`. After an error, which `fields` remembers, the result must not be used.
+// Reads the experts of a model with the layer count and hidden size of `run`; `plain_size` is the
+// width of an expert if the file gives none of its own. Fields that are ignored are named in
+// `notes`. After an error, which `fields` remembers, the result must not be used.
 Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
                     const TransformerRunFacts& run, int plain_size,
                     std::vector<std::string>* notes);

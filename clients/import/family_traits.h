@@ -14,13 +14,15 @@ namespace parplan {
 // wide as all heads.
 enum class QueryKeyNorm { kNone, kHead, kAllHeads };
 
-// The layers that see only a window of the sequence, if a window is given and no list of layers.
+// The layers that see only a window of the sequence, if a window is given and neither a list of
+// layers nor a period. The others see the whole sequence: every second one from the second layer
+// on, every sixth from the sixth, every fourth from the fourth.
 enum class WindowedLayers { kAll, kAlternate, kAllButEverySixth, kAllButEveryFourth };
 
 // Sizes and structure that the code of a family fixes, or takes if its configuration is silent.
 // Everything that a configuration can say is read from its fields. The values are those of the
 // model and configuration classes of Hugging Face Transformers; docs/import.md says which parameter
-// counts were compared.
+// counts were compared. A default `FamilyTraits` is a gated decoder with root-mean-square norms.
 struct FamilyTraits {
   absl::string_view model_type;
   // Three matrices in the feed-forward part, else two.
@@ -82,7 +84,8 @@ struct FamilyTraits {
   int state_space_state_size = 16;
 };
 
-// Returns the traits of `model_type`, or null for a family without an entry.
+// Returns the traits of `model_type`, which live as long as the process; null for a family without
+// an entry.
 const FamilyTraits* FindFamilyTraits(absl::string_view model_type);
 
 // Returns the family of the language model in a model of several parts: `qwen2` for `qwen2_5_vl`.

@@ -8,12 +8,13 @@
 
 namespace parplan {
 
-// Returns whether the field is known to change neither the shape of a layer nor its time:
-// generation, tokens, initial values, dropout, positions without parameters, scales, losses, and
-// how files were saved.
+// Returns whether the field is known, by its whole name or its beginning or ending, to change
+// neither the shape of a layer nor its time: generation, tokens, initial values, dropout, positions
+// without parameters, scales, losses, and how files were saved.
 bool FieldHasNoEffect(absl::string_view key);
 
-// Returns whether a part of the name speaks of sizes or of another structure.
+// Returns whether a part of the name, such as `dim` or `num_`, speaks of sizes or of another
+// structure. A field without effect may do so too, so callers ask `FieldHasNoEffect` first.
 bool FieldSpeaksOfSizes(absl::string_view key);
 
 }  // namespace parplan

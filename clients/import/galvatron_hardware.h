@@ -14,7 +14,8 @@
 
 namespace parplan {
 
-// The files that are given; any may be absent, also all.
+// The files that are given; any may be absent, also all. Their names are read too
+// (galvatron_names.h).
 struct GalvatronHardwareFiles {
   std::optional<NamedText> all_reduce;    // allreduce_bandwidth_*.json
   std::optional<NamedText> send_receive;  // p2p_bandwidth_*.json
@@ -45,11 +46,12 @@ struct GalvatronHardware {
 // send and receive. With bus bandwidth w (GB/s, 10^9 bytes) an all-reduce of S bytes over n devices
 // takes 2 (n - 1) / n * S / w, and a send S / w; the files of 2022 hold ms per MiB instead of w,
 // with the same factors. Tables (sp_time) hold ms per message of k MB (2^20 bytes). Groups of
-// neighbours (`consec_1`) have stride 1. A strided group of n has
-// stride N / (P n), with N devices in the cluster and pipeline degree P (1 if the key has none);
-// the two ends of a send at degree P have stride N / P. A group whose stride is not whole is left
-// out with a note. Where the table of measured sizes holds the same group of neighbours, the
-// bandwidth of that group is dropped without a note.
+// neighbours (`consec_1`) have stride 1. A strided group of n has stride N / (P n), with N devices
+// in the cluster and pipeline degree P (1 if the key has none); the two ends of a send at degree P
+// have stride N / P. A strided group or a send that does not divide the devices is left out with a
+// note. Where the table of measured sizes holds an all-reduce of as many neighbours, the bandwidth
+// of that group is dropped without a note. Of other entries with equal keys the first is kept, that
+// of the smallest P, with a note.
 //
 // Devices per node come from `nodes`, else from file names, else from devices over nodes if both
 // are known; else they are 8, or all devices if these are fewer, with a note. Nodes come from
@@ -57,9 +59,10 @@ struct GalvatronHardware {
 // reaches, over devices per node. Groups of the table that are larger than the cluster and entries
 // that give no time of at least 1 ns are left out with a note.
 //
-// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for files that are no JSON, keys
-// or values that are none of these, a bandwidth of a group larger than the cluster, an overlap
-// coefficient that is missing or below 1, counts below 0 in `nodes`, and more than 262144 devices.
+// Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for files that are no JSON
+// objects, keys or values that are none of these, a bandwidth that is not above 0, a bandwidth of a
+// group larger than the cluster, and an overlap coefficient that is missing or below 1; naming
+// `--node-count` for counts below 0 in `nodes` and more than 262144 devices.
 absl::StatusOr<GalvatronHardware> ReadGalvatronHardware(const GalvatronHardwareFiles& files,
                                                         GalvatronNodes nodes);
 

@@ -1,5 +1,5 @@
 // Reads Galvatron's memory files, of every generation, as one table. `ImportGalvatron`
-// (galvatron_profile.h) calls it.
+// (galvatron_profile.h) and the oracle study call it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_MEMORY_H_
@@ -21,9 +21,9 @@ namespace parplan {
 
 // Memory of one layer. Megabytes are 2^20 bytes in all of these.
 struct GalvatronLayerMemory {
-  int layer_type = 0;
+  int layer_type = 0;  // from 0
   bool sequence_parallel = false;
-  int sequence_length = 0;  // 0: not in the file
+  int sequence_length = 0;  // tokens; 0: not in the file
   // fp32 bytes of the parameters of the whole layer.
   double parameter_megabytes = 0.0;
   // Activations per sample, by tensor-parallel degree.
@@ -63,18 +63,19 @@ struct GalvatronMemory {
 
 // Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of one model, whose
 // parameters and activations are added. Layers that only one half has are left out, and so are
-// tensor-parallel degrees, all without a note of their own. The saved input, embedding, head and
-// `model_config` are those of the first. One half alone is read as if it were a whole layer.
+// tensor-parallel degrees that only one half has, all without a note of their own. The saved input,
+// embedding, head and `model_config` are those of the first file; names do not matter. One half
+// alone is read as if it were a whole layer.
 //
 // Negative sizes of embedding, head and activations, layers whose `parameter_size` is not above 0,
 // and top-level keys of unknown meaning are left out with a note. In raw blocks, models that cannot
 // be used are left out without one.
 //
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for no file or more than two,
-// files that are no JSON, blocks that lack a member or are no objects, inner keys that are neither
-// sequence lengths nor a tensor-parallel degree, values that are no numbers, mixtures of experts,
-// more than 64 kinds of layers, files that hold no memory of a layer, with the value that is
-// missing, and halves without a layer in common.
+// files that are no JSON objects, blocks that lack a member or are no objects, inner keys that are
+// neither sequence lengths nor a tensor-parallel degree, values that are no numbers, files whose
+// names say mixtures of experts, layer types from 64 on, files that hold no memory of a layer, with
+// the value that is missing, and halves without a layer in common.
 absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files);
 
 // Reads a file that has raw blocks only: the memory of a layer is the difference of two models of

@@ -1,6 +1,7 @@
 // Parses the names in Galvatron's profile files: keys of times, keys and blocks of memory, and the
-// facts in file names. Parsers of keys return nothing for a text that is no such key or has a
-// number above kMaxImportCount (named_text.h). Sequence lengths are tokens, batch sizes samples.
+// facts in file names. The readers of its files (galvatron_*.h) and the oracle study call it.
+// Parsers of keys return nothing for a text that is no such key or has a number above
+// kMaxImportCount (named_text.h). Sequence lengths are tokens, batch sizes samples.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_NAMES_H_

@@ -17,7 +17,8 @@
 namespace parplan {
 
 struct GalvatronPlanOptions {
-  // Devices of the job. 0: `world_size` of the file, or else the number in its name.
+  // Devices of the job. 0: `world_size` of the file, or else the number in its name
+  // (galvatron_names.h).
   int device_count = 0;
   // Replaces `chunks`, for files whose chunks are not equal; they must have the key all the same.
   // 0: the file's.
@@ -41,10 +42,12 @@ struct GalvatronPlanImport {
 // degree 1) and are never recomputed. Absent keys mean what the releases without them did: without
 // `pp_division` the last stage also gets the layers that remain.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the file is no strategy file, does
-// not fit model or devices, leaves the number of devices open, or has no counterpart here: Ulysses
-// together with context parallelism or over strided devices, micro-batches of unequal size, experts
-// spread over ranks. `CheckPlanStructure` checks whether the plan answers a problem.
+// Returns INVALID_ARGUMENT (SPEC_INVALID), for `model.layer_runs` if the model has other ends or no
+// layer between them; with file and field if the file is no strategy file, does not fit model or
+// devices, leaves the number of devices open, or has no counterpart here: Ulysses together with
+// context parallelism or over strided devices, micro-batches of unequal size, experts spread over
+// ranks. Heads, samples of a replica and memory are not checked: `CheckPlanStructure` checks
+// whether the plan answers a problem.
 absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const GalvatronPlanOptions& options);

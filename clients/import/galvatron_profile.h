@@ -1,5 +1,6 @@
 // `planctl import galvatron`: converts the files of Galvatron's profiler, of its releases from 2022
-// to 2.4, into a profile, a model and a cluster. Pure: the caller reads the files.
+// to 2.4, into a profile, a model and a cluster. Pure: the caller reads the files. The oracle study
+// calls it too.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_GALVATRON_PROFILE_H_
 #define PARPLAN_CLIENTS_IMPORT_GALVATRON_PROFILE_H_
@@ -27,7 +28,8 @@ struct GalvatronFiles {
   std::vector<NamedText> times;
   // memory_profiling_*.json: the same.
   std::vector<NamedText> memory;
-  // A meta_configs/*.json, or the Hugging Face config of the model.
+  // A meta_configs/*.json, or the Hugging Face config of the model. Absent: the `model_config` that
+  // some memory files carry.
   std::optional<NamedText> model_config;
   GalvatronHardwareFiles hardware;
 };
@@ -85,11 +87,11 @@ inline constexpr int64_t kGalvatronContextMemoryBytes = int64_t{1} << 30;
 //   is named in a note.
 //
 // Returns INVALID_ARGUMENT with file, field and what is wrong or missing there: PROFILE_INVALID for
-// the profiler's files, or none at all, SPEC_INVALID for config, flags, model and cluster. Files of
-// another form are errors; single values that can't be used, such as a time of 0 or a negative
-// size, are left out with a note (galvatron_times.h, galvatron_memory.h and galvatron_hardware.h
-// list both). The profile passes `ValidateProfile`, the model `ModelFromProto`, the cluster
-// `TopologyFromProto`.
+// the profiler's files, or none at all, and for `GalvatronFlags::nodes`; SPEC_INVALID for config,
+// other flags, model and cluster. Files of another form are errors; single values that can't be
+// used, such as a time of 0 or a negative size, are left out with a note (galvatron_times.h,
+// galvatron_memory.h and galvatron_hardware.h list both). The profile passes `ValidateProfile`, the
+// model `ModelFromProto`, the cluster `TopologyFromProto`.
 absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,
                                                 const GalvatronFlags& flags);
 

@@ -15,8 +15,8 @@ namespace parplan {
 
 // Forward time of one layer, per sample.
 struct GalvatronLayerTime {
-  int layer_type = 0;
-  int batch_size = 1;
+  int layer_type = 0;       // from 0
+  int batch_size = 1;       // samples
   int sequence_length = 0;  // tokens; 0 if not in the file
   double milliseconds_per_sample = 0.0;
   // Whether the time is a difference of whole passes of two models, or the sum of two halves.
@@ -37,6 +37,7 @@ struct GalvatronTimes {
   std::vector<GalvatronLayerTime> layers;
   // All positive, with distinct keys (batch_size, sequence_lengths), sorted by them.
   std::vector<GalvatronOtherTime> other;
+  // Layer types that the file names, from 0 to below this.
   int layer_type_count = 0;
   // Hidden size that the file names (2022); else 0.
   int hidden_size = 0;
@@ -47,17 +48,18 @@ struct GalvatronTimes {
 // Reads one file, or the two halves `..._attention.json` and `..._mlp.json` of one model. Layer
 // times of both halves with the same key are added and the others dropped; `other` is that of the
 // first half, and a note says so. `hidden_size` selects among the models of a 2022 file; 0 takes
-// the only one. One half alone is read as if it were a whole layer.
+// the only one. It is not read for other files. One half alone is read as if it were a whole layer.
 //
-// Times that are not positive are left out with a note. Returns INVALID_ARGUMENT (PROFILE_INVALID)
-// with file and field for no file or more than two, files that are no JSON, values that are no
-// times, mixtures of experts, a `hidden_size` that is not in the file, files that give no time of
-// some layer type, with what is missing, and halves without a key in common.
+// Times that are not positive and keys of unknown meaning are left out with a note. Returns
+// INVALID_ARGUMENT (PROFILE_INVALID) with file and field for no file or more than two, files that
+// are no JSON objects, values that are no numbers, mixtures of experts, layer types from 64 on, a
+// `hidden_size` that a 2022 file does not have, or 0 if it has several, a file that gives no time
+// of some layer type, with what is missing, and halves without a key in common.
 absl::StatusOr<GalvatronTimes> ReadGalvatronTimes(absl::Span<const NamedText> files,
                                                   int hidden_size);
 
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) if the name of the file says that it is of a mixture
-// of experts.
+// of experts: it has `mixtral` or `/moe/` in it. Readers of times and of memory call it.
 absl::Status RefuseMixtureOfExperts(const NamedText& file);
 
 }  // namespace parplan

@@ -14,8 +14,8 @@
 
 namespace parplan {
 
-// Sequence length in tokens if neither flag nor config gives one, and the longest that is taken
-// from a config if no flag asks for it. Not measured.
+// The first is the sequence length in tokens if neither flag nor config gives one; the second the
+// longest that is taken from a config if no flag asks for it. Neither was measured.
 inline constexpr int kDefaultSequenceLength = 2048;
 inline constexpr int kLongestDefaultSequenceLength = 4096;
 
@@ -25,15 +25,18 @@ struct HuggingFaceImport {
   std::vector<std::string> notes;
 };
 
-// Converts a config as ReadModelConfig of model_config.h reads it. Layers of a kind that `opaque`
-// has take its sizes. Windows as long as the sequence are none. The sequence length is
-// `flags.sequence_lengths`, or else the config's longest up to kLongestDefaultSequenceLength;
-// precision is bf16 and the optimizer Adam unless flags say otherwise. The model id is that of the
-// flags, `_name_or_path` of the config, or the family.
+// Converts a config as ReadModelConfig of model_config.h reads it, also with the numbers of
+// python_json.h. Layers of a kind that `opaque` has take its sizes. Windows at least as long as the
+// sequence are none. The sequence length is `flags.sequence_lengths`, or else the config's longest
+// up to kLongestDefaultSequenceLength, or else kDefaultSequenceLength; that of an encoder of images
+// follows from its patches. Precision is bf16 and the optimizer Adam unless flags say otherwise.
+// The model id is that of the flags, the last part of `_name_or_path` of the config, or its
+// `model_type`.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule for a text that is no JSON
-// object, a config that ReadModelConfig refuses, flags that ApplyModelFlags refuses, and sizes that
-// are missing or that BuildModelSpec refuses. `planctl import hf` and the study of models call it.
+// object, a config that ReadModelConfig refuses, and sizes that are missing or that BuildModelSpec
+// (model_facts.h) refuses; naming the flag for flags that ApplyModelFlags refuses. `planctl import
+// hf` and the study of models call it.
 absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
                                                     const ModelFlags& flags,
                                                     const GivenOpaqueLayers& opaque = {});

@@ -14,13 +14,17 @@
 namespace parplan {
 
 // Reads encoder layers of one width over the patches of an image: ViT, DINOv2, BEiT and those built
-// like them. Without `counts_all_parameters` biases, norms and positions are left out, as Galvatron
-// wants it. Returns the first error of `config`, INVALID_ARGUMENT (SPEC_INVALID) with the field.
+// like them. The facts have one run, whose sequence length is the patches with the tokens beside
+// them, the values of a patch, and the number of classes. Without `counts_all_parameters` the
+// parameters of biases, norms and positions are left out, as Galvatron wants it. `family` is the
+// `model_type`. Returns the first error of `config`, INVALID_ARGUMENT (SPEC_INVALID) with file and
+// field.
 absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_parameters,
                                    ConfigFields& config);
 
-// Reads Swin's stages, each of half as many patches a side and twice the width of the one before.
-// The same errors; what is not priced is appended to `notes`.
+// Reads Swin's stages as a run each, every one of half as many patches a side and twice the width
+// of the one before. Attention within windows is read with `counts_all_parameters` only. Errors are
+// as above; parts that are not priced are named in `notes`.
 absl::StatusOr<ModelFacts> ReadSwin(bool counts_all_parameters, ConfigFields& config,
                                     std::vector<std::string>* notes);
 

@@ -1,4 +1,5 @@
-// The command line of a Python program in the text of a shell script. `ImportMegatronRun` calls it.
+// The command line of a Python program in the text of a shell script. `ImportMegatronRun`
+// (megatron_run.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LAUNCH_SCRIPT_H_
 #define PARPLAN_CLIENTS_IMPORT_LAUNCH_SCRIPT_H_
@@ -16,10 +17,11 @@ namespace parplan {
 struct LaunchCommand {
   // The program, a path that ends in `.py`.
   std::string program;
-  // The words behind it. A variable that the script does not set stays as `$NAME`.
+  // The words behind it. A variable that the script does not set stays as text with a `$`
+  // (shell_variables.h); `$@` and `$*` are left out, with a note.
   std::vector<std::string> arguments;
-  // Nodes (one if not given) times processes of a node that torchrun is given; absent if it is not
-  // given numbers.
+  // Nodes (one if not given) times processes of a node that the words before the program give
+  // (--nnodes, --nproc-per-node, as torchrun has them); absent if these are not given as numbers.
   std::optional<int> device_count;
   // Assumptions, one sentence per entry.
   std::vector<std::string> notes;

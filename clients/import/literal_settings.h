@@ -1,5 +1,5 @@
 // Settings of TOML files and of Python source, as far as they are literal. No code is run.
-// `TorchtitanSettings::Read` calls both.
+// `TorchtitanSettings::Read` calls both functions.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LITERAL_SETTINGS_H_
 #define PARPLAN_CLIENTS_IMPORT_LITERAL_SETTINGS_H_

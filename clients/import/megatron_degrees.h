@@ -1,6 +1,6 @@
 // Degrees, sharding and recomputation that arguments of Megatron-LM name, with that program's
 // defaults. Whether they fit a model and devices is not checked here. The importers of
-// Megatron-LM's plans and the reader of published runs call it.
+// Megatron-LM's plans and the reader of published runs (clients/calibrate) call it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_DEGREES_H_
@@ -35,8 +35,10 @@ struct MegatronDegrees {
 // contradict one, and for recomputation of several layers at once or of unknown parts.
 absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& arguments);
 
-// Returns the virtual stages of a pipeline rank, whose part of the model is `rank_layers` layers.
-// INVALID_ARGUMENT (SPEC_INVALID) if two ways to divide it are given, or layers do not divide.
+// Returns the virtual stages of a pipeline rank, whose part of the model is `rank_layers` layers; 1
+// if no argument asks for several. INVALID_ARGUMENT (SPEC_INVALID) with file and argument if two
+// ways to divide it are given, or the layers of a virtual stage do not divide `rank_layers`.
+// Whether a number of virtual stages that is given divides them is left to the caller.
 absl::StatusOr<int> ReadMegatronVirtualStages(const ArgumentList& arguments, int rank_layers);
 
 }  // namespace parplan

@@ -1,6 +1,6 @@
 // Pipelines of Megatron-LM that are even but for their ends: without a layout, but with arguments
 // that count the embedding and the loss as layers or name the layers of the first and last rank.
-// `MegatronPlanOf` calls them.
+// `MegatronPlanOf` (megatron_plan.h) calls both functions.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_ENDS_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_ENDS_H_
@@ -17,9 +17,11 @@ namespace parplan {
 // --decoder-last-pipeline-num-layers.
 bool HasMegatronEnds(const ArgumentList& arguments);
 
-// Sets the virtual stages of `facts` and the layers of each stage, embedding and head included, for
-// `pipeline` ranks. INVALID_ARGUMENT (SPEC_INVALID) naming the argument if two ways to divide
-// layers are given, or layers do not divide. REQUIRES: HasMegatronEnds(arguments).
+// Sets `virtual_stage_count` and `stage_layer_counts` of `facts`, embedding and head included, for
+// `pipeline` ranks. INVALID_ARGUMENT (SPEC_INVALID) with file and argument if two ways to divide
+// layers are given, or layers do not divide; `facts` must not be used then. REQUIRES, unchecked:
+// HasMegatronEnds(arguments); `RequireDecoderModel` (exports/uniform_plan.h) accepts `model`;
+// `stage_layer_counts` is empty.
 absl::Status ReadMegatronEnds(const ArgumentList& arguments, const ModelSpec& model, int pipeline,
                               UniformPlan* facts);
 

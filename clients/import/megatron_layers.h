@@ -1,5 +1,7 @@
 // The sizes that arguments of Megatron-LM give a model, with that program's defaults.
-// `MegatronModelSpecOf` (megatron_model.h) and the reader of published runs read them by it.
+// `MegatronModelSpecOf` (megatron_model.h), `CompareMegatronModel` (megatron_comparison.h),
+// `ImportMegatronRun` (megatron_run.h) and the reader of published runs (clients/calibrate) call
+// it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYERS_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_LAYERS_H_
@@ -16,17 +18,17 @@
 
 namespace parplan {
 
-// The sizes of a model. Sizes that the arguments do not give are 0.
+// The sizes of a model. Sizes that neither the arguments nor the program's defaults give are 0.
 struct MegatronSizes {
   // A layer without experts, over the whole sequence; `layer_count` is that of the model without
   // the layers that predict further tokens.
   TransformerRunFacts dense;
   // The same layer with experts; present if some layer has them.
   std::optional<TransformerRunFacts> mixture;
-  // Whether each layer has experts; empty without `mixture`.
+  // Whether each layer of `dense.layer_count` has experts; empty without `mixture`.
   std::vector<bool> has_experts;
-  // Tokens that attention reads in layers with a window, and whether each layer has one; 0 and
-  // empty without windows.
+  // Tokens that attention reads in layers with a window, and whether each layer has one, those that
+  // predict further tokens last; 0 and empty without windows.
   int window = 0;
   std::vector<bool> has_window;
   // Layers that predict further tokens, each like the last layer.
@@ -37,7 +39,7 @@ struct MegatronSizes {
   // Entries of a learned table of positions; 0 without one.
   int position_count = 0;
   v1::Precision precision = v1::PRECISION_FP32;
-  // Whether each layer multiplies in 16 bits beside others that do so in fewer; empty if none does.
+  // The result of `ReadMegatronWideProducts`.
   std::vector<bool> has_wide_products;
   v1::Optimizer optimizer = v1::OPTIMIZER_ADAM;
 };
@@ -48,14 +50,15 @@ struct MegatronSizes {
 absl::StatusOr<v1::Precision> MegatronPrecisionOf(const ArgumentList& arguments);
 
 // Returns whether each of `layer_count` layers multiplies in 16 bits although the precision has a
-// recipe of 8 or 4 bits: the first and the last ones of --first-last-layers-bf16. Empty if none
-// does. Layers that predict further tokens do not. INVALID_ARGUMENT (SPEC_INVALID) with file and
-// argument for numbers that the program refuses, and for its recipe with delayed scales.
+// recipe of 8 or 4 bits: the first and the last ones of --first-last-layers-bf16. Empty without
+// that switch or without a recipe. Layers that predict further tokens are not in it and multiply in
+// fewer bits. INVALID_ARGUMENT (SPEC_INVALID) with file and argument for numbers that the program
+// refuses, and for its recipe with delayed scales.
 absl::StatusOr<std::vector<bool>> ReadMegatronWideProducts(const ArgumentList& arguments,
                                                            int layer_count);
 
 // Returns whether parameters exist in 8 bits only (--fp8-param-gather). INVALID_ARGUMENT
-// (SPEC_INVALID) if the precision has no 8 bits.
+// (SPEC_INVALID) with file and argument if --fp8-format is absent then.
 absl::StatusOr<bool> HasMegatronNarrowParameters(const ArgumentList& arguments);
 
 // Returns the width of the feed-forward part that Megatron-LM takes without --ffn-hidden-size: four
@@ -68,8 +71,8 @@ int MegatronFeedForwardSize(int hidden_size, bool is_gated);
 std::optional<std::vector<bool>> ReadMegatronExpertLayers(absl::string_view text,
                                                           size_t layer_count);
 
-// The window of attention: its tokens, the token itself included, and whether each layer has it. 0
-// and empty without windows.
+// The window of attention: its tokens, the token itself included, and whether each layer has it,
+// `layer_count` + `further` entries. 0 and empty without windows.
 struct MegatronWindow {
   int size = 0;
   std::vector<bool> has_window;

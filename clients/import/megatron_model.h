@@ -1,4 +1,5 @@
-// The model that arguments of Megatron-LM describe. `ImportMegatronRun` calls it.
+// The model that arguments of Megatron-LM describe. `ImportMegatronRun` (megatron_run.h) calls the
+// function; the reader of published runs (clients/calibrate) takes the constant.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_MODEL_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_MODEL_H_
@@ -19,7 +20,8 @@ inline constexpr int kGpt2VocabularySize = 50257;
 // Makes the model from arguments that were read by `MegatronRules` (megatron_rules.h), with the
 // sizes of ReadMegatronSizes (megatron_layers.h), and LayerNorm and biases unless arguments say
 // otherwise. The vocabulary is --vocab-size, --padded-vocab-size, or that of the GPT-2 tokenizer if
-// --tokenizer-type names it. `flags` take precedence. Assumptions are appended to `notes`.
+// --tokenizer-type names it. `flags` take precedence. The model id is the name of the file without
+// folders and ending. Assumptions are appended to `notes`.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) for the errors of ReadMegatronSizes, sizes that neither arguments
 // nor flags give (all of them), and those of ApplyModelFlags and BuildModelSpec.

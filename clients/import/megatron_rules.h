@@ -11,7 +11,8 @@ namespace parplan {
 
 // Returns the rules of the arguments of megatron/training/arguments.py that are known here: those
 // of the model and of the plan, those that change neither and are ignored, and those that change
-// one of them in a way that has no counterpart here, which are refused with the reason.
+// one of them in a way that has no counterpart here, which are refused with the reason. The rules
+// live as long as the process.
 absl::Span<const ArgumentRule> MegatronRules();
 
 }  // namespace parplan

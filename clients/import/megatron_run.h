@@ -1,5 +1,5 @@
 // The model and the plan of a run of Megatron-LM: `planctl import megatron` writes them, and
-// `planctl evaluate` predicts the plan (given_plan.h).
+// `planctl evaluate` predicts the plan (clients/planctl/commands/given_plan.h).
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_RUN_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_RUN_H_
@@ -55,11 +55,12 @@ struct MegatronRunImport {
 // Arguments that change neither shape nor parallelism are ignored and named in one note; those that
 // change when the host launches kernels have notes of their own (megatron_graphs.h).
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID). It names file and argument for the errors of
-// ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf, MegatronPlanOf and
-// HasMegatronNarrowParameters (megatron_layers.h), and for a script whose program trains another
-// kind of model (BERT, T5, vision, Mamba, ...); the field of `model` for those of ModelFromProto;
-// `--devices` if neither options nor script give a number of devices. Pure.
+// Returns INVALID_ARGUMENT (SPEC_INVALID). It names file and, if one is at fault, argument for the
+// errors of ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf,
+// MegatronPlanOf and HasMegatronNarrowParameters (megatron_layers.h), and for a script whose
+// program trains another kind of model (BERT, T5, vision, Mamba, ...); the flag for wrong `flags`;
+// the field of `model` for those of ModelFromProto and for a model that is no embedding, decoder
+// layers and head; `--devices` if neither options nor script give a number of devices. Pure.
 absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                                                     const MegatronRunOptions& options);
 

@@ -1,4 +1,5 @@
-// Settings of Megatron-LM in YAML, as arguments of its command line. `ImportMegatronRun` calls it.
+// Settings of Megatron-LM in YAML, as arguments of its command line. `ImportMegatronRun`
+// (megatron_run.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_
 #define PARPLAN_CLIENTS_IMPORT_MEGATRON_YAML_H_
@@ -12,7 +13,8 @@
 namespace parplan {
 
 struct MegatronYaml {
-  // Words of the command line.
+  // Words of the command line, names with their dashes and values apart. Whether they are known is
+  // left to ArgumentList::FromWords.
   std::vector<std::string> arguments;
   // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
@@ -25,8 +27,8 @@ struct MegatronYaml {
 // that names their maps.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with file and key: the errors of ReadYamlScalars; neither form; a
-// value of the wrong kind; and fields of `model` that are not known here (all in one message)
-// unless they are false, null or 0.
+// value of the wrong kind; a `mixed_precision` that is not known here; and fields of `model` that
+// are not known here (all in one message) unless they are false, null or 0.
 absl::StatusOr<MegatronYaml> ReadMegatronYaml(const NamedText& file);
 
 }  // namespace parplan

@@ -1,5 +1,7 @@
-// Facts that an importer has about a model before it becomes a `v1::ModelSpec`. `BuildModelSpec`
-// makes the model of them, and `ApplyModelFlags` completes them.
+// Facts that an importer has about a model before it becomes a `v1::ModelSpec`. The importers of
+// models fill them in; `ApplyModelFlags` completes them, and `BuildModelSpec` makes the model of
+// them. The reader of published runs (clients/calibrate) reads sizes of Megatron-LM from them and
+// names its models by `ModelIdFrom`.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
 #define PARPLAN_CLIENTS_IMPORT_MODEL_FACTS_H_
@@ -48,8 +50,9 @@ struct TransformerRunFacts {
   int prediction_depth = 0;
   // The layer multiplies in 16 bits although the model's precision has a recipe of fewer.
   bool wide_products = false;
-  // Id of the layer definition; runs of one name must be equal but for their layer count. If empty,
-  // the kind names the definition.
+  // Id of the layer definition; runs of one name must be equal but for their layer count, of which
+  // only the sequence length is checked. If empty, the kind names the definition, with the number
+  // of the run, from 0, if several have that kind.
   std::string name;
 
   friend bool operator==(const TransformerRunFacts&, const TransformerRunFacts&) = default;
@@ -96,25 +99,28 @@ struct ModelFlags {
   std::optional<v1::Optimizer> optimizer;
 };
 
-// Writes the flags over `facts`; makes as many runs as `layer_counts` has if
-// there are none. A flag that changes a size drops the extra parameters, which belong to the size
-// of the file. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the flag for a list of the wrong
-// length, a size below 1, or a number of prediction layers below 0 or above the file's; `facts`
-// must not be used then.
+// Writes the flags over `facts`; makes as many runs as `layer_counts` has if there are none. A flag
+// that gives a size or kind of the layers, but for the sequence length and `layer_kind`, drops
+// their extra parameters, which belong to the sizes of the file, and the hidden size and the
+// vocabulary drop those of embedding and head. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the
+// flag for a list of the wrong length, a size below 1, or a number of prediction layers below 0 or
+// above the file's; `facts` must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 
-// Makes windows and chunks that are at least as long as the sequence disappear, and joins
-// neighbouring runs of one name that are equal then, except those that predict further tokens.
+// Makes windows and chunks that are at least as long as the sequence disappear, with
+// `kWindowSuffix` of the run's name, and joins neighbouring runs of one name that are equal then,
+// except those that predict further tokens or have no name.
 void DropLongWindows(ModelFacts* facts);
 
 // Lists the sizes that the planner needs for a layer and `facts` lacks, each with the flag that
 // gives it: `feed_forward_size (--feed-forward-size)`.
 std::vector<std::string> MissingModelFacts(const ModelFacts& facts);
 
-// Makes the model: embedding, runs, head. Precision defaults to bf16, the optimizer to Adam.
-// Returns INVALID_ARGUMENT (SPEC_INVALID), with `source` in front, for facts that are missing (all
-// of them) or that ModelFromProto refuses; naming `--sequence-length` for runs of one name that
-// differ in it.
+// Makes the model: embedding, with the width and length of the first run, the runs, and head, with
+// those of the last one. Precision defaults to bf16, the optimizer to Adam. The model id is
+// `ModelIdFrom` that of `facts`. Returns INVALID_ARGUMENT (SPEC_INVALID), with `source` in front,
+// for facts that are missing (all of them) or that ModelFromProto refuses; naming
+// `--sequence-length` for runs of one name that differ in it.
 absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::string_view source);
 
 // Returns `text` with each byte that a model id may not have replaced by `-`, cut to 63 bytes;

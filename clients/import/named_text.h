@@ -17,14 +17,15 @@
 
 namespace parplan {
 
-// Largest file an import reads, in bytes; ParseJsonObject refuses larger ones. Not measured.
+// Largest file an import reads, in bytes; ParseJsonObject and the readers of other formats refuse
+// larger ones. Not measured.
 inline constexpr size_t kMaxImportBytes = size_t{64} << 20;
 
 // Largest count or size that an import accepts: far above any model, and small
 // enough that products of two stay exact.
 inline constexpr int kMaxImportCount = 1 << 24;
 
-// Returns the product of two counts, at most kMaxImportCount.
+// Returns the product of two counts of at least 0, at most kMaxImportCount.
 int CappedProduct(int a, int b);
 
 // The importers are pure functions over these; planctl reads the files.
@@ -34,7 +35,8 @@ struct NamedText {
   std::string text;
 };
 
-// Returns INVALID_ARGUMENT (`reason`) with `name: field` and the broken rule.
+// Returns INVALID_ARGUMENT (`reason`) with `FILE: FIELD`, or FILE alone if `field` is empty, and
+// the broken rule (`FieldError` of base/error.h).
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule);
 

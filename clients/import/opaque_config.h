@@ -17,14 +17,17 @@ namespace parplan {
 
 // One kind of opaque layer.
 struct GivenOpaqueLayer {
+  // Parameters of one layer.
   int64_t parameter_count = 0;
+  // Its bytes and degrees (planner/model/layer_definition.h).
   OpaqueLayer sizes;
   // Fields of the configuration that are about this kind alone. They are not refused, even if they
   // show a structure that no other layer may have.
   std::vector<std::string> fields;
 };
 
-// By the name of the kind in `layer_types` or `layers_block_type`; `*` stands for all layers.
+// The layers by the name of their kind in `layer_types` or another list of names (layer_layout.h);
+// `*` stands for all layers.
 using GivenOpaqueLayers = std::map<std::string, GivenOpaqueLayer>;
 
 // Reads a file of `planctl import hf --opaque`: an object with a member for each kind of layer,

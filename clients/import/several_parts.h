@@ -14,7 +14,8 @@
 
 namespace parplan {
 
-// The fields of the language model, and the place of its object: for example `text_config.`.
+// The fields of the language model, with those that the whole model or the family fills in, and the
+// place of its object in the whole model: for example `text_config.`.
 struct LanguagePart {
   nlohmann::json fields;
   std::string path;
@@ -25,8 +26,8 @@ struct LanguagePart {
 // hidden size, the tied embedding, the architecture and the model type of the whole model hold
 // where the language model is silent, and the sizes of its family, if that is known, where both
 // are: such files hold only what differs from them. Names the other parts, the defaults and the
-// fields of the whole model that are not read in `notes`. An error is remembered by `config`, the
-// reader of `whole`.
+// fields of the whole model that are not read in `notes`. `config` is the reader of `whole`: it
+// remembers an error, for example a part that is no object, and counts the fields as read.
 std::optional<LanguagePart> FindLanguagePart(const nlohmann::json& whole, ConfigFields& config,
                                              std::vector<std::string>* notes);
 

@@ -1,4 +1,5 @@
-// Splits the text of a shell script into commands. Runs nothing. `ReadLaunchScript` parses with it.
+// Splits the text of a shell script into commands. Runs nothing. `ReadLaunchScript`
+// (launch_script.h) and `ShellVariables` (shell_variables.h) parse with it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_SHELL_TEXT_H_
 #define PARPLAN_CLIENTS_IMPORT_SHELL_TEXT_H_
@@ -22,13 +23,14 @@ struct ShellPiece {
   bool is_quoted = false;
 };
 
-// A word before expansion; `NAME=(...)` is one word with the elements of the array.
+// A word before expansion; `NAME=(...)` is one word with the piece `NAME=` and the elements of the
+// array, which other words do not have.
 struct ShellWord {
   std::vector<ShellPiece> pieces;
   std::optional<std::vector<ShellWord>> elements;
 };
 
-// One command: assignments, a program and its arguments.
+// One command: assignments, a program and its arguments. Keywords such as `if` are words too.
 using ShellCommand = std::vector<ShellWord>;
 
 // Splits at line ends, `;`, `&`, `|` and parentheses. Comments, redirections and here-documents are

@@ -15,18 +15,20 @@
 namespace parplan {
 
 struct TorchPlanImport {
+  // The format of the file.
   TorchPlanFormat format = TorchPlanFormat::kFsdp2;
   Plan plan;
+  // Properties of the runtime that the file states (exports/torch_plan_json.h).
   TorchPlanTraits traits;
 };
 
 // Returns the plan of `document` (`fsdp2.json` or `stages.json`), one of `model`. `passes` is
 // `schedule.csv` and absent exactly if the plan has one stage.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with file, member and rule for what is no such JSON, for another
-// format or version, for counts out of range, for plans that the exporter refuses, for every
-// member that is unknown, missing or other than the rest of the file makes it, and for a table that
-// is not that of the schedule.
+// INVALID_ARGUMENT (SPEC_INVALID) with file, member and rule for a text that is no such JSON, for
+// another format or version, for counts out of range, for every member that is unknown, missing or
+// other than the rest of the file makes it, and for a table that is missing, too much or not that
+// of the schedule; with the field of the plan for plans that the exporter refuses.
 absl::StatusOr<TorchPlanImport> ImportTorchPlan(const NamedText& document,
                                                 const std::optional<NamedText>& passes,
                                                 const ModelSpec& model);

@@ -1,5 +1,5 @@
-// Reads the plan of a torchtitan configuration: what `planctl export --to torchtitan` writes, and
-// what people run. `planctl import torchtitan` calls both.
+// Reads the plan and the model of a torchtitan configuration, one that `planctl export --to
+// torchtitan` wrote or one that people run. `planctl import torchtitan` calls both functions.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_TORCHTITAN_PLAN_H_
 #define PARPLAN_CLIENTS_IMPORT_TORCHTITAN_PLAN_H_
@@ -28,13 +28,18 @@ struct TorchtitanPlanImport {
 
 // Returns the plan of `config` (TorchtitanSettings::Read has the languages and `function`) on
 // `device_count` devices for `model`. `passes` is the table that replaces the order of passes of
-// torch's schedule; it must be that of the plan. Settings that are absent have torchtitan's
-// defaults. Where the file has no stages, they are divided as torchtitan 0.3.0 does.
+// torch's schedule; it must be that of the plan, and be there if the file names one. Settings that
+// are absent have torchtitan's defaults. If the file lists no stages, they are divided as
+// torchtitan 0.3.0 does. Width, layers, heads, vocabulary and sequence length that the file names
+// are compared with `model`; precision and optimizer are not.
 //
-// INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule for a fault of the file, for settings
-// that contradict each other, the model or the devices, and for what no plan says: replicas of
-// sharded groups, schedules other than 1F1B, GPipe and interleaved 1F1B, gradients that are reduced
-// or parameters that are gathered oftener than a level of sharding says.
+// INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule for the errors of
+// TorchtitanSettings::Read, for settings that contradict each other, the model or the devices, and
+// for what no plan says: replicas of sharded groups, schedules other than 1F1B, GPipe and
+// interleaved 1F1B, gradients that are reduced or parameters that are gathered oftener than a level
+// of sharding says; with the file for a `device_count` outside 1 to kMaxImportCount; with the field
+// of the plan or model for those that `RequireDecoderModel` (exports/uniform_plan.h) or the
+// exporter refuses.
 absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& config,
                                                           const std::optional<NamedText>& passes,
                                                           absl::string_view function,
@@ -42,14 +47,16 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
 
 struct TorchtitanModelImport {
   v1::ModelSpec model;
+  // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
 
 // Returns the model whose sizes `config` names: `dim`, `n_layers`, `n_heads`, `n_kv_heads`,
 // `hidden_dim`, `vocab_size` and `enable_weight_tying` of TransformerModelArgs, of `MODEL` or of
-// [model], and `training.seq_len`. Layers are gated decoder layers. `flags` win over the file.
-// INVALID_ARGUMENT (SPEC_INVALID) with file and setting for a fault of the file, and with all that
-// is missing if sizes are.
+// [model], and `training.seq_len`. Layers are gated decoder layers, parameters are bf16 unless
+// `training.mixed_precision_param` is `float32`, and the optimizer is Adam. `flags` win over the
+// file. INVALID_ARGUMENT (SPEC_INVALID) with file and setting for a fault of the file, with the
+// flag for a wrong one, and with all that is missing if sizes are.
 absl::StatusOr<TorchtitanModelImport> ImportTorchtitanModel(const NamedText& config,
                                                             absl::string_view function,
                                                             const ModelFlags& flags);

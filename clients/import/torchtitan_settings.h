@@ -26,11 +26,14 @@ enum class TorchtitanRecomputation {
   kSelective,
 };
 
-// Reads settings by `section.name`, and remembers the first fault.
+// Reads settings by `section.name`, and remembers the first fault. Sections are `parallelism`,
+// `training` and `model`, whose classes in Python count as them; settings of others are not kept.
+// Not thread-safe.
 class TorchtitanSettings {
  public:
-  // Reads `file`, TOML if its name ends so and Python otherwise. `function` names the function of
-  // Python that makes the configuration; if it is empty, settings of several functions must agree.
+  // Reads `file`, TOML if its name ends in `.toml` and Python otherwise. `function` names the
+  // function of Python that makes the configuration; if it is empty, settings of several functions
+  // must agree.
   //
   // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for TOML with a
   // `function`; for a setting of parallelism or a batch size that is not literal; for settings with
@@ -39,23 +42,25 @@ class TorchtitanSettings {
   // for settings of parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
-  // Returns whether the setting is there, also if it is null.
+  // Returns whether the setting is there with a literal value, also if it is null.
   bool Has(const std::string& path) const { return values_.count(path) > 0; }
   // Return the value, or `fallback` if it is absent or null, and after remembering a fault if it is
   // of another type. The whole number must be from `minimum` to kMaxImportCount.
   int Count(const std::string& path, int minimum, int fallback);
   std::string Text(const std::string& path, const std::string& fallback);
   bool Flag(const std::string& path, bool fallback);
-  // Returns the lists of texts; empty if they are absent or, after remembering a fault, none.
+  // Returns the lists of texts; empty if the setting is absent or null, and after remembering a
+  // fault if it is no list of such lists.
   std::vector<std::vector<std::string>> TextLists(const std::string& path);
 
+  // The activation checkpointing that the file chooses.
   TorchtitanRecomputation recomputation() const { return recomputation_; }
   // Sections and classes that are neither read nor known, joined by commas; may be empty.
   const std::string& unknown() const { return unknown_; }
 
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule, and does not remember it.
   absl::Status Fault(absl::string_view path, absl::string_view rule) const;
-  // The first fault of the readers above.
+  // The first fault of the readers above; OK if there is none.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -1,5 +1,6 @@
-// Reads the layers of a decoder or encoder, dense or a mixture of experts, from a `config.json`.
-// `ReadModelConfig` (model_config.h) calls it.
+// Reads the layers of a decoder or encoder, with experts, state spaces or neither, from a
+// `config.json`. `ReadModelConfig` (model_config.h) calls it; `MegatronFeedForwardSize`
+// (megatron_layers.h) calls `FourTimes`.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_
@@ -15,8 +16,9 @@
 namespace parplan {
 
 // Reads everything but the table of words: runs, experts, windows, and the parameters that
-// model.proto does not derive from the sizes. Assumptions and what is left out are appended to
-// `notes`. After an error, which `fields` remembers, the facts must not be used.
+// model.proto does not derive from the sizes. Model id, vocabulary, tied embedding, precision and
+// optimizer are left to the caller. Assumptions and what is left out are appended to `notes`. After
+// an error, which `fields` remembers, the facts must not be used.
 //
 // Layers of a kind that `opaque` has take its sizes. A field of a structure that no run has is
 // refused unless such a kind lists it, or `*` makes all layers opaque.

@@ -19,10 +19,10 @@ bool IsUnsetYaml(absl::string_view value);
 bool IsYamlListItem(const YamlScalar& scalar);
 
 // Appends arguments of several values. Their values come from lists of lines, whose items follow
-// each other, from lists in brackets on one line, or one by one.
+// each other, from lists in brackets on one line, or one by one. Not thread-safe.
 class YamlListArguments {
  public:
-  // REQUIRES: `words` outlives this.
+  // REQUIRES: `words` is not null and outlives this.
   explicit YamlListArguments(std::vector<std::string>* words) : words_(words) {}
 
   // Appends a value of `argument`, which has its dashes: all items of a list in brackets, without

@@ -12,18 +12,20 @@
 
 namespace parplan {
 
-// A scalar, and the keys that lead to it; items of a list have the key `[i]`. A list or map in
-// brackets is one scalar, as it is written. A key without a value has an empty one, as `""` has.
+// A scalar, and the keys that lead to it, at least one; items of a list have the key `[i]`, i from
+// 0. A list or map in brackets is one scalar, as it is written. A key without a value has an empty
+// one, as `""` has. Other values have no quotation marks around them.
 struct YamlScalar {
   std::vector<std::string> path;
   std::string value;
 };
 
 // Reads the part of YAML that settings are written in: maps and lists by indentation, one-line
-// values, plain or quoted, comments, one document. INVALID_ARGUMENT (SPEC_INVALID) with file and
-// line for everything else: tabs in indentation, items without a value, anchors, aliases, tags,
-// values of several lines, a quotation mark or a backslash inside a quotation, keys that come
-// twice, more than 32 levels, more than kMaxImportBytes.
+// values, plain or quoted, comments, one document that is a map. Returns the scalars in the order
+// of the file, none for an empty one. INVALID_ARGUMENT (SPEC_INVALID) with file and line for
+// everything else: tabs in indentation, items without a value, anchors, aliases, tags, values of
+// several lines, a quotation mark or a backslash inside a quotation, keys that come twice, more
+// than 32 levels; and with the file for more than kMaxImportBytes (named_text.h).
 absl::StatusOr<std::vector<YamlScalar>> ReadYamlScalars(const NamedText& file);
 
 }  // namespace parplan

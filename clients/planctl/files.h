@@ -1,4 +1,5 @@
-// Reads and writes the files of planctl. Every command reads and writes its files by it.
+// Reads and writes the files of planctl. Its commands but those of Slurm, and those of
+// parplan-study, read and write files by it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_FILES_H_
 #define PARPLAN_CLIENTS_PLANCTL_FILES_H_
@@ -20,9 +21,9 @@ namespace parplan::planctl {
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Replaces the file whole or not at all: a new file beside it, synced, then renamed over it. A link
-// stays and what it leads to is replaced; what is no file (a terminal, a pipe, /dev/null) is
-// written to. `-` is standard output. INVALID_ARGUMENT (SPEC_INVALID) if there can't be such a
-// file, INTERNAL if the disk fails; both name the path.
+// stays and what it leads to is replaced; a path that leads to no regular file (a terminal, a pipe,
+// /dev/null) is written to. `-` is standard output. INVALID_ARGUMENT (SPEC_INVALID) if there can't
+// be such a file, INTERNAL without a reason if the disk fails; both errors name the path.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 // Read files in the formats of docs/files.md. Unknown fields are errors; an error names file,

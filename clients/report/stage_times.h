@@ -15,8 +15,8 @@ namespace parplan::report {
 // model: an equal share of those of its devices, since a prediction has only the sums of the stages
 // of a device. Stages without layers take no time but for their messages. Messages are shared by
 // those stages of a device that send one: the last stage of the model sends none, and its time of a
-// message has no meaning. The optimizer's step is not in them. REQUIRES: the prediction has an entry
-// for each stage or, with virtual stages, for each device in a row; not checked.
+// message has no meaning. The optimizer's step is not in them. REQUIRES: the prediction has an
+// entry for each stage or, with virtual stages, for each device in a row; not checked.
 std::vector<StageTimes> VirtualStageTimes(const Plan& plan, const Prediction& prediction);
 
 }  // namespace parplan::report

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_AGENT_METRICS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -12,7 +13,9 @@
 
 namespace parplan {
 
+// Whether everything was measured, or only what was missing or had drifted.
 enum class MeasurementKind { kWhole, kIncremental };
+// Whether a measurement gave a profile, the node was busy, it failed, or the agent ended first.
 enum class MeasurementResult { kDone, kBusy, kFailed, kStopped };
 
 // Return the label values `whole` and `incremental`; `done`, `busy`, `failed` and `stopped`.
@@ -40,8 +43,8 @@ class AgentMetrics {
   void CountUpload(const absl::Status& status, bool may_retry);
   // Sets the length of the upload queue and the number of damaged records, which never decreases.
   void SetQueue(int length, int64_t damaged_count);
-  // Sets the results of `LargestDriftRatio` (1 for no drift) and the number of shapes of
-  // `FindDrift`.
+  // Sets the result of `LargestDriftRatio` (1 for no drift) and the number of shapes of `FindDrift`
+  // (find_drift.h).
   void SetDrift(double largest_ratio, int drifted_shape_count);
   // Counts timings that jobs left in the spool folder, and files there that were no windows, since
   // the last call.

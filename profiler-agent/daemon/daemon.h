@@ -42,8 +42,10 @@ struct DaemonOptions {
   // is randomly up to a quarter shorter or longer.
   absl::Duration look_interval = absl::Minutes(3);
 
+  // How to measure; `on_line` and `on_job` are replaced.
   MeasurementOptions measurement;
-  // The devices, models and sizes to measure.
+  // The devices, models and sizes to measure, as CompleteSettings (main/once.h) leaves them:
+  // `rank_count` is above 0.
   ProbeRequest request;
   DriftOptions drift;
   // Age after which everything is measured again. The inventory is checked every hour.

@@ -38,12 +38,12 @@ struct LinkProbeOptions {
 };
 
 // Both sides of a link measurement. Joins measurements that other agents host without being asked,
-// if their plans pass `CheckLinkProbe`: an agent measures for whoever may be an agent of its
-// cluster.
-// Must be used from one thread; its own threads are internal.
+// if their plans pass `CheckLinkProbe` (probe_plan.h): an agent measures for whoever may be an
+// agent of its cluster. Must be used from one thread; its own threads are internal.
 class LinkProbe {
  public:
-  // Starts at once. Calls `wakes`, which must outlive this object, when a measurement has ended.
+  // Connects at once. Calls `wakes`, which must outlive this object, when a measurement has ended,
+  // its own or one that another agent hosted.
   LinkProbe(ChannelOptions server, LinkProbeOptions options, WakeSet& wakes);
   // Ends a measurement under way, on this node and on the others, and waits for that; up to 10 s
   // while it asks for a lease.
@@ -56,11 +56,13 @@ class LinkProbe {
   bool is_active();
 
   // Begins to borrow the nodes, this one first, and to measure `plan` (LinkProbePlan) with them.
-  // Returns false if the node is busy or is_active(). A result that was not taken is then lost.
+  // Returns false, and does nothing, if the node is busy or is_active(). A result that was not
+  // taken is lost when the next one is there.
   bool Begin(agent::v1::ProbePlan plan, std::vector<std::string> node_ids);
-  // Returns the result of `Begin` once; absent while the measurement goes on. UNAVAILABLE if no
-  // lease was granted within 10 s, CANCELLED if the lease or the agent ended, FAILED_PRECONDITION
-  // if a node has other devices, else the errors of `MeasureNode` and of the rendezvous.
+  // Returns the result of `Begin` once; absent while the measurement goes on, after the result was
+  // taken, and for measurements that other agents host. UNAVAILABLE if no lease was granted within
+  // 10 s, CANCELLED if the lease or the agent ended, FAILED_PRECONDITION if a node has other
+  // devices, else the errors of `MeasureNode` and of the rendezvous.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
  private:

@@ -30,7 +30,7 @@ class Measuring {
   // Ends the ranks if they still run, and waits until the thread has ended.
   ~Measuring();
 
-  // Returns the result of `MeasureNode` once; absent while the measurement goes on.
+  // Returns the result of `MeasureNode` once; absent while the measurement goes on, and later.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
   // `InventoryFingerprint` of the node, the arguments of the constructor, and the time of its call.

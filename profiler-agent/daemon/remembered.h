@@ -49,9 +49,10 @@ class Remembered {
   absl::Status Learn(const NextProbe& probe, const agent::v1::ProbePlan& whole,
                      const std::string& fingerprint, const v1::Profile& fresh, absl::Time now);
 
-  // The newest measurement of each item; empty at first.
+  // The newest measurement of each item since the last measurement of everything; empty without a
+  // record. This and the next are valid until `Learn`.
   const v1::Profile& profile() const { return profile_; }
-  // Fingerprint of the measured node; empty at first.
+  // Fingerprint of the measured node; empty without a record.
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:

@@ -17,9 +17,11 @@ namespace parplan {
 class WakeSet {
  public:
   struct Causes {
-    // SIGINT or SIGTERM; 0 if there was none.
+    // SIGINT or SIGTERM, the last one that came; 0 if there was none.
     int signal = 0;
+    // Whether a file was moved into the folder, or closed in it after writing.
     bool has_new_files = false;
+    // Whether `Call` was called.
     bool is_called = false;
   };
 

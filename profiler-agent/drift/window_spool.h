@@ -1,5 +1,6 @@
-// A folder through which programs on this node hand measured windows to the agent. The daemon takes
-// them and compares their times with the profile (find_drift.h).
+// A folder through which programs on this node hand measured windows to the agent: parplan's
+// executor and the NCCL plugin (profiler-agent/passive) write them. The daemon takes them and
+// compares their times with the profile (find_drift.h).
 
 #ifndef PARPLAN_PROFILER_AGENT_DRIFT_WINDOW_SPOOL_H_
 #define PARPLAN_PROFILER_AGENT_DRIFT_WINDOW_SPOOL_H_
@@ -22,9 +23,10 @@ class WindowSpool {
   explicit WindowSpool(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  // Removes up to kMaxFilesAtOnce windows, by name, and returns their collectives; none if the
-  // folder cannot be read. A file that is not a window is renamed to `*.refused` and counted. A
-  // file that cannot be removed is skipped, so that no window counts twice.
+  // Removes up to kMaxFilesAtOnce files in the order of their names, and returns the collectives of
+  // those that are windows; none if the folder cannot be read. A file that is not a window is
+  // renamed to `*.refused` and counted. A file that can be neither removed nor renamed is skipped,
+  // so that no window counts twice.
   std::vector<v1::CollectiveTiming> Take();
   // Returns whether the last `Take` left files for the next call.
   bool has_more() const { return has_more_; }

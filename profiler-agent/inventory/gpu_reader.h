@@ -1,5 +1,6 @@
-// Reads this node's GPUs from the NVIDIA driver. Called for every inventory, and every second while
-// GPUs are measured.
+// Reads this node's GPUs from the NVIDIA driver. `ReadInventory` calls it for every inventory, and
+// `MeasureNode` every second while GPUs are measured. `BusyText` and `PrintInventory` call
+// `BusyGpuText`.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_GPU_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_GPU_READER_H_
@@ -51,8 +52,9 @@ struct GpuSet {
   // The reason why there are no GPUs, on one line; empty if there are.
   std::string message;
   std::string driver_version;
-  // Newest CUDA version that the driver supports: 13000 is 13.0.
+  // Newest CUDA version that the driver supports: 13000 is 13.0; 0 if it does not say.
   int cuda_version = 0;
+  // All lists below are empty if there are no usable GPUs.
   std::vector<GpuDevice> devices;
   // [device]
   std::vector<GpuState> states;
@@ -67,12 +69,14 @@ struct GpuSet {
 
 struct GpuReaderOptions {
   std::string library = "libnvidia-ml.so.1";
-  // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any.
+  // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any. A driver
+  // that does not say its version passes.
   int required_cuda_version = 0;
   // The value of CUDA_VISIBLE_DEVICES, which NVML does not read: indices or beginnings of UUIDs,
   // separated by commas; as in CUDA, the first one that names no GPU ends the list, and none is
-  // visible if one is named twice or the text is empty. Absent: all GPUs. Indices are those of the
-  // driver, which are CUDA's where CUDA_DEVICE_ORDER is PCI_BUS_ID or all GPUs are of one kind.
+  // visible if one is named twice or the text is empty. Absent: all GPUs. Devices are listed in the
+  // order of the text. Indices are those of the driver, which are CUDA's where CUDA_DEVICE_ORDER is
+  // PCI_BUS_ID or all GPUs are of one kind.
   std::optional<std::string> visible_devices;
 };
 
@@ -80,9 +84,10 @@ struct GpuReaderOptions {
 // GPUs `availability` and `message` say why.
 GpuSet ReadGpus(const GpuReaderOptions& options = {});
 
-// Returns the reasons not to measure on these GPUs now, on one line; empty if all are free. A GPU
-// is busy if a process computes on it, if it was used for more than 5 % of the last sample period,
-// or if more than 2 % of its memory is in use (a driver keeps a little for itself).
+// Returns the reasons not to measure on these GPUs, at the moment of `gpus.states`, on one line;
+// empty if all are free or there are none. A GPU is busy if a process computes on it, if it was
+// used for more than 5 % of the last sample period, or if more than 2 % of its memory is in use (a
+// driver keeps a little for itself).
 std::string BusyGpuText(const GpuSet& gpus);
 
 }  // namespace parplan

@@ -1,4 +1,5 @@
-// Reads this node's processor and memory. `ReadInventory` calls it.
+// Reads this node's processor and memory. `ReadInventory` calls `ReadHost`, and `BusyText`
+// (node_load.h) calls `HostLoad`.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_HOST_READER_H_

@@ -34,7 +34,8 @@ struct NetworkInterface {
 };
 
 struct NetworkFacts {
-  // RDMA ports ordered by device and port; interfaces ordered by name.
+  // RDMA ports ordered by device and port, and interfaces ordered by name, all as texts: `mlx5_10`
+  // precedes `mlx5_2`.
   std::vector<RdmaPort> rdma_ports;
   std::vector<NetworkInterface> interfaces;
 };

@@ -1,5 +1,5 @@
-// The hardware of one node, and the topology that planners see of it. The daemon reads it every
-// hour and before each measurement, `parplan-agent --once` and `--inventory` once.
+// The hardware of one node, and the topology that planners see of it. The daemon reads it at its
+// start, every hour and before each measurement, and `parplan-agent --once` and `--inventory` do.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NODE_INVENTORY_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NODE_INVENTORY_H_

@@ -33,9 +33,10 @@ enum class GpuAvailability {
 // Returns the name of a value, for example `no_driver`.
 const char* GpuAvailabilityName(GpuAvailability availability);
 
-// The library's functions. The library is loaded and initialised while this object lives; any
-// thread may call it. Each function pointer stands for the function of NVML that nvml_library.cc
-// names beside it.
+// The library's functions. The library is loaded and initialised while this object lives, and
+// device handles are valid as long; any thread may call it. Each function pointer stands for the
+// function of NVML that nvml_library.cc names beside it. `init` and `shutdown` are for this object
+// alone.
 class NvmlLibrary {
  public:
   struct Loaded {

@@ -1,6 +1,7 @@
 // The part of the C interface of NVIDIA's management library (NVML) that the agent uses, declared
 // here because the library comes with the driver but its header with a toolkit that agents are
-// built without. Names and layouts are those that NVIDIA documents as stable.
+// built without. Layouts and values are those that NVIDIA documents as stable; a comment gives
+// NVIDIA's name. `NvmlLibrary` (nvml_library.h), `ReadGpus` and `ToTopology` use them.
 
 #ifndef PARPLAN_PROFILER_AGENT_INVENTORY_NVML_TYPES_H_
 #define PARPLAN_PROFILER_AGENT_INVENTORY_NVML_TYPES_H_

@@ -12,7 +12,7 @@ namespace parplan {
 // such as `speed` of a network interface that is down.
 std::string ReadSmallFile(const std::string& path);
 
-// Returns the names in a folder, sorted; empty if the folder does not exist.
+// Returns the names in a folder, sorted as texts; empty if the folder cannot be read.
 std::vector<std::string> ListFolder(const std::string& path);
 
 }  // namespace parplan

@@ -71,7 +71,8 @@ struct LeaseAction {
 // tried in turn without a pause, until all have failed or one refuses the agent, since all would.
 // The stream moves to a better replica only while the node neither holds nor requests a lease.
 //
-// `now` must never decrease. Not thread-safe.
+// `now` is the time of a clock that is never set, since any moment that stays the same, and must
+// never decrease. Not thread-safe.
 class LeaseMachine {
  public:
   using Actions = std::vector<LeaseAction>;
@@ -96,6 +97,7 @@ class LeaseMachine {
   // Gives a lease back. It is over for this node at once, and no `kEnded` follows.
   Actions Return(const std::string& lease_id, const std::string& failure_reason,
                  absl::Duration now);
+  // Sets whether a job runs on the node; at first as `hello` says.
   Actions SetBusy(bool is_busy, absl::Duration now);
   // Reports the result of `kLook`.
   Actions Looked(bool is_there_better, absl::Duration now);
@@ -107,6 +109,7 @@ class LeaseMachine {
   // after every other call, since each may change it.
   absl::Duration NextDeadline() const;
 
+  // Returns whether the server has welcomed the agent and the stream has not ended since.
   bool is_connected() const { return state_ == State::kConnected; }
   // Returns why the last stream ended or could not begin; OK before the first end.
   const absl::Status& last_end() const { return last_end_; }

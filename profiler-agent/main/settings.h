@@ -1,5 +1,5 @@
 // Settings of parplan-agent, read from flags and a configuration file. Flags take precedence.
-// main.cc reads them.
+// main.cc reads them, and once.h and daemon.h have the functions that take them.
 
 #ifndef PARPLAN_PROFILER_AGENT_MAIN_SETTINGS_H_
 #define PARPLAN_PROFILER_AGENT_MAIN_SETTINGS_H_

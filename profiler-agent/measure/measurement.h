@@ -36,8 +36,9 @@ struct MeasurementOptions {
   // Called with each line that a rank prints to standard error, on a thread of the job; empty: the
   // line goes to this process's standard error, after the rank's number.
   std::function<void(int rank, absl::string_view line)> on_line;
-  // Called from the measuring thread with the job while it runs, so that it can be stopped, and
-  // with null when it has ended; in PyTorch once for the job of each model. May be empty.
+  // Called from the measuring thread with the job once it runs, so that it can be stopped, and with
+  // null when it has ended, until which the pointer is valid; in PyTorch for the job of each model.
+  // Not called for a job that cannot start. May be empty.
   std::function<void(NodeJob*)> on_job;
 };
 
@@ -51,16 +52,18 @@ absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>
 // Runs the ranks of `plan` that belong to this node and returns a profile that the server accepts.
 // It holds what the ranks measured, the release of this program, driver and library versions, and
 // in its notes the fingerprint of the node. The profile is empty if rank 0 is on another node. For
-// a plan of PyTorch `parplan-torch profile` runs once for each model that has layers to measure.
+// a plan of PyTorch `parplan-torch profile` runs once for each model that has layers to measure, or
+// for the first model if none has.
 //
 // FAILED_PRECONDITION, for which IsBusyRefusal holds, if the node is busy, or another process
 // begins to use its GPUs; FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if it lacks the devices; those of
 // ProbeJob: NOT_FOUND or PERMISSION_DENIED for the program, UNAVAILABLE, RESOURCE_EXHAUSTED,
 // INTERNAL or FAILED_PRECONDITION (without a reason) if it cannot be started, ABORTED naming a rank
 // that failed, CANCELLED if stopped, DEADLINE_EXCEEDED after the plan's time budget plus 3 minutes
-// (15 minutes for each model in PyTorch), DATA_LOSS without a profile or with one of another
-// runtime; INVALID_ARGUMENT (SPEC_INVALID) for a malformed time budget;
-// INTERNAL if the profile breaks a rule. Blocks until then; safe to call from any thread.
+// (in PyTorch plus 15 minutes, for each model), DATA_LOSS without a profile or with one of another
+// runtime; INVALID_ARGUMENT (SPEC_INVALID) for a malformed time budget or, in PyTorch, time limit
+// of layers; INTERNAL if the profile breaks a rule. Blocks until then; safe to call from any
+// thread.
 absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
                                         const agent::v1::ProbePlan& plan,
                                         const MeasurementOptions& options);

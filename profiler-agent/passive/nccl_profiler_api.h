@@ -1,6 +1,7 @@
-// The interface of NCCL profiler plugins, versions 4 (NCCL 2.27) and 5 (2.28): only the fields that
-// this plugin reads, at the offsets of NCCL's documentation. NCCL publishes these structures for
-// plugins to declare themselves; there is no header to include.
+// The interface of NCCL profiler plugins, versions 4 (NCCL 2.27) and 5 (2.28), which
+// nccl_profiler.cc implements: only the events that it reads, with their fields at the offsets of
+// NCCL's documentation. NCCL publishes these structures for plugins to declare themselves; there is
+// no header to include.
 //
 // NCCL calls from any of its threads; all pointers of an event are its own, valid during the call.
 // Sizes and offsets are checked here, on 64-bit machines. No real NCCL has been tried.

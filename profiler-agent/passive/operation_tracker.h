@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,7 @@ enum class PassiveOperation : int32_t {
 // The kind and size of an operation.
 struct PassiveShape {
   PassiveOperation operation = PassiveOperation::kAllReduce;
+  // Ranks of the group, and the distance from one to the next in ranks of the job.
   int32_t participant_count = 0;
   int32_t rank_stride = 1;
   // Message size as nccl-tests counts it: the bytes of the whole buffer, not one rank's share.
@@ -90,7 +92,7 @@ class SampleQueue {
 
   SampleQueue();
 
-  // Adds a sample; safe to call from any thread.
+  // Adds a sample, or drops it if kLength are waiting; safe to call from any thread.
   void Put(const PassiveSample& sample);
   // Returns the oldest sample, or nothing; for the consumer alone.
   std::optional<PassiveSample> Take();

@@ -27,7 +27,8 @@ struct PassiveOptions {
   // Time that one window covers, above 0, which is not checked. A window ends up to a second later
   // than that.
   std::chrono::milliseconds window = std::chrono::seconds(10);
-  // Files that may wait for the agent; further windows are dropped.
+  // Files that may wait for the agent, those of other processes among them; further windows are
+  // dropped.
   int max_files = 200;
 };
 

@@ -1,9 +1,10 @@
-// Aggregates samples into windows and leaves them as files, which profiler-agent/drift reads.
-// `PassiveRecorder` uses both.
+// Aggregates samples into windows and leaves them as files, which `WindowSpool`
+// (profiler-agent/drift) reads. `PassiveRecorder` does both.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_WINDOWS_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_PASSIVE_WINDOWS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -21,6 +22,7 @@ class PassiveWindow {
   static constexpr size_t kMaxShapes = 256;
   static constexpr size_t kMaxDurations = 1024;
 
+  // Adds a sample, or drops and counts it if its shape would be one too many.
   void Add(const PassiveSample& sample);
   bool is_empty() const { return shapes_.empty(); }
   // Number of samples dropped because of `kMaxShapes`.

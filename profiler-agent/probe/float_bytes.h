@@ -1,5 +1,5 @@
-// The size of the elements that probes send and compute with. Used by the probes of devices and
-// collectives.
+// The size of the elements that probes send and compute with. The probes of devices and collectives
+// use it, and so does WholeMessageBytes (probe_plan.h).
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_FLOAT_BYTES_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_FLOAT_BYTES_H_

@@ -1,5 +1,6 @@
 // Decides what to measure on a node: everything a planner may need, or only what is missing. The
-// daemon and `parplan-agent --once` make the plans, and `RunProbe` measures them.
+// daemon and `parplan-agent --once` make the plans, and `RunProbe` or `parplan-torch profile`
+// (torch_job.h) measures them.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_PROBE_PLAN_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_PROBE_PLAN_H_

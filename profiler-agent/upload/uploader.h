@@ -18,19 +18,21 @@
 
 namespace parplan {
 
-// Returns whether another attempt may succeed: the server was unreachable, busy or at fault, or a
-// certificate was wrong, which a person may correct. False for INVALID_ARGUMENT, ALREADY_EXISTS,
-// FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, and RESOURCE_EXHAUSTED but for QUOTA_EXCEEDED
-// (too large).
+// Returns whether another attempt may succeed after this error: the server was unreachable, busy or
+// at fault, or a certificate was wrong, which a person may correct. False for INVALID_ARGUMENT,
+// ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, and RESOURCE_EXHAUSTED (too
+// large) unless its reason is QUOTA_EXCEEDED.
 bool MayRetryUpload(const absl::Status& status);
 
+// Numbers since the uploader was made.
 struct UploadCounts {
+  // Uploads that the server has.
   int64_t done = 0;
   // Failed attempts to upload, or to read the queue, that will be repeated.
   int64_t failed = 0;
   // Uploads that the server will never accept.
   int64_t refused = 0;
-  // Result of the last attempt.
+  // Result of the last attempt; OK before the first.
   absl::Status last_status;
 };
 

@@ -13,8 +13,9 @@ using shell::Note;
 using shell::Print;
 using shell::Session;
 
-// Each adds one command (with its sub-commands) to the program. `session` says how to answer
-// (command_program.h). The command chosen sets `action`. Both outlive parsing and the action.
+// Each adds one command (with its sub-commands) to the program, before the command line is parsed.
+// `session` says how to answer (command_program.h). The command chosen sets `action`, which
+// RunCommands calls. Both outlive parsing and the action.
 void AddImportCommand(Command app, const Session& session, Action& action);
 void AddProfileCommand(Command app, const Session& session, Action& action);
 void AddCalibrationCommand(Command app, const Session& session, Action& action);

@@ -1,5 +1,6 @@
 // Reads a plan from a file of parplan or of Galvatron, or from arguments of Megatron-LM. `planctl
-// evaluate` calls one of the two functions, `planctl explain` only ReadGivenPlan.
+// evaluate` calls ReadGivenPlan or ReadMegatronPlan, `planctl explain` ReadGivenPlan and
+// CheckPlanFile.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_GIVEN_PLAN_H_
@@ -29,8 +30,8 @@ struct GivenPlan {
 //
 // Only a strategy file reads `spec` and `options`: its layers are those of the model of `spec`, and
 // the number of devices is `options.device_count` or, if that is 0, nodes times devices per node of
-// the first node group of `spec`. Its assumptions are notes on standard error, unless `--quiet` is
-// given.
+// the first node group of `spec`, or without one what the file or its name says. Its assumptions
+// are notes on standard error, unless `--quiet` is given.
 //
 // Returns INVALID_ARGUMENT: SPEC_INVALID for a file that can't be read (ReadFile, files.h) or is no
 // plan; PAYLOAD_MALFORMED for a plan that breaks a rule (PayloadOfFile, plan_view.h;
@@ -47,12 +48,13 @@ absl::Status CheckPlanFile(const std::string& path);
 
 // Reads the plan of `file_or_text`: arguments of Megatron-LM if it begins with `--`, else the path
 // of a file that ImportMegatronRun reads, `-` for standard input. The number of devices is nodes
-// times devices per node of the first node group of `spec`; without one, the arguments must say it.
-// The model is that of `spec` or, if that has no layers, is read from the arguments into `spec`.
-// Notes go to standard error, unless `--quiet` is given.
+// times devices per node of the first node group of `spec`; without one, it is that of a launch
+// script, and other files and arguments are an error. The model is that of `spec` or, if that has
+// no layers, is read from the arguments into `spec`. Notes go to standard error, unless `--quiet`
+// is given.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID): the errors of ReadFile (files.h) and ImportMegatronRun;
-// `spec` is then unchanged.
+// Returns INVALID_ARGUMENT (SPEC_INVALID): the errors of ReadFile (files.h) and ImportMegatronRun
+// (clients/import/megatron_run.h); `spec`, which is not null, is then unchanged.
 absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,
                                            v1::PlanSpec* spec);
 

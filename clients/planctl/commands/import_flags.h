@@ -24,7 +24,9 @@ void AddModelFlags(Command command, ModelFlags& flags);
 
 // The files that were written, and the answer about them.
 struct Written {
+  // The path of each file by its name, `what`.
   nlohmann::ordered_json files = nlohmann::ordered_json::object();
+  // A line for each file: its name, a tab and the path.
   std::string text;
 
   // Replaces the file `path` by `message` as JSON and adds it to both members, named `what`; does
@@ -33,7 +35,8 @@ struct Written {
                    const google::protobuf::Message& message);
 };
 
-// Prints the files, and the notes to standard error; with --json both as one object.
+// Prints the files, and the notes to standard error; with `--format json` files and notes as one
+// object. Returns the errors of Print (command_program.h).
 absl::Status ReportWritten(const Session& session, const Written& written,
                            const std::vector<std::string>& notes);
 

@@ -8,7 +8,7 @@
 
 namespace parplan::planctl {
 
-// Adds the commands to `import`.
+// Adds the commands to `import`, the command `planctl import`, like the functions of command.h.
 void AddImportPlanCommands(Command import, const Session& session, Action& action);
 
 }  // namespace parplan::planctl

@@ -9,7 +9,7 @@
 namespace parplan::planctl {
 
 // While an InterruptWatch exists, the first SIGINT is only remembered; the second ends the program
-// as usual. REQUIRES: at most one exists at a time.
+// as usual. REQUIRES, unchecked: at most one exists at a time.
 class InterruptWatch {
  public:
   // Makes `interrupted` false until the next SIGINT.
@@ -19,7 +19,8 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // Returns whether the first SIGINT has come. Safe to call from any thread.
+  // Returns whether a SIGINT has come while the latest watch existed; false if there was none. Safe
+  // to call from any thread.
   static bool interrupted();
 
  private:

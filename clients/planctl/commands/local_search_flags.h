@@ -16,8 +16,8 @@ struct LocalSearchFlags {
   // REQUIRES: this object stays where it is until the command line is read.
   shell::Option AddTo(shell::Command command);
 
-  // Returns a watch with these threads that is cancelled by Ctrl-C, while the caller has an
-  // `InterruptWatch` (interrupt.h).
+  // Returns a watch with these threads, and without `on_progress`, that is cancelled by Ctrl-C
+  // while the caller has an `InterruptWatch` (interrupt.h).
   SearchWatch Watch() const;
 };
 

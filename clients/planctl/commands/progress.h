@@ -10,11 +10,11 @@
 
 namespace parplan::planctl {
 
-// A line that is rewritten on a terminal every 200 ms; elsewhere a new line every 5 s. Used by one
-// thread.
+// A line that is rewritten on a terminal at most every 200 ms; elsewhere a new line at most every 5
+// s. Used by one thread.
 class ProgressLine {
  public:
-  // If `quiet`, nothing is shown.
+  // The first line is due in a second. If `quiet`, nothing is shown.
   explicit ProgressLine(bool quiet);
   // Erases the line on a terminal.
   ~ProgressLine();

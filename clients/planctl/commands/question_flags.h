@@ -59,7 +59,7 @@ struct QuestionFlags {
   // Whether a search that is given time, and no gap, uses the time for a proof. Not so for
   // comparisons, in which every planner shall do what it does by itself.
   bool spends_time_limit = false;
-  // Below 0: none.
+  // Bytes that a second of a step weighs for `min-memory-ilp`; below 0: none.
   double ilp_alpha_bytes_per_second = -1.0;
   // Empty: the best.
   std::string partitioner;
@@ -72,20 +72,23 @@ struct QuestionFlags {
   int top_plan_count = 0;
   bool wants_memory_front = false;
 
-  // Adds the flags. `with_planner`: also those that choose planner and limits, and
-  // `spends_time_limit` is then set. REQUIRES of this and the next three: this object stays where
-  // it is until the command line is read, which sets its members.
+  // Adds the flags, of which `--model`, `--cluster` and `--batch` must be given unless the caller
+  // lifts it. `with_planner`: also those that choose planner and limits and those of
+  // AddPaperOptionsTo, and `spends_time_limit` is then set. REQUIRES of this and the next three:
+  // this object stays where it is until the command line is read, which sets its members.
   void AddTo(shell::Command command, bool with_planner);
   // Adds the options of the planners of the Galvatron papers.
   void AddPaperOptionsTo(shell::Command command);
-  // Adds the limits alone.
+  // Adds `--time-limit`, `--max-states` and `--gap` alone.
   void AddLimitsTo(shell::Command command);
   // Adds the flags that ask for more than one plan.
   void AddAnswersTo(shell::Command command);
 
   // Reads the model and cluster files and puts the question together. Without a model path the
   // question has no model. INVALID_ARGUMENT (SPEC_INVALID) naming the flag or the field of the
-  // file.
+  // file, for files that ReadModel and ReadCluster (files.h) refuse, a space, target, partitioner
+  // or number of nodes that is none, and a smallest batch above the largest. Names of planner and
+  // runtime and the rules of model and cluster are not checked.
   absl::StatusOr<v1::PlanSpec> ReadSpec() const;
 
   // Reads the calibration file; null when none was named. INVALID_ARGUMENT (SPEC_INVALID) naming

@@ -15,7 +15,9 @@
 namespace parplan::planctl {
 
 struct ServerFlags {
+  // Address and TLS files (clients/cpp/channel.h).
   ChannelOptions channel;
+  // Longest wait for the answer to one call.
   double timeout_seconds = 60.0;
 
   // Adds the flags; without `--server` the address is that of PARPLAN_SERVER, if it is set.

@@ -16,8 +16,9 @@ struct DeviceRange {
   int max = 1;
 };
 
-// Returns the question in which each node group of `spec` is an offer, in their order, with the
-// devices that `range` returns for it.
+// Returns the question for model, batch size and options of `spec` in which each node group is an
+// offer, in their order, with the devices that `range` returns for it, whatever its number of
+// nodes. `range` is not empty. Nothing is checked: the server does.
 v1::ShapePlanRequest ShapeRequestOf(
     const v1::PlanSpec& spec, const std::function<DeviceRange(const v1::NodeGroup& group)>& range);
 

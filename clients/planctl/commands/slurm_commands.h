@@ -10,7 +10,8 @@ namespace parplan::planctl {
 // Adds `slurm-prolog`, `slurm-node-prolog`, `slurm-epilog` and `slurm-node-epilog`, like the
 // functions of command.h, but without a session: they log instead of answering (docs/slurm.md). The
 // actions of prologs fail only to have Slurm requeue the job or drain the node, those of epilogs
-// never. An alarm ends the process if an action takes too long.
+// never. An alarm ends the process if an action takes too long. `action` outlives parsing and its
+// own run.
 void AddSlurmCommands(Command app, Action& action);
 
 }  // namespace parplan::planctl

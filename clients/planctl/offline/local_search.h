@@ -19,16 +19,17 @@ namespace parplan::planctl {
 
 // The listeners of a search, and its threads.
 struct SearchWatch {
-  // Receives the progress of the search, on the thread that called it. May be empty.
+  // Receives the progress of the search, on the thread that called `SearchHere`. May be empty.
   std::function<void(const v1::SearchProgress&)> on_progress;
   // Ends the search with the best plan so far once it returns true. Called on any thread that
   // searches, by several at once. May be empty.
   std::function<bool()> is_cancelled;
-  // Threads that search, at least 1. The answer does not depend on it.
+  // Threads that search, the calling one included, at least 1. The answer does not depend on it.
   int thread_count = 1;
 };
 
-// A search that ended: its checked result, the processor time of all its threads, and wall time.
+// A search that ended: its checked result (a plan, nothing that fits, or a stop without a plan),
+// the processor time of all its threads, and wall time.
 struct LocalSearch {
   PlanningResult result;
   Seconds cpu;

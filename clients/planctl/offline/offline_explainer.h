@@ -21,7 +21,8 @@
 
 namespace parplan::planctl {
 
-// The arguments of `EvaluateOffline`. A `spec` without a batch size takes that of the plan.
+// The arguments of `EvaluateOffline` (offline_planner.h). Plans that are given are predicted at
+// their own batch size; searches take that of `spec`, or that of the plan if `spec` has none.
 struct ExplainContext {
   v1::PlanSpec spec;
   std::vector<v1::Profile> profiles;
@@ -38,8 +39,8 @@ struct WhyNot {
   std::string planner;
   // Its best plan compared with this one; absent if none of its plans fits.
   std::optional<PlanExplanation> explanation;
-  // If nothing fits: its plan that needs least memory, the memory and the number of devices that
-  // would suffice.
+  // If nothing fits: its plan that needs least memory, absent if a limit ended the search for it;
+  // the memory of a device that would suffice; and the number of devices that would, if known.
   std::optional<PlanTerms> smallest;
   Bytes smallest_device_memory;
   std::optional<int> smallest_device_count;
@@ -50,7 +51,8 @@ struct WhyNot {
 };
 
 // Runs `planner` on the question of `context` under its limits. Returns the errors of
-// `EvaluateOffline` for the plan, and of `FindPlan` except NO_FEASIBLE_PLAN, which is an answer.
+// `EvaluateOffline` for the plan, those of `OfflineProblem`, and those of `SearchHere` except
+// NO_FEASIBLE_PLAN, which is an answer.
 absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& plan,
                                      const std::string& planner, const SearchWatch& watch = {});
 
@@ -68,7 +70,7 @@ absl::StatusOr<std::vector<ExplainedWalk>> WalksOffline(const ExplainContext& co
                                                         const Plan& plan,
                                                         const SearchWatch& watch = {});
 
-// The collectives of one rank in a step, priced for a runtime.
+// The collectives of one rank, from 0, in a step, priced for a runtime.
 struct PricedCollectives {
   int rank = 0;
   std::string runtime_id;
@@ -80,7 +82,8 @@ struct PricedCollectives {
 absl::StatusOr<PricedCollectives> CollectivesOffline(const ExplainContext& context,
                                                      const Plan& plan, int rank);
 
-// The answer of `planctl explain` apart from the plan itself.
+// The answer of `planctl explain` apart from the plan itself. A part that was not asked for is
+// absent or empty.
 struct ExplainAnswer {
   std::optional<ParameterParts> parameters;
   std::optional<PricedCollectives> collectives;

@@ -45,7 +45,8 @@ absl::StatusOr<PlanView> PlanOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration = nullptr, const SearchWatch& watch = {});
 
-// Returns the problem that a given plan answers, with the errors of `EvaluateOffline`.
+// Returns the problem that a given plan answers, with the errors of `EvaluateOffline` except those
+// of `CostModel::Create`.
 absl::StatusOr<PlanningProblem> ProblemOfPlan(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);

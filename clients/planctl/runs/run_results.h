@@ -17,6 +17,7 @@ namespace parplan::planctl {
 
 // One item of the memory of a stage's fullest device.
 struct RunMemoryItem {
+  // From 0.
   int stage = 0;
   // The name in the file: `parameters`, `activations`, ...
   std::string name;
@@ -26,9 +27,12 @@ struct RunMemoryItem {
 
 // The steps of one run under one plan.
 struct RunResult {
-  // The name shown to people: that of the file, without folder and ending.
+  // The name shown to people: that of the file, without folder and ending, and with `/N`, from 1,
+  // if the file has several plans.
   std::string label;
+  // The plan in short, as the file has it; empty if it has none.
   std::string gist;
+  // Steps under the plan.
   int64_t step_count = 0;
   // Times of a step in seconds, above 0.
   double predicted_step = 0.0;
@@ -54,8 +58,9 @@ struct RunResult {
 };
 
 // Returns the plans of one file in the order of the run; there are several if plans were swapped.
-// `path` names the file in errors and labels. Plans without a measured window are left out.
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field that is missing or wrong.
+// `path` names the file in errors and labels; it is not opened. Plans whose `windows` is an empty
+// list are left out, which may leave none. INVALID_ARGUMENT (SPEC_INVALID) naming the field that is
+// missing or wrong, or the line that is no JSON.
 absl::StatusOr<std::vector<RunResult>> ReadRunResults(absl::string_view path,
                                                       absl::string_view text);
 
@@ -77,7 +82,7 @@ struct RunSummary {
   double regret = 0.0;
 };
 
-// Summarizes the errors. REQUIRES: at least one run.
+// Summarizes the errors. REQUIRES, unchecked: at least one run.
 RunSummary Summarize(absl::Span<const RunResult> runs);
 
 }  // namespace parplan::planctl

@@ -11,7 +11,7 @@
 namespace parplan::planctl {
 
 // Return the runs as a table in the order given with their summary below it, as text (ms, MiB) or
-// as JSON (seconds, bytes). REQUIRES: at least one run.
+// as JSON (seconds, bytes). REQUIRES, unchecked: at least one run.
 std::string RunsText(absl::Span<const RunResult> runs);
 std::string RunsJson(absl::Span<const RunResult> runs);
 

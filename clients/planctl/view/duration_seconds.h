@@ -1,4 +1,5 @@
-// Seconds of the durations in plans and answers, for JSON and tables.
+// Seconds of the durations in plans and answers, for JSON and tables. The views of plans and
+// `planctl shape` call it.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_VIEW_DURATION_SECONDS_H_
 #define PARPLAN_CLIENTS_PLANCTL_VIEW_DURATION_SECONDS_H_

@@ -11,7 +11,8 @@
 
 namespace parplan::planctl {
 
-// Returns one line per execution, in the order of the response.
+// Returns two lines per execution, in the order of the response: its name, then its state, step
+// time and memory. Empty without executions.
 std::string ExecutionListText(const v1::ListExecutionsResponse& executions);
 
 // Returns one execution with the phases and memory items of its stages. A value that was not

@@ -11,7 +11,7 @@
 
 namespace parplan::planctl {
 
-// Returns the answer as one object.
+// Returns the answer as one object and a line end. Parts that are absent or empty have no member.
 std::string ExplainJson(const ExplainAnswer& answer);
 
 }  // namespace parplan::planctl

@@ -9,7 +9,7 @@
 
 namespace parplan::planctl {
 
-// Returns the answer as tables.
+// Returns the answer as tables in UTF-8, one below the other; empty if no part is there.
 std::string ExplainText(const ExplainAnswer& answer);
 
 }  // namespace parplan::planctl

@@ -24,8 +24,9 @@ std::string GraphText(const AuxiliaryGraph& graph);
 // Returns a table of the strategies of one operator with memory and redundancy.
 std::string OperatorText(const AuxiliaryGraph& graph, const AuxiliaryOperator& op);
 
-// Returns everything but the costs of pairs (docs/planctl.md). Of `op` only, unless it is null.
-// REQUIRES: `op` is null or one of `graph.operators`, and not a copy.
+// Returns everything but the costs of pairs (docs/planctl.md). If `op` is not null, it is the only
+// operator, and there are no edges. REQUIRES, unchecked: `op` is null or one of `graph.operators`,
+// and not a copy.
 nlohmann::ordered_json GraphJson(const AuxiliaryGraph& graph, const AuxiliaryOperator* op);
 
 // Returns figure 2 as an SVG file. Panel (a) is the graph of operators and the tensors between

@@ -15,7 +15,7 @@ namespace parplan::planctl {
 // Returns the view as one object.
 std::string PlanJson(const PlanView& view);
 
-// Returns rivals as an array.
+// Returns rivals as an object whose member `comparisons` is the array of them.
 std::string ComparisonJson(const std::vector<v1::PlannerComparison>& comparisons);
 
 }  // namespace parplan::planctl

@@ -49,15 +49,17 @@ struct PlanView {
   bool from_cache = false;
 };
 
-// Returns the view of a payload. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field if it is no
-// plan, or its prediction has no step time or not one entry for each stage of the pipeline.
+// Returns the view of a payload; what a payload does not have (times, rivals, names) is empty.
+// INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field if it is no plan, has no prediction, or its
+// prediction has no step time or not one entry for each pipeline rank.
 absl::StatusOr<PlanView> ViewOfPayload(const v1::PlanPayload& payload);
 
 // Returns a predicted plan in the form of the report.
 PlanBeside RivalOf(const PredictedPlan& rival);
 
 // Returns the view of a plan from a server. The envelope inside is parsed, not verified.
-// INVALID_ARGUMENT (PAYLOAD_MALFORMED) if the plan or one of those beside it can't be parsed.
+// INVALID_ARGUMENT (PAYLOAD_MALFORMED) if the plan or one of those beside it can't be parsed, or
+// for the errors of ViewOfPayload.
 absl::StatusOr<PlanView> ViewOfPlan(const v1::Plan& plan);
 
 // Returns the view of a file: a DSSE envelope in JSON, or an unsigned payload in proto

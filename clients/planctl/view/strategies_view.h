@@ -18,7 +18,8 @@ struct StrategiesQuestion {
   TreeLimits limits;
   // Whether every strategy is also there with recomputation.
   bool recompute = true;
-  // Shows only this pipeline degree, a divisor of `device_count`; absent: all of them.
+  // Shows only this pipeline degree, a divisor of `device_count`, which is not checked; absent: all
+  // of them.
   std::optional<int> pipeline_parallel_degree;
 };
 

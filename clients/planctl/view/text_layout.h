@@ -24,9 +24,10 @@ int ColumnCount(absl::string_view text);
 // Returns `text` with spaces before it, so that it takes at least `columns` columns.
 std::string PaddedLeft(const std::string& text, int columns);
 
-// Breaks `text` at its spaces so that a line that starts at column `indent` ends
-// at `kTextWidth`; a number and its unit (`4.2 ms`, `1 %`) stay together. Lines after the first
-// start with `indent` spaces; the last has no newline.
+// Breaks `text` at its spaces, of which several in a row become one, so that a line that starts at
+// column `indent` ends at `kTextWidth`; a number and its unit (`4.2 ms`, `1 %`) stay together. The
+// caller writes the `indent` columns before the first line; other lines start with as many spaces.
+// The last has no newline.
 std::string Wrap(absl::string_view text, int indent);
 
 // Writes runs of equal stages of a gist (`PlanGist`) once:
