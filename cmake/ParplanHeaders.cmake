@@ -44,7 +44,7 @@ function(parplan_add_precompiled level use)
   set(headers ${parplan_headers_${level}})
   if(use STREQUAL "library")
     list(FIND PARPLAN_PRECOMPILED_LEVELS ${level} number)
-    parplan_optimize_for_fuzzing(${name} ${number})
+    parplan_optimize_under_sanitizer(${name} ${number})
   endif()
   if(use STREQUAL "test")
     # GCC takes a precompiled header only where the flags agree: neither side says anything about
