@@ -105,20 +105,23 @@ int GiveToFolderOwner(int descriptor, const std::string& path);
 // `ErrnoToStatus`.
 absl::Status SyncFolder(const std::string& folder);
 
-// The folder part of `path`: "/a" for "/a/b", "/" for "/b", "." where there is no slash.
+// Returns the part of `path` before the last slash: "/a" for "/a/b", "/" for "/b", "." if there is
+// no slash.
 std::string FolderOf(const std::string& path);
 
 struct ReadFileOptions {
-  // Bytes; a file that has more is refused. REQUIRED.
+  // Bytes; a file that has more is refused. Must be set, and be less than the largest size_t, which
+  // is not checked.
   size_t max_bytes = 0;
-  // Whether pipes and devices may be read too. Without it opening a pipe never waits for a writer.
+  // Whether pipes and devices may be read too, which may wait for a writer. Without it a pipe is
+  // refused at once.
   bool takes_any_kind = false;
   // Whether `-` is standard input, of whatever kind.
   bool takes_standard_input = false;
 };
 
-// Returns the contents of a file. OUT_OF_RANGE naming the file and the limit where it has more
-// than `max_bytes`, FAILED_PRECONDITION for a folder, and for what is no regular file unless
+// Returns the contents of a file. OUT_OF_RANGE naming the file and the limit if it has more than
+// `max_bytes`, FAILED_PRECONDITION for a folder, and for what is no regular file unless
 // `takes_any_kind`; else errors of `ErrnoToStatus`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const ReadFileOptions& options);
 
