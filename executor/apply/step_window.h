@@ -39,11 +39,12 @@ inline constexpr int kStepPhaseCount = 12;
 // the wait for ranks that come later.
 struct CollectiveSamples {
   Operation operation = Operation::kAllReduce;
+  // Number of ranks, and the distance from one to the next.
   int participant_count = 2;
   int rank_stride = 1;
   // Bytes, as nccl-tests counts them (WholeBytes).
   int64_t message_size = 0;
-  // Median and 90th percentile of the times.
+  // Median and 90th percentile of the times, both above 0.
   absl::Duration median;
   absl::Duration p90;
   int sample_count = 0;
@@ -52,17 +53,18 @@ struct CollectiveSamples {
 
 struct StepWindow {
   int rank = 0;
-  // The first step of the window, counted from 0 over the trainer's steps.
+  // The first step of the window, counted from 0 over the job's steps under all plans.
   int64_t first_step = 0;
   int step_count = 0;
-  // Median of the times of these steps.
+  // Median of the times of these steps, on an asynchronous device (StepMeter) without the first one
+  // unless it is the only one.
   absl::Duration median_step;
-  // [StepPhase] time in one step: medians, which need not add up to that of the step. All zero if
-  // phases were not measured.
+  // [StepPhase] time in one step: medians over the steps, which need not add up to that of the
+  // step; on an asynchronous device those of the first step alone.
   std::array<absl::Duration, kStepPhaseCount> phases = {};
   // Arrays in use at the moment when their sum was highest.
   ArrayUsage memory_at_peak;
-  // Memory that the device holds for the process in addition; 0 if it is not known.
+  // Memory that the device holds for the process in addition to arrays; 0 if it is not known.
   Bytes context_memory;
   // Ordered by operation, participants, stride and size.
   std::vector<CollectiveSamples> collectives;

@@ -151,7 +151,8 @@ typedef enum parplan_context_kind {
 
 typedef struct parplan_layer {
   size_t size;
-  /* Stage of the plan, and its ranks: first_rank to first_rank + rank_count - 1. */
+  /* Stage of the plan, counted from 0 over the whole model, and its ranks: first_rank to
+   * first_rank + rank_count - 1. */
   int32_t stage_index;
   int32_t first_rank;
   int32_t rank_count;
@@ -215,13 +216,15 @@ int32_t parplan_rank_get_layer_groups(const parplan_rank* rank, int32_t layer,
 /* One pass over the layers of a stage. */
 typedef struct parplan_pass {
   size_t size;
+  /* Stage of the plan, as in parplan_layer. */
   int32_t stage_index;
   /* 0 or 1. */
   int32_t is_backward;
+  /* Counted from 0. */
   int64_t micro_batch;
 } parplan_pass;
 
-/* List the passes of a step, in order. */
+/* List the passes that the rank makes in a step, in order. */
 int32_t parplan_rank_pass_count(const parplan_rank* rank, int32_t* count, parplan_error* error);
 int32_t parplan_rank_get_pass(const parplan_rank* rank, int32_t index, parplan_pass* pass,
                               parplan_error* error);

@@ -150,7 +150,7 @@ class Communicator {
 
   // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and then
   // by rank. Returns null for a negative color. Collective: all ranks call it. Returns the errors
-  // of `PendingWork::Wait`.
+  // of `PendingWork::Wait` and of making a group (RankContext::MakeGroup).
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Ends all operations of the group, under way and to come, and with them the whole job at all

@@ -32,7 +32,7 @@ struct ChildProcess {
   pid_t pid = 0;
   // Readable once the child has ended (pidfd_open); the child stays a zombie until waitpid.
   Socket end;
-  // Reading ends of its standard error and its result.
+  // Reading ends of its standard error and its result, which do not block.
   Socket errors;
   Socket result;
 };
