@@ -20,8 +20,9 @@ class HeadExchange {
   HeadExchange(const LayerTools& tools, int64_t row_count);
 
   // Exchange `rows` for `whole` and back. Collective over the context group; pointers are to device
-  // memory. REQUIRES, unchecked: the ranks divide `width`. Return the errors of memory and of the
-  // communicator (layer_tools.h).
+  // memory. REQUIRES, unchecked: there is a context group, its ranks have consecutive tokens in
+  // their order, and its size divides `width`. Return the errors of memory and of the communicator
+  // (layer_tools.h).
   absl::Status ToHeads(const void* rows, int64_t row_stride, int64_t width, void* whole,
                        int64_t whole_stride) const;
   absl::Status ToTokens(const void* whole, int64_t whole_stride, int64_t width, void* rows,
