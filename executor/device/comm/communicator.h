@@ -79,10 +79,10 @@ class PendingWork {
  public:
   virtual ~PendingWork() = default;
   // Blocks until the operation has ended and returns how; further calls return the same. NCCL's
-  // blocks only until it has started, except for a barrier, and makes later work of the device wait
-  // for its end. DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is
-  // lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error
-  // every operation of the communicator fails, and the content of its buffers is undefined.
+  // blocks at most until it has started, except for a barrier, and makes later work of the device
+  // wait for its end. DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank
+  // is lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an
+  // error every operation of the communicator fails, and the content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
   // Returns whether the operation has ended, well or not. Between processors a call also moves it.
   virtual bool IsDone() = 0;
