@@ -89,11 +89,11 @@ struct AtomicWriteOptions {
   std::string staged_suffix = ".new";
 };
 
-// Creates `path`, or replaces what is there, with a file of `contents`. Readers see the old file
-// or the whole new one: it is written beside `path` under a name of its own, which follows no
-// link, and renamed. On failure nothing is left beside `path`, and `path` is as it was, unless
-// the message says that the folder could not be synced. Errors are those of `ErrnoToStatus` and
-// name `path`, or its folder if that could not be synced.
+// Creates `path` as a file of `contents`, or replaces the file or link that is there; a folder is
+// left, with an error. Readers see the old file or the whole new one: it is written beside `path`
+// under a name of its own, which follows no link, and renamed. On failure nothing is left beside
+// `path`, and `path` is as it was, unless the message says that the folder could not be synced.
+// Errors are those of `ErrnoToStatus` and name `path`, or its folder if that could not be synced.
 absl::Status AtomicWrite(const std::string& path, absl::string_view contents,
                          const AtomicWriteOptions& options = {});
 

@@ -47,14 +47,17 @@ struct CollectiveSamples {
   // Median and 90th percentile of the times, both above 0.
   absl::Duration median;
   absl::Duration p90;
+  // Number of the times that were kept, at most 256.
   int sample_count = 0;
   friend bool operator==(const CollectiveSamples&, const CollectiveSamples&) = default;
 };
 
 struct StepWindow {
+  // Rank of the job.
   int rank = 0;
   // The first step of the window, counted from 0 over the job's steps under all plans.
   int64_t first_step = 0;
+  // Number of steps, at least 1.
   int step_count = 0;
   // Median of the times of these steps, on an asynchronous device (StepMeter) without the first one
   // unless it is the only one.

@@ -122,6 +122,7 @@ typedef struct parplan_plan_info {
   int64_t micro_batch_count;
   /* A parplan_schedule. */
   int32_t schedule;
+  /* Time of a step, and memory of the fullest device. */
   double predicted_step_seconds;
   int64_t predicted_peak_memory_bytes;
   /* Seconds since 1970. */
@@ -159,7 +160,8 @@ typedef struct parplan_layer {
   int32_t tensor_parallel_degree;
   int32_t data_parallel_degree;
   int32_t context_parallel_degree;
-  /* A parplan_sharding, parplan_recompute and parplan_context_kind. */
+  /* A parplan_sharding, parplan_recompute and parplan_context_kind; the last has no meaning if
+   * context_parallel_degree is 1. */
   int32_t sharding;
   int32_t recompute;
   int32_t context_kind;

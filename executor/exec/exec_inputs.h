@@ -32,10 +32,11 @@ struct ExecInputs {
 };
 
 // Reads all files that the flags name, but for those of the server's connection, and verifies the
-// plans as of `now`. Returns the errors of PlanVerifier::Verify (verifier.h) and
-// CheckedPlan::Create (checked_plan.h), FAILED_PRECONDITION (SPEC_INVALID) for a plan that was
-// predicted for another runtime, and INVALID_ARGUMENT naming a file that cannot be read or has
-// wrong contents, a text (at most 8 GiB) that MakeTextTokens refuses, or with a plan to swap to
+// plans as of `now`. Returns the errors of PlanVerifier::Verify (verifier.h), CheckedPlan::Create
+// (checked_plan.h) and ReadTrustFile (clients/files/input_files.h, which also remembers the
+// bundle), FAILED_PRECONDITION (SPEC_INVALID) for a plan that was predicted for another runtime
+// unless the flags accept any, and INVALID_ARGUMENT naming a file that cannot be read or has wrong
+// contents, a text (at most 8 GiB) that MakeTextTokens refuses, or with a plan to swap to
 // `--swap-at` if it is not below `--steps`.
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 

@@ -42,8 +42,10 @@ struct LayerProbeShape {
 
 // One rank of the job that measures. Everything it points to outlives the probe.
 struct LayerProbeSetting {
+  // Number of this rank in the job, from 0, and the number of ranks.
   int rank = 0;
   int world_size = 1;
+  // Kernels and memory of the device; neither may be null.
   LayerKernels* kernels = nullptr;
   DeviceMemory* memory = nullptr;
   // Makes the communicator of some ranks of the job, in order, for buffers in device memory.

@@ -92,6 +92,7 @@ struct NormalMatrix {
   int64_t part_column_count = 0;
 };
 
+// Adam without weight decay.
 struct AdamSettings {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
@@ -99,6 +100,7 @@ struct AdamSettings {
   double epsilon = 1e-8;
 };
 
+// Gradient descent whose moments are momentum * moments + gradients.
 struct SgdSettings {
   double learning_rate = 1e-2;
   double momentum = 0.9;
