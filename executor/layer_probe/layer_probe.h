@@ -86,8 +86,9 @@ struct LayerTimes {
 };
 
 // Measures all layer definitions, and returns [definition] their times. Collective: all ranks of
-// the job call it with the same arguments and get the same result. Trains with the model's
-// optimizer, on synthetic tokens, from initial parameters.
+// the job call it with the same arguments and get the same result, but for `parameter_count`, which
+// is each rank's own. Trains with the model's optimizer, on synthetic tokens, from initial
+// parameters.
 //
 // Returns INVALID_ARGUMENT if the executor cannot run the model or the shape, or the model has no
 // layer between embedding and head; RESOURCE_EXHAUSTED if it does not fit; the errors of

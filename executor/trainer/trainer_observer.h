@@ -15,7 +15,7 @@ enum class TrainerPhase {
   // Between two steps.
   kOutside,
   // The three passes of one layer over one micro-batch. A layer that recomputes reports kBackward,
-  // kRecompute at once after it, and kBackward again.
+  // in which it gathers sharded parameters, then kRecompute, and kBackward again.
   kForward,
   kRecompute,
   kBackward,

@@ -10,8 +10,9 @@
 // A thin layer over CLI11, which is headers only: every source that includes CLI11 takes 5 to 25
 // seconds longer to compile, so command_line.cc and completion/command_tree.cc do it for all
 // programs that need no more. `Command` and `Option` are handles: cheap to copy, valid as long as
-// the CommandLine. Not thread-safe. All programs read their arguments by it, some of them (the
-// server, the agent, the sidecar and `parplan-exec`) with CLI11 beside it.
+// the CommandLine. Not thread-safe. Programs of commands (command_program.h) and
+// `parplan-agent-probe` read their arguments by it alone; the server, the agent, the sidecar and
+// `parplan-exec` use it beside CLI11.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_COMMAND_LINE_H_
 #define PARPLAN_BASE_SERVICE_SHELL_COMMAND_LINE_H_

@@ -1,5 +1,5 @@
-// Converts results of CUDA's libraries to statuses. All sources of the plugin that call CUDA use
-// it.
+// Converts results of CUDA's libraries to statuses. The sources of the plugin that call CUDA use
+// it, but for cudnn_attention.cc.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
