@@ -1,6 +1,6 @@
 // Compares planners on one question, each asked for a single plan. The server and `planctl plan
-// --offline` call it if a question asks to compare baselines, and `planctl compare` compares all
-// planners with it. The searches run on the calling thread.
+// --offline` call it if a question asks to compare baselines, and `planctl compare --offline`
+// compares all planners with it. The searches run on the calling thread.
 
 #ifndef PARPLAN_SOLVE_COMPARE_PLANNERS_H_
 #define PARPLAN_SOLVE_COMPARE_PLANNERS_H_

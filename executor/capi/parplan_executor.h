@@ -1,4 +1,6 @@
 /* Plans for training frameworks: verifies a plan and describes what each layer and rank has to do.
+ * Frameworks call libparplan_executor.so by it, and so does the Python package parplan_executor
+ * (clients/python).
  *
  * Plain C99. It executes nothing: groups and collectives stay the framework's. No function throws,
  * prints or ends the process.

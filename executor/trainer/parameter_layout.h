@@ -48,8 +48,8 @@ inline constexpr char kPositions[] = "positions";
 }  // namespace tensor_names
 
 // A matrix of a layer and this rank's part of it. Matrices of linear maps are [output x input],
-// tables [entry x hidden]. A vector that ranks split is [size x 1], one that all ranks have is [1 x
-// size].
+// tables [entry x hidden]. A vector that ranks split has one column; one that all ranks have is one
+// row.
 struct ParameterTensor {
   // One of `tensor_names`, unique within the layer. With layer and position it determines the
   // initial values.

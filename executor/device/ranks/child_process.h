@@ -13,7 +13,8 @@
 
 namespace parplan {
 
-// The descriptor to which a child writes its result.
+// The descriptor to which a child writes its result. The agent also names it to PyTorch's probe
+// (profiler-agent/measure/torch_job.cc).
 inline constexpr int kResultDescriptor = 3;
 
 struct ChildOptions {
