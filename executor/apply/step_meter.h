@@ -58,7 +58,8 @@ class StepMeter : public TrainerObserver {
   void BeginStep(int64_t step);
   // Ends the step that `BeginStep` began. Returns the window if this step completes it.
   std::optional<StepWindow> EndStep();
-  // Returns the window so far and begins a new one; nothing if no step has ended in it.
+  // Returns the window so far and begins a new one; nothing if no step has ended in it. Called
+  // between two steps.
   std::optional<StepWindow> Flush();
 
  private:
