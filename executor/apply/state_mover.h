@@ -1,5 +1,6 @@
 // Moves parameters and optimizer states from one plan to another, through host memory.
-// `PlanApplier::Swap` calls the three functions in this order.
+// `PlanApplier::Swap` calls `ReadStates`, `MoveStates` and, once the new trainer is made,
+// `WriteStates`.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
 #define PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_

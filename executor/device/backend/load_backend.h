@@ -58,6 +58,7 @@ enum class BackendFault {
   kNoDriver,
   kDriverTooOld,
   kNoDevice,
+  // Anything else; the message says what.
   kFailed,
 };
 

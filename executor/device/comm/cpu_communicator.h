@@ -53,6 +53,7 @@ struct CpuGroup {
   int rank = 0;
   // [rank of the group] rank of the job, for errors.
   std::vector<int> job_ranks;
+  // Links to the other ranks of the group; not null.
   std::unique_ptr<LinkSet> links;
   // [rank of the group] shape of the link to it, an entry for every rank. Empty: links are not
   // slowed down.
