@@ -16,9 +16,10 @@
 
 namespace parplan {
 
-// Use of a rank's time; `Phase` of execution.proto, in its order. Forward, backward, recompute and
-// optimizer are work of the device; the others but idle are waits in communicators by the purpose
-// of their group, with the copies around them. Idle is the rest.
+// Use of a rank's time; `Phase` of execution.proto, in its order. In passes over a layer, waits in
+// communicators count for the purpose of their group, and only the rest for the pass (forward,
+// backward or recompute). Resharding, pipeline, gradient sync and optimizer have all the time of
+// these phases of the trainer (TrainerPhase), with waits and copies. Idle is what remains.
 enum class StepPhase {
   kForward,
   kBackward,

@@ -11,9 +11,9 @@
 
 namespace parplan {
 
-// By tokens a rank has `row_count` rows with all heads, `width` elements wide, `row_stride`
-// elements apart. By heads it has the rows of all ranks with its share of the heads, `width` /
-// ranks elements wide, `whole_stride` elements apart.
+// Used by the thread of the trainer. By tokens a rank has `row_count` rows with all heads, `width`
+// elements wide, `row_stride` elements apart. By heads it has the rows of all ranks with its share
+// of the heads, `width` / ranks elements wide, `whole_stride` elements apart.
 class HeadExchange {
  public:
   // `row_count`: rows of this rank when split by tokens. `tools` outlives it.

@@ -32,6 +32,7 @@ class LayerTools {
     const LayerDefinition* definition = nullptr;
     Strategy strategy;
     ActivationLayout layout;
+    // This rank's number in the job.
     int rank = 0;
   };
   explicit LayerTools(const Setting& setting);

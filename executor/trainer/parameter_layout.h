@@ -58,7 +58,8 @@ struct ParameterTensor {
   int64_t column_count = 0;
   SplitAxis axis = SplitAxis::kNone;
   InitialValue initial = InitialValue::kZero;
-  // Rows and columns of this rank: all but for `axis`.
+  // The first row and column that this rank has, and its numbers of rows and columns: all of them
+  // except along `axis`.
   int64_t first_row = 0;
   int64_t first_column = 0;
   int64_t local_row_count = 1;

@@ -35,6 +35,7 @@ class TrainerLayer {
     const TokenSource* tokens = nullptr;
     OptimizerSettings optimizer;
     uint64_t seed = 1;
+    // Samples of a micro-batch over all data-parallel ranks.
     int64_t micro_batch_size = 1;
     // Tokens of the whole step.
     int64_t global_token_count = 1;

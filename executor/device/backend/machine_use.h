@@ -1,5 +1,5 @@
-// Measures how much of the processors of a job's ranks other programs used meanwhile. A step
-// time that was measured beside other work says little about the plan.
+// Measures how much of the processors of a job's ranks other programs used between two moments. A
+// step time that was measured beside other work says little about the plan.
 //
 //   const MachineReader reader;                                  // on every rank
 //   const absl::StatusOr<MachineCounters> before = reader.Read();
@@ -7,7 +7,7 @@
 //   const absl::StatusOr<MachineCounters> after = reader.Read();
 //   if (!before.ok() || !after.ok()) return;                     // no counters: nothing to say
 //   const RankMachineUse own = UseBetween(*before, *after);      // travels as text
-//   const MachineUse use = CombineUses(of_all_ranks);            // on one rank
+//   const std::optional<MachineUse> use = CombineUses(of_all_ranks);  // on one rank
 //
 // Values and pure functions but for MachineReader::Read; safe from any thread. `MachineWatch` of
 // `parplan-exec` does this.

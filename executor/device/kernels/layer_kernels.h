@@ -248,10 +248,10 @@ class LayerKernels {
                        void* masters, void* parameters, int64_t count) = 0;
 };
 
-// Makes the processor's kernels, which use one thread: that which calls this, and which also stops
-// to use oneDNN's threads elsewhere (UseOneThreadForProducts). `type` is kFloat32 (products by
-// oneDNN) or kFloat64 (products by Eigen; the reference for every other back end). Null for other
-// types.
+// Makes the processor's kernels. They compute on the calling thread alone; oneDNN starts no more
+// threads for it, even in products elsewhere (UseOneThreadForProducts). `type` is kFloat32
+// (products by oneDNN) or kFloat64 (products by Eigen; the reference for every other back end).
+// Null for other types.
 std::unique_ptr<LayerKernels> MakeCpuKernels(ElementType type);
 
 }  // namespace parplan
