@@ -1,6 +1,7 @@
 // Errors with a machine-readable reason. An `absl::Status` made here carries a `Reason` and a few
-// named facts as a payload. server/rpc turns them into the `ErrorInfo` of the wire, planctl into
-// its exit code and JSON.
+// named facts as a payload. server/rpc turns them into the `ErrorInfo` of the wire, clients/cpp
+// back, and programs of commands (base/service/shell/exit_code.h) into exit codes and JSON. All
+// functions are pure.
 //
 //   if (size > limit) {
 //     return FieldError(Reason::kSpecInvalid, "model.layer_runs", "must not exceed 16384 layers");
@@ -54,7 +55,8 @@ absl::string_view ReasonName(Reason reason);
 // The payload of an error, in addition to code and message.
 struct ErrorDetail {
   Reason reason;
-  // Named facts. Keys are in lowerCamelCase; neither keys nor values hold a NUL byte.
+  // Named facts. Keys are in lowerCamelCase; neither keys nor values hold a NUL byte, which is not
+  // checked.
   std::map<std::string, std::string> metadata;
 };
 
@@ -68,13 +70,13 @@ absl::Status MakeError(absl::StatusCode code, Reason reason, absl::string_view m
 // setting), `kProfileInvalid` (a profile) or `kPayloadMalformed` (a signed plan).
 absl::Status FieldError(Reason reason, absl::string_view field, absl::string_view rule);
 
-// Returns the payload of a status made by `MakeError`, or nothing for any other status, OK
-// included.
+// Returns the payload of a status made by `MakeError` or `FieldError`, or nothing for any other
+// status, OK included.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
-// Returns `status` with the time after which the same call may succeed, which server/rpc sends as
-// `RetryInfo`; an earlier one is replaced. An OK status stays as it is. REQUIRES: `delay` is finite
-// and not negative, which is not checked.
+// Returns `status` with the time after which the same call may succeed, to the nanosecond, which
+// server/rpc sends as `RetryInfo`; an earlier one is replaced. An OK status stays as it is.
+// REQUIRES: `delay` is finite and not negative, which is not checked.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
 // Returns the time given to `WithRetryDelay`, or nothing.

@@ -3,8 +3,9 @@
 //
 // PARPLAN_ASSIGN_OR_RETURN(target, expression): assigns the value of a `StatusOr` to `target`
 // (which may be a declaration), or returns its status. It is several statements, so it cannot be
-// the body of an `if` without braces; a type with a comma, such as `std::map<K, V>`, needs `auto`
-// or a name of its own. Both evaluate their expression once.
+// the body of an `if` without braces. Two in one scope need two lines, since the line number is
+// part of a variable's name. A type with a comma, such as `std::map<K, V>`, needs `auto` or a name
+// of its own. Both macros evaluate their expression once.
 
 #ifndef PARPLAN_BASE_STATUS_MACROS_H_
 #define PARPLAN_BASE_STATUS_MACROS_H_

@@ -1,5 +1,7 @@
-// A mark on the status of a call to an address where nothing answered, by which programs ask
-// whether a server is running there. The client library sets it; the shell of programs reads it.
+// A mark on the status of a call to an address where nothing answered, for which programs ask in
+// their error whether a server is running there. The client library
+// (clients/cpp/status_from_grpc.h) sets it; `ErrorText` (base/service/shell/exit_code.h) reads it.
+// Both functions are pure.
 
 #ifndef PARPLAN_BASE_UNREACHABLE_H_
 #define PARPLAN_BASE_UNREACHABLE_H_

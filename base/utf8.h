@@ -24,7 +24,8 @@ struct Utf8Character {
   size_t size = 0;
 };
 
-// Returns the character at the front of `text`. REQUIRES: `text` is not empty; aborts otherwise.
+// Returns the character at the front of `text`, or one of size 0. REQUIRES: `text` is not empty;
+// aborts otherwise.
 Utf8Character FirstUtf8Character(absl::string_view text);
 
 // Returns the first `max_count` characters of `text`, all of it if it has no more. Each byte that

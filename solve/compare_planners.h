@@ -1,5 +1,6 @@
 // Compares planners on one question, each asked for a single plan. The server and `planctl plan
-// --offline` call it if a question asks to compare baselines.
+// --offline` call it if a question asks to compare baselines, and `planctl compare --offline`
+// compares all planners with it. The searches run on the calling thread.
 
 #ifndef PARPLAN_SOLVE_COMPARE_PLANNERS_H_
 #define PARPLAN_SOLVE_COMPARE_PLANNERS_H_
@@ -20,8 +21,8 @@ using SearchFunction = std::function<absl::StatusOr<PlanningResult>(const Planni
                                                                     const std::string& planner)>;
 
 // Returns the row of `planner`, searching for one plan even if the rules of `problem` ask for
-// several. A planner that has no plan of its kind, whatever the memory, gives a row with its name
-// alone. Other errors of `search` are returned.
+// several. A planner that has no plan of its kind, whatever the memory (`HasNoCandidates`), gives a
+// row with its name alone. Other errors of `search` are returned.
 absl::StatusOr<v1::PlannerComparison> ComparePlanner(const PlanningProblem& problem,
                                                      const std::string& planner,
                                                      const SearchFunction& search);

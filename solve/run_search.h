@@ -1,7 +1,7 @@
 // Runs one search under a clock, limits and threads, and checks its result.
 //
-// The planner reads no clock and starts no threads (ARCHITECTURE.md). Its two callers, the server
-// and `planctl --offline`, both get them here:
+// The planner reads no clock and starts no threads (ARCHITECTURE.md). The server and offline
+// planning of planctl get them here:
 //
 //   WorkerThreads helpers(3);
 //   SearchLimits limits;
@@ -83,7 +83,8 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
                          const std::string& planner_name, const SearchLimits& limits,
                          const SearchSetup& setup, const Clock& clock);
 
-// Returns how the search behind `result` went, whatever its outcome. A part of `result`.
+// Returns how the search behind `result` went, whatever its outcome. The reference is to a part of
+// `result`.
 const SearchSummary& SummaryOf(const PlanningResult& result);
 
 // Returns whether neither the time, the states, the caller nor a lack of memory ended the search:
@@ -91,10 +92,10 @@ const SearchSummary& SummaryOf(const PlanningResult& result);
 // reached (`SearchLimit::kGap`).
 bool IsComplete(const SearchSummary& summary);
 
-// Returns FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest device memory that would
-// suffice and, if the planner looked for it, the smallest number of devices. Both are in the
-// metadata too, memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes` (what a device of
-// `problem` has), `memoryIsProved`, `smallestDeviceCount`.
+// Returns FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest device memory that would suffice
+// and, if the planner looked for it, the smallest number of devices. Both are in the metadata too,
+// memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes` (what a device of `problem`
+// has), `memoryIsProved` (`true` or `false`), `smallestDeviceCount`.
 absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view planner_name,
                               const NothingFits& nothing);
 

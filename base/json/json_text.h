@@ -1,5 +1,7 @@
-// The one reader of JSON: text to a tree of values that know their line. Proto JSON
-// (proto/wire/json_file.h) and the files of keys (proto/envelope/strict_json.h) are read by it.
+// Reads JSON: text to a tree of values that know their line. Proto JSON (proto/wire/json_file.h),
+// the files of keys (proto/envelope/strict_json.h), lines of the audit log, link shapes of
+// `parplan-exec`, and files of Slurm, Kubeflow and `planctl runs` are read by it; importers and
+// studies use nlohmann's parser.
 
 #ifndef PARPLAN_BASE_JSON_JSON_TEXT_H_
 #define PARPLAN_BASE_JSON_JSON_TEXT_H_
@@ -23,14 +25,14 @@ inline constexpr int kMaxJsonDepth = 64;
 struct JsonValue {
   enum class Type { kNull, kBoolean, kInteger, kNumber, kString, kArray, kObject };
 
-  // Returns the first member of this name, or null if this is no object or has none. Linear in the
-  // members; the pointer is valid until this value is changed.
+  // Returns the first member of this name, or null if this value is no object or has no such
+  // member. Linear in the members; the pointer is valid until this value is changed.
   const JsonValue* Find(absl::string_view name) const;
 
   Type type = Type::kNull;
-  // Line of the text, from 1.
+  // Line of the text, from 1, on which the value begins.
   int line = 1;
-  // Name of the member, if the value is one of an object.
+  // Name of the member if the value is one of an object, else empty.
   std::string key;
 
   // Value of kBoolean.
@@ -49,18 +51,20 @@ struct JsonLimits {
   size_t max_bytes = kMaxJsonBytes;
   // Arrays and objects inside one another.
   int max_depth = kMaxJsonDepth;
-  // Values in all, so that a small text cannot take a hundred times its size of memory.
+  // Values in all, arrays and objects included, so that a small text cannot take a hundred times
+  // its size of memory.
   int max_values = 2'000'000;
   // Whether a second member of a name in one object is an error. Without it `items` has both.
   bool refuses_repeated_members = false;
-  // Whether errors may quote the text; not where that may be a secret.
+  // Whether errors may quote the text; not where that may be a secret. The name of a repeated
+  // member is quoted in any case.
   bool quotes_text = true;
 };
 
-// Reads one JSON value. INVALID_ARGUMENT (SPEC_INVALID), `file_name:line: ...`, for text that is
-// empty, not JSON in UTF-8, has a number beyond the range of a double, or goes beyond `limits`.
-// `file_name` is for errors alone; no file is read. Linear in the text, up to a logarithm where
-// repeated members are refused.
+// Reads one JSON value. Pure. INVALID_ARGUMENT (SPEC_INVALID) with an empty `field` and the message
+// `file_name:line: ...` for text that is empty, not JSON in UTF-8, has more than one value, has a
+// number beyond the range of a double, or goes beyond `limits`. `file_name` is for errors alone; no
+// file is read. Linear in the text, up to a logarithm where repeated members are refused.
 absl::StatusOr<JsonValue> ReadJsonText(absl::string_view text, absl::string_view file_name,
                                        const JsonLimits& limits = {});
 

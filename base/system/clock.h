@@ -1,6 +1,8 @@
-// The two clocks of a program. Two, because they answer two questions: what time is it (written
-// into plans, compared with expiries; jumps when an operator or NTP sets it), and how long did it
-// take (deadlines and durations; never jumps).
+// The two clocks of a program. One says what time it is: it is written into plans and compared with
+// expiries, and jumps when an operator or NTP sets it. The other says how long something took: it
+// is for deadlines and durations, and never jumps. `ServerCore` and its parts, the calls and the
+// audit log of the server, and `RunSearch` (solve/run_search.h) take a `Clock`. Other code, the
+// executor and the profiler agent among it, reads the time by `absl::Now` and `std::chrono` itself.
 
 #ifndef PARPLAN_BASE_SYSTEM_CLOCK_H_
 #define PARPLAN_BASE_SYSTEM_CLOCK_H_
@@ -17,7 +19,8 @@ class Clock {
   // Returns the time of day, UTC. May jump in either direction.
   virtual absl::Time Now() const = 0;
 
-  // Returns the time since a fixed moment of this process. Never decreases.
+  // Returns the time since a moment that stays the same while this process runs, so that only
+  // differences within one process mean anything. Never decreases.
   virtual absl::Duration Steady() const = 0;
 
   // Returns the clocks of the machine. They live as long as the process.

@@ -9,13 +9,14 @@
 
 namespace parplan {
 
-// Returns the bytes of memory that this process may use: those of the machine, or of the smallest
-// limit of its control groups, of version 1 or 2. Reads files of /proc and /sys.
+// Returns the bytes of memory that this process may use: those of the machine, or the smallest
+// limit of the process's control groups, of version 1 or 2, if that is less. Reads files of /proc
+// and /sys.
 int64_t UsableMemoryBytes();
 
 // Returns the smallest limit of the control groups that `groups`, the text of /proc/self/cgroup,
-// names in the folder `root`, and of the groups around them; the largest number if there is none.
-// For `UsableMemoryBytes` and tests.
+// names in the folder `root` (/sys/fs/cgroup), and of the groups around them; the largest number if
+// there is none. For `UsableMemoryBytes` and tests.
 int64_t ControlGroupBytes(const std::string& groups, const std::string& root);
 
 }  // namespace parplan

@@ -1,11 +1,12 @@
 // How much memory the threads of one piece of work take, so that it can end before it has too much.
-// The server counts every search so.
+// The server's `SearchPool` counts every search so.
 //
 //   MemoryAccount account(int64_t{512} << 20);
 //   const MemoryAccount::Scope scope(&account);  // counts what this thread allocates
 //   while (!account.IsUsedUp()) Search();
 //
-// Only programs with counted_new.cc count; in others an account stays empty.
+// Only programs with counted_new.cc (the server, not planctl) count; in others an account stays
+// empty.
 
 #ifndef PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
 #define PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
@@ -16,7 +17,8 @@
 namespace parplan {
 
 // Bytes that threads allocated minus those that they freed while they counted for the account.
-// Memory that another thread frees later stays counted. Safe to use from any thread.
+// Memory stays counted if a thread that does not count for the account frees it. Safe to use from
+// any thread.
 class MemoryAccount {
  public:
   // `budget` is the number of bytes above which the account is used up.
@@ -25,16 +27,17 @@ class MemoryAccount {
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  // Returns the bytes counted so far. Each thread that counts adds its own once they are 64 KB, and
-  // at the end of its scope, so up to 64 KB a thread are missing. May be below 0: a thread may free
-  // what was allocated before it counted.
+  // Returns the bytes counted so far. Each thread that counts adds its own once they are 64 KiB,
+  // and at the beginning and end of every scope, so the number may be wrong by up to 64 KiB a
+  // thread. May be below 0: a thread may free what was allocated before it counted.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // Returns the largest value that `bytes` ever had, at least 0.
   int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
   int64_t budget() const { return budget_; }
   bool IsUsedUp() const { return bytes() > budget_; }
 
-  // Returns the account that the calling thread counts for; null for none.
+  // Returns the account that the calling thread counts for; null for none. It lives as long as the
+  // scope that set it.
   static MemoryAccount* OfThread();
 
   // Counts bytes for the account of the calling thread, if it has one; below 0 when they are freed.
@@ -45,7 +48,7 @@ class MemoryAccount {
   // before. Scopes of a thread end in the reverse order of their beginning.
   class Scope {
    public:
-    // The account, which may be null, outlives the scope.
+    // The account, which may be null for none, outlives the scope.
     explicit Scope(MemoryAccount* account);
     ~Scope();
     Scope(const Scope&) = delete;

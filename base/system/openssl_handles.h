@@ -25,7 +25,7 @@ using KeyHandle = std::unique_ptr<EVP_PKEY, OpensslDeleter>;
 using DigestContextHandle = std::unique_ptr<EVP_MD_CTX, OpensslDeleter>;
 using KeyContextHandle = std::unique_ptr<EVP_PKEY_CTX, OpensslDeleter>;
 
-// Drops the errors that OpenSSL queued for this thread since construction. A TLS
+// Drops, when it ends, the errors that OpenSSL queued for this thread since construction. A TLS
 // connection served by the same thread would take them for its own.
 class OpensslErrorScope {
  public:

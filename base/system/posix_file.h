@@ -89,11 +89,11 @@ struct AtomicWriteOptions {
   std::string staged_suffix = ".new";
 };
 
-// Creates `path`, or replaces what is there, with a file of `contents`. Readers see the old file
-// or the whole new one: it is written beside `path` under a name of its own, which follows no
-// link, and renamed. On failure nothing is left beside `path`, and `path` is as it was, unless
-// the message says that the folder could not be synced. Errors are those of `ErrnoToStatus` and
-// name `path`, or its folder if that could not be synced.
+// Creates `path` as a file of `contents`, or replaces the file or link that is there; a folder is
+// left, with an error. Readers see the old file or the whole new one: it is written beside `path`
+// under a name of its own, which follows no link, and renamed. On failure nothing is left beside
+// `path`, and `path` is as it was, unless the message says that the folder could not be synced.
+// Errors are those of `ErrnoToStatus` and name `path`, or its folder if that could not be synced.
 absl::Status AtomicWrite(const std::string& path, absl::string_view contents,
                          const AtomicWriteOptions& options = {});
 
@@ -105,20 +105,23 @@ int GiveToFolderOwner(int descriptor, const std::string& path);
 // `ErrnoToStatus`.
 absl::Status SyncFolder(const std::string& folder);
 
-// The folder part of `path`: "/a" for "/a/b", "/" for "/b", "." where there is no slash.
+// Returns the part of `path` before the last slash: "/a" for "/a/b", "/" for "/b", "." if there is
+// no slash.
 std::string FolderOf(const std::string& path);
 
 struct ReadFileOptions {
-  // Bytes; a file that has more is refused. REQUIRED.
+  // Bytes; a file that has more is refused. Must be set, and be less than the largest size_t, which
+  // is not checked.
   size_t max_bytes = 0;
-  // Whether pipes and devices may be read too. Without it opening a pipe never waits for a writer.
+  // Whether pipes and devices may be read too, which may wait for a writer. Without it a pipe is
+  // refused at once.
   bool takes_any_kind = false;
   // Whether `-` is standard input, of whatever kind.
   bool takes_standard_input = false;
 };
 
-// Returns the contents of a file. OUT_OF_RANGE naming the file and the limit where it has more
-// than `max_bytes`, FAILED_PRECONDITION for a folder, and for what is no regular file unless
+// Returns the contents of a file. OUT_OF_RANGE naming the file and the limit if it has more than
+// `max_bytes`, FAILED_PRECONDITION for a folder, and for what is no regular file unless
 // `takes_any_kind`; else errors of `ErrnoToStatus`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const ReadFileOptions& options);
 

@@ -24,7 +24,7 @@ class WorkerThreads {
   // aborts otherwise.
   explicit WorkerThreads(int helper_count);
 
-  // REQUIRES: no call of `Run` is in progress; aborts otherwise.
+  // Ends the helpers. REQUIRES: no call of `Run` is in progress; aborts otherwise.
   ~WorkerThreads();
 
   WorkerThreads(const WorkerThreads&) = delete;
@@ -33,11 +33,12 @@ class WorkerThreads {
   // Calls `work` once for every index from 0 to below `count`, on the calling thread and on idle
   // helpers, and returns when all are done. Helpers count for the caller's `MemoryAccount`. The
   // caller never waits for a helper to be free, so calls may come from several threads at once and
-  // from within `work`, which several threads call at once. Returns the processor time that helpers
-  // spent; 0 if `count` is at most 1, since they take no part then. REQUIRES: `work` does not
-  // throw.
+  // from within `work`, which several threads call at once. The order of the indexes is not fixed.
+  // Returns the processor time that helpers spent; 0 if there are none or `count` is at most 1,
+  // since they take no part then. REQUIRES: `work` does not throw, which is not checked.
   absl::Duration Run(int64_t count, const std::function<void(int64_t)>& work);
 
+  // Number of helpers; threads that call `Run` are not among them.
   int helper_count() const { return static_cast<int>(helpers_.size()); }
 
  private:

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,7 +21,7 @@
 
 namespace parplan {
 
-// A value: copies are equal and never change.
+// A value: copies are equal and never change, so all threads may read one.
 class CheckedPlan {
  public:
   // Checks a verified plan. PlanVerifier::Verify has checked that it had not expired; this does not
@@ -46,7 +47,9 @@ class CheckedPlan {
 
   // `clusters/{cluster}/plans/{plan}`.
   const std::string& name() const { return name_; }
+  // Digest of `model()`, the same as in the plan.
   const std::string& model_digest() const { return model_digest_; }
+  // End of the plan's validity, in whole seconds; nothing here compares it with a clock.
   absl::Time expire_time() const { return expire_time_; }
   // `PlanPayload.generation`; 0 if the plan has none.
   int64_t generation() const { return generation_; }

@@ -47,8 +47,8 @@ struct ApplierSetting {
   std::optional<ElementType> type;
   // Steps of a measured window, at least 1.
   int window_step_count = 10;
-  // Memory that the device holds for this process in addition to arrays, as the agent measures it;
-  // 0: unknown.
+  // Memory that the device holds for this process in addition to arrays (DeviceMemoryUse::context);
+  // 0: unknown. Only measured windows contain it.
   Bytes context_memory;
   // Whether calls return before the device has executed them, as on GPUs (StepMeter).
   bool is_asynchronous = false;
@@ -57,8 +57,9 @@ struct ApplierSetting {
 // One rank's applier, used by one thread. All ranks of the job call the same methods in the same
 // order. The first error ends the job for all ranks, and this and every later call returns it; if
 // another rank was the cause, the error names it. Only a call in the wrong state
-// (FAILED_PRECONDITION) and a plan that `Swap` refuses change nothing. The caller checks that the
-// device is what a plan needs (CheckedPlan::CheckDevice); a plan that expires meanwhile runs on.
+// (FAILED_PRECONDITION without a reason) and a plan that `Swap` refuses change nothing. The caller
+// checks that the device is what a plan needs (CheckedPlan::CheckDevice); a plan that expires
+// meanwhile runs on.
 class PlanApplier {
  public:
   enum class State { kVerified, kPrepared, kRunning, kDone, kFailed };
@@ -70,17 +71,17 @@ class PlanApplier {
 
   // Makes groups, parameters and optimizer states. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the
   // job has another number of ranks than the plan, INVALID_ARGUMENT (SPEC_INVALID) if the optimizer
-  // is not the model's or its precision is fp16, UNIMPLEMENTED if the device has no kernels for the
-  // type, RESOURCE_EXHAUSTED if memory is too small, and the errors of communicators
-  // (RankContext::MakeGroup). Only in state `kVerified`.
+  // is not the model's, or `type` is absent and the model's precision is neither fp32 nor bf16,
+  // UNIMPLEMENTED if the device has no kernels for the type, RESOURCE_EXHAUSTED if memory is too
+  // small, and the errors of communicators (Device::MakeGroup). Only in state `kVerified`.
   absl::Status Prepare();
 
   // Makes one optimizer step and returns the mean loss per token, which may be infinite or NaN. In
   // states `kPrepared` and `kRunning`. Returns the errors of RankTrainer::Step.
   absl::StatusOr<double> Step();
 
-  // Returns the window that was completed last, once; nothing if no step completed one since. One
-  // that is not taken before the next is complete is lost.
+  // Returns the window that the last steps completed, once; nothing if no step has completed one
+  // since the last call. One that is not taken before the next is complete is lost.
   std::optional<StepWindow> TakeWindow();
   // Returns the steps since the last window as a shorter one; nothing if there was no step.
   std::optional<StepWindow> TakeRest();
@@ -105,7 +106,7 @@ class PlanApplier {
   const CheckedPlan& plan() const { return plan_; }
   // Number of steps so far, under all plans.
   int64_t step_count() const { return step_count_; }
-  // For tests; null before `Prepare` and after `Teardown`.
+  // For tests; null before `Prepare`, after `Teardown` and after a swap that failed.
   RankTrainer* trainer() { return trainer_.get(); }
 
  private:

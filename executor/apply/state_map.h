@@ -1,5 +1,6 @@
 // The parameters that each rank holds under a plan, and the elements that move between ranks when a
-// job swaps plans. Pure. `MoveStates` (state_mover.h) works by it.
+// job swaps plans. Numbers, offsets and counts are of elements, not bytes. Pure. `MoveStates`
+// (state_mover.h) works by it.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_
 #define PARPLAN_EXECUTOR_APPLY_STATE_MAP_H_
@@ -35,14 +36,16 @@ class ParameterNumbers {
 struct HeldRun {
   // Number of the first one.
   int64_t number = 0;
-  // Index of the layer among those of the rank, and of the first element in its part.
+  // Index of the layer among all of the rank's (stage by stage, from 0), and of the first element
+  // in what the rank holds of that layer.
   int layer_slot = 0;
   int64_t offset = 0;
   int64_t count = 0;
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
 
-// Lists what the rank of `program` holds of one kind of state, ordered by number, each once.
+// Lists what the rank of `program` holds of one kind of state, ordered by number, each once: the
+// parameters, or its shard of them; all kinds but kParameters are sharded alike.
 std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
                             const ParameterNumbers& numbers, StateKind kind);
 
@@ -58,9 +61,9 @@ struct StateTransfer {
 };
 
 // Lists the transfers by which `to_rank` gets all of `wanted`, ordered by number: from itself what
-// it holds, else from the next rank that does. `held`: [rank] the runs it holds. REQUIRES,
-// unchecked: all runs are as RunsOf lists them. Elements that no rank holds are missing from the
-// result.
+// it holds, else from the next higher rank that does, where the last rank is followed by rank 0.
+// `held`: [rank] the runs it holds. REQUIRES, unchecked: all runs are as RunsOf lists them.
+// Elements that no rank holds are missing from the result.
 std::vector<StateTransfer> TransfersTo(int to_rank, const std::vector<HeldRun>& wanted,
                                        const std::vector<std::vector<HeldRun>>& held);
 

@@ -1,9 +1,11 @@
 // Moves parameters and optimizer states from one plan to another, through host memory.
-// `PlanApplier::Swap` calls the three functions in this order.
+// `PlanApplier::Swap` calls `ReadStates`, `MoveStates` and, once the new trainer is made,
+// `WriteStates`.
 
 #ifndef PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
 #define PARPLAN_EXECUTOR_APPLY_STATE_MOVER_H_
 
+#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -19,7 +21,8 @@ namespace parplan {
 // The state of one kind that a rank holds.
 struct HostState {
   int64_t element_size = 0;
-  // [index of the layer on the rank] bytes of this rank's part.
+  // [index of the layer on the rank, as HeldRun::layer_slot] bytes of this rank's part. Layers
+  // without elements may be missing at the end.
   std::vector<std::vector<char>> parts;
 };
 using HostStates = std::map<StateKind, HostState>;
@@ -36,9 +39,9 @@ absl::Status WriteStates(const HostStates& states, RankTrainer& trainer, Device&
 // Returns the state this rank has under `to`, from the state all ranks have under `from`.
 // Collective: all ranks of the job call it. `everyone` has the ranks of the job in order, with
 // buffers in host memory. REQUIRES, unchecked: both plans have the same model and number of ranks,
-// and `states` has the shape of this rank's state under `from`. Each element is sent
-// only to ranks that need it and do not have it. Needs host memory for the state of this rank under
-// both plans and for its messages. Returns the errors of `everyone` (PendingWork::Wait).
+// and `states` has the shape of this rank's state under `from`. Each element is sent only to ranks
+// that need it and do not have it. Needs host memory for the state of this rank under both plans
+// and for its messages. Returns the errors of `everyone` (Communicator::Start, PendingWork::Wait).
 absl::StatusOr<HostStates> MoveStates(const HostStates& states, const CheckedPlan& from,
                                       const CheckedPlan& to, Communicator& everyone);
 

@@ -24,10 +24,11 @@
 
 namespace parplan {
 
-// The observer of one trainer, used by its thread. Costs two readings of a clock for each layer and
-// each collective of a step. A window keeps the first 256 kinds of collectives, and the first 256
-// times of each; these limits were not measured. It keeps only collectives that are called by
-// `Run`, in groups with a stride, and none on an asynchronous device.
+// The observer of one trainer, used by its thread. Costs up to three readings of a clock for each
+// change of phase and each call of a communicator. A window keeps the first 256 kinds of
+// collectives, and the first 256 times of each; these limits were not measured. It keeps no sends,
+// receives and barriers, and of the other operations only those that are called by `Run` in groups
+// whose ranks ascend by one stride, and none on an asynchronous device.
 class StepMeter : public TrainerObserver {
  public:
   struct Options {
@@ -46,8 +47,8 @@ class StepMeter : public TrainerObserver {
   StepMeter(const Options& options, ArrayPool& pool);
 
   // Returns a communicator over `inner` whose waits are counted by the purpose of its group
-  // (GroupSpec::purpose). `ranks`: those of the job in it, in order; their distance is the stride
-  // of its collectives. The meter outlives it and its pending work.
+  // (GroupSpec::purpose). `ranks`: those of the job that it has, in order; their distance is the
+  // stride of its collectives. The meter outlives it and its pending work.
   std::unique_ptr<Communicator> Meter(const std::string& purpose, const std::vector<int>& ranks,
                                       std::unique_ptr<Communicator> inner);
 
@@ -57,7 +58,8 @@ class StepMeter : public TrainerObserver {
   void BeginStep(int64_t step);
   // Ends the step that `BeginStep` began. Returns the window if this step completes it.
   std::optional<StepWindow> EndStep();
-  // Returns the window so far and begins a new one; nothing if no step has ended in it.
+  // Returns the window so far and begins a new one; nothing if no step has ended in it. Called
+  // between two steps.
   std::optional<StepWindow> Flush();
 
  private:

@@ -16,9 +16,10 @@
 
 namespace parplan {
 
-// Use of a rank's time; `Phase` of execution.proto, in its order. Forward, backward, recompute and
-// optimizer are work of the device; the others but idle are waits in communicators by the purpose
-// of their group, with the copies around them. Idle is the rest.
+// Use of a rank's time; `Phase` of execution.proto, in its order. In passes over a layer, waits in
+// communicators count for the purpose of their group, and only the rest for the pass (forward,
+// backward or recompute). Resharding, pipeline, gradient sync and optimizer have all the time of
+// these phases of the trainer (TrainerPhase), with waits and copies. Idle is what remains.
 enum class StepPhase {
   kForward,
   kBackward,
@@ -39,30 +40,35 @@ inline constexpr int kStepPhaseCount = 12;
 // the wait for ranks that come later.
 struct CollectiveSamples {
   Operation operation = Operation::kAllReduce;
+  // Number of ranks, and the distance from one to the next.
   int participant_count = 2;
   int rank_stride = 1;
   // Bytes, as nccl-tests counts them (WholeBytes).
   int64_t message_size = 0;
-  // Median and 90th percentile of the times.
+  // Median and 90th percentile of the times, both above 0.
   absl::Duration median;
   absl::Duration p90;
+  // Number of the times that were kept, at most 256.
   int sample_count = 0;
   friend bool operator==(const CollectiveSamples&, const CollectiveSamples&) = default;
 };
 
 struct StepWindow {
+  // Rank of the job.
   int rank = 0;
-  // The first step of the window, counted from 0 over the trainer's steps.
+  // The first step of the window, counted from 0 over the job's steps under all plans.
   int64_t first_step = 0;
+  // Number of steps, at least 1.
   int step_count = 0;
-  // Median of the times of these steps.
+  // Median of the times of these steps, on an asynchronous device (StepMeter) without the first one
+  // unless it is the only one.
   absl::Duration median_step;
-  // [StepPhase] time in one step: medians, which need not add up to that of the step. All zero if
-  // phases were not measured.
+  // [StepPhase] time in one step: medians over the steps, which need not add up to that of the
+  // step; on an asynchronous device those of the first step alone.
   std::array<absl::Duration, kStepPhaseCount> phases = {};
   // Arrays in use at the moment when their sum was highest.
   ArrayUsage memory_at_peak;
-  // Memory that the device holds for the process in addition; 0 if it is not known.
+  // Memory that the device holds for the process in addition to arrays; 0 if it is not known.
   Bytes context_memory;
   // Ordered by operation, participants, stride and size.
   std::vector<CollectiveSamples> collectives;

@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<std::string>> GatherTexts(const std::string& own,
                                                      Communicator& everyone);
 
 // Returns the windows of all ranks, by rank, under the conditions of GatherTexts. Returns its
-// errors, and INTERNAL if one of them is not a window.
+// errors, and INTERNAL if the text of some rank is not a window.
 absl::StatusOr<std::vector<v1::MeasuredWindow>> GatherWindows(const v1::MeasuredWindow& own,
                                                               Communicator& everyone);
 

@@ -1,5 +1,5 @@
 // Conversions of errors, structs and texts at the C interface. Only parplan_executor.cc includes
-// it.
+// it. All functions are pure but for what they write through pointers.
 
 #ifndef PARPLAN_EXECUTOR_CAPI_C_VALUES_H_
 #define PARPLAN_EXECUTOR_CAPI_C_VALUES_H_
@@ -18,9 +18,9 @@
 namespace parplan::capi {
 
 // Returns the parplan_status of `status` and writes an error to `error` unless that is null or the
-// status OK. PERMISSION_DENIED, FAILED_PRECONDITION and PAYLOAD_MALFORMED become PARPLAN_REFUSED;
-// codes other than INVALID_ARGUMENT and OUT_OF_RANGE PARPLAN_INTERNAL. Texts that are too long for
-// its fields are cut.
+// status OK. PERMISSION_DENIED, FAILED_PRECONDITION, and INVALID_ARGUMENT with PAYLOAD_MALFORMED
+// become PARPLAN_REFUSED; any other INVALID_ARGUMENT and OUT_OF_RANGE keep their names, and all
+// other codes become PARPLAN_INTERNAL. Texts that are too long for its fields are cut.
 int32_t Report(const absl::Status& status, parplan_error* error);
 
 // Calls `work`, which returns a status, and reports it; no exception leaves: one is reported as
@@ -69,7 +69,7 @@ absl::StatusOr<Struct> Take(const Struct* from) {
 // Checks an index. OUT_OF_RANGE if it is not in [0, count).
 absl::Status CheckIndex(const char* name, int64_t index, int64_t count);
 
-// Returns a view of the caller's bytes; empty if there are none.
+// Returns a view of the caller's bytes, valid as long as they are; empty if there are none.
 absl::string_view ViewOf(const parplan_text& text);
 
 }  // namespace parplan::capi

@@ -1,4 +1,6 @@
 /* Plans for training frameworks: verifies a plan and describes what each layer and rank has to do.
+ * Frameworks call libparplan_executor.so by it, and so does the Python package parplan_executor
+ * (clients/python).
  *
  * Plain C99. It executes nothing: groups and collectives stay the framework's. No function throws,
  * prints or ends the process.
@@ -122,6 +124,7 @@ typedef struct parplan_plan_info {
   int64_t micro_batch_count;
   /* A parplan_schedule. */
   int32_t schedule;
+  /* Time of a step, and memory of the fullest device. */
   double predicted_step_seconds;
   int64_t predicted_peak_memory_bytes;
   /* Seconds since 1970. */
@@ -151,14 +154,16 @@ typedef enum parplan_context_kind {
 
 typedef struct parplan_layer {
   size_t size;
-  /* Stage of the plan, and its ranks: first_rank to first_rank + rank_count - 1. */
+  /* Stage of the plan, counted from 0 over the whole model, and its ranks: first_rank to
+   * first_rank + rank_count - 1. */
   int32_t stage_index;
   int32_t first_rank;
   int32_t rank_count;
   int32_t tensor_parallel_degree;
   int32_t data_parallel_degree;
   int32_t context_parallel_degree;
-  /* A parplan_sharding, parplan_recompute and parplan_context_kind. */
+  /* A parplan_sharding, parplan_recompute and parplan_context_kind; the last has no meaning if
+   * context_parallel_degree is 1. */
   int32_t sharding;
   int32_t recompute;
   int32_t context_kind;
@@ -215,13 +220,15 @@ int32_t parplan_rank_get_layer_groups(const parplan_rank* rank, int32_t layer,
 /* One pass over the layers of a stage. */
 typedef struct parplan_pass {
   size_t size;
+  /* Stage of the plan, as in parplan_layer. */
   int32_t stage_index;
   /* 0 or 1. */
   int32_t is_backward;
+  /* Counted from 0. */
   int64_t micro_batch;
 } parplan_pass;
 
-/* List the passes of a step, in order. */
+/* List the passes that the rank makes in a step, in order. */
 int32_t parplan_rank_pass_count(const parplan_rank* rank, int32_t* count, parplan_error* error);
 int32_t parplan_rank_get_pass(const parplan_rank* rank, int32_t index, parplan_pass* pass,
                               parplan_error* error);

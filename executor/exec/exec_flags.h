@@ -24,10 +24,11 @@ struct ExecFlags {
   // Number of ranks to launch on this machine; 0: another launcher starts them. The launched ranks
   // get the same command line, so a rank must look at its RankEnvironment first.
   int ranks = 0;
-  // Whether each of them is bound to a core.
+  // Whether each of them is bound to a core; ignored with `cuda`.
   bool pins = true;
   // `cpu` or `cuda`.
   std::string backend = "cpu";
+  // Optimizer steps in all.
   int64_t steps = 10;
   // Steps from one printed loss to the next.
   int64_t log_every = 1;
@@ -39,8 +40,9 @@ struct ExecFlags {
   bool takes_any_runtime = false;
   // Whether a node may have more ranks than GPUs.
   bool shares_devices = false;
+  // Seed of the initial parameters and of the tokens.
   uint64_t seed = 1;
-  // Number of steps under the first plan, if `swap_to` is given.
+  // Number of steps under the first plan, from 0 on, if `swap_to` is given.
   int64_t swap_at = 0;
   // Job and node that the plan must be for; empty: not checked.
   std::string job_id;
@@ -57,8 +59,10 @@ struct ExecFlags {
   bool reports() const { return !server.target.empty(); }
 };
 
-// Reads the command line into `flags`. Returns -1 to go on, else the status to exit with: help or
-// version were printed, or an error.
+// Reads the command line, and for some flags variables of the environment (docs/launch.md), into
+// `flags`, which hold the defaults. Returns -1 to go on, else the status to exit with: 0 if help,
+// the version or a completion was printed, or 2 after an error, which was printed to standard
+// error.
 int ParseFlags(int argc, char** argv, ExecFlags& flags);
 
 }  // namespace parplan

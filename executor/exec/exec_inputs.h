@@ -22,18 +22,22 @@ namespace parplan {
 
 struct ExecInputs {
   CheckedPlan plan;
+  // Absent if the flags name none.
   std::optional<CheckedPlan> swap_to;
   std::unique_ptr<TokenSource> tokens;
+  // Settings of the model's optimizer, with the learning rate of the flags.
   OptimizerSettings optimizer;
   // JobFabricOptions::shape; null: no link is slowed down.
   std::function<LinkShape(int from, int to)> shape;
 };
 
-// Reads all files that the flags name, and verifies the plans as of `now`. Returns the errors of
-// PlanVerifier::Verify (verifier.h) and CheckedPlan::Create (checked_plan.h), FAILED_PRECONDITION
-// (SPEC_INVALID) for a plan that was predicted for another runtime, and INVALID_ARGUMENT naming a
-// file that cannot be read or has wrong contents, a text (at most 8 GiB) that MakeTextTokens
-// refuses, or with a plan to swap to `--swap-at` if it is not below `--steps`.
+// Reads all files that the flags name, but for those of the server's connection, and verifies the
+// plans as of `now`. Returns the errors of PlanVerifier::Verify (verifier.h), CheckedPlan::Create
+// (checked_plan.h) and ReadTrustFile (clients/files/input_files.h, which also remembers the
+// bundle), FAILED_PRECONDITION (SPEC_INVALID) for a plan that was predicted for another runtime
+// unless the flags accept any, and INVALID_ARGUMENT naming a file that cannot be read or has wrong
+// contents, a text (at most 8 GiB) that MakeTextTokens refuses, or with a plan to swap to
+// `--swap-at` if it is not below `--steps`.
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 
 // Reads the shapes of links between ranks, which are in order on nodes of `ranks_per_node`:

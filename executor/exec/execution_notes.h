@@ -24,8 +24,8 @@ enum class ExecutionEvent { kOpened, kClosed };
 // Any thread may call it, since a note is one write.
 void NoteExecution(int descriptor, ExecutionEvent event, const std::string& execution);
 
-// Returns the executions that are opened and not closed in `notes`, the text of all notes, in
-// order.
+// Returns the executions that are opened and not closed in `notes`, the text of all notes, in the
+// order of their opening. A last line without an end is ignored.
 std::vector<std::string> LeftOpen(absl::string_view notes);
 
 // Reports to the server that the execution failed; blocks. OK also if the execution has ended

@@ -1,5 +1,5 @@
 // Watches the machine over exactly the steps whose times a plan's record is made of. Each rank of
-// `parplan-exec` (rank_run.h) has one.
+// `parplan-exec` (rank_run.h) has one under each plan.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_
 #define PARPLAN_EXECUTOR_EXEC_MACHINE_WATCH_H_

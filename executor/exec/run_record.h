@@ -19,9 +19,11 @@ namespace parplan {
 // The steps under one plan.
 struct PlanRecord {
   CheckedPlan plan;
+  // First step under the plan, counted from 0 over the run, and the number of steps.
   int64_t first_step = 0;
   int64_t step_count = 0;
-  // [window][rank], in order; every window has an entry for each rank of the plan.
+  // [window][rank], in order; every window has an entry for each rank of the plan. Their steps are
+  // counted from the first under this plan.
   std::vector<std::vector<v1::MeasuredWindow>> windows;
   // How much of the ranks' processors others used during the steps that MeasuredStep counts.
   // Absent if the system does not say, or these steps took less than a second.
@@ -39,24 +41,27 @@ struct PlanRecord {
   int ranks_of_stage() const { return plan.plan().device_count / stage_count(); }
 };
 
-// The whole run; rank 0 makes it.
+// The whole run. Every rank fills one; only that of rank 0 has the report, and is printed and
+// written.
 struct RunRecord {
   // [step] mean loss of the step's tokens, in nats.
   std::vector<double> losses;
   // Plans in the order of the run; a swap adds one.
   std::vector<PlanRecord> plans;
-  // Result of the report to the server; all empty without one.
+  // Result of the report to the server (ReportSummary), over all plans: the name of the last
+  // execution, and the last trouble. Empty or 0 without a report.
   std::string execution;
   int64_t delivered_window_count = 0;
   int64_t lost_window_count = 0;
   std::string report_trouble;
 };
 
-// Formats the record for scripts; docs/executor.md documents the fields.
+// Formats the record for scripts as JSON with a line feed at its end; docs/executor.md documents
+// the fields.
 std::string RecordJson(const RunRecord& record);
 
-// Formats the record for people: step time, and memory of every stage by item, predicted and
-// measured.
+// Formats the record for people, plan by plan without those that made no step: step time, and if
+// there are windows the memory of every stage by item, predicted and measured.
 std::string RecordTable(const RunRecord& record);
 
 }  // namespace parplan

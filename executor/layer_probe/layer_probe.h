@@ -42,8 +42,10 @@ struct LayerProbeShape {
 
 // One rank of the job that measures. Everything it points to outlives the probe.
 struct LayerProbeSetting {
+  // Number of this rank in the job, from 0, and the number of ranks.
   int rank = 0;
   int world_size = 1;
+  // Kernels and memory of the device; neither may be null.
   LayerKernels* kernels = nullptr;
   DeviceMemory* memory = nullptr;
   // Makes the communicator of some ranks of the job, in order, for buffers in device memory.
@@ -67,7 +69,8 @@ struct LayerProbeSetting {
   std::function<absl::Duration()> now = SteadyNow;
 };
 
-// Times of one layer definition of the model on the slowest rank, for one shape.
+// Times of one layer definition of the model for one shape. Each is that of the rank on which it is
+// longest.
 struct LayerTimes {
   int definition_index = 0;
   LayerProbeShape shape;
@@ -76,15 +79,16 @@ struct LayerTimes {
   // One pass of one layer over one micro-batch, without collectives.
   TimeSpread forward;
   TimeSpread backward;
-  // Parameters of one layer on this device, none of them sharded, and the optimizer's step over
-  // them, which includes setting gradients to zero.
+  // Parameters of one layer on the calling rank's device, none of them sharded, and the optimizer's
+  // step over them, which includes setting gradients to zero.
   int64_t parameter_count = 0;
   TimeSpread optimizer_step;
 };
 
-// Measures all layer definitions, in order. Collective: all ranks of the job call it with the same
-// arguments and get the same result. Trains with the model's optimizer, on synthetic tokens, from
-// initial parameters.
+// Measures all layer definitions, and returns [definition] their times. Collective: all ranks of
+// the job call it with the same arguments and get the same result, but for `parameter_count`, which
+// is each rank's own. Trains with the model's optimizer, on synthetic tokens, from initial
+// parameters.
 //
 // Returns INVALID_ARGUMENT if the executor cannot run the model or the shape, or the model has no
 // layer between embedding and head; RESOURCE_EXHAUSTED if it does not fit; the errors of
@@ -93,8 +97,8 @@ absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);
 
-// Checks that the ranks of `setting` can measure `shape`. INVALID_ARGUMENT (SPEC_INVALID) naming
-// the field.
+// Checks `shape` against the number of ranks of `setting` alone, as `ProbeLayers` and `ProbeMemory`
+// do first. INVALID_ARGUMENT (SPEC_INVALID) naming the field.
 absl::Status CheckProbeShape(const LayerProbeShape& shape, const LayerProbeSetting& setting);
 
 }  // namespace parplan

@@ -22,15 +22,16 @@ struct LayerSizes {
   int sequence_length = 0;
   // Parameters of one layer on one device, none of them sharded.
   int64_t parameter_count = 0;
-  // Memory of one sample from forward to backward pass.
+  // Memory of one sample from forward to backward pass, rounded up to a byte.
   Bytes activation_per_sample;
   // The same if the layer is recomputed. Equal to the above for embedding and head, which are not.
   Bytes checkpoint_per_sample;
 };
 
-// Measures all layer definitions, in order. Collective, under the conditions of `ProbeLayers` and
-// with its errors; one other than INVALID_ARGUMENT ends the job on all ranks. Trains two short
-// steps of a small model for each definition; reads no clock.
+// Measures all layer definitions, and returns [definition] their sizes. Collective, under the
+// conditions of `ProbeLayers` and with its errors; one other than INVALID_ARGUMENT ends the job on
+// all ranks. Trains two steps, one of them with recomputation, of a small model for each definition
+// between embedding and head; reads no clock and ignores the limits of `setting`.
 absl::StatusOr<std::vector<LayerSizes>> ProbeMemory(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);

@@ -1,5 +1,5 @@
-// A model that is trained while its phases are timed. `ProbeLayers` and `ProbeMemory` train such
-// models.
+// A small model that is trained while it is measured. `ProbeLayers` times its phases by `ProbeRun`;
+// `ProbeMemory` makes a trainer of its own from `MakeProbeJob`.
 
 #ifndef PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
 #define PARPLAN_EXECUTOR_LAYER_PROBE_PROBE_RUN_H_
@@ -28,9 +28,9 @@ inline constexpr int kProbedKindCount = 3;
 // Seed of the parameters and tokens of such models.
 inline constexpr uint64_t kProbeSeed = 1;
 
-// Times of one step, summed over all layers of a kind.
+// Times of one step, summed over all layers of a kind, without those spent in communicators.
 struct ProbedTimes {
-  // Passes over one micro-batch.
+  // Passes over one micro-batch, as means over those of the step.
   absl::Duration forward;
   absl::Duration backward;
   absl::Duration optimizer_step;
@@ -44,9 +44,9 @@ struct ProbeJob {
   // matrices.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
 };
-// Makes a job whose model is the embedding of `model`, `depth` layers of definition `middle_index`,
-// and the head, in micro-batches of `shape`; only the middle layers recompute. INVALID_ARGUMENT if
-// the executor cannot run it.
+// Makes a job whose model is the embedding of `model`, `depth` layers (at least 1) of definition
+// `middle_index`, and the head, in micro-batches of `shape`; only the middle layers recompute.
+// INVALID_ARGUMENT if the executor cannot run it.
 absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
                                       RecomputeLevel recompute_level, const LayerProbeShape& shape,
                                       const LayerProbeSetting& setting);
@@ -54,8 +54,9 @@ absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, 
 // One rank of a job that trains such a model. Used by one thread.
 class ProbeRun {
  public:
-  // Makes the trainer of MakeProbeJob without recomputation. Collective. Returns INVALID_ARGUMENT
-  // if the executor cannot run the model, and the errors of RankTrainer::Create.
+  // Makes the trainer of MakeProbeJob without recomputation. Collective. What `setting` points to
+  // outlives it. Returns INVALID_ARGUMENT if the executor cannot run the model, and the errors of
+  // RankTrainer::Create.
   static absl::StatusOr<std::unique_ptr<ProbeRun>> Create(const ModelSpec& model, int middle_index,
                                                           int depth, const LayerProbeShape& shape,
                                                           const LayerProbeSetting& setting);

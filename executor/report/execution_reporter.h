@@ -34,11 +34,12 @@ struct ReporterOptions {
   // to 1.5, so that jobs do not return at the same time.
   absl::Duration first_pause = absl::Milliseconds(200);
   absl::Duration last_pause = absl::Seconds(30);
+  // Limit on one call to the server.
   absl::Duration call_timeout = absl::Seconds(5);
   // Limit for delivering everything that is left when the job has ended.
   absl::Duration close_timeout = absl::Seconds(20);
   // Called with the execution's name once the server has opened it, on the reporter's thread. May
-  // be null.
+  // be empty.
   std::function<void(const std::string& execution)> on_opened;
 };
 
@@ -48,6 +49,7 @@ struct ReportSummary {
   std::string execution;
   int64_t delivered_count = 0;
   // Windows lost because the queue was full, or the server refused them or could not be reached.
+  // After `Finish` every window counts as delivered or lost.
   int64_t lost_count = 0;
   // The last error, also if later calls went well; OK if there was none.
   absl::Status trouble;

@@ -31,7 +31,8 @@ class AttentionPart {
     // Projections as attention reads them: with all-to-alls those of all tokens and this rank's
     // share of the heads.
     Array projections;
-    // [sample][head][query] logarithms of the sums of exponentials.
+    // [sample][head][query], or with a ring [piece][sample][head][query], logarithms of the sums of
+    // exponentials, of the type of statistics.
     Array logarithms;
     // With all-to-alls, the outputs of all tokens and this rank's share of the heads.
     Array whole_outputs;
@@ -44,7 +45,9 @@ class AttentionPart {
   int64_t projection_width() const { return query_width_ + 2 * key_value_width_; }
   int64_t output_width() const { return query_width_; }
 
-  // Applies rotary position embeddings to queries and keys if the model has them, or their inverse.
+  // Applies rotary position embeddings to queries and keys, or their inverse, if the layer has a
+  // SwiGLU feed-forward block; else does nothing. The caller applies them before `Forward`, and the
+  // inverse to what `Backward` returns.
   void ApplyRotary(const Array& projections, bool inverse) const;
 
   // Returns the outputs; they and all kept arrays count under `use`.

@@ -36,7 +36,8 @@ struct StatePart {
   StateKind kind = StateKind::kParameters;
   // `count` elements in device memory.
   void* data = nullptr;
-  // Index of the first of them among the layer's parameters on this rank (ParameterLayout).
+  // Index of the first of them among the layer's parameters on this rank (ParameterLayout); their
+  // number may be 0.
   int64_t first = 0;
   int64_t count = 0;
   ElementType type = ElementType::kFloat32;
@@ -83,7 +84,8 @@ class LayerState {
   // only optimizer states or gradients are sharded.
   absl::Status Step(int64_t step);
 
-  // Returns the state of all kinds, to be read or overwritten between two steps.
+  // Returns the state of each kind that the layer has, to be read or overwritten between two steps.
+  // A layer has masters if its elements have 16 bits, and the moments that its optimizer needs.
   std::vector<StatePart> Parts();
 
   const ParameterLayout& layout() const { return layout_; }

@@ -32,6 +32,7 @@ class LayerTools {
     const LayerDefinition* definition = nullptr;
     Strategy strategy;
     ActivationLayout layout;
+    // This rank's number in the job.
     int rank = 0;
   };
   explicit LayerTools(const Setting& setting);
@@ -81,9 +82,8 @@ class LayerTools {
 
   // Returns the rows [product_row_count x width] that products need of `x` [row_count x width]:
   // with sequence parallelism gathered into `gathered`, which must outlive their use, else `x`
-  // itself, and `gathered` stays as it was. Returns the errors of
-  // `Take` and of the tensor-parallel communicator, as `SumUp` does. Both are collective over the
-  // tensor-parallel group.
+  // itself, and `gathered` stays as it was. `Gather` and `SumUp` are collective over the
+  // tensor-parallel group, and return the errors of `Take` and of its communicator.
   absl::StatusOr<const void*> Gather(const void* x, int64_t width, Array& gathered) const;
   // Sums `partial` [product_row_count x width] over tensor-parallel ranks and returns the rows of
   // the residual stream [row_count x width].

@@ -17,12 +17,12 @@ namespace parplan {
 // The axis along which tensor-parallel ranks split a matrix.
 enum class SplitAxis { kNone, kRows, kColumns };
 
-// Kind of a parameter's initial values: normal with deviation 0.02 or 0.005, those of GPT-2, or
-// all 0 or 1.
+// Kind of a parameter's initial values: normal with deviation 0.02, normal with deviation 0.005
+// (matrices that write to the residual stream, and positions), all 0, or all 1.
 enum class InitialValue { kNormal, kSmallNormal, kZero, kOne };
 
-// The names of tensors. They decide initial values, and exported states carry them: a name does not
-// change. A layer has some of them (`LayoutOfParameters`).
+// The names of tensors. They decide initial values, so a name does not change. A layer has some of
+// them (`LayoutOfParameters`).
 namespace tensor_names {
 inline constexpr char kQuery[] = "query";
 inline constexpr char kKey[] = "key";
@@ -47,7 +47,9 @@ inline constexpr char kNormBias[] = "norm_bias";
 inline constexpr char kPositions[] = "positions";
 }  // namespace tensor_names
 
-// A matrix (or, with one row, a vector) of a layer and this rank's part of it.
+// A matrix of a layer and this rank's part of it. Matrices of linear maps are [output x input],
+// tables [entry x hidden]. A vector that ranks split has one column; one that all ranks have is one
+// row.
 struct ParameterTensor {
   // One of `tensor_names`, unique within the layer. With layer and position it determines the
   // initial values.
@@ -56,7 +58,8 @@ struct ParameterTensor {
   int64_t column_count = 0;
   SplitAxis axis = SplitAxis::kNone;
   InitialValue initial = InitialValue::kZero;
-  // Rows and columns of this rank.
+  // The first row and column that this rank has, and its numbers of rows and columns: all of them
+  // except along `axis`.
   int64_t first_row = 0;
   int64_t first_column = 0;
   int64_t local_row_count = 1;
@@ -72,7 +75,7 @@ struct ParameterTensor {
 struct ParameterLayout {
   std::vector<ParameterTensor> tensors;
   // Number of elements on this rank, and index of the first one that all tensor-parallel ranks
-  // have.
+  // have: `size` if there is none.
   int64_t size = 0;
   int64_t first_shared = 0;
 
@@ -81,17 +84,23 @@ struct ParameterLayout {
   bool Has(absl::string_view name) const;
 };
 
-// Returns the parameters of tensor-parallel rank `tensor_rank`. The number of parameters in the
-// definition decides what they are: a layer has matrices and the gains of RMS norms; a GELU layer
-// with more has LayerNorms and biases (none for keys, since softmax does not depend on them); a
-// head with more has a LayerNorm; an embedding with enough for all tokens of a sample has a table
-// of positions. Rows and columns that `tensor_parallel_degree` does not divide, for example of a
-// vocabulary, are split so that parts differ by at most one.
+// Returns the parameters of tensor-parallel rank `tensor_rank`, from 0 on. The number of parameters
+// in the definition decides what they are: a layer has matrices and the gains of RMS norms; a GELU
+// layer with more has LayerNorms and biases (none for keys, since softmax does not depend on them);
+// a head with more has a LayerNorm; an embedding with enough for all tokens of a sample has a table
+// of positions. A tied head has no table. Query, key and value follow one another in this order,
+// and so do gate and up. Rows and columns that `tensor_parallel_degree` does not divide, such as
+// those of a vocabulary, are split so that parts differ by at most one.
+//
+// REQUIRES, unchecked: a layer that the executor trains (`RankProgram::Create` refuses the others,
+// for example those with experts).
 ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_parallel_degree,
                                    int tensor_rank);
 
 // Return the sequence of random numbers of a tensor (NormalNumber, mix_bits.h) and the deviation of
-// its initial values. REQUIRES, unchecked: they are normally distributed.
+// its initial values. The element at `row` and `column` of the whole tensor is the deviation times
+// number `row * column_count + column` of the sequence. `layer_index` is the layer's place in the
+// model. REQUIRES, unchecked: the initial values are normally distributed.
 uint64_t InitialStream(uint64_t seed, int layer_index, const ParameterTensor& tensor);
 double InitialDeviation(const ParameterTensor& tensor);
 // Returns the initial value of an element; the same under every plan. `row` and `column` are those

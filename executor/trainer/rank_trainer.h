@@ -33,6 +33,7 @@
 namespace parplan {
 
 struct TrainerSetting {
+  // Kernels, memory and tokens; none may be null.
   LayerKernels* kernels = nullptr;
   ArrayPool* pool = nullptr;
   const TokenSource* tokens = nullptr;
@@ -50,8 +51,9 @@ class RankTrainer {
  public:
   // Makes groups and parameters, and connects the ranks of every group that a step uses
   // (Communicator::Warm). `program` is that of this rank for `model`, which is not checked; both
-  // are copied. Collective: all ranks of the job call it. Returns the errors of
-  // `make_group` and `Warm`, and RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take).
+  // are copied. Collective: all ranks of the job call it. Returns the errors of `make_group` and
+  // `Warm`, RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take), and errors of the
+  // device (LayerKernels).
   static absl::StatusOr<std::unique_ptr<RankTrainer>> Create(const RankProgram& program,
                                                              const ModelSpec& model,
                                                              const TrainerSetting& setting);

@@ -17,6 +17,7 @@
 
 namespace parplan {
 
+// Used by the thread of the trainer.
 class RingAttention {
  public:
   // `shape`: of attention of whole samples, from rows of projections to rows of outputs.

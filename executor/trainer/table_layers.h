@@ -15,8 +15,10 @@
 
 namespace parplan {
 
-// Both are used by the thread of the trainer. Their passes are collective over the tensor-parallel
-// group; errors are those of memory and communicators (layer_tools.h).
+// The two classes below are used by the thread of the trainer. `parameters` and `gradients` are
+// those of the layer on this rank, by `layout`, in device memory. Passes are collective over the
+// tensor-parallel group, but for the head's forward pass; errors are those of memory and
+// communicators (layer_tools.h).
 
 // Looks up the rows of tokens, and adds the rows of positions if the layer has a table of them.
 class EmbeddingLayer {

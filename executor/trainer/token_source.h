@@ -11,7 +11,8 @@
 
 namespace parplan {
 
-// Samples by step and number; the same on every rank and under every plan. Safe from any thread.
+// Samples by step and by number within the step's global batch, both from 0; the same on every rank
+// and under every plan. Safe from any thread.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;

@@ -35,6 +35,7 @@ class TrainerLayer {
     const TokenSource* tokens = nullptr;
     OptimizerSettings optimizer;
     uint64_t seed = 1;
+    // Samples of a micro-batch over all data-parallel ranks.
     int64_t micro_batch_size = 1;
     // Tokens of the whole step.
     int64_t global_token_count = 1;
@@ -50,7 +51,7 @@ class TrainerLayer {
   static absl::StatusOr<std::unique_ptr<TrainerLayer>> Create(const Setting& setting);
 
   // Returns the layer's output [row_count x hidden]; null for a head. `input` has the same shape
-  // and is null for an embedding.
+  // and is null for an embedding. `step` and `micro_batch` are counted from 0.
   absl::StatusOr<Array> Forward(int64_t step, int64_t micro_batch, Array input);
   // Returns the gradient of the input [row_count x hidden]; null for an embedding.
   // `output_gradient` is null for a head, which adds the losses of its rows to `*loss`, one fp64 in

@@ -1,5 +1,5 @@
 // The interface through which a trainer reports the phases of its step, so that others can time
-// them. `StepMeter` and `PhaseRecorder` implement it.
+// them. `StepMeter`, `PhaseRecorder` and a recorder inside `ProbeMemory` implement it.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
 #define PARPLAN_EXECUTOR_TRAINER_TRAINER_OBSERVER_H_
@@ -14,8 +14,8 @@ namespace parplan {
 enum class TrainerPhase {
   // Between two steps.
   kOutside,
-  // The three passes of one layer over one micro-batch; recomputation comes before the backward
-  // pass.
+  // The three passes of one layer over one micro-batch. A layer that recomputes reports kBackward,
+  // in which it gathers sharded parameters, then kRecompute, and kBackward again.
   kForward,
   kRecompute,
   kBackward,

@@ -55,7 +55,8 @@ class TransformerLayer {
     return attention_.Recompute(kept.attention, kept.attended);
   }
   // Returns the gradient of the input, in the array of `output_gradient` [rows x hidden]; adds the
-  // gradients of the parameters to `gradients`. Frees what was kept as it goes, and reuses it for
+  // gradients of the parameters to `gradients`, by `layout`. REQUIRES, unchecked: what
+  // `DropAttention` dropped is recomputed. Frees what was kept as it goes, and reuses it for
   // gradients, so that little more memory is needed.
   absl::StatusOr<Array> Backward(const void* parameters, Kept kept, Array output_gradient,
                                  void* gradients) const;

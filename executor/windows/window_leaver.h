@@ -20,8 +20,9 @@ namespace parplan {
 // core. Windows that cannot be written are lost, and the rank goes on.
 class WindowLeaver {
  public:
-  // Limits on the files that wait in the folder, of all writers, and on the windows that wait to be
-  // written, so that a node without an agent does not fill its disk. Values not measured.
+  // Limits on the files that wait in the folder, of all writers (approximately, if these write at
+  // the same time), and on the windows that wait to be written, so that a node without an agent
+  // does not fill its disk. Values not measured.
   static constexpr int kMaxFileCount = 200;
   static constexpr size_t kMaxQueueLength = 64;
 
@@ -53,9 +54,9 @@ class WindowLeaver {
   std::thread thread_;
 };
 
-// Writes a window into `folder` as `name` with the ending `.window.json`, completely or not at all;
-// replaces a file of that name. Returns false if that fails, or if `max_file_count` files wait
-// there already.
+// Writes a window into `folder` as `name` with the ending `.window.json`, for WindowLeaver and
+// tests; the file is there completely or not at all, and replaces one of that name. Returns false
+// if that fails, or if `max_file_count` files with that ending wait there already.
 bool LeaveWindow(const std::string& folder, const std::string& name,
                  const v1::MeasuredWindow& window, int max_file_count);
 

@@ -12,9 +12,9 @@
 
 namespace parplan {
 
-// A server that answers `grpc.health.v1.Health` while it lives and refuses every other method. No
-// API and no reflection can be reached here, so plain text reveals nothing. The destructor gives
-// calls in progress 200 ms.
+// A server that answers `grpc.health.v1.Health` while it lives and refuses every other method with
+// UNIMPLEMENTED. No API and no reflection can be reached here, so plain text reveals nothing. The
+// destructor gives calls in progress 200 ms, then cancels them.
 class HealthServer {
  public:
   // Starts with SERVING for the empty name and for each of `services`, full names of gRPC services.

@@ -21,18 +21,21 @@ spdlog::level::level_enum LogLevelOf(const std::string& level);
 // be written is lost.
 class ServiceLog {
  public:
-  // `level` is a word of `LogLevelOf`, `format` is `json` or, with any other word, text.
+  // `level` is the least level that is written, a word of `LogLevelOf`; `off` or any other word
+  // writes nothing. `format` is `json` or, with any other word, text.
   ServiceLog(const std::string& level, const std::string& format);
 
   // Sets the least level that is written from now on, by a word of `LogLevelOf`; any other word
   // turns the log off.
   void SetLevel(const std::string& level);
 
+  // Returns whether events of this level are written now.
   bool Writes(spdlog::level::level_enum level) const { return logger_->should_log(level); }
 
   // Writes `time` (UTC, microseconds), `level`, `event`, then the members of `fields`, an object of
   // texts and numbers without those three. `critical` is written as `error`, a level below
-  // `warning` as `info`. Bytes that are not UTF-8 are replaced.
+  // `warning` as `info`. Bytes that are not UTF-8 are replaced. The other three write with the
+  // level of their name.
   void Write(spdlog::level::level_enum level, const char* event,
              const nlohmann::ordered_json& fields) const;
   void Info(const char* event, const nlohmann::ordered_json& fields) const;

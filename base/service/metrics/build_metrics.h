@@ -12,7 +12,8 @@ class Registry;
 
 namespace parplan {
 
-// Adds `parplan_build_info{program,version}`, which is always 1.
+// Adds the gauge `parplan_build_info{program,version}`, which is always 1. `program` is a name such
+// as `parplan-server`, `version` its release.
 void AddBuildInfo(prometheus::Registry& registry, const std::string& program,
                   const std::string& version);
 

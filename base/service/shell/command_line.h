@@ -8,8 +8,11 @@
 //   if (const std::optional<int> exit_code = line.Parse(argc, argv)) return *exit_code;
 //
 // A thin layer over CLI11, which is headers only: every source that includes CLI11 takes 5 to 25
-// seconds longer to compile, so two sources of this folder do it for all. `Command` and `Option`
-// are handles: cheap to copy, valid as long as the CommandLine. Not thread-safe.
+// seconds longer to compile, so command_line.cc and completion/command_tree.cc do it for all
+// programs that need no more. `Command` and `Option` are handles: cheap to copy, valid as long as
+// the CommandLine. Not thread-safe. Programs of commands (command_program.h) and
+// `parplan-agent-probe` read their arguments by it alone; the server, the agent, the sidecar and
+// `parplan-exec` use it beside CLI11.
 
 #ifndef PARPLAN_BASE_SERVICE_SHELL_COMMAND_LINE_H_
 #define PARPLAN_BASE_SERVICE_SHELL_COMMAND_LINE_H_
@@ -60,7 +63,7 @@ ValueCheck NotEmpty();
 // A number, whole for the first, from `lowest` to `highest`, both included.
 ValueCheck Between(int lowest, int highest);
 ValueCheck Between(double lowest, double highest);
-// Accepts only these words.
+// One of these words, in the same case.
 ValueCheck OneOf(std::vector<std::string> words);
 
 // A flag, an option with a value, or an argument without a name. Setters return this handle, so
@@ -147,11 +150,12 @@ class Command {
   // live until the command line is parsed and stays as it is if the flag is not given.
   Option AddFlag(const std::string& name, bool& value, const std::string& help = "");
 
-  // Both REQUIRE that there is such an option.
+  // Return the option of this name, and remove it, after which its handles are invalid. REQUIRES:
+  // there is one; CLI11 throws an exception otherwise.
   Option GetOption(const std::string& name) const;
   void RemoveOption(const std::string& name);
 
-  // Returns the command of this name. REQUIRES: there is one.
+  // Returns the command of this name. REQUIRES: there is one; CLI11 throws an exception otherwise.
   Command GetCommand(const std::string& name) const;
 
   // Sets the text below the options of the help.

@@ -1,5 +1,6 @@
 // A program of commands, such as `planctl plan`: what all its commands share, and its run from the
-// arguments to the exit code.
+// arguments to the exit code. planctl, parplan-study and the administration commands of
+// parplan-server are such programs.
 //
 //   int main(int argc, char** argv) {
 //     return parplan::shell::RunCommands({"planctl", "Plans ...", "Example: ...", "0.1.0"},
@@ -31,8 +32,8 @@ struct Session {
 // The work of a command, called once its arguments are read.
 using Action = std::function<absl::Status()>;
 
-// Adds commands to the program. Each command, once chosen, sets `action`. `session` and `action`
-// outlive the run of the action.
+// Adds commands to the program. Each command, once chosen (`Command::OnChosen`), sets `action`.
+// `session` and `action` outlive the run of the action.
 using AddCommands = std::function<void(Command program, const Session& session, Action& action)>;
 
 struct CommandProgram {
@@ -48,7 +49,8 @@ struct CommandProgram {
 // --quiet and --version, which every command takes as well, and a hidden --completion. Prints
 // errors to standard error, and with `--format json` as one object to standard output unless the
 // command has answered already. `add_commands` is called once, before the parsing. An exception
-// that the command throws counts as INTERNAL. Returns the exit code (docs/planctl.md).
+// that the command throws counts as INTERNAL. Returns the exit code (exit_code.h), 0 also after
+// --help, --version and --completion.
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv);
 

@@ -17,7 +17,7 @@ enum class ExitCode {
   // A defect of the program (CHECK_FAILED, INTERNAL), or an error that no other code names.
   kInternal = 1,
   // Wrong arguments, a file or field that breaks a rule or is out of range, or a request that is
-  // refused as often as it is made (UPLOAD_TOO_LARGE, REQUEST_ID_REUSED, EXECUTION_STATE,
+  // refused however often it is made (UPLOAD_TOO_LARGE, REQUEST_ID_REUSED, EXECUTION_STATE,
   // ROLE_REQUIRED, SEARCH_OUT_OF_MEMORY).
   kBadInput = 2,
   // No plan fits. The message has the memory that would suffice.
@@ -37,11 +37,13 @@ enum class ExitCode {
 // for OK.
 ExitCode ExitCodeOf(const absl::Status& status);
 
-// Returns one line for people, which begins with the name of the program: what went wrong and
-// what to do.
+// Returns a text for people without a line feed at its end, which begins with the name of the
+// program: what went wrong and what to do. REQUIRES, here and for `ErrorJson`: an error; that is
+// not checked.
 std::string ErrorText(absl::string_view program, const absl::Status& status);
 
-// Returns the error as one JSON object: {"error": {"code", "reason", "message", "metadata"}}.
+// Returns the error as one JSON object over several lines: {"error": {"code", "reason", "message",
+// "metadata"}}. Without an `ErrorDetail` the reason is "" and the metadata is {}.
 std::string ErrorJson(const absl::Status& status);
 
 }  // namespace parplan::shell

@@ -71,6 +71,7 @@ class Device {
 struct DeviceFacts {
   // Name as topologies have it, for example `NVIDIA H200` or `CPU Intel(R) Xeon(R) ...`.
   std::string kind;
+  // Memory of the device; on the processor see MakeCpuBackend.
   Bytes memory;
   // Lower-case names and releases of the libraries of its kernels and collectives, for example
   // `nccl` and `2.27.5`.
@@ -84,7 +85,7 @@ class DeviceBackend {
 
   // Name as given to `LoadBackend`.
   virtual const std::string& name() const = 0;
-  // At least 1.
+  // Number of devices, at least 1.
   virtual int device_count() const = 0;
   // Returns the facts of a device; those of all cores are the same. REQUIRES: 0 <= device <
   // device_count(), which `cpu` does not check. INTERNAL if CUDA does not report them.

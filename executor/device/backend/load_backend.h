@@ -3,6 +3,7 @@
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_LOAD_BACKEND_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,7 @@ struct BackendOptions {
 // Reason for which a back end cannot be loaded.
 enum class BackendFault {
   kUnknownName,
-  // There is no plugin file: parplan was built without it.
+  // There is no plugin file: parplan was built without it, or a wrong path was named.
   kNotBuilt,
   // The file cannot be loaded, usually because a library it needs is missing.
   kNotLoadable,
@@ -57,12 +58,13 @@ enum class BackendFault {
   kNoDriver,
   kDriverTooOld,
   kNoDevice,
+  // Anything else; the message says what.
   kFailed,
 };
 
 // Loads the back end `name`, `cpu` or `cuda`. The error says in one line what is missing and what
-// to do: INVALID_ARGUMENT for another name, UNAVAILABLE for the other faults. A plugin stays loaded
-// until the process ends.
+// to do: INVALID_ARGUMENT for another name, UNAVAILABLE for the other faults, both without a
+// reason. A plugin stays loaded until the process ends.
 absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadBackend(absl::string_view name,
                                                            const BackendOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Measures how much of the processors of a job's ranks other programs used meanwhile. A step
-// time that was measured beside other work says little about the plan.
+// Measures how much of the processors of a job's ranks other programs used between two moments. A
+// step time that was measured beside other work says little about the plan.
 //
 //   const MachineReader reader;                                  // on every rank
 //   const absl::StatusOr<MachineCounters> before = reader.Read();
@@ -7,7 +7,7 @@
 //   const absl::StatusOr<MachineCounters> after = reader.Read();
 //   if (!before.ok() || !after.ok()) return;                     // no counters: nothing to say
 //   const RankMachineUse own = UseBetween(*before, *after);      // travels as text
-//   const MachineUse use = CombineUses(of_all_ranks);            // on one rank
+//   const std::optional<MachineUse> use = CombineUses(of_all_ranks);  // on one rank
 //
 // Values and pure functions but for MachineReader::Read; safe from any thread. `MachineWatch` of
 // `parplan-exec` does this.
@@ -43,6 +43,7 @@ struct ProcessorTime {
 struct MachineCounters {
   // Identifies the running system; the same in all containers of a machine.
   std::string boot_id;
+  // Time of the steady clock.
   absl::Duration clock;
   // Processor time of all threads of this process.
   absl::Duration process;
@@ -91,7 +92,8 @@ struct RankMachineUse {
   std::optional<absl::Duration> throttled;
   std::optional<absl::Duration> pressure;
 
-  // Writes all of it as one line, and reads it back. INVALID_ARGUMENT for any other text.
+  // Write all of it as one line, without a line feed, and read it back. INVALID_ARGUMENT for any
+  // other text.
   std::string ToText() const;
   static absl::StatusOr<RankMachineUse> FromText(absl::string_view text);
   friend bool operator==(const RankMachineUse&, const RankMachineUse&) = default;
@@ -109,11 +111,11 @@ struct MachineUse {
   double used_by_others = 0.0;
   // The part of it that the hypervisor gave to other virtual machines.
   double stolen = 0.0;
-  // Share of processor time for which a rank's control group was stopped by its quota; the
-  // highest of all ranks.
+  // Share of processor time for which a rank's control group was stopped by its quota; the highest
+  // of all ranks. Absent if no rank says.
   std::optional<double> throttled;
-  // Share of time in which some task waited for a processor; the highest of all machines. Ranks
-  // with more threads than processors cause it by themselves.
+  // Share of time in which some task waited for a processor; the highest of all machines. Absent if
+  // no rank says. Ranks with more threads than processors cause it by themselves.
   std::optional<double> pressure;
 
   // Returns whether `used_by_others` or `throttled` is above kBusyMachineRatio.

@@ -1,5 +1,6 @@
 // The messages and additions of one rank for one collective operation: a list of steps, made
-// without any process or transport. `CpuTask` (cpu_task.h) runs them.
+// without any process or transport. `CpuTask` (cpu_task.h) runs them; the trainer's layout of
+// parameters uses `PartBegin` alone.
 //
 // Reduce-scatters and all-gathers go round a ring, which moves the fewest bytes, and so do
 // all-reduces, except that those of at most 8 KiB among a power of two of ranks use recursive

@@ -79,10 +79,10 @@ class PendingWork {
  public:
   virtual ~PendingWork() = default;
   // Blocks until the operation has ended and returns how; further calls return the same. NCCL's
-  // blocks only until it has started, except for a barrier, and makes later work of the device wait
-  // for its end. DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank is
-  // lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an error
-  // every operation of the communicator fails, and the content of its buffers is undefined.
+  // blocks at most until it has started, except for a barrier, and makes later work of the device
+  // wait for its end. DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank
+  // is lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an
+  // error every operation of the communicator fails, and the content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
   // Returns whether the operation has ended, well or not. Between processors a call also moves it.
   virtual bool IsDone() = 0;
@@ -150,7 +150,7 @@ class Communicator {
 
   // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and then
   // by rank. Returns null for a negative color. Collective: all ranks call it. Returns the errors
-  // of `PendingWork::Wait`.
+  // of `PendingWork::Wait` and of making a group (RankContext::MakeGroup).
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Ends all operations of the group, under way and to come, and with them the whole job at all

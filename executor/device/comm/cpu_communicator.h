@@ -53,11 +53,13 @@ struct CpuGroup {
   int rank = 0;
   // [rank of the group] rank of the job, for errors.
   std::vector<int> job_ranks;
+  // Links to the other ranks of the group; not null.
   std::unique_ptr<LinkSet> links;
   // [rank of the group] shape of the link to it, an entry for every rank. Empty: links are not
   // slowed down.
   std::vector<LinkShape> shapes;
-  // Limit on an operation from its start; also how far apart the ranks of a job may be.
+  // Limit on an operation from its start, which the rank checks while it waits; also how far apart
+  // the ranks of a job may be.
   absl::Duration operation_timeout = absl::Minutes(5);
   // Outlives the communicator. May be null: then nothing but the operations themselves and `Abort`
   // of the communicator can end them.

@@ -20,7 +20,7 @@ namespace parplan {
 // the other, since a link is a single stream of bytes.
 struct Directions {
   explicit Directions(int size) : to(size, 0), from(size, 0) {}
-  // Returns whether both use some direction.
+  // Returns whether the two share a direction.
   bool Overlap(const Directions& other) const;
   void Add(const Directions& other);
   // [rank of the group] 1 if bytes are sent to it, and if they are received from it.

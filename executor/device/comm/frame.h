@@ -1,5 +1,6 @@
 // Messages of the rendezvous on a socket: a kind, a number and two texts. `Rendezvous` and
-// `RendezvousServer` exchange them.
+// `RendezvousServer` exchange them; ranks that connect for a group (JobFabric) send each other
+// kHello alone.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
@@ -19,7 +20,7 @@ namespace parplan {
 
 enum class FrameKind : uint8_t {
   // A rank asks to join. `number`: the rank; `key`: the token of the job; `value`: the number of
-  // ranks.
+  // ranks, or between two ranks the id of the group.
   kHello = 1,
   // The server accepts the rank. `number`: one more than the rank that serves the rendezvous, 0 if
   // none does; `value`: the host of that rank.

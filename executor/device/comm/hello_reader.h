@@ -1,5 +1,6 @@
 // Reads the first message of each connection of a listener, of many at the same time: a stranger
-// that connects and says nothing delays no rank. `JobFabric` owns one.
+// that connects and says nothing delays no rank. `JobFabric` owns one; `RendezvousServer` uses
+// `IsSameToken` alone.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_HELLO_READER_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_HELLO_READER_H_

@@ -1,5 +1,6 @@
 // A rank's connections to the other ranks of its job: the rendezvous, and communicators for any
-// groups of ranks. Groups on one machine use shared memory, others TCP.
+// groups of ranks. Groups of processes of one user and PID namespace on one machine use shared
+// memory, others TCP.
 //
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric, JobFabric::Join(options));
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> group,
@@ -53,6 +54,7 @@ struct JobFabricOptions {
   // Limit for each wait for another rank while joining, and for making a group: ranks may start
   // that far apart.
   absl::Duration join_timeout = absl::Minutes(2);
+  // Limit on an operation of a communicator, from its start.
   absl::Duration operation_timeout = absl::Minutes(5);
   // How often a waiting rank polls before it sleeps. -1 chooses by the processors this rank may
   // use (SpinCount).

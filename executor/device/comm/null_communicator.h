@@ -14,6 +14,7 @@
 
 namespace parplan {
 
+// Used by one thread. Operations end at once and return no errors but those of CheckCall.
 class NullCommunicator : public Communicator {
  public:
   NullCommunicator(std::string name, int rank, int size)

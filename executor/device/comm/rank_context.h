@@ -41,7 +41,7 @@ class RankContext : public JobWatch {
   virtual absl::Status Publish(const std::string& key, const std::string& value) = 0;
   // Returns the fact that some rank published as `key`; blocks until it has. DEADLINE_EXCEEDED
   // naming the key if none does within the time that ranks may start apart
-  // (`JobFabricOptions::join_timeout`), or the error of Health.
+  // (`JobFabricOptions::join_timeout`), or the errors of `Publish`.
   virtual absl::StatusOr<std::string> Await(const std::string& key) = 0;
 };
 

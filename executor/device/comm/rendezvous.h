@@ -80,9 +80,9 @@ class Rendezvous {
   absl::Status AwaitCause();
 
   // Returns OK until the server reports that the job failed; then UNAVAILABLE naming the rank that
-  // was lost, perhaps with the rendezvous that it served, DEADLINE_EXCEEDED naming the rank that an
-  // operation waited for too long, or ABORTED with the reason some rank gave. The first failure
-  // stays. Costs one atomic load while it is OK.
+  // was lost, perhaps with the rendezvous that it served, or the rendezvous of a launcher,
+  // DEADLINE_EXCEEDED naming the rank that an operation waited for too long, or ABORTED with the
+  // reason some rank gave. The first failure stays. Costs one atomic load while it is OK.
   absl::Status Health() const;
   bool IsHealthy() const { return is_healthy_.load(std::memory_order_acquire); }
 

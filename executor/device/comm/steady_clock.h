@@ -1,4 +1,5 @@
-// The clock of all times that are measured on a node; it never goes back.
+// The steady clock of the executor and of the probe of layers, with which deadlines and durations
+// are measured; it never goes back.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_STEADY_CLOCK_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_STEADY_CLOCK_H_

@@ -1,4 +1,4 @@
-// Links through TCP, for groups with ranks on several machines. `JobFabric` makes them.
+// Links through TCP, for groups whose ranks cannot share memory. `JobFabric` makes them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_TCP_LINKS_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_TCP_LINKS_H_

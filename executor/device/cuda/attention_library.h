@@ -11,8 +11,8 @@
 
 namespace parplan::cuda {
 
-// Attention of bf16 on one stream, used by the thread of its queue. It never fails: whatever it
-// cannot do is left to the caller's own kernels, and noted once.
+// Attention of bf16 on one stream, used by the thread of its queue. It never fails: what it cannot
+// do is left to the caller's own kernels, and noted (`Notes`).
 class AttentionLibrary {
  public:
   virtual ~AttentionLibrary() = default;
@@ -26,7 +26,8 @@ class AttentionLibrary {
                                  const void* q, const void* k, const void* v, const void* output,
                                  const void* kept, const void* output_gradient, void* dq, void* dk,
                                  void* dv) = 0;
-  // Says which library computes attention, and which shapes it left to our kernels and why.
+  // Says which library computes attention, and which shapes it left to our kernels and why, up to
+  // some dozens of them.
   virtual std::vector<std::string> Notes() const = 0;
 };
 

@@ -1,4 +1,5 @@
-// The two products of attention: 16 rows that a warp holds with tiles in shared memory.
+// The two products of attention: 16 rows that a warp holds with tiles in shared memory. Used by
+// attention_rows.h and attention_kernels.h.
 //
 // In each 16 x 8 tile of results a lane has rows g and g + 8, columns 2t and 2t + 1, in this order,
 // with g = lane / 4 and t = lane % 4. Rows of tiles in shared memory are TileStride<T, kSize>
@@ -125,7 +126,8 @@ __device__ __forceinline__ void AddWeightedRows(const float (&p)[kTiles][4], con
 }
 
 // Copies `row_count` rows of `size` elements into a tile of kRows and sets the rest to zero. All
-// `thread_count` threads of the block call it. `is_wide`: copies 16 bytes at a time.
+// `thread_count` threads of the block call it. `is_wide`: copies 16 bytes at a time, of which
+// `from`, a row and `stride` are multiples.
 template <typename T, int kSize, int kRows>
 __device__ __forceinline__ void LoadTile(const T* from, int64_t stride, int64_t row_count, int size,
                                          bool is_wide, int thread_count, T* tile) {

@@ -18,7 +18,7 @@
 
 namespace parplan::cuda {
 
-// Made by the CUDA plugin's back end (plugin.h), used by the thread that opened it.
+// Made by the CUDA plugin's back end (plugin.cc), used by the thread that opened it.
 class CudaDevice : public Device, public StagingCopies {
  public:
   // Opens GPU `device` as CUDA numbers them. INTERNAL, or RESOURCE_EXHAUSTED without memory.

@@ -16,9 +16,9 @@ namespace parplan::cuda {
 
 // Allocates memory of one GPU in the order of a stream, from two pools of the driver, one for each
 // lifetime: memory freed at one place of the stream serves any array of its pool after it, whatever
-// its size. An allocation that fails first returns what is unused. Where a GPU has no such pools,
-// cudaMalloc and cudaFree, which wait for the device. Allocate: RESOURCE_EXHAUSTED without memory,
-// else INTERNAL. Used by the thread of the device.
+// its size. An allocation that fails is tried once more after all that is unused has gone back to
+// the driver. Where a GPU has no such pools, cudaMalloc and cudaFree, which wait for the device.
+// Allocate: RESOURCE_EXHAUSTED without memory, else INTERNAL. Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
   // `stream` outlives the memory; `device` is its GPU. Returns the errors of CudaStatus.
@@ -30,7 +30,8 @@ class CudaMemory : public DeviceMemory {
   bool reuses_freed() const override { return has_pools(); }
 
   // Return the memory that the pools hold now, and the sum of what each held at most since
-  // `ResetPeak`, since neither gives back what it holds; 0 without pools.
+  // `ResetPeak`, at first since `Create`; 0 without pools. Errors of these three are those of
+  // CudaStatus.
   absl::StatusOr<Bytes> Held() const { return Sum(cudaMemPoolAttrReservedMemCurrent); }
   absl::StatusOr<Bytes> HeldPeak() const { return Sum(cudaMemPoolAttrReservedMemHigh); }
   // Returns unused memory to the driver and forgets earlier peaks.

@@ -1,5 +1,5 @@
-// Converts results of CUDA's libraries to statuses. All sources of the plugin that call CUDA use
-// it.
+// Converts results of CUDA's libraries to statuses. The sources of the plugin that call CUDA use
+// it, but for cudnn_attention.cc.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
@@ -13,8 +13,9 @@
 
 namespace parplan::cuda {
 
-// Return the status of a call; `what` names it, as in `cudaMalloc of 4096 bytes`. OK,
-// RESOURCE_EXHAUSTED if CUDA has no memory, else INTERNAL, with the library's name of the error.
+// Return the status of a call; `what` names it, as in `cudaMalloc of 4096 bytes`. OK;
+// RESOURCE_EXHAUSTED if CUDA (not cuBLAS) has no memory, else INTERNAL, with the library's name of
+// the error.
 inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   const absl::StatusCode code = error == cudaErrorMemoryAllocation

@@ -20,8 +20,9 @@ namespace parplan::cuda {
 int64_t CudnnVersion(std::string& reason);
 
 // Makes attention through cuDNN on `stream` of the thread's current device. Null with the reason in
-// `reason` if there is no cuDNN, or `choice` is kOwn. kAutomatic takes the choice that the variable
-// PARPLAN_ATTENTION names: `own`, `cudnn` or `cudnn-fast`; without it or for any other name kCudnn.
+// `reason` if cuDNN cannot be loaded or used, or `choice` is kOwn. `stream` outlives it. kAutomatic
+// takes the choice that the variable PARPLAN_ATTENTION names: `own`, `cudnn` or `cudnn-fast`;
+// without it or for any other name kCudnn.
 std::unique_ptr<AttentionLibrary> MakeCudnnAttention(AttentionChoice choice, cudaStream_t stream,
                                                      std::string& reason);
 

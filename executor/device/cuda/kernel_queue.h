@@ -23,7 +23,7 @@ class KernelQueue {
   // A cudaStream_t.
   virtual void* stream() = 0;
   // Returns device memory for one operation; the next call returns the same, or larger memory in
-  // its place. Null if it cannot grow.
+  // its place. Null if it cannot grow, after `Fail`.
   virtual void* Scratch(int64_t byte_count) = 0;
   // Copies `tokens`, which it reads before it returns, to the device, for the operations up to the
   // next call. Null if that fails, after `Fail`.
@@ -48,6 +48,7 @@ class KernelQueue {
 std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType type, KernelQueue& queue);
 
 // Computes a product of fp32 or bf16 by a kernel of our own, for shapes without one in cuBLASLt.
+// REQUIRES, unchecked: m and n are above 0.
 void LaunchSimpleProduct(ElementType type, const MatrixProduct& product, KernelQueue& queue);
 
 }  // namespace parplan::cuda

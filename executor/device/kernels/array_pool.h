@@ -94,7 +94,8 @@ struct ArrayUsage {
 // Keeps arrays of one device; used by one thread.
 class ArrayPool {
  public:
-  // `memory` must outlive the pool, which frees its blocks at its end.
+  // `memory` must outlive the pool, which frees its blocks at its end. REQUIRES, unchecked: its
+  // arrays are gone by then.
   explicit ArrayPool(DeviceMemory& memory) : memory_(memory) {}
   ~ArrayPool();
   ArrayPool(const ArrayPool&) = delete;

@@ -27,7 +27,7 @@ struct CpuProduct {
   bool adds = false;
 };
 
-// Computes the product with oneDNN, on one thread after UseOneThreadForProducts.
+// Computes the product with oneDNN, on one thread after UseOneThreadForProducts on this thread.
 void Multiply(const CpuProduct<float>& product);
 // Computes the product with Eigen.
 void Multiply(const CpuProduct<double>& product);

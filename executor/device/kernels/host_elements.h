@@ -20,11 +20,11 @@ uint16_t RoundToBfloat16(float value);
 float FromBfloat16(uint16_t bits);
 
 // Writes `values` as elements of `type` to the device memory from `data` on. REQUIRES
-// (PARPLAN_CHECK): `type` is not kByte. Both return the errors of the copy (LayerKernels).
+// (PARPLAN_CHECK): `type` is not kByte. Returns the errors of the copy (LayerKernels).
 absl::Status WriteElements(LayerKernels& kernels, ElementType type, absl::Span<const double> values,
                            void* data);
-// Returns `count` elements of `type` from device memory `data` on, after all earlier work.
-// REQUIRES (PARPLAN_CHECK): `type` is not kByte.
+// Returns `count` elements of `type` from device memory `data` on, after all earlier work, or the
+// errors of the copy. REQUIRES (PARPLAN_CHECK): `type` is not kByte.
 absl::StatusOr<std::vector<double>> ReadElements(LayerKernels& kernels, ElementType type,
                                                  const void* data, int64_t count);
 

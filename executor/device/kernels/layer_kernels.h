@@ -92,6 +92,7 @@ struct NormalMatrix {
   int64_t part_column_count = 0;
 };
 
+// Adam without weight decay.
 struct AdamSettings {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
@@ -99,6 +100,7 @@ struct AdamSettings {
   double epsilon = 1e-8;
 };
 
+// Gradient descent whose moments are momentum * moments + gradients.
 struct SgdSettings {
   double learning_rate = 1e-2;
   double momentum = 0.9;
@@ -164,7 +166,8 @@ class LayerKernels {
 
   // Normalizes each row of x [row_count x row_size] into y. Keeps two numbers per row for the
   // backward pass: [2 * row] the mean (0 for an RMS norm) and [2 * row + 1] the reciprocal of the
-  // deviation. gain and bias are [row_size]; `bias` is null for an RMS norm.
+  // deviation, for which 1e-5 is added to the variance. gain and bias are [row_size]; `bias` is
+  // null for an RMS norm.
   virtual void Norm(NormKind kind, const void* x, const void* gain, const void* bias, void* y,
                     void* kept, int64_t row_count, int64_t row_size) = 0;
   // Adds the gradients of x, gain and bias to dx, gain_gradient and bias_gradient.
@@ -213,8 +216,9 @@ class LayerKernels {
                              void* table_gradient) = 0;
 
   // The next three compute cross-entropy over logits [row_count x row_size] whose columns are split
-  // over ranks, with a reduction over these ranks after the first and after the second.
-  // Writes the largest logit of each row to largest [row_count]; to be reduced by the maximum.
+  // over ranks, with a reduction over these ranks after the first and after the second. Writes the
+  // largest logit of each row to largest [row_count]; to be reduced by the maximum. REQUIRES,
+  // unchecked: a row has at least one logit.
   virtual void LargestLogits(const void* logits, int64_t row_count, int64_t row_size,
                              void* largest) = 0;
   // Writes sums [2 * row_count]: [2 * row] the sum of exp(logit - largest) and [2 * row + 1] the
@@ -238,13 +242,16 @@ class LayerKernels {
   virtual void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,
                         void* first_moments, void* second_moments, void* masters, void* parameters,
                         int64_t count) = 0;
-  // Makes one SGD step. Without `moments` (null) the momentum counts as 0, whatever it is.
+  // Makes one SGD step, with `masters` as for Adam. Without `moments` (null) the momentum counts as
+  // 0, whatever it is.
   virtual void SgdStep(const SgdSettings& settings, const void* gradients, void* moments,
                        void* masters, void* parameters, int64_t count) = 0;
 };
 
-// Makes the processor's kernels, which use one thread. `type` is kFloat32 (products by oneDNN) or
-// kFloat64 (products by Eigen; the reference for every other back end). Null for other types.
+// Makes the processor's kernels. They compute on the calling thread alone; oneDNN starts no more
+// threads for it, even in products elsewhere (UseOneThreadForProducts). `type` is kFloat32
+// (products by oneDNN) or kFloat64 (products by Eigen; the reference for every other back end).
+// Null for other types.
 std::unique_ptr<LayerKernels> MakeCpuKernels(ElementType type);
 
 }  // namespace parplan

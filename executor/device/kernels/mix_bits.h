@@ -1,5 +1,5 @@
-// Pseudo-random numbers as a function of their purpose. Initial parameters and synthetic tokens
-// come from it, on the host and on a GPU alike.
+// Pseudo-random numbers as a function of their purpose. Initial parameters, on the host and on a
+// GPU alike, and the tokens of training (token_source.h) come from it.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_MIX_BITS_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_MIX_BITS_H_

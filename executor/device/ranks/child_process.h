@@ -13,7 +13,8 @@
 
 namespace parplan {
 
-// The descriptor to which a child writes its result.
+// The descriptor to which a child writes its result. The agent also names it to PyTorch's probe
+// (profiler-agent/measure/torch_job.cc).
 inline constexpr int kResultDescriptor = 3;
 
 struct ChildOptions {
@@ -32,7 +33,7 @@ struct ChildProcess {
   pid_t pid = 0;
   // Readable once the child has ended (pidfd_open); the child stays a zombie until waitpid.
   Socket end;
-  // Reading ends of its standard error and its result.
+  // Reading ends of its standard error and its result, which do not block.
   Socket errors;
   Socket result;
 };

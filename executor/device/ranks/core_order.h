@@ -1,4 +1,5 @@
-// The processors that ranks are bound to. `RankProcesses` binds rank i to the i-th.
+// The processors that ranks are bound to. `RankProcesses` binds rank i to number i of them, from 0,
+// and begins again after the last.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_CORE_ORDER_H_

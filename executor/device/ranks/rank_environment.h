@@ -30,8 +30,8 @@ struct RankEnvironment {
   // SLURM_PROCID is. If torchrun and OpenMPI are both there, they must agree.
   //   ours      PARPLAN_RANK, _WORLD_SIZE, _LOCAL_RANK, _RENDEZVOUS, _TOKEN
   //   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
-  //   a plan    those of torchrun, and PARPLAN_PLAN; PARPLAN_RANK and the like then repeat them,
-  //             and only PARPLAN_RENDEZVOUS makes them ours
+  //   a plan    those of torchrun, and PARPLAN_PLAN but no TORCHELASTIC_RUN_ID; PARPLAN_RANK and
+  //             the like then repeat them, and only PARPLAN_RENDEZVOUS makes them ours
   //   OpenMPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; and MASTER_ADDR on several nodes
   //   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST
   // Slurm comes last, since every process in a step inherits its variables. Nothing if there are no
@@ -45,6 +45,7 @@ struct RankEnvironment {
   Launcher launcher = Launcher::kParplan;
   int rank = 0;
   int world_size = 1;
+  // Number of this rank among those of its node, from 0.
   int local_rank = 0;
   // "HOST:PORT" of the rendezvous. With other launchers than ours rank 0 serves it, at
   // PARPLAN_PORT; else at the port above MASTER_PORT, which the launcher itself may use; else at a
@@ -55,7 +56,8 @@ struct RankEnvironment {
   std::string token;
   // Name or address by which other ranks reach this one.
   std::string host = "127.0.0.1";
-  // Whether other ranks run on the processor that this one is bound to.
+  // Whether our launcher has started more ranks than there are processors, so that ranks share
+  // them; false with other launchers.
   bool shares_core = false;
   // Descriptor for results to the launcher; -1 with other launchers than ours, or if ours takes no
   // results.

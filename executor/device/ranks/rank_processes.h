@@ -1,4 +1,6 @@
 // The ranks of a job as processes of this machine: started, watched, and ended together.
+// `parplan-exec --ranks` starts its ranks with it, and the agent (profiler-agent/measure) those
+// that measure.
 //
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankProcesses> ranks,
 //                            RankProcesses::Start({.rank_count = 2, .argv = {"/proc/self/exe"}}));

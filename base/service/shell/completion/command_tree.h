@@ -33,7 +33,8 @@ struct CommandNode {
   std::string help;
   // Direct sub-commands by name.
   std::vector<std::string> commands;
-  // Flags of the command, and those of the commands above it that may be given here too.
+  // Flags of the command, and those of the commands above it that may be given here too, but for
+  // their --help and --version.
   std::vector<CommandValue> flags;
   std::vector<CommandValue> positionals;
 };

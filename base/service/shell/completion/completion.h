@@ -17,9 +17,9 @@ std::vector<std::string> CompletionShells();
 
 // Returns the script by which `shell` completes the commands and flags that `program` has now,
 // without hidden ones. Its first line is a comment that names `made_by`, the command line that
-// prints the script. REQUIRES: `shell` is one of `CompletionShells`; the name of the program and
-// the names of its commands, flags and choices are as `BashCompletion` requires
-// (bash_completion.h), which is not checked.
+// prints the script. REQUIRES: `shell` is one of `CompletionShells`; aborts otherwise. Not checked:
+// the name of the program and the names of its commands, flags and choices are as `BashCompletion`
+// requires (bash_completion.h).
 std::string CompletionScript(const Command& program, const std::string& shell,
                              const std::string& made_by);
 

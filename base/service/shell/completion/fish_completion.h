@@ -12,9 +12,11 @@
 namespace parplan::shell {
 
 // Returns the script for fish 3 or newer, without the comment that `CompletionScript` puts first.
-// `tree` comes from `CommandTree` (command_tree.h). REQUIRES: `program` consists of letters and
-// `-`, and no name of a command or flag and no choice contains a quote or a blank; nothing checks
-// it.
+// `tree` comes from `CommandTree` (command_tree.h). Arguments without a flag have no lines in it.
+//
+// REQUIRES: `program`, the names of commands and flags, and the choices are as `BashCompletion`
+// requires (bash_completion.h). Nothing checks it: fish expands the words of `-a`, so it would run
+// what a `(` begins, and break a word at a blank. Help texts may have any characters.
 std::string FishCompletion(const std::string& program, const std::vector<CommandNode>& tree);
 
 }  // namespace parplan::shell
