@@ -48,7 +48,9 @@ struct LayerProbeSetting {
   // Kernels and memory of the device; neither may be null.
   LayerKernels* kernels = nullptr;
   DeviceMemory* memory = nullptr;
-  // Makes the communicator of some ranks of the job, in order, for buffers in device memory.
+  // Makes the communicator of some ranks of the job, in order, for buffers in device memory. On a
+  // device that computes while the host waits, as a GPU does, the times of collectives cannot be
+  // subtracted. There it makes `NullCommunicator`s, unless a group has one rank.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const std::string& purpose,
                                                               const std::vector<int>& ranks)>
       make_group;
@@ -57,10 +59,10 @@ struct LayerProbeSetting {
 
   // Steps of each model before the ones that count.
   int warm_up_count = 2;
-  // Limits on the steps that count, each at least 1. Measuring ends once the median of every time
-  // is known to the relative `precision` with 95 % probability, or at a limit. Times below 5 % of
-  // the sum of all need only be known to `precision` of that 5 %. If the time is over before
-  // `min_repetition_count`, three steps are enough.
+  // Limits on the steps that count, each at least 1, which is not checked. Measuring ends once the
+  // median of every time is known to the relative `precision` with 95 % probability, or at a limit.
+  // Times below 5 % of the sum of all need only be known to `precision` of that 5 %. If the time is
+  // over before `min_repetition_count`, three steps are enough.
   int min_repetition_count = 7;
   int max_repetition_count = 60;
   double precision = 0.01;
@@ -92,7 +94,8 @@ struct LayerTimes {
 //
 // Returns INVALID_ARGUMENT if the executor cannot run the model or the shape, or the model has no
 // layer between embedding and head; RESOURCE_EXHAUSTED if it does not fit; the errors of
-// communicators (PendingWork::Wait). An error within a step ends the job on all ranks.
+// communicators (PendingWork::Wait). Every error but INVALID_ARGUMENT ends the
+// job on all ranks.
 absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);

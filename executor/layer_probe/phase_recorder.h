@@ -28,7 +28,8 @@ class PhaseRecorder : public TrainerObserver {
 
   // Returns the time of a phase since the last `Clear`, without one that has not ended. Kind -1:
   // phases of no single layer. REQUIRES, unchecked: `kind` is -1 or one of `kind_of_layer`. Before
-  // the first `Enter` there was no begin, so kOutside has no meaning until the next `Clear`.
+  // the first `Enter` there was no begin, so the time of kOutside has no meaning until a `Clear`
+  // after that `Enter`.
   absl::Duration TimeOf(TrainerPhase phase, int kind) const;
   // Forgets all times. The current phase is counted from its begin, even if that was before.
   void Clear();

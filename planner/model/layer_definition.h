@@ -28,7 +28,8 @@ enum class LayerKind {
 };
 inline constexpr int kLayerKindCount = 9;
 
-// `kNone` is no answer, `kAbsent` a layer that has no feed-forward part.
+// `kNone` is no answer, which `LayerDefinition::Create` requires of tables, heads and opaque layers
+// and refuses for all others. `kAbsent` is a layer that has no feed-forward part.
 enum class FeedForwardKind { kNone = 0, kGelu = 1, kSwiglu = 2, kAbsent = 3 };
 enum class StateSpaceKind { kSelective = 1, kDual = 2, kGatedDelta = 3 };
 
@@ -141,9 +142,10 @@ struct LayerDefinition {
   // first and the last layers.
   bool wide_products = false;
 
-  // Checks the rules of the proto and fills in `key_value_head_count`, `head_size`,
-  // `parameter_count` and the like if they are 0. Returns INVALID_ARGUMENT (SPEC_INVALID) if a rule
-  // is broken; `field` names the definition in the error, for example `model.layer_definitions[2]`.
+  // Checks the rules of the proto for one layer. If they are 0, fills in `key_value_head_count` and
+  // `head_size` of kinds with attention, and `parameter_count` of all but opaque layers. Returns
+  // INVALID_ARGUMENT (SPEC_INVALID) if a rule is broken; `field` names the definition in the error,
+  // for example `model.layer_definitions[2]`.
   static absl::StatusOr<LayerDefinition> Create(LayerDefinition raw, const std::string& field);
 
   bool has_experts() const { return expert_count > 0; }
@@ -165,8 +167,9 @@ bool SameLayer(const LayerDefinition& a, const LayerDefinition& b);
 bool SplitsOverTensorRanks(const LayerDefinition& layer, int64_t degree);
 
 // Returns whether the layer is a table, a head of one token, or has attention and a feed-forward
-// part of the usual form, with or without a window: no compressed vectors, recurrence, missing
-// part, further token or frozen weights. Programs that know no other layers refuse the rest.
+// part of the usual form: no compressed vectors, recurrence, missing part, further token or frozen
+// weights. Windows, chunks and experts are usual here. Programs that know no other layers refuse
+// the rest.
 bool HasUsualParts(const LayerDefinition& layer);
 
 // Returns whether ranks may share the tokens of a sample. State-space layers would have to hand on

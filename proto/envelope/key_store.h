@@ -8,7 +8,7 @@
 //   PARPLAN_ASSIGN_OR_RETURN(KeyStore store, KeyStore::OpenOrCreate("/var/lib/parplan", now));
 //   PARPLAN_RETURN_IF_ERROR(store.RotateIfDue(now).status());  // at start and once a day
 //   PARPLAN_ASSIGN_OR_RETURN(const std::vector<const PrivateKey*> keys, store.SigningKeys(now));
-//   const v1::SignedPlan plan = SignPayload(payload, keys);    // signer.h
+//   PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan plan, SignPayload(payload, keys));  // signer.h
 //   const TrustBundle bundle = store.PublicBundle(now);        // for verifiers here
 //
 // A rotation, with the default times. Day 0: `Generate` publishes a key that does not sign yet;

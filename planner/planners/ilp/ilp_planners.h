@@ -1,6 +1,8 @@
 // Planners that choose operator by operator with an integer programme. `IlpSearches` hands them to
-// `FindPlan`. They search on the calling thread and keep no reference. REQUIRES: every layer has
-// the usual parts (`HasUsualParts`), which `FindPlan` checks; they abort otherwise.
+// `FindPlan`. They search on the calling thread and keep no reference, except that
+// `SearchMinMemoryIlp` runs part of its search on the threads of `SearchControl::parallel_for`, if
+// that is set. REQUIRES: every layer has the usual parts (`HasUsualParts`), which `FindPlan`
+// checks; they abort otherwise.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
@@ -28,11 +30,12 @@ namespace parplan {
 // With an alpha (`PlanningRules::ilp_alpha_bytes_per_second`) the programmes minimise memory +
 // alpha * time instead, and the plan with the least peak + alpha * step is the answer.
 //
-// Anytime: a plan of least memory for each layer of one stage, and if it does not fit, the first of
-// any plans that does, are found before a limit is asked. So a limit ends the search without a plan
-// only if no such plan fits. Returns nothing if no plan exists at any memory. If a limit ended a
-// search, the answer is `kFeasible` with that limit; otherwise with `kMethod`, because nothing is
-// proved about the step, and `notes` say what was proved about memory.
+// Anytime: a plan of least memory for each layer of one stage, with and without recomputation, and
+// if neither fits, the first plan that does among up to 64 candidates (pipeline degree, schedule,
+// batch and micro-batches), are found before a limit is asked. So a limit ends the search without
+// a plan only if none of these fits. Returns nothing if no plan exists at any memory. If a limit
+// ended a search, the answer is `kFeasible` with that limit; otherwise with `kMethod`, because
+// nothing is proved about the step, and `notes` say what was proved about memory.
 //
 // `SearchControl::max_state_count` counts steps of the simplex method, and on its own the states of
 // the searches over plans.
@@ -44,8 +47,9 @@ std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
 // (Zheng et al., OSDI'22, section 4.2), over the same graph. Solves programmes without a cap and
 // with caps between the least peak and that of the fastest solution; the answer is the fastest of
 // their nearest plans, and of the plan of least memory for each layer, that fits. So more memory is
-// never slower. No pipeline, no recomputation. Results and states are as above; returns nothing if
-// no plan of one stage exists at any memory.
+// never slower. No pipeline, no recomputation. Results and states are as above, but only the plan
+// of least memory for each layer is found before a limit is asked. Returns nothing if no plan of
+// one stage exists at any memory.
 std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchControl& control);
 
@@ -55,7 +59,8 @@ std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, con
 // those of `alpa-like`; each plan that does not fit recomputes as few layers as are enough
 // (`RecomputedToFit`, where Colossal-Auto has a solver for chains), and the fastest plan that fits
 // is the answer. So it is never slower than `alpa-like`, and more memory is never slower. All of
-// that is ours except for the two steps. Results and states are as for `alpa-like`.
+// that is ours except for the two steps. Results and states are as for `alpa-like`, and the plan
+// that is found before a limit is asked also recomputes if it must.
 std::optional<PlanningResult> SearchColossalAutoLike(const PlanningProblem& problem,
                                                      const CostModel& costs,
                                                      const SearchControl& control);

@@ -88,8 +88,10 @@ class ProgramSolver {
   // checked.
   void SetRowUpper(int row, double upper);
   // Minimises the objective that was set last, all 0 at first. `start` has the values of a solution
-  // to begin with, or is empty. REQUIRES: `start` keeps to all rows, which is not checked: it is
-  // the answer if nothing better is found.
+  // to begin with, one per column, or is empty. It is the answer if the search of the tree finds
+  // nothing better; if a limit ends the solve before the relaxation is solved, there is no solution
+  // in spite of it. REQUIRES, unchecked: `start` keeps to all rows and to the bounds of columns and
+  // is whole in `integer_columns`, and the objective has a least value.
   ProgramSolution Solve(const SolveLimits& limits, const std::vector<double>& start = {});
 
  private:

@@ -27,7 +27,8 @@ class InterleavedRelaxation {
  public:
   // One pair of weights and prices, with the resulting bound.
   struct Dual {
-    // The cost of one layer, as weights of the fields of `LayerItem`.
+    // The cost of all layers of a definition together, in seconds, as weights of the fields of the
+    // `LayerItem` that each of them has.
     struct Weights {
       double forward_backward = 0.0;
       double sync = 0.0;
@@ -41,7 +42,7 @@ class InterleavedRelaxation {
     };
     // [definition] cost weights.
     std::vector<Weights> weights;
-    // [definition] the least cost of its items, times its number of layers.
+    // [definition] the least cost (`Weights::Of`) over its items, that of all its layers together.
     std::vector<double> least;
     double constant = 0.0;
     // `constant` plus the sum of `least`: a lower bound of the step of any plan that fits.
@@ -57,11 +58,12 @@ class InterleavedRelaxation {
                         InterleavedLoads loads, int64_t micro_batch_count);
 
   // Returns a first lower bound of the partition's plans with options of the menus, from a few
-  // trial multipliers; infinite if none fits.
+  // trial multipliers. The bound is infinite if the least memory of the layers of some device, by
+  // their `LayerItem`s, is more than the device has. It may be finite although no plan fits.
   double QuickBound();
   const InterleavedLoads& loads() const { return loads_; }
   // Improves the multipliers in at most `step_count` steps, or until the bound reaches `wanted`.
-  // Returns the bound. REQUIRES: `QuickBound` was finite.
+  // Returns the bound. REQUIRES: `QuickBound` was finite, which is not checked.
   double Improve(double wanted, int step_count);
 
   // Returns the multipliers tried so far that are worth keeping, each with its bound, the largest
@@ -71,7 +73,7 @@ class InterleavedRelaxation {
   // Returns, for each definition, an option that is good at the best multipliers, such that
   // together they fit into `share` of the memory as far as `LayerItem`s can show; -1 for
   // definitions no layer has. Returns nothing if no such choice was found. REQUIRES:
-  // `QuickBound` was finite.
+  // `QuickBound` was finite, which is not checked.
   std::optional<std::vector<int>> Round(double share) const;
 
  private:
