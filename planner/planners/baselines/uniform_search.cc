@@ -184,7 +184,7 @@ class UniformSearch {
         space_.Strategies(definition, cell.pipeline_parallel_degree, cell.micro_batch_size());
     // Listing a strategy takes about as long as looking at 20, and so does comparing one with the
     // choices of all definitions before.
-    if (!meter_.Work(20 * static_cast<int64_t>(strategies.size()) + 20 * definition)) return;
+    if (!meter_.Work(20 * (static_cast<int64_t>(strategies.size()) + definition))) return;
     for (const Strategy& strategy : strategies) {
       const bool is_leader = definition == layers[first_];
       if (is_leader ? strategy != leader : !Alike(strategy, wanted)) continue;

@@ -16,7 +16,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -107,7 +106,7 @@ class VisitCache {
   }
   static Key WithoutMemory(Key key) {
     key.usable_memory = Bytes();
-    return WithoutProgress(std::move(key));
+    return WithoutProgress(key);
   }
 
   std::map<std::string, int> strategies_;
