@@ -177,6 +177,8 @@ TEST_F(RefusedPlan, IsRefusedWholeWithItsReason) {
   plan = good;
   plan.virtual_stage_count = 2;
   Refuses(plan, "interleaved");
+  plan.schedule = Schedule::kInterleaved;
+  Refuses(plan, "virtual_stage_count: must be 1 in a pipeline of one device");
   Refuses(PlanOf(model, 6, {3, 0, 3}, {data}, 8, 2),
           "stages[1]: it has no layer, and the executor");
 }
