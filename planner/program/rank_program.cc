@@ -44,6 +44,9 @@ absl::Status CheckModel(const ModelSpec& model) {
       return Refuse(LayerName(index),
                     "the model must begin with its only embedding and end with its only head");
     }
+    if (layer.frozen) {
+      return Refuse(LayerName(index), "the executor trains all weights, and its are frozen");
+    }
     if (!HasUsualParts(layer)) {
       return Refuse(LayerName(index),
                     "the executor trains no latent attention, state spaces, layers without "

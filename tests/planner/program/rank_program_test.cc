@@ -183,6 +183,17 @@ TEST_F(RefusedPlan, IsRefusedWholeWithItsReason) {
           "stages[1]: it has no layer, and the executor");
 }
 
+TEST_F(RefusedPlan, FrozenWeights) {
+  std::vector<LayerDefinition> layers = model.layer_definitions();
+  layers[1].frozen = true;
+  ASSERT_OK_AND_ASSIGN(const ModelSpec frozen,
+                       ModelSpec::Create("frozen", layers, {{0, 1}, {1, 4}, {2, 1}},
+                                         Precision::kFp32, Optimizer::kAdam));
+  EXPECT_THAT(RankProgram::Create(good, frozen, 0).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("layer 1: the executor trains all weights, and its are frozen")));
+}
+
 TEST_F(RefusedPlan, TablesOfEmbeddingAndHeadSpreadInTwoWays) {
   const ModelSpec tied = SmallGpt(4, /*is_tied=*/true);
   const auto refuses = [&](const Plan& plan, const std::string& why) {
