@@ -113,6 +113,11 @@ void Forwarder::SendOneByOne(JournalTask task) {
   const std::vector<v1::MeasuredWindow> all = std::exchange(task.windows, {});
   std::vector<v1::MeasuredWindow> refused;
   for (const v1::MeasuredWindow& window : all) {
+    {
+      // The next process sends all of them again; those the server has change nothing.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (is_ending_) return;
+    }
     task.windows = {window};
     const absl::Status status = deliver_(task).status();
     if (status.ok()) continue;

@@ -44,8 +44,9 @@ class Forwarder {
   // is not null.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
-  // Interrupts the journal, which then gives no more tasks, and ends after the one that is being
-  // tried; what was not sent stays on disk. REQUIRES: no `Flush` is running.
+  // Interrupts the journal, which then gives no more tasks, and ends after the task that is being
+  // tried, or the window of it if they are sent one by one; what was not sent stays on disk.
+  // REQUIRES: no `Flush` is running.
   ~Forwarder();
 
   // Tries at once, pausing at most `first_pause` between tries, and waits until the journal is
@@ -60,7 +61,8 @@ class Forwarder {
   void Run();
   // Sends one task, and records the outcome in the journal.
   void Send(const JournalTask& task);
-  // Sends the windows of a batch one by one, after the server refused some of them.
+  // Sends the windows of a batch one by one, after the server refused some of them. Leaves the
+  // batch in the journal if the forwarder ends meanwhile.
   void SendOneByOne(JournalTask task);
   void Pause();
 

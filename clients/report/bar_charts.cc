@@ -81,7 +81,9 @@ std::string FrontBars(const std::vector<PlanBeside>& plans, const Prediction& pr
     chart.AddLimit(prediction.usable_memory.as_double() / end,
                    absl::StrCat(SizeText(prediction.usable_memory), " usable"));
   }
-  return chart.Html();
+  if (static_cast<size_t>(row_count) == plans.size()) return chart.Html();
+  return absl::StrCat(chart.Html(), "<p class=\"quiet\">Drawn are the first ", row_count, " of ",
+                      plans.size(), " plans.</p>");
 }
 
 std::string TimeBars(const Prediction& prediction) {

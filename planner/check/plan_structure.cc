@@ -247,9 +247,6 @@ absl::Status CheckEmptyStage(const PlanningProblem& problem, const Plan& plan, i
     return InvalidPlan(
         absl::StrCat(fact, ", which the runtime ", runtime.runtime_id, " does not run"));
   }
-  if (plan.pipeline_parallel_degree() == 1) {
-    return InvalidPlan(absl::StrCat(fact, ", and its one device has no other to hand to"));
-  }
   return absl::OkStatus();
 }
 
@@ -282,8 +279,12 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
                                     plan.stages.size(), " stages and the schedule"));
   }
   const int degree = plan.pipeline_parallel_degree();
+  if (virtual_stages > 1 && degree == 1) {
+    return InvalidPlan(absl::StrCat("virtual_stage_count is ", virtual_stages,
+                                    " in a pipeline of one device, which would send to itself"));
+  }
   const int64_t group = plan.micro_batch_group_size;
-  if (group != 0 && (virtual_stages == 1 || degree == 1 || group <= degree || group > count)) {
+  if (group != 0 && (virtual_stages == 1 || group <= degree || group > count)) {
     return InvalidPlan(absl::StrCat("micro_batch_group_size is ", group, " with ", virtual_stages,
                                     " virtual stages on each of ", degree, " devices and ", count,
                                     " micro-batches"));

@@ -54,8 +54,8 @@ struct Plan {
   // Micro-batches of one step; divides `global_batch_size`.
   int64_t micro_batch_count = 1;
   Schedule schedule = kDefaultSchedule;
-  // Stages on each device; above 1 only if the schedule has virtual stages. Stage j is on the
-  // same ranks as stage j - pipeline_parallel_degree().
+  // Stages on each device; above 1 only if the schedule has virtual stages and the pipeline has
+  // several devices. Stage j is on the same ranks as stage j - pipeline_parallel_degree().
   int virtual_stage_count = 1;
   // Micro-batches that go through one virtual stage before the next one of the device takes its
   // turn (planner/model/pass_order.h): above the pipeline degree and only with several virtual

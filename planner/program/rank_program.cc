@@ -44,6 +44,9 @@ absl::Status CheckModel(const ModelSpec& model) {
       return Refuse(LayerName(index),
                     "the model must begin with its only embedding and end with its only head");
     }
+    if (layer.frozen) {
+      return Refuse(LayerName(index), "the executor trains all weights, and its are frozen");
+    }
     if (!HasUsualParts(layer)) {
       return Refuse(LayerName(index),
                     "the executor trains no latent attention, state spaces, layers without "
@@ -76,6 +79,10 @@ absl::Status CheckStages(const Plan& plan, const ModelSpec& model) {
                   "the executor computes the gradients of inputs and weights in one backward pass");
   }
   const int degree = plan.pipeline_parallel_degree();
+  if (plan.virtual_stage_count > 1 && degree == 1) {
+    return Refuse("virtual_stage_count",
+                  "must be 1 in a pipeline of one device, which has no other to send to");
+  }
   if (plan.device_count < 1 || plan.device_count % degree != 0) {
     return Refuse("device_count", absl::StrCat(degree, " stages do not share ", plan.device_count,
                                                " devices equally"));

@@ -357,11 +357,13 @@ absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload) {
     return Malformed("virtual_stage_count", "above 1 needs SCHEDULE_INTERLEAVED");
   }
   const int depth = payload.stages_size() / plan.virtual_stage_count;
+  if (plan.virtual_stage_count > 1 && depth == 1) {
+    return Malformed("virtual_stage_count", "above 1 needs a pipeline of several devices");
+  }
   plan.micro_batch_group_size = payload.micro_batch_group_size();
   if (plan.micro_batch_group_size != 0) {
-    if (plan.virtual_stage_count == 1 || depth == 1) {
-      return Malformed("micro_batch_group_size",
-                       "must be 0 without virtual stages in a pipeline of several devices");
+    if (plan.virtual_stage_count == 1) {
+      return Malformed("micro_batch_group_size", "must be 0 without virtual stages");
     }
     if (plan.micro_batch_group_size <= depth ||
         !IsGroupSize(plan.micro_batch_group_size, depth, plan.micro_batch_count)) {

@@ -161,7 +161,9 @@ std::optional<GraphAnswer> GraphSearch::Solve(const std::vector<double>& objecti
   const ProgramSolution solution = solver_->Solve(limits, start);
   iteration_count_ += solution.iteration_count;
   using Status = ProgramSolution::Status;
-  if (solution.status == Status::kStopped || solution.status == Status::kFeasible) stopped_ = true;
+  // The limit of nodes is a part of the method and holds for this solve alone.
+  stopped_ |= !solution.reached_node_limit &&
+              (solution.status == Status::kStopped || solution.status == Status::kFeasible);
   if (solution.values.empty()) return std::nullopt;
 
   GraphAnswer answer;

@@ -51,14 +51,15 @@ struct GraphAnswer {
 class GraphSearch {
  public:
   // Keeps a reference to `graph`. `limits.max_iteration_count` is for all solves together, the
-  // other limits are for each; after a limit ended one, the later ones return nothing.
+  // other limits are for each. After `max_iteration_count` or `should_stop` ended one, the later
+  // ones return nothing; after `max_node_count` did, they go on.
   GraphSearch(const StrategyGraph& graph, SolveLimits limits);
 
   // Minimises (5), memory + alpha * time, in bytes, with alpha in bytes per second; memory is on
   // nodes as well as edges (docs/papers.md 3.1). 0 means memory alone; a large alpha means time.
   //
   // This and the following solves return nothing if no choice is within the cap, or if a limit
-  // ended the solve before any was found (`stopped`).
+  // ended the solve before any was found.
   std::optional<GraphAnswer> SolveWeighted(double alpha,
                                            std::optional<double> cap_bytes = std::nullopt);
 
@@ -71,7 +72,7 @@ class GraphSearch {
   // Minimises time under a cap on the peak of live memory.
   std::optional<GraphAnswer> SolveLeastTime(std::optional<double> cap_bytes = std::nullopt);
 
-  // Returns whether a limit ended some solve.
+  // Returns whether a limit other than `SolveLimits::max_node_count` ended some solve.
   bool stopped() const { return stopped_; }
   int64_t iteration_count() const { return iteration_count_; }
 

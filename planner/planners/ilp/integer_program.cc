@@ -183,6 +183,8 @@ class ProgramSolver::Body {
       solution.status = ProgramSolution::Status::kInfeasible;
       return;
     }
+    constexpr int kStoppedOnNodes = 3;  // CbcModel.hpp
+    solution.reached_node_limit = model.secondaryStatus() == kStoppedOnNodes;
     const bool optimal = model.isProvenOptimal();
     if (model.bestSolution() != nullptr) {
       Take(model.bestSolution(), model.getObjValue(), solution);

@@ -57,6 +57,8 @@ struct ProgramSolution {
   enum class Status { kOptimal, kFeasible, kInfeasible, kStopped };
   // `kFeasible`: stopped with a solution; `kStopped`: without one.
   Status status = Status::kStopped;
+  // True if it was `SolveLimits::max_node_count` that stopped it.
+  bool reached_node_limit = false;
   // [column]; empty without a solution.
   std::vector<double> values;
   double objective = kNoBound;

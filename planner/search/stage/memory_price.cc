@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "planner/search/base/search_numbers.h"
 
 namespace parplan {
@@ -57,6 +58,8 @@ std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> tr
   // A range spans at most this fraction of the budget. More ranges give tighter bounds in more
   // time; not measured for other numbers.
   constexpr int64_t kRangesOfABudget = 64;
+  // Below it no range would contain its own largest transient.
+  PARPLAN_CHECK(budget >= 0);
   std::sort(transients.begin(), transients.end());
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (auto last = transients.rbegin(); last != transients.rend();) {

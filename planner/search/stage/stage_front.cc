@@ -165,6 +165,8 @@ double StageBound(const OptionTable& table, const StageQuestion& question,
     }
     budget_bound -= least_output * question.in_flight_micro_batch_count;
   }
+  // Options need no less than nothing, so none fits.
+  if (budget_bound < Bytes()) return std::numeric_limits<double>::infinity();
   double bound = std::numeric_limits<double>::infinity();
   for (const auto& [least, largest] :
        TransientRanges(std::move(transients), budget_bound.count())) {

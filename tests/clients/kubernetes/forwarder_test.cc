@@ -170,6 +170,38 @@ TEST(Forwarder, OneBadWindowTakesNoOtherWithIt) {
   EXPECT_EQ(journal->counts().forwarded_window_count, 2);
 }
 
+// The end waits for one window, not for all of a batch that was refused.
+TEST(Forwarder, EndsBetweenWindowsThatAreSentOneByOne) {
+  const auto journal = OpenIn(MakeTestFolder());
+  ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));
+  ASSERT_OK(journal->Append(name, Windows({0, 10, 20})));
+  std::unique_ptr<Forwarder> forwarder;
+  std::thread ending;
+  std::atomic<bool> is_made = false;
+  std::atomic<bool> is_ending = false;
+  int single_count = 0;
+  const auto deliver = [&](const JournalTask& task) -> absl::StatusOr<std::string> {
+    if (task.kind != JournalTask::Kind::kSend) return "clusters/lab/plans/p1/executions/e";
+    if (task.windows.size() > 1) return absl::InvalidArgumentError("window");
+    ++single_count;
+    if (single_count == 1) {
+      while (!is_made) std::this_thread::yield();
+      ending = std::thread([&forwarder] { forwarder.reset(); });
+      is_ending = true;
+      // The end interrupts the journal.
+      while (journal->Next(absl::ZeroDuration()).has_value()) std::this_thread::yield();
+    }
+    return task.execution;
+  };
+  forwarder = std::make_unique<Forwarder>(*journal, deliver, kQuick);
+  is_made = true;
+  while (!is_ending) std::this_thread::yield();
+  ending.join();
+  EXPECT_EQ(single_count, 1);
+  EXPECT_EQ(journal->counts().forwarded_window_count, 0);
+  EXPECT_FALSE(journal->is_empty());
+}
+
 TEST(Forwarder, WhatWillNeverBeTakenHoldsUpNobody) {
   FakeServer server;
   server.Answer(absl::NotFoundError("no such plan"));

@@ -115,6 +115,7 @@ TEST(RenderReport, StaysSmallWithAsManyPlansAsOneMayAskFor) {
   const std::string page = RenderReport(input);
   EXPECT_EQ(FaultOfForm(page), "");
   EXPECT_LT(page.size(), kMaxPageBytes);
+  EXPECT_THAT(VisibleText(page), HasSubstr("Drawn are the first 128 of 300 plans."));
   EXPECT_THAT(VisibleText(page), HasSubstr("The table shows the first 200 of 300 plans."));
 }
 

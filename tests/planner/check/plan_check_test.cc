@@ -75,6 +75,14 @@ TEST(CheckPlanStructure, FindsEveryPlantedMistake) {
        [](SyntheticOptions& o) { o.rules.schedule = Schedule::kOneForwardOneBackward; }},
       {"groups without virtual stages", [](Plan& p) { p.micro_batch_group_size = 4; },
        "micro_batch_group_size is 4 with 1 virtual stages"},
+      {"several stages on one device",
+       [](Plan& p) {
+         p.schedule = Schedule::kInterleaved;
+         p.virtual_stage_count = 2;
+         p.stages[0].rank_count = p.stages[1].rank_count = 8;
+         p.stages[1].first_rank = 0;
+       },
+       "virtual_stage_count is 2 in a pipeline of one device"},
       {"no stage", [](Plan& p) { p.stages.clear(); }, "0 stages"},
       {"too many stages", [](Plan&) {}, "2 stages",
        [](SyntheticOptions& o) { o.rules.max_pipeline_parallel_degree = 1; }},

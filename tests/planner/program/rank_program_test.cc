@@ -177,8 +177,21 @@ TEST_F(RefusedPlan, IsRefusedWholeWithItsReason) {
   plan = good;
   plan.virtual_stage_count = 2;
   Refuses(plan, "interleaved");
+  plan.schedule = Schedule::kInterleaved;
+  Refuses(plan, "virtual_stage_count: must be 1 in a pipeline of one device");
   Refuses(PlanOf(model, 6, {3, 0, 3}, {data}, 8, 2),
           "stages[1]: it has no layer, and the executor");
+}
+
+TEST_F(RefusedPlan, FrozenWeights) {
+  std::vector<LayerDefinition> layers = model.layer_definitions();
+  layers[1].frozen = true;
+  ASSERT_OK_AND_ASSIGN(const ModelSpec frozen,
+                       ModelSpec::Create("frozen", layers, {{0, 1}, {1, 4}, {2, 1}},
+                                         Precision::kFp32, Optimizer::kAdam));
+  EXPECT_THAT(RankProgram::Create(good, frozen, 0).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("layer 1: the executor trains all weights, and its are frozen")));
 }
 
 TEST_F(RefusedPlan, TablesOfEmbeddingAndHeadSpreadInTwoWays) {

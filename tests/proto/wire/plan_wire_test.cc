@@ -276,20 +276,17 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
          p.set_schedule(v1::SCHEDULE_INTERLEAVED);
          p.set_virtual_stage_count(3);
        }},
-      {"stages[1].first_rank",
+      // Two stages on one device.
+      {"virtual_stage_count",
        [](auto& p) {
          p.set_schedule(v1::SCHEDULE_INTERLEAVED);
          p.set_virtual_stage_count(2);
+         p.set_device_count(2);
+         p.mutable_stages(1)->set_first_rank(0);
        }},
-      // One stage a device; two stages on one device.
+      // One stage a device.
       {"micro_batch_group_size", [](auto& p) { p.set_micro_batch_group_size(4); }},
       {"micro_batch_group_size", [](auto& p) { p.set_micro_batch_group_size(-1); }},
-      {"micro_batch_group_size",
-       [](auto& p) {
-         p.set_schedule(v1::SCHEDULE_INTERLEAVED);
-         p.set_virtual_stage_count(2);
-         p.set_micro_batch_group_size(2);
-       }},
   };
   for (const Case& c : cases) {
     v1::PlanPayload broken = SmallPayload();

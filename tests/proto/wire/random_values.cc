@@ -309,12 +309,12 @@ Plan RandomValues::PlanOf(int layer_count) {
   plan.micro_batch_count = Integer(1, 16);
   plan.global_batch_size = plan.micro_batch_count * Integer(1, 64);
   plan.schedule = static_cast<Schedule>(Integer(1, 3));
-  if (plan.schedule == Schedule::kInterleaved && stage_count % 2 == 0 && Flag()) {
+  if (plan.schedule == Schedule::kInterleaved && stage_count == 4 && Flag()) {
     plan.virtual_stage_count = 2;
   }
   const int depth = stage_count / plan.virtual_stage_count;
   // Two groups, of which the last is no smaller than the pipeline, or one.
-  if (plan.virtual_stage_count > 1 && depth > 1 && plan.micro_batch_count > 2 * depth && Flag()) {
+  if (plan.virtual_stage_count > 1 && plan.micro_batch_count > 2 * depth && Flag()) {
     plan.micro_batch_group_size = Flag() ? plan.micro_batch_count - depth : plan.micro_batch_count;
   }
   plan.device_count = depth * rank_count;

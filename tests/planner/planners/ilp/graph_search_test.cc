@@ -171,6 +171,20 @@ TEST_F(RandomGraphs, LargerAlphaIsNeverSlowerNorSmaller) {
   });
 }
 
+TEST_F(RandomGraphs, LimitOfNodesEndsOneSolveAlone) {
+  int unproved = 0;
+  ForEach(8000, [&](const StrategyGraph& graph, std::mt19937&) {
+    const double least = *LeastByBruteForce(
+        graph, [](const GraphTotals& totals) { return std::optional(totals.peak_bytes); });
+    GraphSearch search(graph, {.max_node_count = 1});
+    const auto within = search.SolveLeastTime(least * 1.1 + 77777.0);
+    unproved += within && within->is_proved ? 0 : 1;
+    EXPECT_FALSE(search.stopped());
+    EXPECT_TRUE(search.SolveLexicographic().has_value());
+  });
+  EXPECT_GT(unproved, 0);
+}
+
 TEST_F(RandomGraphs, DroppedOptionsAreNotMissed) {
   ForEach(7000, [](const StrategyGraph& graph, std::mt19937& random) {
     StrategyGraph fewer = graph;

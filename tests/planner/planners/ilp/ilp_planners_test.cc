@@ -156,6 +156,17 @@ TEST_P(IlpPlanners, AnswerTheSameAgain) {
             std::get<PlanFound>(*second).search.expanded_state_count);
 }
 
+TEST_P(IlpPlanners, NameNoLimitThatNobodySet) {
+  for (const PlanningProblem& problem : Problems()) {
+    SCOPED_TRACE(problem.model().model_id());
+    const std::optional<PlanningResult> result = Run(problem);
+    const auto* const found = result ? std::get_if<PlanFound>(&*result) : nullptr;
+    if (found != nullptr) {
+      EXPECT_EQ(found->search.limit, SearchLimit::kMethod);
+    }
+  }
+}
+
 // A plan that needs no search is found before a limit is asked.
 TEST_P(IlpPlanners, AnswerWithinAnyLimit) {
   const PlanningProblem problem = Problems().front();

@@ -140,6 +140,22 @@ TEST_F(StagesOfTables, AreBoundedBelowEveryPlanThatFits) {
   EXPECT_GT(fitting, 500);
 }
 
+TEST_F(StagesOfTables, FitNowhereIfOutputsAloneExceedTheBudget) {
+  const OptionTable table(problem_, costs_, space_, 2, kMicroBatch);
+  // The first of two stages: all layers but the head, which is the last run.
+  question_.runs.pop_back();
+  question_.keeps_outputs = true;
+  question_.in_flight_micro_batch_count = 10000;
+  const LinearCut weights = {4.0, 4.0, 1.0, std::numeric_limits<double>::infinity()};
+  const BudgetByCommunicators budget = Budget(Gigabytes(30.0));
+  EXPECT_EQ(StageBound(table, question_, budget, weights), std::numeric_limits<double>::infinity());
+  const SearchControl control;
+  SearchMeter meter(control);
+  const StageFront front = SolveStage(table, question_, budget, {&weights, 1}, {}, meter);
+  EXPECT_TRUE(front.choices.empty());
+  EXPECT_TRUE(front.is_complete);
+}
+
 TEST_F(StagesOfTables, JoinPassesWhereOnlyTheirSumCounts) {
   const BudgetByCommunicators budget = Budget(Gigabytes(20.0));
   LinearCut cut = {1.0, 1.0, 0.0, 0.0};
