@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace parplan {
 namespace {
@@ -52,14 +53,18 @@ void SetWindow(const Windows& windows, LayerParts& layer) {
   layer.attention_chunk_size = windows.window > 0 ? 0 : windows.chunk_size;
 }
 
+constexpr absl::string_view kPatternField = "hybrid_override_pattern";
+
 // Reads a list with a name for each layer.
-std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, const char* field,
+std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, absl::string_view field,
                                   const Windows& windows, const GivenOpaqueLayers& opaque,
                                   ConfigFields& fields) {
   std::vector<LayerParts> layers(names.size());
-  const bool all_alone = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return name == "mlp" || name == "moe";
-  });
+  // A letter of a pattern stands for one part; a name may stand for a layer with two.
+  const bool all_alone = field == kPatternField ||
+                         std::any_of(names.begin(), names.end(), [](const std::string& name) {
+                           return name == "mlp" || name == "moe";
+                         });
   for (size_t i = 0; i < names.size(); ++i) {
     LayerParts& layer = layers[i];
     if (opaque.contains(names[i])) {

@@ -46,11 +46,11 @@ struct LayerParts {
 //   state_size, no heads           state spaces alone
 //   sliding_window and others      layers with windows
 //
-// Each layer has one part if some layer is named a feed-forward part or one of experts. Opaque
-// layers, and all layers of a model of state spaces alone, have no feed-forward part. Other layers
-// have one. `*` in `opaque` makes all layers opaque. An error, which `fields` remembers, names the
-// field; a kind of layer that is not known is one, unless `opaque` has it. After an error the
-// result must not be used.
+// Each layer has one part if letters give them, or if some layer is named a feed-forward part or
+// one of experts. Opaque layers, and all layers of a model of state spaces alone, have no
+// feed-forward part. Other layers have one. `*` in `opaque` makes all layers opaque. An error,
+// which `fields` remembers, names the field; a kind of layer that is not known is one, unless
+// `opaque` has it. After an error the result must not be used.
 std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields& fields,
                                         int layer_count, const GivenOpaqueLayers& opaque);
 

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/posix_file.h"
 #include "clients/launch/launch_exports.h"
 #include "clients/launch/launch_plan.h"
 #include "parplan/v1/model.pb.h"
@@ -151,12 +151,9 @@ absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files) {
       fs::create_directory(inner, error);
       if (error || ::chmod(inner.c_str(), kFolderMode) != 0) return FileError(inner, error);
     }
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file || ::chmod(path.c_str(), kFileMode) != 0) {
-      return FileError(path, std::error_code(errno, std::generic_category()));
-    }
+    const absl::Status written =
+        AtomicWrite(path, text, {.mode = kFileMode, .ignores_umask = true});
+    if (!written.ok()) return absl::UnavailableError(written.message());
   }
   // Replaces a folder that is left of a run before a crash of the node.
   if (::renameat2(AT_FDCWD, staged.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) {

@@ -41,14 +41,14 @@ absl::Status Damaged(const std::string& path, const std::string& what) {
                    absl::StrCat("backup ", path, ": ", what, "; use another backup"));
 }
 
-// A new file, removed with this object unless it was kept.
+// A new file, removed with this object if `Make` made it.
 class NewFile {
  public:
   explicit NewFile(std::string path) : path_(std::move(path)) {}
   ~NewFile() {
     for (const char* const suffix : {"", "-journal", "-wal", "-shm"}) {
       std::error_code unused;
-      if (!path_.empty()) std::filesystem::remove(path_ + suffix, unused);
+      if (is_made_) std::filesystem::remove(path_ + suffix, unused);
     }
   }
   NewFile(const NewFile&) = delete;
@@ -56,12 +56,19 @@ class NewFile {
 
   const std::string& path() const { return path_; }
 
-  // Creates the empty file, for the owner alone.
-  absl::Status Make() const {
+  // Creates the empty file, for the owner alone. Leaves one that is there already as it is: it may
+  // be that of another process.
+  absl::Status Make() {
     const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 && errno == EEXIST) {
+      return Refused(absl::StrCat(path_,
+                                  " is there already; wait if another command is writing it, "
+                                  "or remove it if a command that was ended has left it"));
+    }
     if (file < 0) {
       return Refused(std::string(ErrnoToStatus(errno, "make", path_).message()));
     }
+    is_made_ = true;
     close(file);
     return absl::OkStatus();
   }
@@ -80,6 +87,7 @@ class NewFile {
 
  private:
   const std::string path_;
+  bool is_made_ = false;
 };
 
 // Opens a backup, which is a single file; `kWriter` of the store would create a log beside it.

@@ -58,9 +58,9 @@ class KnowledgeKeeper {
   // INVALID_ARGUMENT (SPEC_INVALID) below `field` for an unknown fabric. FAILED_PRECONDITION
   // (PROFILE_MISSING) if no node of the group's kind was measured, unless `rules` allow estimates
   // and the device is in the library: then the profile is null. DATA_LOSS (STORE_UNAVAILABLE) for a
-  // calibration or profile that this server cannot read, but INVALID_ARGUMENT (PROFILE_INVALID) for
-  // a stored profile that breaks a rule of this release; the store's UNAVAILABLE and INTERNAL
-  // (STORE_UNAVAILABLE). REQUIRES: `topology` has one node group; not checked.
+  // calibration or profile that this server cannot read or that breaks a rule of this release; the
+  // store's UNAVAILABLE and INTERNAL (STORE_UNAVAILABLE). REQUIRES: `topology` has one node group;
+  // not checked.
   absl::StatusOr<JobKnowledge> Find(const Topology& topology, const KnowledgeVersion& version,
                                     const PlanningRules& rules, absl::string_view field);
 

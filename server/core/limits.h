@@ -42,8 +42,8 @@ struct Limits {
   int64_t max_request_bytes = int64_t{4} << 20;
 
   // Bytes of all uploads in progress; one host, or one identity of a restricted caller, has at most
-  // half of them, so a larger upload never has room. Four times the default of the largest upload;
-  // no setting changes it.
+  // half of them, so a larger upload never has room. Four times the default of the largest upload,
+  // or twice that of the settings if that is more (`ReadSettings`).
   int64_t max_upload_memory_bytes = int64_t{256} << 20;
 
   // Quotas of each identity that holds roles, and of each cluster.

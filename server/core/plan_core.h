@@ -55,15 +55,15 @@ using PlanDone = std::function<void(absl::StatusOr<SharedPlan>)>;
 using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 
 // The methods of PlanService except `ShapePlan`. Errors are those listed in plan_service.proto:
-// INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED; PAYLOAD_MALFORMED from `ExportPlan`;
-// PROFILE_INVALID as `KnowledgeKeeper::Find` returns it), FAILED_PRECONDITION (PROFILE_MISSING,
-// NO_FEASIBLE_PLAN, PLAN_EXPIRED; SIGNATURE_INVALID for a retry whose plan no trusted key signed;
-// STORE_UNAVAILABLE if no key may sign), NOT_FOUND, PERMISSION_DENIED (ROLE_REQUIRED for a job that
-// has a plan of another caller, SIGNATURE_INVALID from `ExportPlan`), RESOURCE_EXHAUSTED
-// (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY, UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED
-// (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS,
-// INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. All but
-// `VerifyPlan` and `GetCapabilities` may wait for the store's disk or network before they return.
+// INVALID_ARGUMENT (SPEC_INVALID, REQUEST_ID_REUSED; PAYLOAD_MALFORMED from `ExportPlan`),
+// FAILED_PRECONDITION (PROFILE_MISSING, NO_FEASIBLE_PLAN, PLAN_EXPIRED; SIGNATURE_INVALID for a
+// retry whose plan no trusted key signed; STORE_UNAVAILABLE if no key may sign), NOT_FOUND,
+// PERMISSION_DENIED (ROLE_REQUIRED for a job that has a plan of another caller, SIGNATURE_INVALID
+// from `ExportPlan`), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY,
+// UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING,
+// STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS, INTERNAL (CHECK_FAILED); and CANCELLED without
+// a reason for a call that was cancelled. All may wait before they return: `VerifyPlan` and
+// `GetCapabilities` for the disk with the keys, the others also for the store's disk or network.
 // Safe to use from any thread.
 class PlanCore {
  public:

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/model/measured_runtime.h"
 #include "proto/wire/profile_coverage.h"
@@ -116,9 +118,16 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
     // All profiles if none is of this kind: the error lists the kinds there are.
     if (any && record.device_kind != device_kind) continue;
     PARPLAN_RETURN_IF_ERROR(ParseStoredInto(record.bytes, record.name, profile));
+    const std::string name = record.name;
     record = ProfileRecord();
-    PARPLAN_ASSIGN_OR_RETURN(const bool is_used, builder.Add(profile));
-    if (!is_used) continue;
+    const absl::StatusOr<bool> is_used = builder.Add(profile);
+    if (!is_used.ok()) {
+      return MakeError(absl::StatusCode::kDataLoss, Reason::kStoreUnavailable,
+                       absl::StrCat("this server does not understand what is stored as ", name,
+                                    " (", is_used.status().message(),
+                                    "); start the server that stored it, or delete the profile"));
+    }
+    if (!*is_used) continue;
     const absl::Time time = MeasureTime(profile);
     const auto [entry, is_new] = newest.try_emplace(profile.devices_per_node(), time);
     if (!is_new) entry->second = std::max(entry->second, time);

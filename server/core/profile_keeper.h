@@ -128,7 +128,7 @@ class ProfileKeeper {
   // or deleted, while the kind is among the last `Limits::max_snapshot_count`. If only larger nodes
   // were measured, these are the measurements within a part of the smallest of them (`PartOfNode`
   // of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits, listing the kinds of
-  // node that have been measured; INVALID_ARGUMENT (PROFILE_INVALID) for a stored profile that
+  // node that have been measured; DATA_LOSS (STORE_UNAVAILABLE) also for a stored profile that
   // breaks a rule of this release. Reads one row of the store, and the profiles that count if the
   // pointer is another; one caller at a time reads.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,

@@ -36,12 +36,11 @@ using SharedShape = std::shared_ptr<const v1::ShapePlanResponse>;
 using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 
 // The method `ShapePlan` of PlanService. Errors are those listed in plan_service.proto:
-// INVALID_ARGUMENT (SPEC_INVALID; PROFILE_INVALID as `KnowledgeKeeper::Find` returns it),
-// FAILED_PRECONDITION (PROFILE_MISSING) if measurements are missing for every count,
-// RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED
-// (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS, INTERNAL
-// (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. That nothing fits
-// is an answer. Safe to use from any thread.
+// INVALID_ARGUMENT (SPEC_INVALID), FAILED_PRECONDITION (PROFILE_MISSING) if measurements are
+// missing for every count, RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY),
+// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS,
+// INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. That
+// nothing fits is an answer. Safe to use from any thread.
 class ShapeCore {
  public:
   // REQUIRES: the references outlive the core; the pool is drained before the core is destroyed.

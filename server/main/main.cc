@@ -36,6 +36,7 @@
 #include "server/access/authorizer.h"
 #include "server/audit/audit_file.h"
 #include "server/core/key_ring.h"
+#include "server/core/search_pool.h"
 #include "server/core/server_core.h"
 #include "server/main/admin_commands.h"
 #include "server/main/grpc_log.h"
@@ -244,7 +245,7 @@ absl::Status Check(const Settings& settings) {
 int Serve(const Settings& settings, const Signals& signals, const SettingsReader& read,
           ServerLog& log) {
   PrometheusObserver observer(PlannerNames(), MethodNames());
-  observer.SetLimits(settings.limits.max_queue_length, settings.limits.worker_count);
+  observer.SetLimits(settings.limits.max_queue_length, SearchPool::RunningCount(settings.limits));
   AddBuildInfo(*observer.registry(), "parplan-server", kVersion);
   const absl::StatusOr<StoreAddress> store = AddressOf(settings);
   if (!store.ok()) return Refuse(log, store.status());

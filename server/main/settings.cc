@@ -137,7 +137,8 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   app.add_option("--profiles-per-node", settings.limits.profiles_per_node,
                  "Profiles kept of each node, device, precision and runtime; 0 keeps all")
       ->capture_default_str();
-  app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes, "Largest upload")
+  app.add_option("--max-upload-bytes", settings.limits.max_upload_bytes,
+                 "Largest upload; above 128 MiB the memory for uploads is twice as much")
       ->capture_default_str();
   app.add_option("--log-level", settings.log_level, "trace, debug, info, warning, error or off")
       ->capture_default_str();
@@ -413,6 +414,9 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
     std::cerr << "parplan-server: " << std::string(status.message()) << "\n";
     return kUsageError;
   }
+  // One uploader has at most half of that memory.
+  settings.limits.max_upload_memory_bytes =
+      std::max(settings.limits.max_upload_memory_bytes, 2 * settings.limits.max_upload_bytes);
   return settings;
 }
 

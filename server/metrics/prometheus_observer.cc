@@ -311,9 +311,9 @@ std::string PrometheusObserver::Text() const {
   return prometheus::TextSerializer().Serialize(handles_->registry->Collect());
 }
 
-void PrometheusObserver::SetLimits(int max_queue_length, int worker_count) {
+void PrometheusObserver::SetLimits(int max_queue_length, int running_count) {
   handles_->queue_limit->Set(max_queue_length);
-  handles_->workers->Set(worker_count);
+  handles_->workers->Set(running_count);
 }
 
 void PrometheusObserver::CallStarted(absl::string_view method) {

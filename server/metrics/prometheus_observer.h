@@ -36,8 +36,9 @@ class PrometheusObserver : public Observer {
   // Returns the text that an exposer would serve, for tests.
   std::string Text() const;
 
-  // Sets the gauges of the server's limits, with which its load can be compared.
-  void SetLimits(int max_queue_length, int worker_count);
+  // Sets the gauges of the server's limits, with which its load can be compared: searches that may
+  // wait, and searches that may run at once (`SearchPool::RunningCount`).
+  void SetLimits(int max_queue_length, int running_count);
 
   void CallStarted(absl::string_view method) override;
   void CallFinished(absl::string_view method, absl::StatusCode code, std::optional<Reason> reason,

@@ -78,10 +78,10 @@ grpc::ServerUnaryReactor* PlanService::ListPlans(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* PlanService::VerifyPlan(grpc::CallbackServerContext* context,
                                                   const v1::VerifyPlanRequest* request,
                                                   v1::VerifyPlanResponse* response) {
-  return AnswerNow(rpc_, __func__, context, request, response,
-                   [this, request]() -> absl::StatusOr<v1::VerifyPlanResponse> {
-                     return rpc_.core.plans().VerifyPlan(*request);
-                   });
+  return AnswerOnPool(rpc_, __func__, context, request, response,
+                      [this, request]() -> absl::StatusOr<v1::VerifyPlanResponse> {
+                        return rpc_.core.plans().VerifyPlan(*request);
+                      });
 }
 
 grpc::ServerUnaryReactor* PlanService::ExportPlan(grpc::CallbackServerContext* context,
@@ -94,7 +94,7 @@ grpc::ServerUnaryReactor* PlanService::ExportPlan(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* PlanService::GetCapabilities(grpc::CallbackServerContext* context,
                                                        const v1::GetCapabilitiesRequest* request,
                                                        v1::Capabilities* response) {
-  return AnswerNow(
+  return AnswerOnPool(
       rpc_, __func__, context, request, response,
       [this]() -> absl::StatusOr<v1::Capabilities> { return rpc_.core.plans().GetCapabilities(); });
 }

@@ -96,9 +96,9 @@ grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view 
   return call.get();
 }
 
-// Runs `work`, which takes nothing and must not wait for a store, on this thread, and answers as
-// `AnswerOnPool` does. It is for methods that change nothing and are about no plan: for these
-// `Authorize` does not wait either.
+// Runs `work`, which takes nothing and must not wait for a disk or network, on this thread, and
+// answers as `AnswerOnPool` does. It is for methods that change nothing and are about no plan: for
+// these `Authorize` does not wait either.
 template <typename Request, typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, absl::string_view method,
                                     grpc::CallbackServerContext* server_context,

@@ -94,7 +94,7 @@ absl::StatusOr<EngineVerdict> Judge(const OracleCase& oracle, const PlanningProb
   if (wants_own_tables) {
     const std::optional<BetterEnginePlan> better =
         FindBetterEnginePlan(model, engine.shape.global_batch);
-    if (better.has_value()) {
+    if (better.has_value() && better->simulated_step < verdict.simulated.value()) {
       verdict.better_in_own_numbers = Seconds::Of(better->simulated_step);
       verdict.better_gist = StageGist(better->plan);
     }

@@ -60,8 +60,8 @@ struct EngineVerdict {
   // buffer.
   double own_megabytes = 0.0;
   // Simulated step of the fastest plan that `FindBetterEnginePlan` (engine_plan.h) found in the
-  // engine's own numbers, which may be no faster than `simulated`; absent if the options do not ask
-  // for it or nothing fits.
+  // engine's own numbers; absent if the options do not ask for it, or it found none that is faster
+  // than `simulated`.
   std::optional<Seconds> better_in_own_numbers;
   std::string better_gist;
 };

@@ -44,11 +44,6 @@ std::vector<std::string> ScheduleNames() {
   return names;
 }
 
-v1::Schedule ScheduleOf(const std::string& name) {
-  const std::optional<Schedule> schedule = FindSchedule(name);
-  return schedule.has_value() ? ScheduleToProto(*schedule) : v1::SCHEDULE_UNSPECIFIED;
-}
-
 }  // namespace
 
 void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
@@ -174,6 +169,11 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
     return FieldError(Reason::kSpecInvalid, "--partitioner",
                       absl::StrCat("must be one of ", PartitionerNames()));
   }
+  const std::optional<Schedule> wanted_schedule = FindSchedule(schedule);
+  if (!schedule.empty() && !wanted_schedule.has_value()) {
+    return FieldError(Reason::kSpecInvalid, "--schedule",
+                      absl::StrCat("must be one of ", absl::StrJoin(ScheduleNames(), ", ")));
+  }
   // The batch size is still 0 if it is to be the plan's.
   if (smallest_global_batch_size > global_batch_size && global_batch_size > 0) {
     return FieldError(Reason::kSpecInvalid, "--batch-from",
@@ -195,7 +195,7 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   options.set_max_tensor_parallel_degree(max_tensor_parallel_degree);
   options.set_max_pipeline_parallel_degree(max_pipeline_parallel_degree);
   options.set_micro_batch_count(micro_batch_count);
-  options.set_schedule(ScheduleOf(schedule));
+  if (wanted_schedule.has_value()) options.set_schedule(ScheduleToProto(*wanted_schedule));
   options.set_space(space);
   options.set_target(target);
   options.set_smallest_global_batch_size(smallest_global_batch_size);

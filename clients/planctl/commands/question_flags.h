@@ -86,9 +86,9 @@ struct QuestionFlags {
 
   // Reads the model and cluster files and puts the question together. Without a model path the
   // question has no model. INVALID_ARGUMENT (SPEC_INVALID) naming the flag or the field of the
-  // file, for files that ReadModel and ReadCluster (files.h) refuse, a space, target, partitioner
-  // or number of nodes that is none, and a smallest batch above the largest. Names of planner and
-  // runtime and the rules of model and cluster are not checked.
+  // file, for files that ReadModel and ReadCluster (files.h) refuse, a space, target, partitioner,
+  // schedule or number of nodes that is none, and a smallest batch above the largest. Names of
+  // planner and runtime and the rules of model and cluster are not checked.
   absl::StatusOr<v1::PlanSpec> ReadSpec() const;
 
   // Reads the calibration file; null when none was named. INVALID_ARGUMENT (SPEC_INVALID) naming

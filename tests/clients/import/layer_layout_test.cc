@@ -73,6 +73,21 @@ TEST(ReadLayerLayout, ListsOfLayersSayTheirNumber) {
               HasSubstr("config.json: num_hidden_layers: is required"));
 }
 
+// A letter is one part, also if the pattern has no letter for feed-forward parts.
+TEST(ReadLayerLayout, LettersAreSingleParts) {
+  constexpr char kPattern[] = R"({"model_type": "nemotron_h", "num_hidden_layers": 4,
+      "hybrid_override_pattern": "MM*M", "mamba_num_heads": 8, "mamba_head_dim": 16,
+      "ssm_state_size": 4, "n_groups": 1, "conv_kernel": 4, "chunk_size": 16})";
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, kPattern)));
+  EXPECT_EQ(LayersOf(import.model), "ss.s");
+  for (const v1::LayerDefinition& layer : import.model.layer_definitions()) {
+    const bool is_end =
+        layer.kind() == v1::LAYER_KIND_EMBEDDING || layer.kind() == v1::LAYER_KIND_HEAD;
+    EXPECT_TRUE(is_end || layer.feed_forward_kind() == v1::FEED_FORWARD_KIND_NONE)
+        << layer.layer_definition_id();
+  }
+}
+
 TEST(ReadLayerLayout, WindowsOfGptNeoHaveEitherName) {
   constexpr char kLocal[] = R"({"attention_layers": ["global", "local", "global"]})";
   const std::string config = With(kGated, kLocal);

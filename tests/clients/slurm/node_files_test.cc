@@ -24,6 +24,7 @@
 namespace parplan::slurm {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
@@ -173,6 +174,13 @@ TEST(NodeFiles, AreReadableUnderAnyMask) {
     ASSERT_EQ(::stat((top + path).c_str(), &facts), 0);
     EXPECT_EQ(facts.st_mode & 07777, 0755) << path;
   }
+}
+
+TEST(NodeFiles, SayWhatKeepsThemFromBeingWritten) {
+  const std::string name(300, 'x');
+  EXPECT_THAT(WriteNodeFiles(MakeTestFolder() + "/17", {{name, "A=1\n"}}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr(name), HasSubstr("File name too long"))));
 }
 
 TEST(ReadText, ReadsFilesAlone) {

@@ -225,6 +225,30 @@ TEST(Backup, NoFileIsOverwritten) {
   EXPECT_EQ(CheckBackup(file)->digest, written.digest);
 }
 
+// The files are those of commands that still run.
+TEST(Backup, FilesOfOtherCommandsStay) {
+  const StoreAddress from = NewSqlite();
+  Fill(from);
+  const std::string file = NewFileName();
+  const auto holds = [](const std::string& path) {
+    return std::filesystem::exists(path) && std::filesystem::file_size(path) == 5;
+  };
+  const std::string staged = file + ".new";
+  std::ofstream(staged) << "other";
+  EXPECT_THAT(BackUpStore(from, file), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                HasSubstr(".new is there already; wait")));
+  EXPECT_TRUE(holds(staged));
+  std::filesystem::remove(staged);
+  ASSERT_OK(BackUpStore(from, file));
+  EXPECT_FALSE(std::filesystem::exists(staged));
+  const std::string copy = file + ".restoring";
+  std::ofstream(copy) << "other";
+  EXPECT_THAT(RestoreStore(file, NewSqlite(), false),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr(".restoring is there already; wait")));
+  EXPECT_TRUE(holds(copy));
+}
+
 TEST(Backup, DamageIsSeenAndRestoresNothing) {
   const StoreAddress from = NewSqlite();
   Fill(from);

@@ -80,6 +80,27 @@ TEST_F(ProfileKeeperTest, ABrokenProfileIsRefusedWholeWithFieldAndRule) {
   EXPECT_EQ(observer.uploads()[0].second, Reason::kProfileInvalid);
 }
 
+// A later release may have rules that one of before does not know, and the other way round. It is
+// not the question of whoever asks for a plan that is wrong.
+TEST_F(ProfileKeeperTest, AStoredProfileThatBreaksARuleIsNoMistakeOfTheCaller) {
+  Start();
+  v1::Profile profile = SyntheticProfile({});
+  profile.mutable_layer_timings(3)->mutable_forward_duration()->set_seconds(-1);
+  ProfileRecord record;
+  record.name = "clusters/synthetic/nodes/node-9/profiles/later";
+  record.cluster = "synthetic";
+  record.node = "node-9";
+  record.device_kind = profile.device_kind();
+  record.bytes = profile.SerializeAsString();
+  ASSERT_OK(store().PutProfile(record));
+  const absl::Status status = Snapshot().status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr(record.name)));
+  EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer_timings[3]"));
+  ASSERT_OK(store().DeleteProfile(record.name));
+  EXPECT_THAT(Snapshot().status(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
 TEST_F(ProfileKeeperTest, AnUploadBeyondTheLimitIsRefusedAtOnce) {
   limits.max_upload_bytes = 1000;
   Start();

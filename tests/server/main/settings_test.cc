@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -44,6 +46,19 @@ TEST(ReadSettings, ExecutionsAreKeptForADayAfterTheyFellSilent) {
   const Settings* const settings = std::get_if<Settings>(&result);
   ASSERT_NE(settings, nullptr);
   EXPECT_EQ(settings->limits.execution_retention, absl::Hours(30));
+}
+
+// One uploader has at most half of the memory for uploads.
+TEST(ReadSettings, TheLargestUploadHasRoom) {
+  for (const auto& [upload, memory] :
+       {std::pair("67108864", 256), std::pair("268435456", 512), std::pair("1073741824", 2048)}) {
+    const std::variant<Settings, int> result = Read({"--max-upload-bytes", upload});
+    const Settings* const settings = std::get_if<Settings>(&result);
+    ASSERT_NE(settings, nullptr);
+    EXPECT_EQ(settings->limits.max_upload_memory_bytes, int64_t{memory} << 20) << upload;
+  }
+  EXPECT_THAT(RefusalOf({"--max-upload-bytes", "9223372036854775807"}),
+              HasSubstr("max_upload_bytes"));
 }
 
 TEST(ReadSettings, TheRetentionHasAnUpperLimit) {

@@ -138,5 +138,19 @@ TEST(CompareOracle, RefusesAPlanWhoseStrategiesTheFilesOfTheCaseDoNotCover) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("case.json: plan.galvatron_config")));
 }
 
+TEST(CompareOracle, NamesABetterPlanOnlyIfItIsFaster) {
+  OracleOptions options;
+  options.wants_whole_space = false;
+  options.wants_own_tables = true;
+  ASSERT_OK_AND_ASSIGN(const OracleCase one, CaseOfDegree(1, MadeUpFile));
+  ASSERT_OK_AND_ASSIGN(const OracleComparison comparison, CompareOracle(one, options));
+  ASSERT_TRUE(comparison.engine.has_value());
+  const EngineVerdict& engine = *comparison.engine;
+  if (engine.better_in_own_numbers.has_value()) {
+    EXPECT_LT(*engine.better_in_own_numbers, engine.simulated);
+  }
+  EXPECT_EQ(engine.better_gist.empty(), !engine.better_in_own_numbers.has_value());
+}
+
 }  // namespace
 }  // namespace parplan::oracle

@@ -81,6 +81,13 @@ TEST(QuestionFlags, WhatIsNoSpaceTargetOrRangeIsRefusedByTheNameOfTheFlag) {
   EXPECT_THAT(Read({"--target", "abacus"}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("--target"), HasSubstr("deepspeed"))));
+  // The command line refuses other schedules, but not everybody has one.
+  EXPECT_THAT(Read({"--schedule", "abacus"}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("abacus")));
+  QuestionFlags flags;
+  flags.schedule = "abacus";
+  EXPECT_THAT(flags.ReadSpec(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         AllOf(HasSubstr("--schedule"), HasSubstr("1f1b"))));
   EXPECT_THAT(Read({"--batch-from", "65"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--batch-from")));
   EXPECT_OK(Read({"--batch-from", "64"}));
