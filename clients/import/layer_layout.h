@@ -51,6 +51,9 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
 // Returns the length of the list that names the layers; 0 if there is none.
 int ListedLayerCount(ConfigFields& fields);
 
+// Returns whether a field says that all attention reads the tokens before and behind.
+bool ReadsBothWays(ConfigFields& fields);
+
 // Returns whether the layers are state spaces alone.
 bool HasOnlyStateSpaces(const ConfigFields& fields);
 

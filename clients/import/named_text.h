@@ -34,7 +34,12 @@ struct NamedText {
   std::string text;
 };
 
-// Returns INVALID_ARGUMENT (`reason`) with `name: field` and the broken rule.
+// Returns the text with control characters as `\x1b`, so that what a file says cannot steer a
+// terminal.
+std::string EscapeControls(absl::string_view text);
+
+// Returns INVALID_ARGUMENT (`reason`) with `name: field` and the broken rule, control characters of
+// both escaped.
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule);
 
