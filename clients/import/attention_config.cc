@@ -53,6 +53,23 @@ void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, Trans
   run.latent_attention = latent;
 }
 
+// Returns the size of a head; 0 if no field and no family says it. Names of Megatron and DeBERTa
+// that stand alone must say the width over the number of heads: another size is of another
+// structure, such as the experts of JetMoE's attention. ChatGLM has all names of Megatron.
+int ReadHeadSize(const FamilyTraits& traits, ConfigFields& fields, const TransformerRunFacts& run) {
+  const int size = fields.Optional(kHeadSizes, traits.head_size);
+  const bool stands_alone = !fields.Has("head_dim") && !fields.Has("attention_head_dim") &&
+                            !fields.Has("ffn_hidden_size");
+  const int derived = run.hidden_size / run.attention_head_count;
+  for (const char* key : {"attention_head_size", "kv_channels"}) {
+    if (stands_alone && fields.Has(key) && size != derived) {
+      fields.Fail(key, absl::StrCat("must be the width over the number of heads, ", derived,
+                                    ", unless head_dim says the same"));
+    }
+  }
+  return size;
+}
+
 // Returns the key-value heads that MPT's and DBRX's object of attention says, else `groups`.
 int ReadNestedGroups(ConfigFields& fields, int groups, std::vector<std::string>* notes) {
   const nlohmann::json* const attention = fields.Object("attn_config");
@@ -82,7 +99,7 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
                                   " is the default of ", traits.model_type,
                                   "; the config gives none"));
   }
-  run.head_size = fields.Optional(kHeadSizes, traits.head_size);
+  run.head_size = ReadHeadSize(traits, fields, run);
   int groups = fields.Optional(kGroupCounts, traits.key_value_head_count);
   // Megatron's name, for which 0 stands for none.
   if (const int query_groups = fields.Count({"num_query_groups"}, 0); query_groups > 0) {

@@ -223,14 +223,21 @@ constexpr const char* kPrefixesWithoutEffect[] = {"attn_temperature", "classifie
 // Ends of names that speak of chances, numbers added to others, losses and tokens, whatever stands
 // before them.
 constexpr const char* kSuffixesWithoutEffect[] = {
-    "_token_id",    "_token_ids",    "_token_index",  "token_id",
-    "dropout",      "_pdrop",        "_eps",          "_epsilon",
-    "_std",         "_coef",         "_theta",        "_coeff",
-    "_penalty",     "_dropout_prob", "layerdrop",     "_loss",
-    "_base_freq",   "_ngram_size",   "_jitter",       "_dropout_rate",
-    "_drop_rate",   "_depth_rate",   "_loss_alpha",   "capacity_factor",
-    "_init_range",  "_loss_weight",  "_loss_weights", "_init_scale",
-    "_xavier_init",
+    "_token_id",    "_token_ids",
+    "_token_index", "token_id",
+    "dropout",      "_pdrop",
+    "_eps",         "_epsilon",
+    "_std",         "_coef",
+    "_theta",       "_coeff",
+    "_penalty",     "_dropout_prob",
+    "layerdrop",    "_loss",
+    "_base_freq",   "_ngram_size",
+    "_jitter",      "_dropout_rate",
+    "_drop_rate",   "_depth_rate",
+    "_loss_alpha",  "capacity_factor",
+    "_init_range",  "_initializer_range",
+    "_loss_weight", "_loss_weights",
+    "_init_scale",  "_xavier_init",
 };
 
 // The same for names that do not speak of sizes: `rope_theta` is inert, `rope_head_dim` may be

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
 
@@ -29,10 +31,17 @@ TEST(ReadHeads, HeadsOfValuesShareTheWidthInMiniCpm3) {
 }
 
 TEST(ReadHeads, MegatronsNamesMeanTheSameAndMustAgree) {
-  EXPECT_EQ(ParametersOf(With(kGated, R"({"kv_channels": 32})")),
-            ParametersOf(With(kGated, R"({"head_dim": 32})")));
-  EXPECT_EQ(ParametersOf(With(kGated, R"({"attention_head_size": 32})")),
-            ParametersOf(With(kGated, R"({"head_dim": 32})")));
+  const int64_t wide = ParametersOf(With(kGated, R"({"head_dim": 32})"));
+  EXPECT_EQ(ParametersOf(With(kGated, R"({"head_dim": 32, "kv_channels": 32})")), wide);
+  for (const char* name : {"kv_channels", "attention_head_size"}) {
+    EXPECT_EQ(ParametersOf(With(kGated, absl::StrCat(R"({")", name, R"(": 16})").c_str())),
+              ParametersOf(kGated));
+    // Alone, another size shows another structure: JetMoE's attention has experts.
+    EXPECT_THAT(ImportConfigText(With(kGated, absl::StrCat(R"({")", name, R"(": 32})").c_str()))
+                    .status()
+                    .ToString(),
+                HasSubstr(absl::StrCat("config.json: ", name, ": must be the width over")));
+  }
   EXPECT_EQ(ParametersOf(With(kGated, R"({"num_key_value_heads": null, "num_query_groups": 2})")),
             ParametersOf(kGated));
   EXPECT_EQ(ParametersOf(With(kGated, R"({"num_query_groups": 0})")), ParametersOf(kGated));
@@ -42,34 +51,6 @@ TEST(ReadHeads, MegatronsNamesMeanTheSameAndMustAgree) {
   EXPECT_THAT(
       ImportConfigText(With(kGated, R"({"num_query_groups": 4})")).status().ToString(),
       HasSubstr("config.json: num_query_groups: contradicts num_key_value_heads, which says 2"));
-}
-
-// Decoders of texts that were made encoders: gte-Qwen2, EmbeddingGemma.
-TEST(ReadsBothWays, MakesLayersThoseOfAnEncoder) {
-  for (const char* change :
-       {R"({"is_causal": false})", R"({"causal": false})",
-        R"({"use_bidirectional_attention": true})", R"({"use_bidirectional_attention": "all"})"}) {
-    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, change)));
-    EXPECT_EQ(import.model.layer_definitions(1).kind(), v1::LAYER_KIND_ENCODER) << change;
-    EXPECT_THAT(import.notes, Contains(HasSubstr("attention reads the whole sequence"))) << change;
-  }
-  for (const char* change :
-       {R"({"is_causal": true})", R"({"use_bidirectional_attention": "vision"})"}) {
-    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, change)));
-    EXPECT_EQ(import.model.layer_definitions(1).kind(), v1::LAYER_KIND_DECODER) << change;
-  }
-  EXPECT_THAT(
-      ImportConfigText(With(kGated, R"({"is_causal": true, "use_bidirectional_attention": true})"))
-          .status()
-          .ToString(),
-      HasSubstr("config.json: use_bidirectional_attention: contradicts is_causal"));
-  // Half of Gemma 3's window is on either side.
-  ASSERT_OK_AND_ASSIGN(
-      const HuggingFaceImport import,
-      ImportConfigText(With(kGated, R"({"model_type": "gemma3_text", "head_dim": 16,
-          "sliding_window": 30, "use_bidirectional_attention": true,
-          "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})")));
-  EXPECT_EQ(LayersOf(import.model), "w.w");
 }
 
 }  // namespace

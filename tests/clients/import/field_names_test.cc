@@ -28,9 +28,10 @@ TEST(FieldHasNoEffect, EndsOfNamesDoNotHideSizes) {
   for (const char* key :
        {"hidden_dropout_prob", "layer_norm_eps", "embedding_init_std", "rope_theta",
         "router_aux_loss_coef", "drop_path_rate", "moe_eval_capacity_factor", "aux_loss_alpha",
-        "initializer_range", "routed_scaling_factor", "output_hidden_states", "output_attentions",
-        "return_dict", "rope_local_base_freq", "pooler_num_attention_heads", "time_step_min",
-        "attn_temperature_tuning", "layernorm_full_attention_beta"}) {
+        "initializer_range", "embedding_initializer_range", "routed_scaling_factor",
+        "output_hidden_states", "output_attentions", "return_dict", "rope_local_base_freq",
+        "pooler_num_attention_heads", "time_step_min", "attn_temperature_tuning",
+        "layernorm_full_attention_beta"}) {
     EXPECT_TRUE(FieldHasNoEffect(key)) << key;
   }
   for (const char* key :
