@@ -11,12 +11,16 @@ namespace {
 // Names of fields that say the same.
 constexpr std::initializer_list<const char*> kHeadCounts = {
     "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"};
+// The last one is Megatron's.
+constexpr std::initializer_list<const char*> kHeadSizes = {"head_dim", "attention_head_dim",
+                                                           "attention_head_size", "kv_channels"};
 constexpr std::initializer_list<const char*> kGroupCounts = {"num_key_value_heads", "n_kv_heads",
                                                              "multi_query_group_num"};
 constexpr std::initializer_list<const char*> kGroupCountsOfFalcon = {"num_kv_heads", "n_head_kv"};
 
 // Reads multi-head latent attention, if the file has it. The size of a head becomes that of a key.
-void ReadLatentAttention(ConfigFields& fields, TransformerRunFacts& run) {
+void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
+                         std::vector<std::string>* notes) {
   const int key_value_rank = fields.Count({"kv_lora_rank"}, 0);
   if (key_value_rank == 0) {
     for (const char* key : {"q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
@@ -28,7 +32,14 @@ void ReadLatentAttention(ConfigFields& fields, TransformerRunFacts& run) {
   latent.key_value_rank = key_value_rank;
   latent.query_rank = fields.Count({"q_lora_rank"}, 0);
   latent.rotary_head_size = fields.Size({"qk_rope_head_dim"});
-  latent.value_head_size = fields.Size({"v_head_dim"});
+  latent.value_head_size = fields.Optional({"v_head_dim"}, 0);
+  if (latent.value_head_size == 0 && traits.value_heads_share_width) {
+    latent.value_head_size = run.hidden_size / run.attention_head_count;
+    notes->push_back(absl::StrCat("v_head_dim ", latent.value_head_size,
+                                  " is hidden_size over the number of heads; the config gives "
+                                  "none"));
+  }
+  if (latent.value_head_size == 0) latent.value_head_size = fields.Size({"v_head_dim"});
   const int key_size = fields.Size({"qk_nope_head_dim"});
   const int whole = fields.Optional({"qk_head_dim"}, 0);
   run.head_size = key_size + latent.rotary_head_size;
@@ -40,6 +51,23 @@ void ReadLatentAttention(ConfigFields& fields, TransformerRunFacts& run) {
   // All heads have keys and values of their own, whatever the number of key-value heads says.
   run.key_value_head_count = run.attention_head_count;
   run.latent_attention = latent;
+}
+
+// Returns the size of a head; 0 if no field and no family says it. Names of Megatron and DeBERTa
+// that stand alone must say the width over the number of heads: another size is of another
+// structure, such as the experts of JetMoE's attention. ChatGLM has all names of Megatron.
+int ReadHeadSize(const FamilyTraits& traits, ConfigFields& fields, const TransformerRunFacts& run) {
+  const int size = fields.Optional(kHeadSizes, traits.head_size);
+  const bool stands_alone = !fields.Has("head_dim") && !fields.Has("attention_head_dim") &&
+                            !fields.Has("ffn_hidden_size");
+  const int derived = run.hidden_size / run.attention_head_count;
+  for (const char* key : {"attention_head_size", "kv_channels"}) {
+    if (stands_alone && fields.Has(key) && size != derived) {
+      fields.Fail(key, absl::StrCat("must be the width over the number of heads, ", derived,
+                                    ", unless head_dim says the same"));
+    }
+  }
+  return size;
 }
 
 // Returns the key-value heads that MPT's and DBRX's object of attention says, else `groups`.
@@ -71,12 +99,16 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
                                   " is the default of ", traits.model_type,
                                   "; the config gives none"));
   }
-  run.head_size = fields.Optional({"head_dim", "attention_head_dim"}, traits.head_size);
-  // Megatron's name, beside others of its names.
-  if (run.head_size == 0 && fields.Has("ffn_hidden_size")) {
-    run.head_size = fields.Optional({"kv_channels"}, 0);
-  }
+  run.head_size = ReadHeadSize(traits, fields, run);
   int groups = fields.Optional(kGroupCounts, traits.key_value_head_count);
+  // Megatron's name, for which 0 stands for none.
+  if (const int query_groups = fields.Count({"num_query_groups"}, 0); query_groups > 0) {
+    const char* const other = fields.Given(kGroupCounts);
+    if (fields.Has(other) && groups != query_groups) {
+      fields.Fail("num_query_groups", absl::StrCat("contradicts ", other, ", which says ", groups));
+    }
+    groups = query_groups;
+  }
   // Falcon's two architectures, and GPT-BigCode.
   const bool is_falcon = traits.model_type == "falcon";
   const bool is_grouped = fields.Flag({"new_decoder_architecture"}, false);
@@ -94,14 +126,14 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
   groups = ReadNestedGroups(fields, groups, notes);
   if (groups != outer_groups) groups_field = "attn_config.kv_n_heads";
   run.key_value_head_count = groups;
-  ReadLatentAttention(fields, run);
+  ReadLatentAttention(traits, fields, run, notes);
   groups = run.key_value_head_count;
   if (run.head_size == 0 && run.hidden_size % run.attention_head_count != 0) {
     fields.Fail(fields.Given(kHeadCounts), absl::StrCat("must divide hidden_size ", run.hidden_size,
                                                         " unless head_dim is given"));
   }
   if (int64_t{run.attention_head_count} * HeadSize(run) > kMaxImportCount) {
-    fields.Fail(fields.Given({"head_dim", "attention_head_dim", "kv_channels"}),
+    fields.Fail(fields.Given(kHeadSizes),
                 absl::StrCat("times the number of heads must be at most ", kMaxImportCount));
   }
   if (groups > 0 && run.attention_head_count % groups != 0) {

@@ -60,7 +60,7 @@ std::optional<int> ConfigFields::FirstCount(std::initializer_list<const char*> k
       return minimum;
     }
     if (result.has_value() && *result != *value) {
-      Fail(key, absl::StrCat("contradicts ", *keys.begin(), ", which says ", *result));
+      Fail(key, absl::StrCat("contradicts ", Given(keys), ", which says ", *result));
     }
     if (!result.has_value()) result = *value;
   }
@@ -69,7 +69,10 @@ std::optional<int> ConfigFields::FirstCount(std::initializer_list<const char*> k
 
 int ConfigFields::Size(std::initializer_list<const char*> keys) {
   const std::optional<int> value = FirstCount(keys, 1);
-  if (!value.has_value()) Fail(*keys.begin(), "is required and at least 1");
+  if (!value.has_value()) {
+    if (status_.ok()) lacks_field_ = true;
+    Fail(*keys.begin(), "is required and at least 1");
+  }
   return value.value_or(1);
 }
 
@@ -139,7 +142,12 @@ bool ConfigFields::Flag(std::initializer_list<const char*> keys, bool otherwise)
       Fail(key, "must be true or false");
       return otherwise;
     }
-    if (!result.has_value()) result = object_[key].get<bool>();
+    const bool value = object_[key].get<bool>();
+    if (result.value_or(value) != value) {
+      Fail(key,
+           absl::StrCat("contradicts ", Given(keys), ", which says ", value ? "false" : "true"));
+    }
+    if (!result.has_value()) result = value;
   }
   return result.value_or(otherwise);
 }
@@ -183,15 +191,26 @@ void ConfigFields::Note(const char* key, absl::string_view meaning,
 
 void ConfigFields::RefuseWhatIsUnknown(std::vector<std::string>* notes) {
   std::vector<std::string> ignored;
+  std::vector<std::string> refused;
   for (const auto& [key, value] : object_.items()) {
     if (read_.contains(key) || !IsActive(value) || FieldHasNoEffect(key)) continue;
     if (FieldSpeaksOfSizes(key) || value.is_structured()) {
-      Fail(key,
-           "is not known and might change the layers; write the model by hand (docs/files.md), or "
-           "remove the field if it changes neither sizes nor structure");
-      continue;
+      refused.push_back(key);
+    } else {
+      ignored.push_back(absl::StrCat(path_, key));
     }
-    ignored.push_back(absl::StrCat(path_, key));
+  }
+  if (!refused.empty()) {
+    const bool is_one = refused.size() == 1;
+    const std::string first = refused.front();
+    refused.erase(refused.begin());
+    Fail(first,
+         absl::StrCat("is not known and might change the layers",
+                      is_one ? "" : absl::StrCat("; so are ", absl::StrJoin(refused, ", ")),
+                      "; write the model by hand (docs/files.md), give the sizes of the layers "
+                      "with --opaque, or remove ",
+                      is_one ? "the field if it changes" : "the fields if they change",
+                      " neither sizes nor structure"));
   }
   if (ignored.empty()) return;
   notes->push_back(absl::StrCat("not known and ignored, because the names speak of no sizes: ",

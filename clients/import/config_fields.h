@@ -62,12 +62,15 @@ class ConfigFields {
   // Returns the list of texts; empty if the field is absent.
   std::vector<std::string> Texts(const char* key);
 
-  // Returns the first of `keys` that is there, true or false; `otherwise` if none is there. The
-  // others need not say the same.
+  // Returns the first of `keys` that is there, true or false; `otherwise` if none is there. If
+  // several are there, they must say the same.
   bool Flag(std::initializer_list<const char*> keys, bool otherwise);
 
   // Returns whether the field is a number below 0, by which some files say that there is none.
   bool IsNegative(const char* key) const;
+
+  // Returns whether the field is there and a list.
+  bool IsList(const char* key) const { return Has(key) && object_[key].is_array(); }
 
   // Returns whether the field is there and a text.
   bool IsText(const char* key) const;
@@ -91,9 +94,9 @@ class ConfigFields {
   void Note(const char* key, absl::string_view meaning, std::vector<std::string>* notes);
 
   // Decides about all fields that were not read. Those that are null, false, 0 or empty, and those
-  // known to change neither sizes nor times, are ignored. One whose name speaks of sizes, or whose
-  // value is a list or an object, is remembered as an error. The rest is listed in one note. None
-  // of them counts as read afterwards.
+  // known to change neither sizes nor times, are ignored. Those whose names speak of sizes, or
+  // whose values are lists or objects, are remembered as one error about the first of them, which
+  // names all. The rest is listed in one note. None of them counts as read afterwards.
   void RefuseWhatIsUnknown(std::vector<std::string>* notes);
 
   // Appends one note, `meaning` and the names, about the fields that were not read and are neither
@@ -112,6 +115,9 @@ class ConfigFields {
     if (status_.ok()) status_ = inner.status_;
   }
 
+  // Returns whether the first error is that a field is absent.
+  bool lacks_field() const { return lacks_field_; }
+
   const std::string& file_name() const { return file_name_; }
 
   // The first error, INVALID_ARGUMENT (SPEC_INVALID) with file, `path` and field, and rule; OK if
@@ -126,6 +132,7 @@ class ConfigFields {
   const std::string path_;
   std::set<std::string> read_;
   absl::Status status_;
+  bool lacks_field_ = false;
 };
 
 }  // namespace parplan

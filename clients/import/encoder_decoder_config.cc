@@ -50,6 +50,7 @@ EndTraits EndsOf(absl::string_view family, ConfigFields& config) {
       std::find_if(std::begin(kEnds), std::end(kEnds),
                    [family](const EndTraits& entry) { return entry.family == family; });
   if (known != std::end(kEnds)) ends = *known;
+  ends.extra_position_count = config.Count({"extra_pos_embeddings"}, ends.extra_position_count);
   ends.has_position_table = !config.Flag({"static_position_embeddings"}, !ends.has_position_table);
   ends.has_embedding_norm = config.Flag({"normalize_embedding"}, ends.has_embedding_norm);
   ends.has_final_norm =

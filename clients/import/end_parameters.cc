@@ -51,7 +51,8 @@ int64_t RelativePositionCount(ConfigFields& fields, const TransformerRunFacts& r
   if (rows == 0) rows = run.sequence_length;
   for (const char* key : {"position_buckets", "max_relative_positions"}) fields.MarkRead(key);
   const bool shares_keys = fields.Flag({"share_att_key"}, false);
-  if (is_relative && !shares_keys) {
+  // Opaque layers have them.
+  if (is_relative && !shares_keys && run.kind != v1::LAYER_KIND_OPAQUE) {
     fields.Fail("share_att_key",
                 "must be true: projections of distances in each layer are not "
                 "supported");
@@ -73,10 +74,16 @@ void ReadEndParameters(const FamilyTraits& traits, bool counts_all_parameters,
   // The width of the tables, if it is another one.
   const int64_t width = fields.Optional({"word_embed_proj_dim", "embedding_size"}, run.hidden_size);
   const bool is_tied =
-      fields.Flag({"tie_word_embeddings", "use_embedding_sharing"}, traits.is_tied);
+      fields.Flag({"tie_word_embeddings", "use_embedding_sharing", "share_input_output_layers"},
+                  traits.is_tied);
   const bool has_head_bias = fields.Flag({"lm_head_bias", "decoder_bias"}, traits.has_head_bias);
   const bool has_positions = HasPositionTable(traits, fields);
   const int types = fields.Count({"type_vocab_size"}, traits.token_type_count);
+  if (!fields.Flag({"lm_head"}, true)) {
+    fields.Fail("lm_head", "must be true: models without a head are not supported");
+  }
+  // The widths of a classifier, of which the model has none.
+  if (!fields.Flag({"add_classification_head"}, false)) fields.MarkRead("dense_list");
   const int64_t distances = RelativePositionCount(fields, run, notes);
   if (!fields.status().ok() || !counts_all_parameters) return;
   // Scales, and shifts if the layers' norms have some.

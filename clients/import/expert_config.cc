@@ -36,6 +36,19 @@ void ReadNamedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   }
 }
 
+// Returns a number for each layer, 1 for one with experts, if `moe_layer_freq` is such a list; else
+// nothing.
+std::vector<int> ReadMarkedLayers(ConfigFields& fields, int layer_count) {
+  if (!fields.IsList("moe_layer_freq")) return {};
+  const std::vector<int> marked = fields.List("moe_layer_freq", 0);
+  const bool are_marks =
+      std::all_of(marked.begin(), marked.end(), [](int mark) { return mark <= 1; });
+  if (static_cast<int>(marked.size()) == layer_count && are_marks) return marked;
+  fields.Fail("moe_layer_freq", absl::StrCat("must be a whole number, or 0 or 1 for each of the ",
+                                             layer_count, " layers of the model"));
+  return {};
+}
+
 // Takes experts out of the layers that ERNIE's fields leave dense.
 void ReadFirstAndLast(ConfigFields& fields, int layer_count, Experts& experts) {
   const int first = fields.Count({"moe_layer_start_index"}, 0);
@@ -65,13 +78,19 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   const int offset = fields.Count({"expert_layer_offset"}, 0);
   // Every n-th layer has experts; DeepSeek counts from the first layer, the others from the last
   // of each n.
-  const int frequency = fields.Optional({"moe_layer_freq"}, 1);
-  const int step = fields.Optional({"decoder_sparse_step", "interleave_moe_layer_step"}, 1);
+  const std::vector<int> marked = ReadMarkedLayers(fields, layer_count);
+  const int frequency = marked.empty() ? fields.Optional({"moe_layer_freq"}, 1) : 1;
+  const int step = fields.Optional(
+      {"decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_frequency"}, 1);
+  if (fields.Has("expert_layer_period") && offset >= period) {
+    fields.Fail("expert_layer_offset", absl::StrCat("must be below expert_layer_period ", period));
+  }
   const std::vector<int> listed = fields.List("moe_layers", 0);
   const std::vector<int> dense = fields.List("mlp_only_layers", 0);
   for (int i = 0; i < layer_count; ++i) {
     if (i % frequency != 0 || (i + 1) % step != 0 || i % period != offset % period)
       experts.in_layer[i] = false;
+    if (!marked.empty() && marked[i] == 0) experts.in_layer[i] = false;
   }
   ReadFirstAndLast(fields, layer_count, experts);
   for (const int layer : dense) {
@@ -125,6 +144,9 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   const ExpertCounts nested = ReadNestedCounts(fields, notes);
   experts.count = fields.Count(
       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
+  const bool has_experts = fields.Flag({"use_moe"}, experts.count > 0);
+  if (!has_experts) experts.count = 0;
+  if (has_experts && experts.count == 0) fields.Fail("num_experts", "is required beside use_moe");
   const int per_token = fields.Count(kCountsPerToken, nested.per_token);
   const int size = fields.Count({"moe_intermediate_size", "expert_intermediate_size"}, 0);
   const int shared_count = fields.Count(
@@ -132,6 +154,8 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   int shared_size = fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
                                   "moe_shared_expert_intermediate_size"},
                                  0);
+  // How a shared expert is weighed that there is not.
+  if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
   ReadExpertLayers(fields, run.layer_count, experts);
   if (experts.count < 2) {
     // One expert without a router is a dense layer.

@@ -75,6 +75,9 @@ struct FamilyTraits {
   bool has_shared_expert_gate = false;
   // A number for each expert that only the choice of experts uses (DeepSeek-V3, section 2.1.2).
   bool has_router_bias = false;
+  // If a configuration of latent attention is silent, the heads of the values share the width of
+  // the layers.
+  bool value_heads_share_width = false;
   // A gate of attention's output, as wide as the queries.
   bool has_attention_gate = false;
   // Norms of the time step and of both projections of the state.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 
 namespace parplan {
 namespace {
@@ -11,9 +15,6 @@ namespace {
 // Fields that change neither the shape of a layer nor its time: generation, tokens, initial values,
 // dropout, positions without parameters, scales, losses, and how files were saved. Sorted.
 constexpr const char* kWithoutEffect[] = {
-    "_attn_implementation",
-    "_commit_hash",
-    "_name_or_path",
     "activation_function",
     "adapter_config",
     "apply_query_key_layer_scaling",
@@ -62,6 +63,7 @@ constexpr const char* kWithoutEffect[] = {
     "hidden_activation",
     "id2label",
     "ignore_index",
+    "indexer_rope_interleave",
     "init_config",
     "init_device",
     "init_method",
@@ -72,6 +74,12 @@ constexpr const char* kWithoutEffect[] = {
     "is_gated_act",
     "key_multiplier",
     "label2id",
+    "layernorm_full_attention_alpha",
+    "layernorm_full_attention_beta",
+    "layernorm_linear_attention_alpha",
+    "layernorm_linear_attention_beta",
+    "layernorm_mlp_alpha",
+    "layernorm_mlp_beta",
     "learned_embeddings",
     "linear_a_log_max",
     "linear_a_log_min",
@@ -105,6 +113,7 @@ constexpr const char* kWithoutEffect[] = {
     "moe_multimodal_paired_experts",
     "moe_norm_min",
     "moe_renormalize",
+    "moe_router_activation_func",
     "moe_router_dtype",
     "moe_shared_expert_overlap",
     "mrope_section",
@@ -127,6 +136,8 @@ constexpr const char* kWithoutEffect[] = {
     "original_max_position_embeddings",
     "original_rope",
     "original_rope_scaling",
+    "output_attentions",
+    "output_hidden_states",
     "partial_rotary_factor",
     "pooler_act",
     "position_embedding_type",
@@ -139,10 +150,13 @@ constexpr const char* kWithoutEffect[] = {
     "reorder_and_upcast_attn",
     "residual_multiplier",
     "rmsnorm",
+    "rope_embedding_base",
     "rope_interleave",
     "rope_interleaved",
     "rope_parameters",
     "rope_pct",
+    "rope_position_scale",
+    "rope_ratio",
     "rope_scaling",
     "rope_type",
     "rotary",
@@ -191,6 +205,7 @@ constexpr const char* kWithoutEffect[] = {
     "use_bfloat16",
     "use_cache",
     "use_flash_attn",
+    "use_grouped_topk",
     "use_mixed_mlp_moe",
     "use_mrope",
     "use_parallel_embedding",
@@ -200,26 +215,59 @@ constexpr const char* kWithoutEffect[] = {
     "vision_end_token_id",
 };
 
-constexpr const char* kPrefixesWithoutEffect[] = {
-    "classifier_", "initializer", "output_",  "return_",          "rope_",       "router_aux",
-    "router_z",    "pooler_",     "summary_", "attn_temperature", "floor_scale", "time_step_"};
+// Beginnings of names that speak of heads which are no part of the model, or of initial values.
+constexpr const char* kPrefixesWithoutEffect[] = {"attn_temperature", "classifier_", "initializer",
+                                                  "router_aux",       "router_z",    "pooler_",
+                                                  "summary_"};
 
+// Ends of names that speak of chances, numbers added to others, losses and tokens, whatever stands
+// before them.
 constexpr const char* kSuffixesWithoutEffect[] = {
-    "_token_id",  "_token_ids",    "_token_index", "token_id",    "dropout",   "_pdrop",
-    "_eps",       "_epsilon",      "_std",         "_coef",       "_theta",    "_coeff",
-    "_factor",    "_dropout_prob", "_rate",        "_penalty",    "layerdrop", "_loss",
-    "_base_freq", "_alpha",        "_range",       "_ngram_size", "_jitter",
+    "_token_id",    "_token_ids",
+    "_token_index", "token_id",
+    "dropout",      "_pdrop",
+    "_eps",         "_epsilon",
+    "_std",         "_coef",
+    "_theta",       "_coeff",
+    "_penalty",     "_dropout_prob",
+    "layerdrop",    "_loss",
+    "_base_freq",   "_ngram_size",
+    "_jitter",      "_dropout_rate",
+    "_drop_rate",   "_depth_rate",
+    "_loss_alpha",  "capacity_factor",
+    "_init_range",  "_initializer_range",
+    "_loss_weight", "_loss_weights",
+    "_init_scale",  "_xavier_init",
 };
 
-// Parts of names that speak of sizes or of another structure.
+// The same for names that do not speak of sizes: `rope_theta` is inert, `rope_head_dim` may be
+// none; `scaling_factor` is inert, `expand_factor` is none.
+constexpr const char* kPrefixesUnlessSizes[] = {"output_", "return_", "rope_", "floor_scale",
+                                                "time_step_"};
+constexpr const char* kSuffixesUnlessSizes[] = {"_factor", "_rate", "_alpha", "_range"};
+
+// Beginnings of words that speak of sizes or of another structure.
 constexpr const char* kSizeWords[] = {
-    "adapter",  "altup",  "bias",   "block", "channel",   "cluster", "conv",   "cross",   "depth",
-    "dim",      "embed",  "expert", "gate",  "group",     "head",    "hidden", "inner",   "inter",
-    "kernel",   "kv_",    "laurel", "layer", "linear",    "lora",    "mamba",  "memory",  "mlp",
-    "moe",      "n_",     "nextn",  "norm",  "num_",      "offset",  "patch",  "pattern", "period",
-    "position", "proj",   "rank",   "ratio", "recurrent", "share",   "size",   "ssm",     "stage",
-    "state",    "stride", "tie",    "vocab", "width",     "window",
+    "adapter", "altup",  "bias",   "block", "channel", "cluster",   "conv",     "cross",
+    "depth",   "dim",    "embd",   "embed", "expand",  "expans",    "expert",   "ffn",
+    "gate",    "gating", "group",  "head",  "hidden",  "inner",     "intermed", "kernel",
+    "laurel",  "layer",  "linear", "lora",  "mamba",   "memory",    "mlp",      "moe",
+    "nextn",   "nhead",  "nlayer", "norm",  "offset",  "patch",     "pattern",  "period",
+    "posit",   "proj",   "qknorm", "rank",  "ratio",   "recurrent", "rmsnorm",  "share",
+    "size",    "ssm",    "stage",  "state", "stride",  "vocab",     "width",    "window",
 };
+
+// Whole words that do so.
+constexpr const char* kWholeSizeWords[] = {"d",   "ff", "inter", "k",    "kv",   "multi", "n",
+                                           "num", "q",  "tie",   "tied", "ties", "tying", "v"};
+
+// Returns whether a word of a name speaks of sizes or of another structure.
+bool WordSpeaksOfSizes(absl::string_view word) {
+  return std::any_of(std::begin(kSizeWords), std::end(kSizeWords),
+                     [word](const char* start) { return absl::StartsWith(word, start); }) ||
+         std::any_of(std::begin(kWholeSizeWords), std::end(kWholeSizeWords),
+                     [word](const char* whole) { return word == whole; });
+}
 
 }  // namespace
 
@@ -227,15 +275,26 @@ bool FieldHasNoEffect(absl::string_view key) {
   const auto is = [key](const char* name) { return key == name; };
   const auto starts = [key](const char* start) { return absl::StartsWith(key, start); };
   const auto ends = [key](const char* end) { return absl::EndsWith(key, end); };
-  return std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect), is) ||
-         std::any_of(std::begin(kPrefixesWithoutEffect), std::end(kPrefixesWithoutEffect),
-                     starts) ||
-         std::any_of(std::begin(kSuffixesWithoutEffect), std::end(kSuffixesWithoutEffect), ends);
+  // Attributes of transformers that its classes keep to themselves.
+  if (absl::StartsWith(key, "_")) return true;
+  if (std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect), is) ||
+      std::any_of(std::begin(kPrefixesWithoutEffect), std::end(kPrefixesWithoutEffect), starts) ||
+      std::any_of(std::begin(kSuffixesWithoutEffect), std::end(kSuffixesWithoutEffect), ends)) {
+    return true;
+  }
+  if (FieldSpeaksOfSizes(key)) return false;
+  return std::any_of(std::begin(kPrefixesUnlessSizes), std::end(kPrefixesUnlessSizes), starts) ||
+         std::any_of(std::begin(kSuffixesUnlessSizes), std::end(kSuffixesUnlessSizes), ends);
 }
 
 bool FieldSpeaksOfSizes(absl::string_view key) {
-  return std::any_of(std::begin(kSizeWords), std::end(kSizeWords),
-                     [key](const char* word) { return absl::StrContains(key, word); });
+  const std::vector<std::string> words =
+      absl::StrSplit(absl::AsciiStrToLower(key), absl::ByAnyChar("_-."));
+  // A kind of attention, such as `attention_type`; `use_flash_attention` is about its program.
+  const bool is_of_attention =
+      std::any_of(words.begin(), words.end() - 1,
+                  [](const std::string& word) { return word == "attn" || word == "attention"; });
+  return is_of_attention || std::any_of(words.begin(), words.end(), WordSpeaksOfSizes);
 }
 
 }  // namespace parplan

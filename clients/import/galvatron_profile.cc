@@ -113,7 +113,8 @@ absl::StatusOr<ModelFacts> FindModelFacts(const GalvatronFiles& files, const Gal
                                           std::vector<std::string>* notes) {
   ModelFacts facts;
   if (config.is_object()) {
-    PARPLAN_ASSIGN_OR_RETURN(facts, ReadModelConfig(config, config_name, {}, notes));
+    PARPLAN_ASSIGN_OR_RETURN(
+        facts, ReadModelConfig(config, config_name, ConfigSource::kGalvatron, {}, notes));
   }
   const int type_count = tables.layer_type_count();
   if (facts.runs.empty()) {
@@ -213,8 +214,9 @@ absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,
     int hidden_size = flags.model.hidden_size.value_or(0);
     if (hidden_size == 0 && config.is_object()) {
       std::vector<std::string> ignored;
-      PARPLAN_ASSIGN_OR_RETURN(const ModelFacts facts,
-                               ReadModelConfig(config, config_name, {}, &ignored));
+      PARPLAN_ASSIGN_OR_RETURN(
+          const ModelFacts facts,
+          ReadModelConfig(config, config_name, ConfigSource::kGalvatron, {}, &ignored));
       hidden_size = facts.runs.front().hidden_size;
     }
     PARPLAN_ASSIGN_OR_RETURN(tables.times, ReadGalvatronTimes(files.times, hidden_size));

@@ -46,8 +46,9 @@ absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
   PARPLAN_ASSIGN_OR_RETURN(
       const nlohmann::json object,
       ParseJsonObject({config.name, QuotePythonNumbers(config.text)}, Reason::kSpecInvalid));
-  PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
-                           ReadModelConfig(object, config.name, opaque, &result.notes));
+  PARPLAN_ASSIGN_OR_RETURN(
+      ModelFacts facts,
+      ReadModelConfig(object, config.name, ConfigSource::kHuggingFace, opaque, &result.notes));
   facts.model_id = LastPart(TextOf(object, "_name_or_path"));
   if (facts.model_id.empty()) facts.model_id = TextOf(object, "model_type");
 
@@ -75,6 +76,7 @@ absl::StatusOr<HuggingFaceImport> ImportHuggingFace(const NamedText& config,
   DropLongWindows(&facts);
   PARPLAN_ASSIGN_OR_RETURN(result.model, BuildModelSpec(facts, config.name));
   NotePredictions(result.model, &result.notes);
+  for (std::string& note : result.notes) note = EscapeControls(note);
   return result;
 }
 

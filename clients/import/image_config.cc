@@ -70,7 +70,12 @@ absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_par
   run.feed_forward_kind = is_gated ? v1::FEED_FORWARD_KIND_SWIGLU : v1::FEED_FORWARD_KIND_GELU;
   const int registers = config.Count({"num_register_tokens"}, 0);
   const bool has_bias = config.Flag({"qkv_bias"}, true);
-  run.sequence_length = side * side + 1 + registers;
+  // DeiT has a token beside that of the class, whose output a further classifier reads.
+  const int distilled = family == "deit" ? 1 : 0;
+  const std::vector<std::string> built = config.Texts("architectures");
+  const bool has_two_heads =
+      distilled > 0 && !built.empty() && absl::EndsWith(built[0], "WithTeacher");
+  run.sequence_length = side * side + 1 + registers + distilled;
   // BEiT has scores that depend on the distance of two patches, in each layer or in one table, and
   // no positions and biases of keys; `vocab_size` is of the tokens that it is trained to predict.
   const bool is_beit = config.Has("use_relative_position_bias");
@@ -100,12 +105,13 @@ absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_par
         ((2 * int64_t{side} - 1) * (2 * int64_t{side} - 1) + 3) * run.attention_head_count;
     if (has_own_distances) run.extra_parameter_count += distances;
     // The class's token, and positions.
-    facts.embedding_extra_parameter_count = hidden * (1 + registers);
+    facts.embedding_extra_parameter_count = hidden * (1 + registers + distilled);
     if (has_positions) {
-      facts.embedding_extra_parameter_count += hidden * (int64_t{side} * side + 1);
+      facts.embedding_extra_parameter_count += hidden * (int64_t{side} * side + 1 + distilled);
     }
     if (has_common_distances) facts.embedding_extra_parameter_count += distances;
     facts.head_extra_parameter_count = hidden + facts.class_count;
+    if (has_two_heads) facts.head_extra_parameter_count += (hidden + 1) * facts.class_count;
   }
   facts.runs.push_back(run);
   return facts;

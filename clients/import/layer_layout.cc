@@ -166,6 +166,8 @@ Windows ReadWindowSizes(const FamilyTraits& traits, ConfigFields& fields) {
   // ModernBERT's: as many tokens before as behind.
   const int both_sides = fields.Count({"local_attention"}, 0);
   if (both_sides > 0) windows.window = both_sides / 2 + 1;
+  // Gemma 3's, if it is an encoder, likewise.
+  if (ReadsBothWays(fields) && windows.window > 0) windows.window = windows.window / 2 + 1;
   windows.chunk_size = fields.Count({"attention_chunk_size"}, 0);
   if (!fields.Flag({"use_sliding_window"}, traits.uses_given_window)) windows.window = 0;
   return windows;
@@ -255,6 +257,14 @@ int ListedLayerCount(ConfigFields& fields) {
     if (!names.empty()) return static_cast<int>(names.size());
   }
   return static_cast<int>(fields.Text("hybrid_override_pattern").size());
+}
+
+bool ReadsBothWays(ConfigFields& fields) {
+  // Gemma 4's word; `vision` is about the tokens of images.
+  if (fields.IsText("use_bidirectional_attention")) {
+    return fields.Text("use_bidirectional_attention") == "all";
+  }
+  return fields.Flag({"use_bidirectional_attention"}, false);
 }
 
 bool HasOnlyStateSpaces(const ConfigFields& fields) {

@@ -58,6 +58,9 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
 // that is not empty; 0 if there is none.
 int ListedLayerCount(ConfigFields& fields);
 
+// Returns whether a field says that all attention reads the tokens before and behind.
+bool ReadsBothWays(ConfigFields& fields);
+
 // Returns whether the layers are state spaces alone: a size of the state is there, and no number of
 // heads.
 bool HasOnlyStateSpaces(const ConfigFields& fields);

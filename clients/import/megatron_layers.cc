@@ -8,8 +8,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "clients/import/feed_forward_config.h"
 #include "clients/import/layer_pattern.h"
-#include "clients/import/transformer_config.h"
 #include "planner/model/planning_problem.h"
 
 namespace parplan {

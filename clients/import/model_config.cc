@@ -74,6 +74,33 @@ bool TraitsFromFields(const std::string& family, ConfigFields& config, FamilyTra
   return true;
 }
 
+// Returns whether the model has layers, all of them opaque.
+bool HasOnlyOpaqueLayers(const ModelFacts& facts) {
+  return !facts.runs.empty() &&
+         std::all_of(facts.runs.begin(), facts.runs.end(), [](const TransformerRunFacts& run) {
+           return run.kind == v1::LAYER_KIND_OPAQUE;
+         });
+}
+
+// Reads layers and words of a family with these traits. Says in `tied` whether one table is that of
+// both ends if the config is silent.
+absl::StatusOr<ModelFacts> ReadWords(const FamilyTraits& traits, bool galvatron,
+                                     const GivenOpaqueLayers& opaque, ConfigFields& config,
+                                     std::vector<std::string>* notes, bool* tied) {
+  *tied = traits.is_tied;
+  ModelFacts facts = ReadTransformer(traits, !galvatron, opaque, config, notes);
+  PARPLAN_RETURN_IF_ERROR(config.status());
+  facts.vocabulary_size =
+      config.Optional({"vocab_size", "padded_vocab_size"}, traits.vocabulary_size);
+  const bool says_words = config.Has("vocab_size") || config.Has("padded_vocab_size");
+  if (!says_words && traits.vocabulary_size > 0) {
+    notes->push_back(absl::StrCat("vocab_size ", traits.vocabulary_size, " is the default of ",
+                                  traits.model_type, "; the config gives none"));
+  }
+  if (facts.vocabulary_size == 0) config.Size({"vocab_size"});
+  return facts;
+}
+
 // Reads the decoder or encoder of `family`.
 absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
                                       const GivenOpaqueLayers& opaque, ConfigFields& config,
@@ -84,17 +111,27 @@ absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
     traits = *known;
   } else if (family.empty() || !TraitsFromFields(family, config, &traits)) {
     config.MarkRead("model_type");
-    // A field that shows another structure says more than the family's name.
-    ModelFacts ignored = ReadTransformer(traits, false, opaque, config, notes);
-    PARPLAN_RETURN_IF_ERROR(config.status());
+    ConfigFields trial = config;
+    std::vector<std::string> trial_notes;
+    const ModelFacts facts = ReadTransformer({}, false, opaque, trial, &trial_notes);
+    // A field that shows another structure says more than the family's name; one that is absent
+    // may have another name in this family.
+    if (!trial.status().ok() && !trial.lacks_field()) return trial.status();
+    if (trial.status().ok() && !galvatron && HasOnlyOpaqueLayers(facts)) {
+      notes->push_back(absl::StrCat("model_type `", family,
+                                    "` is not known; all its layers are opaque, and before and "
+                                    "behind them only the tables of words are counted"));
+      traits.model_type = family;
+      return ReadWords(traits, galvatron, opaque, config, notes, tied);
+    }
     config.Fail(
         "model_type",
         absl::StrCat(galvatron ? "is missing and the keys are of no known family"
                                : absl::StrCat("`", family, "` is not known"),
                      ", and neither `architectures` nor `hidden_act` and the kind of norm say "
                      "whether its layers are gated and causal. Write the model file by hand "
-                     "(docs/files.md), or give the model_type of a family built alike "
-                     "(docs/import.md)"));
+                     "(docs/files.md), give the sizes of all layers with --opaque (`*`), or give "
+                     "the model_type of a family built alike (docs/import.md)"));
     return config.status();
   } else {
     notes->push_back(absl::StrCat("model_type `", family, "` is not known; its fields say ",
@@ -102,18 +139,7 @@ absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
                                   traits.is_encoder ? "encoder layers" : "decoder layers",
                                   "; compare the number of parameters with the published one"));
   }
-  *tied = traits.is_tied;
-  ModelFacts facts = ReadTransformer(traits, !galvatron, opaque, config, notes);
-  PARPLAN_RETURN_IF_ERROR(config.status());
-  facts.vocabulary_size =
-      config.Optional({"vocab_size", "padded_vocab_size"}, traits.vocabulary_size);
-  const bool says_words = config.Has("vocab_size") || config.Has("padded_vocab_size");
-  if (!says_words && traits.vocabulary_size > 0) {
-    notes->push_back(absl::StrCat("vocab_size ", traits.vocabulary_size, " is the default of ",
-                                  family, "; the config gives none"));
-  }
-  if (facts.vocabulary_size == 0) config.Size({"vocab_size"});
-  return facts;
+  return ReadWords(traits, galvatron, opaque, config, notes, tied);
 }
 
 // Returns whether the fields are those of an encoder of images. BEiT has words, which it is trained
@@ -126,6 +152,15 @@ bool IsOfImages(const ConfigFields& config) {
 absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
                                       const GivenOpaqueLayers& opaque, ConfigFields& config,
                                       std::vector<std::string>* notes) {
+  if (!galvatron) {
+    // Fields without effect that would not be looked at otherwise.
+    for (const char* key : {"hidden_act", "hidden_activation", "activation_function"}) {
+      config.Text(key);
+    }
+    config.Texts("architectures");
+    config.Object("rope_scaling");
+    PARPLAN_RETURN_IF_ERROR(config.status());
+  }
   ModelFacts facts;
   // Whether Hugging Face ties the head of this family when the config is silent.
   bool tied = false;
@@ -143,19 +178,49 @@ absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
     facts.vocabulary_size = config.Size({"vocab_size"});
   } else if (family == "swin") {
     PARPLAN_ASSIGN_OR_RETURN(facts, ReadSwin(!galvatron, config, notes));
+  } else if (!galvatron && IsOfImages(config) && config.Has("depths")) {
+    config.Fail("model_type", absl::StrCat("`", family,
+                                           "` is not known: stages of several widths (`depths`) "
+                                           "are read of `swin` alone. Write the model file by hand "
+                                           "(docs/files.md)"));
   } else if (family == "vit" || (!galvatron && IsOfImages(config))) {
     PARPLAN_ASSIGN_OR_RETURN(facts, ReadVit(family, !galvatron, config));
   } else {
     PARPLAN_ASSIGN_OR_RETURN(facts, ReadLayers(family, galvatron, opaque, config, notes, &tied));
   }
   PARPLAN_RETURN_IF_ERROR(config.status());
+  if (opaque.contains("*") && !HasOnlyOpaqueLayers(facts)) {
+    config.Fail("model_type", absl::StrCat("`", family,
+                                           "` is read by rules of its own, which --opaque (`*`) "
+                                           "does not replace"));
+  }
   if (facts.patch_value_count == 0) {
     // Galvatron trains every model with a head of its own.
     facts.tied_embedding =
-        config.Flag({"tie_word_embeddings", "use_embedding_sharing"}, galvatron ? false : tied);
+        config.Flag({"tie_word_embeddings", "use_embedding_sharing", "share_input_output_layers"},
+                    galvatron ? false : tied);
   }
   PARPLAN_RETURN_IF_ERROR(config.status());
   return facts;
+}
+
+void FailWithoutFamily(ConfigFields& config) {
+  config.Fail("model_type",
+              "is required: it says what the sizes leave open (docs/import.md). Add the model_type "
+              "of the model's family, such as `llama`; configs of Galvatron's are read by `planctl "
+              "import galvatron --model-config`");
+}
+
+// Refuses the fields that nothing read, or notes them if they can only be about opaque layers.
+absl::Status DecideAboutTheRest(const ModelFacts& facts, ConfigFields& config,
+                                std::vector<std::string>* notes) {
+  config.MarkRead("tie_word_embeddings");
+  if (HasOnlyOpaqueLayers(facts)) {
+    config.NoteWhatIsUnknown("not read, since --opaque gives the sizes of all layers", notes);
+  } else {
+    config.RefuseWhatIsUnknown(notes);
+  }
+  return config.status();
 }
 
 // Parts of parts that are followed: the thinker of Qwen-Omni has a language model inside.
@@ -175,23 +240,36 @@ absl::StatusOr<ModelFacts> ReadPart(const LanguagePart& part, absl::string_view 
     }
   }
   const std::string family = config.Text("model_type");
+  if (family.empty()) FailWithoutFamily(config);
+  PARPLAN_RETURN_IF_ERROR(config.status());
   PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
                            ReadFields(LanguageFamily(family), false, opaque, config, notes));
-  config.MarkRead("tie_word_embeddings");
-  config.RefuseWhatIsUnknown(notes);
-  PARPLAN_RETURN_IF_ERROR(config.status());
+  PARPLAN_RETURN_IF_ERROR(DecideAboutTheRest(facts, config, notes));
   return facts;
+}
+
+// Returns the family of a config of Hugging Face without `model_type`. Only Llama's own files,
+// which have names that no configuration class has, leave no doubt.
+std::string FamilyOfOwnNames(ConfigFields& config, std::vector<std::string>* notes) {
+  if (config.Has("dim") && config.Has("n_layers") && config.Has("n_heads")) {
+    notes->push_back(
+        "model_type is missing; dim, n_layers and n_heads are the names of Llama's own files, so "
+        "the model is read as llama");
+    return "llama";
+  }
+  FailWithoutFamily(config);
+  return "";
 }
 
 }  // namespace
 
 absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view file_name,
-                                           const GivenOpaqueLayers& opaque,
+                                           ConfigSource source, const GivenOpaqueLayers& opaque,
                                            std::vector<std::string>* notes) {
   ConfigFields config(object, file_name, "");
   std::string family = config.Text("model_type");
   PARPLAN_RETURN_IF_ERROR(config.status());
-  const bool galvatron = family.empty();
+  const bool galvatron = family.empty() && source == ConfigSource::kGalvatron;
   if (galvatron) {
     for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
       if (!config.Has(key)) continue;
@@ -203,11 +281,11 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
   const std::optional<LanguagePart> part = FindLanguagePart(object, config, notes);
   PARPLAN_RETURN_IF_ERROR(config.status());
   if (part.has_value()) return ReadPart(*part, file_name, opaque, kDeepestParts, notes);
+  if (family.empty()) family = FamilyOfOwnNames(config, notes);
+  PARPLAN_RETURN_IF_ERROR(config.status());
   PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
                            ReadFields(LanguageFamily(family), galvatron, opaque, config, notes));
-  config.MarkRead("tie_word_embeddings");
-  config.RefuseWhatIsUnknown(notes);
-  PARPLAN_RETURN_IF_ERROR(config.status());
+  PARPLAN_RETURN_IF_ERROR(DecideAboutTheRest(facts, config, notes));
   return facts;
 }
 

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace parplan {
 
@@ -13,10 +15,24 @@ int CappedProduct(int a, int b) {
   return static_cast<int>(std::min<int64_t>(int64_t{a} * b, kMaxImportCount));
 }
 
+std::string EscapeControls(absl::string_view text) {
+  std::string escaped;
+  for (const char character : text) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(character))) {
+      absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<unsigned char>(character));
+    } else {
+      escaped.push_back(character);
+    }
+  }
+  return escaped;
+}
+
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule) {
-  return FieldError(
-      reason, field.empty() ? std::string(file_name) : absl::StrCat(file_name, ": ", field), rule);
+  const std::string shown = EscapeControls(field);
+  return FieldError(reason,
+                    field.empty() ? std::string(file_name) : absl::StrCat(file_name, ": ", shown),
+                    EscapeControls(rule));
 }
 
 absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason reason) {

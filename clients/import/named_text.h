@@ -35,8 +35,12 @@ struct NamedText {
   std::string text;
 };
 
+// Returns the text with control characters as `\x1b`, so that what a file says cannot steer a
+// terminal.
+std::string EscapeControls(absl::string_view text);
+
 // Returns INVALID_ARGUMENT (`reason`) with `FILE: FIELD`, or FILE alone if `field` is empty, and
-// the broken rule (`FieldError` of base/error.h).
+// the broken rule (`FieldError` of base/error.h). Control characters of both are escaped.
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule);
 

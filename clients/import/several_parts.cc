@@ -83,10 +83,16 @@ void NoteTowers(const json& whole, ConfigFields& config, std::vector<std::string
     const json* const tower = config.Object(key);
     if (tower != nullptr) NoteTower(key, *tower, notes);
   }
+  // LLaVA's first files name a tower beside the fields of the language model.
+  if (config.IsText("mm_vision_tower")) {
+    config.Note("mm_vision_tower", "this tower is left out; the model is the language model",
+                notes);
+  }
   // Projections between towers, and the tokens that stand for images.
   for (const auto& [key, value] : whole.items()) {
-    for (const char* start : {"vision_", "image_", "video_", "audio_", "projector_", "mm_",
-                              "multimodal_", "spatial_", "boi_", "eoi_", "boa_"}) {
+    for (const char* start :
+         {"vision_", "image_", "video_", "audio_", "projector_", "mm_", "multimodal_", "spatial_",
+          "boi_", "eoi_", "boa_", "use_mm_", "vit_", "anyres_"}) {
       if (absl::StartsWith(key, start)) config.MarkRead(key.c_str());
     }
   }
@@ -101,6 +107,7 @@ std::optional<LanguagePart> FindLanguagePart(const json& whole, ConfigFields& co
   LanguagePart part;
   for (const char* key : {"text_config", "llm_config", "language_config", "thinker_config"}) {
     inner = config.Object(key);
+    if (inner != nullptr && inner->empty()) inner = nullptr;
     if (inner == nullptr) continue;
     part.path = absl::StrCat(key, ".");
     break;

@@ -127,6 +127,8 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
   const bool has_convolution_bias = fields.Flag({"mamba_conv_bias", "use_conv_bias"}, true);
   if (space.head_count > 0) {
     space.kind = StateSpaceKind::kDual;
+    // Its time step has no rank; files that say one were made of a selective one's.
+    for (const char* key : {"mamba_dt_rank", "time_step_rank"}) fields.MarkRead(key);
     space.group_count = sizes.Of({"mamba_n_groups", "n_groups"}, 1);
     space.chunk_size = sizes.Of({"mamba_chunk_size", "chunk_size"}, 256);
     sizes.NoteDefaults(notes);

@@ -1,12 +1,8 @@
 #include "clients/import/transformer_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -14,6 +10,7 @@
 #include "clients/import/end_parameters.h"
 #include "clients/import/expert_config.h"
 #include "clients/import/extra_parameters.h"
+#include "clients/import/feed_forward_config.h"
 #include "clients/import/layer_layout.h"
 #include "clients/import/named_text.h"
 #include "clients/import/state_space_config.h"
@@ -24,17 +21,13 @@ namespace parplan {
 namespace {
 
 // Names of fields that say the same.
-constexpr std::initializer_list<const char*> kLayerCounts = {"num_hidden_layers", "n_layer",
-                                                             "n_layers", "num_layers"};
+constexpr std::initializer_list<const char*> kLayerCounts = {
+    "num_hidden_layers",      "n_layer",   "n_layers", "num_layers",
+    "num_transformer_layers", "num_blocks"};
+constexpr std::initializer_list<const char*> kWidths = {
+    "hidden_size", "n_embd", "n_embed", "d_model", "model_dim", "block_dim", "dim"};
 constexpr std::initializer_list<const char*> kPredictionCounts = {"num_nextn_predict_layers",
                                                                   "mtp_num_hidden_layers"};
-
-// Llama's rule: two thirds of four times the width, times a factor, rounded up.
-int GatedFeedForwardSize(int hidden_size, double factor, int multiple) {
-  const double wide = std::floor(factor * static_cast<double>(int64_t{hidden_size} * 8 / 3));
-  const double rounded = std::ceil(wide / multiple) * multiple;
-  return static_cast<int>(std::min<double>(rounded, kMaxImportCount));
-}
 
 // Refuses the field unless opaque layers explain it: their `fields` list it, or all layers are
 // opaque.
@@ -81,48 +74,28 @@ void RefuseStateSpaces(const GivenOpaqueLayers& opaque, ConfigFields& fields) {
   }
 }
 
-// Whether the feed-forward part has three matrices.
-bool ReadGate(const FamilyTraits& traits, ConfigFields& fields) {
-  const std::string kind = fields.Text("mlp_type");
-  if (!kind.empty() && kind != "default" && kind != "gated") {
-    fields.Fail("mlp_type", "must be `default` or `gated`");
+// Returns whether attention is causal, and notes if a field says otherwise than the family.
+bool IsCausal(const FamilyTraits& traits, ConfigFields& fields, std::vector<std::string>* notes) {
+  const bool is_causal = fields.Flag({"is_causal", "causal"}, !traits.is_encoder);
+  if (!ReadsBothWays(fields)) {
+    if (!is_causal && !traits.is_encoder) {
+      notes->push_back(absl::StrCat(fields.Given({"is_causal", "causal"}),
+                                    " false: attention reads the whole sequence"));
+    }
+    return is_causal;
   }
-  return fields.Flag({"use_gated_activation"}, kind == "gated" || traits.is_gated);
-}
-
-// The width that DBRX's object of its experts says, or 0.
-int NestedFeedForwardSize(ConfigFields& fields) {
-  const nlohmann::json* const nested = fields.Object("ffn_config");
-  if (nested == nullptr) return 0;
-  ConfigFields inner(*nested, fields.file_name(), "ffn_config.");
-  const int size = inner.Optional({"ffn_hidden_size"}, 0);
-  fields.Take(inner);
-  return size;
-}
-
-int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hidden_size,
-                        std::vector<std::string>* notes) {
-  const int multiple = fields.Optional({"multiple_of"}, 256);
-  const double factor = fields.PositiveNumber("ffn_dim_multiplier", 1.0);
-  const int size =
-      fields.Optional({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"},
-                      NestedFeedForwardSize(fields));
-  if (size > 0) return size;
-  if (traits.is_gated) {
-    const int derived = GatedFeedForwardSize(hidden_size, factor, multiple);
-    notes->push_back(absl::StrCat("feed_forward_size ", derived,
-                                  " follows Llama's rule; the config gives none"));
-    return derived;
+  const char* const field = fields.Given({"is_causal", "causal"});
+  if (is_causal && fields.Has(field)) {
+    fields.Fail("use_bidirectional_attention", absl::StrCat("contradicts ", field, ", true"));
   }
-  if (traits.model_type != "mpt") return FourTimes(hidden_size);
-  const int64_t wide = int64_t{fields.Optional({"expansion_ratio"}, 4)} * hidden_size;
-  return static_cast<int>(std::min<int64_t>(wide, kMaxImportCount));
+  notes->push_back("use_bidirectional_attention true: attention reads the whole sequence");
+  return false;
 }
 
 void ReadSequenceLength(const FamilyTraits& traits, ConfigFields& fields,
                         TransformerRunFacts& run) {
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
-                          "n_ctx", "max_sequence_length"}) {
+                          "n_ctx", "max_sequence_length", "context_length", "max_context_length"}) {
     const int length = fields.Optional({key}, 0);
     if (run.sequence_length == 0) run.sequence_length = length;
   }
@@ -276,11 +249,18 @@ void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers, int
   }
 }
 
-}  // namespace
-
-int FourTimes(int hidden_size) {
-  return hidden_size <= kMaxImportCount / 4 ? hidden_size * 4 : kMaxImportCount;
+// Reads a model all of whose layers are opaque: the sequence, and what is before and behind them.
+void ReadOpaqueModel(const FamilyTraits& traits, const std::vector<LayerParts>& layers,
+                     const GivenOpaqueLayers& opaque, bool counts_all_parameters, ModelSizes& sizes,
+                     ConfigFields& fields, std::vector<std::string>* notes, ModelFacts& facts) {
+  sizes.base.kind = v1::LAYER_KIND_OPAQUE;
+  sizes.extra.final_norm_vectors = traits.final_norm_vector_count;
+  ReadSequenceLength(traits, fields, sizes.base);
+  AddRuns(sizes, layers, 0, opaque, counts_all_parameters, facts);
+  ReadEndParameters(traits, counts_all_parameters, sizes.base, sizes.extra, fields, notes, &facts);
 }
+
+}  // namespace
 
 ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameters,
                            const GivenOpaqueLayers& opaque, ConfigFields& fields,
@@ -293,16 +273,21 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
 
   ModelSizes sizes;
   TransformerRunFacts& run = sizes.base;
-  run.kind = traits.is_encoder ? v1::LAYER_KIND_ENCODER : v1::LAYER_KIND_DECODER;
+  run.kind = IsCausal(traits, fields, notes) ? v1::LAYER_KIND_DECODER : v1::LAYER_KIND_ENCODER;
   run.layer_count = fields.Optional(kLayerCounts, ListedLayerCount(fields));
   if (run.layer_count == 0) fields.Size({"num_hidden_layers"});
-  run.hidden_size = fields.Size({"hidden_size", "n_embd", "n_embed", "d_model", "dim"});
+  run.hidden_size = fields.Size(kWidths);
   if (run.layer_count > kMaxLayerCount) {
     fields.Fail(fields.Given(kLayerCounts), absl::StrCat("must be at most ", kMaxLayerCount));
   }
   if (!fields.status().ok()) return facts;
   std::vector<LayerParts> layers = ReadLayerLayout(traits, fields, run.layer_count, opaque);
   if (!fields.status().ok()) return facts;
+  if (std::all_of(layers.begin(), layers.end(),
+                  [](const LayerParts& layer) { return layer.mixer == LayerMixer::kOpaque; })) {
+    ReadOpaqueModel(traits, layers, opaque, counts_all_parameters, sizes, fields, notes, facts);
+    return facts;
+  }
   const auto has = [&layers](auto&& condition) {
     return std::any_of(layers.begin(), layers.end(), condition);
   };
@@ -330,7 +315,8 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   if (has([](const LayerParts& layer) { return layer.has_feed_forward; })) {
     run.feed_forward_size = ReadFeedForwardSize(traits, fields, run.hidden_size, notes);
     // Llama-4 gives its dense layers a width of their own.
-    const int dense_size = fields.Optional({"intermediate_size_mlp", "dense_intermediate_size"}, 0);
+    const int dense_size = fields.Optional(
+        {"intermediate_size_mlp", "dense_intermediate_size", "mlp_intermediate_size"}, 0);
     sizes.experts = ReadExperts(traits, fields, run, run.feed_forward_size, notes);
     if (dense_size > 0) run.feed_forward_size = dense_size;
     if (sizes.experts.dense_size > 0) run.feed_forward_size = sizes.experts.dense_size;

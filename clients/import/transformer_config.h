@@ -20,7 +20,8 @@ namespace parplan {
 // optimizer are left to the caller. Assumptions and what is left out are appended to `notes`. After
 // an error, which `fields` remembers, the facts must not be used.
 //
-// Layers of a kind that `opaque` has take its sizes. A field of a structure that no run has is
+// Layers of a kind that `opaque` has take its sizes; if all do, only width, sequence and ends are
+// read, and the runs are opaque. A field of a structure that no run has is
 // refused unless such a kind lists it, or `*` makes all layers opaque.
 //
 // Without `counts_all_parameters` the parameters of biases, further norms and positions are left
@@ -28,9 +29,6 @@ namespace parplan {
 ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameters,
                            const GivenOpaqueLayers& opaque, ConfigFields& fields,
                            std::vector<std::string>* notes);
-
-// Returns four times `hidden_size`, at most kMaxImportCount.
-int FourTimes(int hidden_size);
 
 }  // namespace parplan
 

@@ -74,6 +74,9 @@ TEST(ReadEncoderAndDecoder, FieldsSayMoreThanTheFamily) {
       {R"({"add_final_layer_norm": true})", norms},
       {R"({"normalize_before": true})", norms},
       {R"({"static_position_embeddings": true})", -2 * (20 + 2) * 16},
+      // Rows of a table that is there, and none of sines.
+      {R"({"extra_pos_embeddings": 3})", 2 * 16},
+      {R"({"extra_pos_embeddings": 1, "static_position_embeddings": true})", -2 * (20 + 2) * 16},
   };
   for (const auto& test : cases) {
     EXPECT_EQ(ParametersOf(With(kPair, test.change)) - bart, test.difference) << test.change;

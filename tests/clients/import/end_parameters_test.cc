@@ -50,6 +50,20 @@ TEST(ReadEndParameters, CountsWhatIsPublishedOfOpt) {
             ParametersOf(kPlainDecoder) - 3 * 4 * 64 - 2 * 64);
 }
 
+// DeepSeek-VL2 and Hunyuan say that there is a head, and the widths of a classifier that is not.
+TEST(ReadEndParameters, AModelHasAHeadAndNoClassifier) {
+  EXPECT_EQ(ParametersOf(With(kPlainDecoder, R"({"lm_head": true, "dense_list": [64, 0],
+                "add_classification_head": false})")),
+            ParametersOf(kPlainDecoder));
+  EXPECT_THAT(ImportConfigText(With(kPlainDecoder, R"({"lm_head": false})")).status().ToString(),
+              HasSubstr("config.json: lm_head: must be true"));
+  EXPECT_THAT(ImportConfigText(With(kPlainDecoder, R"({"dense_list": [64, 2],
+                                                       "add_classification_head": true})"))
+                  .status()
+                  .ToString(),
+              HasSubstr("config.json: dense_list: is not known"));
+}
+
 TEST(ReadEndParameters, PositionsAreATableUnlessAFieldSaysOtherwise) {
   const int64_t learned = ParametersOf(kPlainDecoder);
   for (const char* change :

@@ -27,6 +27,12 @@ TEST(ReadExperts, LayersWithExpertsAreThoseOfNamesOrOfAFirstAndALast) {
       {R"({"moe_layer_start_index": 1, "moe_layer_end_index": -1, "moe_layer_interval": 1})",
        ".:::::"},
       {R"({"moe_layer_interval": 2})", ".:.:.:"},
+      // A mark for each layer.
+      {R"({"moe_layer_freq": [0, 1, 1, 0, 1, 1]})", ".::.::"},
+      {R"({"moe_layer_freq": [1, 1, 1, 1, 1, 1]})", "::::::"},
+      {R"({"moe_layer_freq": 2})", ":.:.:."},
+      {R"({"moe_layer_frequency": 2})", ".:.:.:"},
+      {R"({"expert_layer_period": 2, "expert_layer_offset": 1})", ".:.:.:"},
   };
   for (const auto& test : cases) {
     ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
@@ -41,6 +47,47 @@ TEST(ReadExperts, LayersWithExpertsAreThoseOfNamesOrOfAFirstAndALast) {
                     .status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("mlp_layer_types")));
   }
+}
+
+TEST(ReadExperts, RulesThatNameNoLayersAreRefused) {
+  for (const char* marks : {"[0, 1]", "[0, 1, 2, 1, 1, 1]"}) {
+    EXPECT_THAT(
+        ImportConfigText(With(kMixture, absl::StrCat(R"({"moe_layer_freq": )", marks, "}").c_str()))
+            .status()
+            .ToString(),
+        HasSubstr("config.json: moe_layer_freq: must be a whole number, or 0 or 1 for each of"));
+  }
+  EXPECT_THAT(
+      ImportConfigText(With(kMixture, R"({"expert_layer_period": 2, "expert_layer_offset": 5})"))
+          .status()
+          .ToString(),
+      HasSubstr("config.json: expert_layer_offset: must be below expert_layer_period 2"));
+}
+
+TEST(ReadExperts, AFlagSaysWhetherThereAreSome) {
+  EXPECT_EQ(ParametersOf(With(kMixture, R"({"use_moe": true})")), ParametersOf(kMixture));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                       ImportConfigText(With(kMixture, R"({"use_moe": false})")));
+  EXPECT_EQ(LayersOf(import.model), "......");
+  EXPECT_THAT(ImportConfigText(With(kGated, R"({"use_moe": true})")).status().ToString(),
+              HasSubstr("config.json: num_experts: is required beside use_moe"));
+}
+
+// Fields of MiniMax-M2 about parts that no layer has.
+TEST(ReadExperts, FieldsOfPartsThatNoLayerHasChangeNothing) {
+  EXPECT_EQ(ParametersOf(With(kMixture, R"({"mlp_intermediate_size": 128,
+                "shared_moe_mode": "sigmoid", "shared_intermediate_size": 0})")),
+            ParametersOf(kMixture));
+  // It is the width of dense layers.
+  EXPECT_EQ(ParametersOf(With(kMixture, R"({"mlp_intermediate_size": 128,
+                "first_k_dense_replace": 1})")),
+            ParametersOf(With(kMixture, R"({"intermediate_size": 128,
+                "first_k_dense_replace": 1})")));
+  EXPECT_THAT(ImportConfigText(With(kMixture, R"({"shared_moe_mode": "sigmoid",
+                  "shared_expert_intermediate_size": 16})"))
+                  .status()
+                  .ToString(),
+              HasSubstr("config.json: shared_moe_mode: is not known"));
 }
 
 TEST(ReadExperts, NamesOfOtherFamiliesMeanTheSame) {

@@ -242,6 +242,8 @@ TEST(ImportHuggingFace, MambaTwoNeedsItsHeads) {
       "num_hidden_layers": 2, "num_heads": 8, "head_dim": 16, "state_size": 4, "n_groups": 1,
       "conv_kernel": 4, "vocab_size": 100, "tie_word_embeddings": false})";
   EXPECT_EQ(ParametersOf(With(kMambaTwo, R"({"num_heads": null})")), ParametersOf(kMambaTwo));
+  // Its time step has no rank.
+  EXPECT_EQ(ParametersOf(With(kMambaTwo, R"({"time_step_rank": 4})")), ParametersOf(kMambaTwo));
   EXPECT_THAT(ImportConfigText(With(kMambaTwo, R"({"num_heads": null, "head_dim": null})"))
                   .status()
                   .ToString(),

@@ -32,6 +32,23 @@ TEST(ReadVit, CountsTokensPositionsAndScalesOfBlocks) {
   EXPECT_EQ(ParametersOf(With(kVit, R"({"model_type": "dinov2"})")) - plain, 2 * 2 * 16);
 }
 
+// A token beside the class's, with its position, and a classifier that reads its output.
+TEST(ReadVit, DistilledOnesHaveAFurtherTokenAndAFurtherHead) {
+  const std::string deit = With(kVit, R"({"model_type": "deit"})");
+  EXPECT_EQ(ParametersOf(deit) - ParametersOf(kVit), 2 * 16);
+  EXPECT_EQ(ParametersOf(With(deit.c_str(), R"({"architectures":
+                ["DeiTForImageClassificationWithTeacher"]})")) -
+                ParametersOf(deit),
+            16 * 5 + 5);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(deit));
+  EXPECT_EQ(import.model.layer_definitions(1).sequence_length(), 16 + 1 + 1);
+  // DeiT-B distilled as published.
+  EXPECT_EQ(ParametersOf(R"({"model_type": "deit", "hidden_size": 768, "intermediate_size": 3072,
+                "num_attention_heads": 12, "num_hidden_layers": 12, "image_size": 224,
+                "patch_size": 16, "architectures": ["DeiTForImageClassificationWithTeacher"]})"),
+            87338192);
+}
+
 // The distances of 4 by 4 patches are 7 by 7, and three of the class's token.
 TEST(ReadVit, BeitHasDistancesAndNoPositionsAndNoBiasesOfKeys) {
   const int64_t distances = (7 * 7 + 3) * 2;

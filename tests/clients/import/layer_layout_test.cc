@@ -10,6 +10,7 @@
 namespace parplan {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 TEST(ReadLayerLayout, WindowsHaveManyNames) {
@@ -116,6 +117,34 @@ TEST(ReadLayerLayout, RefusesByTheFieldThatSaysIt) {
                          HasSubstr(absl::StrCat("config.json: ", test.field))))
         << test.change;
   }
+}
+
+// Decoders of texts that were made encoders: gte-Qwen2, EmbeddingGemma.
+TEST(ReadsBothWays, MakesLayersThoseOfAnEncoder) {
+  for (const char* change :
+       {R"({"is_causal": false})", R"({"causal": false})",
+        R"({"use_bidirectional_attention": true})", R"({"use_bidirectional_attention": "all"})"}) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, change)));
+    EXPECT_EQ(import.model.layer_definitions(1).kind(), v1::LAYER_KIND_ENCODER) << change;
+    EXPECT_THAT(import.notes, Contains(HasSubstr("attention reads the whole sequence"))) << change;
+  }
+  for (const char* change :
+       {R"({"is_causal": true})", R"({"use_bidirectional_attention": "vision"})"}) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(With(kGated, change)));
+    EXPECT_EQ(import.model.layer_definitions(1).kind(), v1::LAYER_KIND_DECODER) << change;
+  }
+  EXPECT_THAT(
+      ImportConfigText(With(kGated, R"({"is_causal": true, "use_bidirectional_attention": true})"))
+          .status()
+          .ToString(),
+      HasSubstr("config.json: use_bidirectional_attention: contradicts is_causal"));
+  // Half of Gemma 3's window is on either side.
+  ASSERT_OK_AND_ASSIGN(
+      const HuggingFaceImport import,
+      ImportConfigText(With(kGated, R"({"model_type": "gemma3_text", "head_dim": 16,
+          "sliding_window": 30, "use_bidirectional_attention": true,
+          "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})")));
+  EXPECT_EQ(LayersOf(import.model), "w.w");
 }
 
 }  // namespace

@@ -49,6 +49,19 @@ TEST(FindLanguagePart, FieldsOfOtherPartsAreNotedAndNotRefused) {
               HasSubstr("config.json: text_config.num_tiles: "));
 }
 
+TEST(FindLanguagePart, AnEmptyPartIsNone) {
+  EXPECT_EQ(ParametersOf(With(kGated, R"({"text_config": {}})")), ParametersOf(kGated));
+}
+
+// LLaVA's first files have the fields of the language model beside those of the tower.
+TEST(FindLanguagePart, ATowerBesideTheFieldsOfTheLanguageModelIsNoted) {
+  const std::string config = With(kGated, R"({"mm_vision_tower": "clip", "mm_hidden_size": 8,
+      "use_mm_proj": true, "vit_patch": 1, "anyres_pooling_size": 2})");
+  EXPECT_EQ(ParametersOf(config), ParametersOf(kGated));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_THAT(import.notes, Contains(HasSubstr("mm_vision_tower \"clip\": this tower is left")));
+}
+
 // LLaVA-1.5's file says only what differs from Llama's defaults, those of Llama-2-7B.
 TEST(FindLanguagePart, WhatTheLanguageModelLeavesOutIsItsFamilysDefault) {
   const char config[] = R"({"model_type": "llava", "text_config": {"model_type": "llama",

@@ -1,0 +1,28 @@
+// Reads the feed-forward part of a layer from a `config.json`: its width, and whether it has a
+// gate. `ReadTransformer` (transformer_config.h) calls it.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_FEED_FORWARD_CONFIG_H_
+#define PARPLAN_CLIENTS_IMPORT_FEED_FORWARD_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "clients/import/config_fields.h"
+#include "clients/import/family_traits.h"
+
+namespace parplan {
+
+// Returns whether the feed-forward part has three matrices: a field says so, or the family.
+bool ReadGate(const FamilyTraits& traits, ConfigFields& fields);
+
+// Returns the width of the feed-forward part. If no field gives it, it follows Llama's rule, which
+// is appended to `notes`, or is a multiple of `hidden_size` in families without a gate.
+int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hidden_size,
+                        std::vector<std::string>* notes);
+
+// Returns four times `hidden_size`, at most kMaxImportCount.
+int FourTimes(int hidden_size);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_FEED_FORWARD_CONFIG_H_
