@@ -37,8 +37,9 @@ struct RunRuntime {
 };
 
 // Returns the settings of `run`, and appends a sentence to `assumptions`, which must not be null,
-// for each default that was taken. A framework that is not known is such a default: it is taken as
-// parplan's own executor.
+// for a default that was taken for the framework, the precision or recomputation. The program is
+// that of `framework` or, if that is not known, the one that `source` names; otherwise it is taken
+// as parplan's own executor.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `precision`, `recompute` or `recompute_modules` if
 // the planner can't express its value; `assumptions` may have grown then. Pure.

@@ -22,6 +22,12 @@ TEST(NormalScore, IsSymmetricAndRises) {
   }
 }
 
+// 1 minus the largest probability is rounded to less than the smallest one.
+TEST(NormalScore, TakesBothEndsOfItsRange) {
+  EXPECT_NEAR(NormalScore(1e-15), -7.941, 0.001);
+  EXPECT_NEAR(NormalScore(1.0 - 1e-15), 7.941, 0.01);
+}
+
 TEST(NormalScoreDeathTest, RefusesZeroAndOne) {
   EXPECT_DEATH(NormalScore(0.0), "check failed: probability");
   EXPECT_DEATH(NormalScore(1.0), "check failed: probability");
