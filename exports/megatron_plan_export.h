@@ -13,20 +13,23 @@
 
 namespace parplan {
 
-// Returns `megatron.args`, one `--name=value` a line, which `ImportMegatronPlan`
-// (clients/import/megatron_plan.h) reads back as an equal plan; `megatron.env`, the variables of
-// the environment to set; and `README.txt`. docs/exports.md has the source of each argument.
+// Returns `megatron.args`, which has one `--name` or `--name=value` a line, and after the name of
+// an argument of several values each value on a line of its own. `ImportMegatronPlan`
+// (clients/import/megatron_plan.h) reads it back as an equal plan. The other files are
+// `megatron.env`, the variables of the environment to set, and `README.txt`. docs/exports.md has
+// the source of each argument.
 // `ExportFactsOf` (exporters.h) makes `facts`. REQUIRES: `plan` was made for `model`, whose
 // precision quantises nothing and whose layers are not frozen. `ExportPlan` (exporters.h) refuses
 // the other precisions and frozen layers; nothing here does.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for plans
-// that Megatron-LM cannot run exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses;
-// gradients or parameters sharded beside a pipeline, or beside tensor parallelism without sequence
-// parallelism; experts beside tensor parallelism without sequence parallelism; virtual stages with
-// micro-batches that the pipeline ranks do not divide, unless the plan has a
-// `micro_batch_group_size`; a sequence that context parallelism cannot split in two parts a rank;
-// and all that `MegatronModelOf` and `CheckFurtherTokens` (exports/megatron_model.h) refuse.
+// that Megatron-LM cannot run exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses
+// with `EmptyStages::kAllowed`; gradients or parameters sharded beside a pipeline, or beside tensor
+// parallelism without sequence parallelism; experts beside tensor parallelism without sequence
+// parallelism; virtual stages with micro-batches that the pipeline ranks do not divide, unless the
+// plan has a `micro_batch_group_size`; a sequence that context parallelism cannot split in two
+// parts a rank; and all that `MegatronModelOf` and `CheckFurtherTokens` (exports/megatron_model.h)
+// refuse.
 absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
                                                              const ModelSpec& model,
                                                              const ExportFacts& facts);

@@ -164,7 +164,7 @@ struct PublishedRun {
   std::string split;
   std::string framework;
   // Remarks of whoever wrote the row. Words such as `nvidia-smi` or `last rank` set the kind of
-  // memory figure if `memory_view` is absent.
+  // memory figure if `memory_view` is absent and the kind of `source` is not known.
   std::string note;
   PublishedModel model;
   PublishedHardware hardware;

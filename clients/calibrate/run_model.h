@@ -15,7 +15,8 @@ namespace parplan::accuracy {
 // order. Layers that are equal share a definition. With `runtime.pads_vocabulary` the vocabulary is
 // padded to a multiple of 128 x the tensor-parallel degree. The precision is that of `runtime`, and
 // the optimizer is Adam. Returns the errors of `LayerDefinition::Create` and `ModelSpec::Create`.
-// REQUIRES, unchecked: `run` is one of `ReadPublishedRuns`.
+// REQUIRES, unchecked: `run` is one of `ReadPublishedRuns`, and its tensor-parallel degree is at
+// most `kMaxDeviceCount` (planner/model/planning_problem.h).
 absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime);
 
 }  // namespace parplan::accuracy

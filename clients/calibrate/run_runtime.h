@@ -17,7 +17,8 @@ namespace parplan::accuracy {
 
 // Settings of a run that are in neither its model nor its plan.
 struct RunRuntime {
-  // Those of the runtime that the framework names, changed where the run says otherwise.
+  // Those of the runtime that `framework`, or else `source`, names, changed where the run says
+  // otherwise or its source is known to differ.
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   Recomputation recomputation;
@@ -32,7 +33,8 @@ struct RunRuntime {
   // Whether layers that do not divide evenly go to the first stages (DeepSpeed). If not,
   // `LayersPerStage` (run_stages.h) chooses.
   bool fills_stages_from_front = false;
-  // The kind of memory figure that the run published.
+  // The kind of memory figure that the run published: that of its row, else that of its source if
+  // it is known, else that which words of `note` name, else `kAllocatedMax`.
   MemoryView memory_view = MemoryView::kAllocatedMax;
 };
 

@@ -54,7 +54,8 @@ struct ExecFlags {
   double operation_timeout_seconds = 300.0;
   double time_limit_seconds = 0.0;
   double grace_seconds = 15.0;
-  // Server to which windows are reported; an empty target: none.
+  // Server to which windows are reported; an empty target: none. The target is that of
+  // ChannelOptions until `ParseFlags` clears or sets it.
   ChannelOptions server;
   bool reports() const { return !server.target.empty(); }
 };

@@ -35,9 +35,10 @@ struct ExecInputs {
 // plans as of `now`. Returns the errors of PlanVerifier::Verify (verifier.h), CheckedPlan::Create
 // (checked_plan.h) and ReadTrustFile (clients/files/input_files.h, which also remembers the
 // bundle), FAILED_PRECONDITION (SPEC_INVALID) for a plan that was predicted for another runtime
-// unless the flags accept any, and INVALID_ARGUMENT naming a file that cannot be read or has wrong
-// contents, a text (at most 8 GiB) that MakeTextTokens refuses, or with a plan to swap to
-// `--swap-at` if it is not below `--steps`.
+// unless the flags accept any, the error of MakeTextTokens (token_source.h) for a text that it
+// refuses, and INVALID_ARGUMENT naming a file that cannot be read, a text above 8 GiB, or with a
+// plan to swap to `--swap-at` if it is not below `--steps`. Wrong contents are INVALID_ARGUMENT
+// too, in most cases naming the field, such as `model.precision`, and not the file.
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 
 // Reads the shapes of links between ranks, which are in order on nodes of `ranks_per_node`:

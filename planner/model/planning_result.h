@@ -38,8 +38,9 @@ using ParallelFor = std::function<void(int64_t count, const std::function<void(i
 // far within 64 bits, and a search with all of it would take months.
 inline constexpr int64_t kMaxEffort = int64_t{1} << 20;
 
-// Limits, observers and threads of a search. They are not part of the question: two searches that
-// no limit ended give the same answer, whatever their limits and threads.
+// Limits, observers and threads of a search. They are not part of the question: two searches with
+// the same `effort` and `wanted_gap_ratio` give the same answer, whatever their other limits and
+// threads, if no other limit ended them (`IsComplete`, solve/run_search.h).
 struct SearchControl {
   // The search ends after about this many states (`SearchSummary::expanded_state_count`). 0 stands
   // for no limit.
@@ -87,8 +88,10 @@ struct PlanFound {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  // Other good plans, best first, if `PlanningRules::top_plan_count` is above 1. Any two differ in
-  // pipeline degree, schedule, micro-batch count, batch, or set of degrees (docs/search.md).
+  // Other good plans, best first, if `PlanningRules::top_plan_count` is above 1. Those of `exact`
+  // differ from each other and from `plan` in pipeline degree, virtual stages, schedule,
+  // micro-batch count, batch, or the set of the strategies of layers (docs/search.md). Those of
+  // other planners are only unequal.
   std::vector<PredictedPlan> alternatives;
   // The Pareto front of time and memory from the fastest to the smallest plan if
   // `PlanningRules::wants_memory_front` is set; `plan` is the first.

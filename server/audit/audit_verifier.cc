@@ -67,7 +67,7 @@ absl::StatusOr<AuditSummary> VerifyAuditFile(const std::string& path,
       summary.head = summary.before;
       summary.has_wanted = summary.before.digest == wanted_digest;
     }
-    if (read->sequence != summary.head.sequence + 1) {
+    if (read->sequence - 1 != summary.head.sequence) {
       return Broken(
           path, number,
           absl::StrCat("it has number ", read->sequence, " after ", summary.head.sequence));

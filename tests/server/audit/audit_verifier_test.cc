@@ -109,6 +109,12 @@ TEST_F(AuditVerifierTest, OtherFilesAreRefused) {
   std::vector<std::string> forged = {lines[0]};
   forged[0].replace(forged[0].rfind("0000"), 4, "1111");
   EXPECT_FALSE(Verify(forged).ok());
+  // No number follows the largest.
+  std::vector<std::string> last = {lines[3], lines[4]};
+  const size_t number = last[0].find(R"("sequence":4)");
+  ASSERT_NE(number, std::string::npos);
+  last[0].replace(number, 12, R"("sequence":9223372036854775807)");
+  EXPECT_FALSE(Verify(last).ok());
   std::ofstream(path, std::ios::binary | std::ios::trunc) << lines[0];
   EXPECT_FALSE(VerifyAuditFile(path).ok());
 }
