@@ -90,9 +90,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(size_t) override { return Open(JsonValue::Type::kArray); }
   bool key(string_t& value) override {
     if (limits_.refuses_repeated_members && !names_.back().insert(value).second) {
-      const std::string which =
-          limits_.quotes_text ? absl::StrCat("the member `", value, "`") : std::string("a member");
-      error_ = absl::StrCat("has ", which, " twice in one object; keep one");
+      error_ = absl::StrCat("has the member `", value, "` twice in one object; keep one");
       return false;
     }
     key_ = std::move(value);
