@@ -248,9 +248,7 @@ absl::StatusOr<GalvatronImport> ImportGalvatron(const GalvatronFiles& files,
     if (tables.times) {
       notes.insert(notes.end(), tables.times->notes.begin(), tables.times->notes.end());
       AddLayerTimings(*tables.times, layers, &profile, &notes);
-      notes.push_back(
-          "no backward time is in the files; the planner takes the mean ratio to the forward time "
-          "that other profiles measured for the layer, else the ratio that it estimates, else 2");
+      notes.push_back("no backward time is in the files; the planner takes twice the forward time");
     } else {
       notes.push_back("no layer times were given; plans need them from another profile");
     }
