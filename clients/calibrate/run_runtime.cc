@@ -221,12 +221,8 @@ absl::Status SetModules(const std::vector<std::string>& names, Recomputation* re
 void RefineQuantisation(const PublishedRuntime& said, const std::string& precision,
                         RuntimeTraits* traits) {
   const std::optional<Precision> named = FindPrecision(precision);
-  const bool is_mx = named == Precision::kMxfp8;
-  const bool has_parameters =
-      is_mx ||
-      (named.has_value() && TraitsOf(*named).quantisation.has_value() &&
-       TraitsOf(*named).quantisation->gathers_weights && *named != Precision::kFp8Blockwise);
-  // Neither rows nor 4 bits have parameters of their own, and blocks of 128 have none by default.
+  const bool has_parameters = named.has_value() && TraitsOf(*named).quantisation.has_value() &&
+                              TraitsOf(*named).quantisation->has_parameters;
   traits->quantised_parameters =
       has_parameters && said.narrow_parameters.value_or(traits->quantised_parameters);
   traits->quantised_attention = said.narrow_attention.value_or(false);

@@ -62,8 +62,16 @@ struct DeviceDescription {
   }
   // Returns whether the matrix units multiply operands in `format`.
   bool Multiplies(ComputeFormat format) const {
-    if (format == ComputeFormat::k4Bit) return matrix_flops_4_bit > 0.0;
-    return format != ComputeFormat::k8Bit || matrix_flops_8_bit > 0.0;
+    switch (format) {
+      case ComputeFormat::kFp32:
+      case ComputeFormat::k16Bit:
+        return true;
+      case ComputeFormat::k8Bit:
+        return matrix_flops_8_bit > 0.0;
+      case ComputeFormat::k4Bit:
+        return matrix_flops_4_bit > 0.0;
+    }
+    PARPLAN_CHECK(false);
   }
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };

@@ -5,9 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/check.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/state_folder.h"
@@ -87,6 +91,26 @@ void TakeTorchFlags(const TorchFlags& flags, Settings& settings) {
   torch.mutable_arguments()->Assign(flags.arguments.begin(), flags.arguments.end());
 }
 
+// The back ends that `--backend` names, with the devices that they measure.
+constexpr struct {
+  const char* name;
+  DeviceType device_type;
+} kBackends[] = {{"cpu", DeviceType::kCpu}, {"cuda", DeviceType::kCuda}};
+
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  for (const auto& backend : kBackends) names.emplace_back(backend.name);
+  return names;
+}
+
+// REQUIRES: `BackendNames()` has `backend`; aborts otherwise.
+DeviceType DeviceTypeOf(absl::string_view backend) {
+  for (const auto& each : kBackends) {
+    if (each.name == backend) return each.device_type;
+  }
+  PARPLAN_CHECK(false);
+}
+
 void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend, TorchFlags& torch) {
   DaemonOptions& daemon = settings.daemon;
   const char* const group = "Measurement";
@@ -94,7 +118,7 @@ void AddMeasurement(CLI::App& app, Settings& settings, std::string& backend, Tor
       ->check(CLI::Range(1, 1024))
       ->group(group);
   app.add_option("--backend", backend, "Kind of device: cpu (cores) or cuda (GPUs)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(CLI::IsMember(BackendNames()))
       ->capture_default_str()
       ->group(group);
   app.add_option("--model", settings.model_paths,
@@ -250,7 +274,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
     daemon.measurement.inventory.gpus.visible_devices = visible;
   }
   daemon.request.backend = backend;
-  daemon.measurement.device_type = backend == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;
+  daemon.measurement.device_type = DeviceTypeOf(backend);
   daemon.parent = absl::StrCat("clusters/", settings.cluster, "/nodes/", settings.node);
   return settings;
 }
